@@ -1,0 +1,1 @@
+"""Builds the navigation and the theme, nothing else."""

@@ -1,0 +1,35 @@
+"""Soft states in time series: the Gumbel Dynamical Model and its rivals. Names load when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "GDM": "gdm_core.models.gdm",
+    "GDMMixture": "gdm_core.models.gdm_mixture",
+    "SLDS": "gdm_core.models.slds",
+    "ARHMM": "gdm_core.models.arhmm",
+    "PDLDS": "gdm_core.models.pdlds",
+    "load_model": "gdm_core.models.base",
+    "Status": "gdm_core.models.base",
+    "Progress": "gdm_core.models.base",
+    "Trial": "gdm_core.trials",
+    "Trials": "gdm_core.trials",
+    "evaluate": "gdm_core.metrics",
+    "GdmError": "gdm_core.errors",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'gdm_core' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,188 @@
+"""Forecasts from every origin, with envelopes that hold what they promise.
+
+A model samples futures; their spread is a first guess of the envelope. Errors of the fit compound over the horizon,
+so the guess is rescaled per horizon, channel and level until it covers its nominal share of known outcomes
+(split-conformal scaling). `coverage` measures what an envelope really holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
+    from gdm_core.trials import Trials
+
+Array = npt.NDArray[np.float32]
+
+# Central intervals whose width is calibrated; other levels interpolate between these.
+LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99], dtype=np.float32)
+CALIBRATION_HORIZON = 10
+CALIBRATION_ORIGINS = 500
+CALIBRATION_PATHS = 60
+_CHUNK_ELEMENTS = 20_000_000
+_MAX_RESULT_ELEMENTS = 60_000_000
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Factors on the distance of an envelope's edge from the mean."""
+
+    scale: Array  # [H, N, levels]
+
+    def factor(self, horizon: int, coverage: npt.NDArray[Any]) -> Array:
+        """[levels..., H, N] factors for central intervals of `coverage`; past the calibrated horizon the last one holds."""
+        steps = np.minimum(np.arange(horizon), self.scale.shape[0] - 1)
+        table = self.scale[steps]  # [H, N, levels]
+        position = np.clip(np.interp(coverage, LEVELS, np.arange(len(LEVELS))), 0, len(LEVELS) - 1)
+        low = np.floor(position).astype(int)
+        high = np.minimum(low + 1, len(LEVELS) - 1)
+        weight = (position - low).astype(np.float32)
+        return np.moveaxis(table[..., low] * (1 - weight) + table[..., high] * weight, -1, 0)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Predictions from each origin. Row o, column h-1 predicts y[origins[o] + h] from y[..origins[o]]."""
+
+    origins: npt.NDArray[np.int64]  # [O]
+    mean: Array  # [O, H, N]
+    lower: Array  # [levels, O, H, N] edges of the central intervals LEVELS
+    upper: Array  # [levels, O, H, N]
+    median: Array  # [O, H, N]
+    std: Array  # [O, H, N] of the calibrated envelope
+
+    @property
+    def horizon(self) -> int:
+        return int(self.mean.shape[1])
+
+    def quantile(self, q: float) -> Array:
+        """[O, H, N] the q-quantile, interpolated between calibrated levels; q in [0.005, 0.995]."""
+        if not 0.005 <= q <= 0.995:
+            raise ConfigError(f"quantile q is {q}; envelopes are calibrated for q in [0.005, 0.995].")
+        edges = np.concatenate([self.lower[::-1], self.median[None], self.upper])
+        levels = np.concatenate([(1 - LEVELS[::-1]) / 2, [0.5], (1 + LEVELS) / 2])
+        high = int(np.clip(np.searchsorted(levels, q), 1, len(levels) - 1))
+        from scipy.special import ndtri  # interpolating in normal scores keeps a Gaussian's quantiles exact
+
+        low_score, high_score = ndtri(levels[high - 1]), ndtri(levels[high])
+        weight = np.float32((ndtri(q) - low_score) / (high_score - low_score))
+        result: Array = edges[high - 1] * (1 - weight) + edges[high] * weight
+        return result
+
+    def interval(self, coverage: float) -> tuple[Array, Array]:
+        """Lower and upper edge [O, H, N] of the central interval."""
+        return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
+
+
+def outcomes(y: npt.NDArray[Any], origins: npt.NDArray[np.int64], horizon: int) -> Array:
+    """[O, H, N] what really followed each origin; NaN past the end."""
+    index = origins[:, None] + np.arange(1, horizon + 1)
+    result: Array = np.where((index < len(y))[..., None], y[np.minimum(index, len(y) - 1)], np.nan).astype(np.float32)
+    return result
+
+
+def forecast(
+    model: StateModel, y: Array, horizon: int, n_paths: int, seed: int, origins: npt.ArrayLike | None
+) -> Forecast:
+    """Calibrated forecast of a standardised trial, in the user's units."""
+    if horizon < 1:
+        raise ConfigError(f"horizon is {horizon}; it must be at least 1.")
+    if n_paths < 2:
+        raise ConfigError(f"n_paths is {n_paths}; at least 2 are needed for an envelope.")
+    first = model.min_samples - 1
+    at = np.arange(len(y)) if origins is None else np.atleast_1d(np.asarray(origins, dtype=np.int64))
+    if len(at) and (at.min() < 0 or at.max() >= len(y)):
+        raise ConfigError(f"origins must lie in 0..{len(y) - 1}; got {at.min()}..{at.max()}.")
+    n_channels = y.shape[1]
+    if len(at) * horizon * n_channels * (2 * len(LEVELS) + 3) > _MAX_RESULT_ELEMENTS * (2 * len(LEVELS) + 3):
+        raise ConfigError(
+            f"A forecast of {len(at)} origins x {horizon} steps x {n_channels} channels is too large. "
+            "Pass fewer origins, for example origins=range(0, T, 10)."
+        )
+    if model.calibration_ is not None:
+        factors = model.calibration_.factor(horizon, LEVELS)
+    else:
+        factors = np.ones((len(LEVELS), horizon, n_channels), np.float32)
+    shape = (len(at), horizon, n_channels)
+    mean, median, std = (np.full(shape, np.nan, np.float32) for _ in range(3))
+    lower, upper = (np.full((len(LEVELS), *shape), np.nan, np.float32) for _ in range(2))
+    usable = np.flatnonzero(at >= first)
+    chunk = max(1, _CHUNK_ELEMENTS // (n_paths * horizon * n_channels))
+    for number, start in enumerate(range(0, len(usable), chunk)):
+        rows = usable[start : start + chunk]
+        raw = summarise(model._paths(y, at[rows], horizon, n_paths, seed + 7919 * number))
+        mean[rows], median[rows] = raw.mean, raw.mean + factors[0] * (raw.median - raw.mean)
+        lower[:, rows] = raw.mean + factors[:, None] * (raw.lower - raw.mean)
+        upper[:, rows] = raw.mean + factors[:, None] * (raw.upper - raw.mean)
+        std[rows] = raw.std * factors[2]
+    undo, scale = model._scaler.undo, model._scaler.scale
+    return Forecast(at, undo(mean), undo(lower), undo(upper), undo(median), std * scale)
+
+
+@dataclass(frozen=True)
+class _Summary:
+    mean: Array
+    median: Array
+    std: Array
+    lower: Array
+    upper: Array
+
+
+def summarise(paths: Array) -> _Summary:
+    """Mean, spread and interval edges of sampled futures [P, O, H, N]."""
+    levels = np.concatenate([(1 - LEVELS) / 2, [0.5], (1 + LEVELS) / 2])
+    ordered = np.sort(paths, axis=0)
+    position = levels * (len(paths) - 1)
+    low = np.floor(position).astype(int)
+    weight = (position - low).astype(np.float32)[:, None, None, None]
+    edges = ordered[low] * (1 - weight) + ordered[np.minimum(low + 1, len(paths) - 1)] * weight
+    n = len(LEVELS)
+    return _Summary(paths.mean(axis=0), edges[n], paths.std(axis=0), edges[:n], edges[n + 1 :])
+
+
+def calibrate(model: StateModel, trials: Trials, seed: int = 0) -> Calibration | None:
+    """Factors that make the central intervals cover their nominal share of the outcomes in `trials`."""
+    horizon = CALIBRATION_HORIZON
+    scores: list[Array] = []
+    total = sum(max(0, t.n_samples - horizon - model.min_samples) for t in trials)
+    if total < 20:
+        return None
+    for trial in trials:
+        last = trial.n_samples - horizon
+        if last <= model.min_samples:
+            continue
+        wanted = max(1, round(CALIBRATION_ORIGINS * (last - model.min_samples) / total))
+        at = np.unique(np.linspace(model.min_samples - 1, last - 1, wanted).astype(np.int64))
+        y = model._scaler.apply(trial.y)
+        start = int(max(0, at[0] - model.min_samples + 1))
+        raw = summarise(model._paths(y[start:], at - start, horizon, CALIBRATION_PATHS, seed))
+        error = (outcomes(y, at, horizon) - raw.mean)[None]
+        # How far, in units of the raw half-width on its own side, each outcome lies from the mean.
+        side = np.where(error >= 0, np.maximum(raw.upper - raw.mean, 1e-9), np.maximum(raw.mean - raw.lower, 1e-9))
+        scores.append(np.abs(error) / side)
+    joined = np.concatenate(scores, axis=1)  # [levels, O, H, N]
+    scale = np.ones((horizon, trials.n_channels, len(LEVELS)), np.float32)
+    for i, level in enumerate(LEVELS):
+        n = np.isfinite(joined[i]).sum(axis=0)  # [H, N]
+        if (n < 20).any():
+            return None
+        share = min(1.0, float(level) * (1 + 1 / n.min()))
+        scale[..., i] = np.nanquantile(joined[i], share, axis=0)
+    return Calibration(scale)
+
+
+def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Array:
+    """[H] the share of known outcomes inside the central interval at each horizon."""
+    truth = outcomes(np.asarray(y, np.float32), predicted.origins, predicted.horizon)
+    low, high = predicted.interval(level)
+    known = np.isfinite(truth) & np.isfinite(low)
+    inside = (truth >= low) & (truth <= high) & known
+    share: Array = (inside.sum(axis=(0, 2)) / np.maximum(known.sum(axis=(0, 2)), 1)).astype(np.float32)
+    return share

@@ -1,0 +1,339 @@
+"""What every model shares: the verbs of the public API over a handful of hooks that a family fills in.
+
+A family works on standardised observations (each channel centred and scaled by its training data, NaN where
+missing) and one trial at a time. This class checks input, standardises, loops over trials, converts results back
+to the user's units, calibrates forecasts, and saves and loads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core import forecast as forecasting
+from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.store import read_model_file, write_model_file
+from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
+
+Array = npt.NDArray[np.float32]
+PerTrial = TypeVar("PerTrial")
+
+
+class Status(StrEnum):
+    """How a fit ended. A DIVERGED model keeps its last good parameters but is never shown as a result."""
+
+    CONVERGED = "converged"
+    MAX_STEPS = "max_steps"
+    DIVERGED = "diverged"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One look at a running fit. Between two of them the model is usable with its current parameters.
+
+    elbo       bound per time step in nats, standardised units, noisy while training
+    objective  what the optimiser maximises, per time step; apart from `elbo` where a fit regularises
+    """
+
+    step: int
+    total: int
+    elbo: float
+    objective: float
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """Centre and scale of each channel, from training data."""
+
+    center: Array
+    scale: Array
+
+    @classmethod
+    def from_trials(cls, trials: Trials) -> Scaler:
+        """Statistics of all observed samples; says which channel has none or never moves."""
+        n = np.zeros(trials.n_channels)
+        total = np.zeros(trials.n_channels)
+        for trial in trials:
+            n += np.isfinite(trial.y).sum(axis=0)
+            total += np.nansum(trial.y, axis=0, dtype=np.float64)
+        names = trials[0].channels
+        if (n == 0).any():
+            bad = ", ".join(names[i] for i in np.flatnonzero(n == 0))
+            raise DataError(f"Channel {bad} has no observed value in any trial. Drop it before fitting.")
+        center = total / n
+        square = np.zeros(trials.n_channels)
+        for trial in trials:
+            square += np.nansum((trial.y - center) ** 2, axis=0, dtype=np.float64)
+        scale = np.sqrt(square / n)
+        still = scale <= 1e-6 * np.maximum(np.abs(center), 1e-12)
+        if still.any():
+            bad = ", ".join(names[i] for i in np.flatnonzero(still))
+            raise DataError(
+                f"Channel {bad} is constant over all trials, so it carries no dynamics. Drop it before fitting."
+            )
+        return cls(center.astype(np.float32), scale.astype(np.float32))
+
+    def apply(self, y: npt.NDArray[Any]) -> Array:
+        return ((y - self.center) / self.scale).astype(np.float32)
+
+    def undo(self, y: npt.NDArray[Any]) -> Array:
+        return (y * self.scale + self.center).astype(np.float32)
+
+    def log_jacobian(self, y: npt.NDArray[Any]) -> float:
+        """What the log-density of the observed entries of `y` loses by going back to the user's units."""
+        return float((np.isfinite(y) * np.log(self.scale.astype(np.float64))).sum())
+
+
+class StateModel(ABC):
+    """A model of a time series with K states. Parameters in the constructor, learned values with a trailing underscore."""
+
+    family: ClassVar[str]
+    config_class: ClassVar[type]
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.params_: dict[str, Array] = {}
+        self.scaler_: Scaler | None = None
+        self.history_: list[Progress] = []
+        self.status_: Status | None = None
+        self.elbo_: float = float("nan")
+        self.seconds_: float = 0.0
+        self.calibration_: forecasting.Calibration | None = None
+        self._warm_from: StateModel | None = None
+
+    # ---- hooks: one trial, standardised units -------------------------------------------------------------------
+    @abstractmethod
+    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        """Fit to the trials `ys`; keep `params_` usable at every yield; set `status_` at the end."""
+
+    @abstractmethod
+    def _soft_states(self, y: Array) -> Array:
+        """[T, N] -> posterior mean of the soft states [T, K]."""
+
+    @abstractmethod
+    def _reconstruct(self, y: Array) -> Array:
+        """[T, N] -> the model's account of each sample [T, N]."""
+
+    @abstractmethod
+    def _latent(self, y: Array) -> Array:
+        """[T, N] -> latent path [T, D]."""
+
+    @abstractmethod
+    def _bound(self, y: Array) -> float:
+        """[T, N] -> lower bound on log p(observed entries of y), total, in nats."""
+
+    @abstractmethod
+    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+        """Sampled futures with observation noise [P, O, H, N]; the path from origin t sees y[..t] only."""
+
+    @abstractmethod
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        """(y [T, N], z [T, K], x [T, D]) drawn from the model."""
+
+    @property
+    def min_samples(self) -> int:
+        """Samples that a trial needs at the least."""
+        return 2
+
+    def _check_trials(self, trials: Trials) -> None:
+        """Refuse data that this configuration cannot be fitted to. Families add their own."""
+        k, d = self.config.n_states, self.config.n_latent
+        if d > trials.n_channels:
+            raise ConfigError(
+                f"n_latent (D) is {d} but the data has {trials.n_channels} channels; choose n_latent <= {trials.n_channels}."
+            )
+        if k > trials.n_samples // 2:
+            raise ConfigError(
+                f"n_states (K) is {k} but there are only {trials.n_samples} samples; choose K <= {trials.n_samples // 2}."
+            )
+
+    def _adopt(self, previous: StateModel) -> None:
+        """Take over what `warm_start` found in `previous`. Families that can start warm use `_warm_from` in `_fit`."""
+        self._warm_from = previous
+
+    # ---- fitting ------------------------------------------------------------------------------------------------
+    def fit(self, trials: TrialsLike) -> Self:
+        """Fit and return self."""
+        for _ in self.fit_iter(trials):
+            pass
+        return self
+
+    def fit_iter(self, trials: TrialsLike) -> Iterator[Progress]:
+        """Fit step by step. Closing the iterator early leaves a usable model with status CANCELLED."""
+        data = as_trials(trials)
+        self._check_lengths(data)
+        self._check_trials(data)
+        scaler = Scaler.from_trials(data)
+        previous = self._warm_from
+        if previous is not None and previous.n_channels != data.n_channels:
+            raise DataError(
+                f"The model to start from was fitted on {previous.n_channels} channels, this data has {data.n_channels}."
+            )
+        self.scaler_ = previous.scaler_ if previous is not None else scaler
+        assert self.scaler_ is not None
+        ys = [self.scaler_.apply(trial.y) for trial in data]
+        self.history_, self.status_, self.calibration_ = [], None, None
+        started, spent = time.perf_counter(), 0.0
+        steps = self._fit(ys)
+        try:
+            for progress in steps:
+                self.history_.append(progress)
+                spent += time.perf_counter() - started
+                yield progress
+                started = time.perf_counter()
+        finally:
+            steps.close()  # type: ignore[attr-defined]
+            if self.status_ is None:
+                self.status_ = Status.CANCELLED
+            self.seconds_ = spent + time.perf_counter() - started
+            if self.params_ and self.status_ is not Status.DIVERGED:
+                self.elbo_ = self.score(data)
+                self.calibration_ = forecasting.calibrate(self, data)
+
+    def warm_start(self, **changes: Any) -> Self:
+        """A new, unfitted model with `changes` to the parameters whose fit will start from this one's solution."""
+        self._require_fitted()
+        try:
+            config = dataclasses.replace(self.config, **changes)
+        except TypeError as error:
+            raise ConfigError(f"Unknown parameter in warm_start: {error}") from error
+        model = type(self)._from_config(config)
+        model._adopt(self)
+        return model
+
+    # ---- verbs on data ------------------------------------------------------------------------------------------
+    def predict_proba(self, data: TrialsLike) -> Any:
+        """Soft states [T, K]; a list for several trials."""
+        return self._each(data, self._soft_states)
+
+    def predict(self, data: TrialsLike) -> Any:
+        """The largest state at each time [T]."""
+        return self._each(data, lambda y: self._soft_states(y).argmax(axis=1))
+
+    def smooth(self, data: TrialsLike) -> Any:
+        """The model's account of each sample [T, N], in the data's units."""
+        return self._each(data, lambda y: self._scaler.undo(self._reconstruct(y)))
+
+    def latent(self, data: TrialsLike) -> Any:
+        """The latent path [T, D]."""
+        return self._each(data, self._latent)
+
+    def score(self, data: TrialsLike) -> float:
+        """ELBO per time step in nats, in the data's units: a lower bound on the log-likelihood of what was observed."""
+        trials = self._checked(data)
+        total = 0.0
+        for trial in trials:
+            total += self._bound(self._scaler.apply(trial.y)) - self._scaler.log_jacobian(trial.y)
+        return total / trials.n_samples
+
+    def forecast(
+        self,
+        data: TrialsLike,
+        horizon: int = 10,
+        n_paths: int = 100,
+        seed: int = 0,
+        origins: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Futures from every origin (or those asked for); `mean[t, h-1]` predicts y[t+h] from y[..t]. See `Forecast`."""
+        return self._each(data, lambda y: forecasting.forecast(self, y, horizon, n_paths, seed, origins))
+
+    def sample(self, n_samples: int, seed: int = 0) -> tuple[Array, Array, Array]:
+        """Generate (y [T, N], z [T, K], x [T, D]) from the model."""
+        self._require_fitted()
+        if n_samples < self.min_samples:
+            raise ConfigError(f"n_samples is {n_samples}; at least {self.min_samples} samples must be generated.")
+        y, z, x = self._generate(n_samples, seed)
+        return self._scaler.undo(y), z, x
+
+    # ---- saving -------------------------------------------------------------------------------------------------
+    def save(self, path: str | Path) -> None:
+        """Write the model to one safetensors file with its configuration as JSON in the header."""
+        self._require_fitted()
+        tensors = {f"param.{name}": value for name, value in self.params_.items()}
+        tensors |= {"scaler.center": self._scaler.center, "scaler.scale": self._scaler.scale}
+        if self.calibration_ is not None:
+            tensors |= {
+                f"calibration.{f.name}": getattr(self.calibration_, f.name)
+                for f in dataclasses.fields(self.calibration_)
+            }
+        header = {
+            "family": self.family,
+            "config": dataclasses.asdict(self.config),
+            "status": str(self.status_),
+            "elbo": self.elbo_,
+            "seconds": self.seconds_,
+        }
+        write_model_file(Path(path), tensors, header)
+
+    @classmethod
+    def _from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> StateModel:
+        model = cls._from_config(cls.config_class(**header["config"]))
+        model.params_ = {name.removeprefix("param."): v for name, v in tensors.items() if name.startswith("param.")}
+        model.scaler_ = Scaler(tensors["scaler.center"], tensors["scaler.scale"])
+        model.status_ = Status(header["status"])
+        model.elbo_ = float(header["elbo"])
+        model.seconds_ = float(header["seconds"])
+        calibration = {k.removeprefix("calibration."): v for k, v in tensors.items() if k.startswith("calibration.")}
+        model.calibration_ = forecasting.Calibration(**calibration) if calibration else None
+        return model
+
+    @classmethod
+    def _from_config(cls, config: Any) -> Self:
+        return cls(**{f.name: getattr(config, f.name) for f in dataclasses.fields(config)})
+
+    # ---- checks -------------------------------------------------------------------------------------------------
+    @property
+    def n_channels(self) -> int:
+        return int(self._scaler.center.shape[0])
+
+    @property
+    def _scaler(self) -> Scaler:
+        self._require_fitted()
+        assert self.scaler_ is not None
+        return self.scaler_
+
+    def _require_fitted(self) -> None:
+        if not self.params_ or self.scaler_ is None:
+            raise FitError(f"This {type(self).__name__} is not fitted yet. Call fit() first, or load_model().")
+
+    def _check_lengths(self, trials: Trials) -> None:
+        for trial in trials:
+            if trial.n_samples < self.min_samples:
+                raise DataError(
+                    f"Trial {trial.name!r} has {trial.n_samples} sample(s); this model needs at least {self.min_samples}. "
+                    "Drop the trial or join it to its neighbour."
+                )
+
+    def _checked(self, data: TrialsLike) -> Trials:
+        self._require_fitted()
+        trials = as_trials(data)
+        if trials.n_channels != self.n_channels:
+            raise DataError(f"The model was fitted on {self.n_channels} channels, this data has {trials.n_channels}.")
+        self._check_lengths(trials)
+        return trials
+
+    def _each(self, data: TrialsLike, verb: Any) -> Any:
+        results = [verb(self._scaler.apply(trial.y)) for trial in self._checked(data)]
+        return results[0] if is_single(data) else results
+
+    def __repr__(self) -> str:
+        fitted = f"{self.status_}, ELBO {self.elbo_:.3f}" if self.params_ else "not fitted"
+        return f"{type(self).__name__}(K={self.config.n_states}, D={self.config.n_latent}; {fitted})"
+
+
+def load_model(path: str | Path) -> StateModel:
+    """Read a model that `save` wrote, of any family."""
+    from gdm_core.models import FAMILIES, import_family  # families import this module
+
+    tensors, header = read_model_file(Path(path), families=tuple(FAMILIES))
+    return import_family(header["family"])._from_file(tensors, header)

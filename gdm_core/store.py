@@ -1,0 +1,67 @@
+"""Models on disk: one safetensors file, its configuration as JSON in the header. Never a pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ModelFileError
+
+FORMAT = "gdm-studio-model"
+FORMAT_VERSION = 1
+
+
+def write_model_file(path: Path, tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> None:
+    """Write to a temporary neighbour first, so that a full disk never destroys an older model."""
+    from safetensors.numpy import save_file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "model": json.dumps(header)}
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, temporary, metadata=metadata)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_model_file(path: Path, families: tuple[str, ...]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Tensors and header of a model file, or a message that says what is wrong with it."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise ModelFileError(f"There is no model file at {path}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} is not a readable model file ({error}). It may be damaged or of another kind."
+        ) from error
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(f"{path} was not written by this library: it holds tensors but no model description.")
+    if metadata.get("format_version") != str(FORMAT_VERSION):
+        raise ModelFileError(
+            f"{path} has format version {metadata.get('format_version')}; this library reads version {FORMAT_VERSION}."
+        )
+    try:
+        header = json.loads(metadata["model"])
+    except (KeyError, json.JSONDecodeError) as error:
+        raise ModelFileError(f"{path}: the model description in its header is damaged ({error}).") from error
+    if not isinstance(header, dict) or header.get("family") not in families:
+        raise ModelFileError(f"{path} holds an unknown model family; known: {', '.join(families)}.")
+    for name, tensor in tensors.items():
+        if not np.isfinite(tensor).all():
+            raise ModelFileError(
+                f"{path}: the parameter {name!r} is not finite. The file is damaged; fit the model again."
+            )
+    return tensors, header

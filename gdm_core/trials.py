@@ -1,0 +1,211 @@
+"""The shapes that travel between loaders, models and pages: one recording (Trial) and a set of them (Trials).
+
+This module needs numpy alone: `datasets` builds on it and must not load torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
+
+UNLABELLED = -1
+
+
+def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
+    """A read-only, contiguous copy, so that no caller can change what a fingerprint was computed from."""
+    try:
+        copy = np.array(array, dtype=dtype, order="C", copy=True)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where} is not numeric ({error}). Convert text columns to numbers or drop them.") from error
+    copy.flags.writeable = False
+    return copy
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One recording: `y` [T, N], and what is known about each of its T samples.
+
+    y          observations, float32; NaN marks a missing value, infinities are refused
+    rate_hz    samples per second
+    channels   N names
+    labels     [T] expert state, -1 where unlabelled
+    position   [T, 2] where the thing was, for maps
+    segments   [T] lap or bout number
+    states     [T, K] true soft states, known only for simulations
+    """
+
+    y: FloatArray
+    rate_hz: float = 1.0
+    channels: tuple[str, ...] = ()
+    labels: IntArray | None = None
+    position: FloatArray | None = None
+    segments: IntArray | None = None
+    states: FloatArray | None = None
+    name: str = "trial"
+
+    def __post_init__(self) -> None:
+        where = f"Trial {self.name!r}: y"
+        y = _frozen(self.y, np.float32, where)
+        if y.ndim != 2 or y.shape[0] == 0 or y.shape[1] == 0:
+            raise DataError(f"{where} has shape {y.shape}; expected [time, channels] with at least one of each.")
+        if np.isinf(y).any():
+            row, column = np.argwhere(np.isinf(y))[0]
+            raise DataError(
+                f"{where} is infinite (or too large for float32) at sample {row}, channel {column}. "
+                "Mark missing values as NaN."
+            )
+        if not (np.isfinite(self.rate_hz) and self.rate_hz > 0):
+            raise DataError(
+                f"Trial {self.name!r}: rate_hz is {self.rate_hz}; it must be a positive number of samples per second."
+            )
+        channels = tuple(self.channels) or tuple(f"y{i + 1}" for i in range(y.shape[1]))
+        if len(channels) != y.shape[1]:
+            raise DataError(f"Trial {self.name!r} has {y.shape[1]} channels but {len(channels)} channel names.")
+        object.__setattr__(self, "y", y)
+        object.__setattr__(self, "rate_hz", float(self.rate_hz))
+        object.__setattr__(self, "channels", channels)
+        self._set_optional("labels", np.int64, ())
+        self._set_optional("position", np.float32, (2,))
+        self._set_optional("segments", np.int64, ())
+        self._set_optional("states", np.float32, (None,))
+
+    def _set_optional(self, attribute: str, dtype: type, tail: tuple[int | None, ...]) -> None:
+        value = getattr(self, attribute)
+        if value is None:
+            return
+        array = _frozen(value, dtype, f"Trial {self.name!r}: {attribute}")
+        fits = array.ndim == 1 + len(tail) and array.shape[0] == self.n_samples
+        if not fits or any(want not in (None, got) for want, got in zip(tail, array.shape[1:], strict=True)):
+            expected = ", ".join([str(self.n_samples), *("K" if want is None else str(want) for want in tail)])
+            raise DataError(f"Trial {self.name!r}: {attribute} has shape {array.shape}; expected [{expected}].")
+        object.__setattr__(self, attribute, array)
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.y.shape[0])
+
+    @property
+    def n_channels(self) -> int:
+        return int(self.y.shape[1])
+
+    @property
+    def seconds(self) -> npt.NDArray[np.float64]:
+        """[T] time of each sample since the first."""
+        return np.arange(self.n_samples) / self.rate_hz
+
+    def slice(self, start: int, stop: int) -> Trial:
+        """The samples start..stop-1 with everything known about them."""
+        start, stop, _ = slice(start, stop).indices(self.n_samples)
+        parts: dict[str, Any] = {
+            key: None if (value := getattr(self, key)) is None else value[start:stop]
+            for key in ("y", "labels", "position", "segments", "states")
+        }
+        return replace(self, **parts)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of the content (the name does not count)."""
+        digest = hashlib.sha256()
+        digest.update(repr((self.rate_hz, self.channels)).encode())
+        for key in ("y", "labels", "position", "segments", "states"):
+            value = getattr(self, key)
+            digest.update(key.encode())
+            if value is not None:
+                digest.update(repr((value.dtype.str, value.shape)).encode())
+                digest.update(value.tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """A named set of trials with the same channels."""
+
+    trials: tuple[Trial, ...]
+    name: str = "data"
+    label_names: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        trials = tuple(self.trials)
+        if not trials:
+            raise DataError(f"Trials {self.name!r} is empty; at least one trial is needed.")
+        widths = {trial.n_channels for trial in trials}
+        if len(widths) > 1:
+            first = next(t for t in trials if t.n_channels != trials[0].n_channels)
+            raise DataError(
+                f"Trials {self.name!r}: {trials[0].name!r} has {trials[0].n_channels} channels but "
+                f"{first.name!r} has {first.n_channels}. All trials need the same channels in the same order."
+            )
+        object.__setattr__(self, "trials", trials)
+        object.__setattr__(self, "label_names", tuple(self.label_names))
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.trials)
+
+    def __getitem__(self, index: int) -> Trial:
+        return self.trials[index]
+
+    @property
+    def n_channels(self) -> int:
+        return self.trials[0].n_channels
+
+    @property
+    def n_samples(self) -> int:
+        """Samples in all trials together."""
+        return sum(trial.n_samples for trial in self.trials)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        digest.update(repr(self.label_names).encode())
+        for trial in self.trials:
+            digest.update(trial.fingerprint.encode())
+        return digest.hexdigest()
+
+
+TrialsLike = Trials | Trial | npt.ArrayLike | Sequence[npt.ArrayLike]
+
+
+def as_trials(data: TrialsLike) -> Trials:
+    """Trials from what a user may have: Trials, a Trial, one array [T, N], or a list of either."""
+    if isinstance(data, Trials):
+        return data
+    if isinstance(data, Trial):
+        return Trials((data,), name=data.name)
+    if isinstance(data, list | tuple):
+        if not data:
+            raise DataError("The list of trials is empty; at least one trial is needed.")
+        if all(isinstance(item, Trial) or np.ndim(item) == 2 for item in data):
+            return Trials(
+                tuple(
+                    item if isinstance(item, Trial) else Trial(np.asarray(item), name=f"trial {i}")
+                    for i, item in enumerate(data)
+                )
+            )
+    if np.ndim(data) != 2:  # type: ignore[arg-type]
+        raise DataError(
+            f"Data has {np.ndim(data)} dimensions; expected one array [time, channels], a list of such arrays, or Trials."  # type: ignore[arg-type]
+        )
+    return Trials((Trial(np.asarray(data), name="trial 0"),))
+
+
+def is_single(data: TrialsLike) -> bool:
+    """Whether `data` is one recording, so that results come back as one array and not as a list."""
+    if isinstance(data, Trials):
+        return False
+    if isinstance(data, list | tuple):
+        return not any(isinstance(item, Trial) or np.ndim(item) == 2 for item in data)
+    return True
