@@ -1,0 +1,163 @@
+"""One folder for everything the application keeps on disk: where it is, how large each part is, and how to clear it.
+
+The folder is the operating system's usual place for application data; `GDM_DATA_DIR` names another one. Only the
+caches listed here can be cleared: a user's own files in the data folder are never touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import platformdirs
+
+from gdm_core.errors import ConfigError, DataError
+
+ENVIRONMENT_VARIABLE = "GDM_DATA_DIR"
+
+CACHES: dict[str, str] = {
+    "fits": "finished fits",
+    "formula1": "Formula 1 sessions, extracted",
+    "fastf1": "FastF1 downloads",
+    "calms21": "CalMS21, converted",
+}
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """One clearable folder: what it holds, where it is and how much room it takes."""
+
+    name: str
+    title: str
+    path: Path
+    n_bytes: int
+    n_files: int
+
+
+def data_dir() -> Path:
+    """The data folder, created when it is not there yet."""
+    chosen = os.environ.get(ENVIRONMENT_VARIABLE, "").strip()
+    path = Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("gdm-studio", appauthor=False))
+    return _make_folder(path.absolute())
+
+
+def cache_dir(name: str) -> Path:
+    """The folder of one cache below the data folder, created when it is not there yet."""
+    return _make_folder(data_dir() / _known(name))
+
+
+def cache_sizes() -> tuple[CacheSize, ...]:
+    """Every cache with its size, absent ones as empty."""
+    return tuple(_measure(name) for name in CACHES)
+
+
+def clear_cache(name: str) -> int:
+    """Delete what one cache holds; the number of bytes set free."""
+    freed = _measure(name).n_bytes
+    folder = data_dir() / _known(name)
+    if folder.is_dir():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise DataError(
+                f"The cache {folder} could not be cleared ({error}). Close programs that use it."
+            ) from error
+    return freed
+
+
+def human_size(n_bytes: int) -> str:
+    """A size as a person writes it, such as 16.2 MB."""
+    size = float(n_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError("the loop returns at its last unit")
+
+
+def move_aside(path: Path) -> Path:
+    """Rename a damaged file so that nothing reads it again and nothing in it is lost; the new name."""
+    for attempt in range(1000):
+        aside = path.with_name(f"{path.name}.damaged-{attempt}" if attempt else f"{path.name}.damaged")
+        if not aside.exists():
+            path.replace(aside)
+            return aside
+    raise DataError(f"There are too many damaged copies of {path.name} in {path.parent}. Delete some of them.")
+
+
+@contextmanager
+def file_lock(path: Path, timeout_s: float, what: str) -> Iterator[None]:
+    """Hold a lock that every process and thread on this machine respects and that dies with its holder."""
+    _make_folder(path.parent)
+    until = time.monotonic() + timeout_s
+    with path.open("a+b") as handle:
+        while not _try_lock(handle):
+            if time.monotonic() >= until:
+                raise DataError(
+                    f"{what} is still running after {timeout_s:.0f} s of waiting, and only one may run at a time. "
+                    "Wait for it to finish, then try again."
+                )
+            time.sleep(0.05)
+        try:
+            yield
+        finally:
+            _unlock(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(handle: IO[bytes]) -> bool:
+        handle.seek(0)
+        try:
+            msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(handle: IO[bytes]) -> None:
+        handle.seek(0)
+        msvcrt.locking(handle.fileno(), msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try_lock(handle: IO[bytes]) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(handle: IO[bytes]) -> None:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def _known(name: str) -> str:
+    if name not in CACHES:
+        raise ConfigError(f"There is no cache named {name!r}; the caches are {', '.join(CACHES)}.")
+    return name
+
+
+def _make_folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"The data folder {path} cannot be created ({error.strerror or error}). "
+            f"Set {ENVIRONMENT_VARIABLE} to a folder you can write to."
+        ) from error
+    return path
+
+
+def _measure(name: str) -> CacheSize:
+    path = data_dir() / _known(name)
+    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file() and not file.is_symlink()]
+    return CacheSize(name, CACHES[name], path, sum(sizes), len(sizes))
