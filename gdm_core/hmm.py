@@ -1,0 +1,190 @@
+"""Messages of a hidden Markov chain, by a tree over time: every level is one set of array operations.
+
+Trials are laid end to end in one flat sequence. `starts` marks the first sample of each, where the chain begins
+anew, so trials of any length need no padding and no loop.
+
+A chain whose transitions do not look at the previous state (`log_transitions` of shape [T, 1, K]) has independent
+states given everything else, and needs no messages at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+# Below this share of a row's scale a product is computed again in log space, so that no path is lost to underflow.
+_TINY = 1e-150
+# Stands in for log 0: far below any log-probability, but differences of two of them stay finite.
+LOG_ZERO = -1e10
+
+
+@dataclass(frozen=True)
+class ChainPosterior:
+    """What is known of the states after seeing everything.
+
+    log_evidence  log of the sum over all paths, over all trials
+    states        [T, K] marginal probabilities
+    pairs         [T, R, K] probability of (state before, state now); zero at the start of a trial. R is K, or 1 where
+                  transitions do not use the state before, which is then summed over
+    """
+
+    log_evidence: float
+    states: Float
+    pairs: Float
+
+
+def log_normalise(log_weights: Float) -> tuple[Float, Float]:
+    """Subtract the log-sum-exp of the last axis; returns (normalised, log-sum-exp)."""
+    top = log_weights.max(axis=-1, keepdims=True)
+    total = top + np.log(np.exp(log_weights - top).sum(axis=-1, keepdims=True))
+    return log_weights - total, total[..., 0]
+
+
+def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> ChainPosterior:
+    """Forward-backward.
+
+    log_likelihoods  [T, K]
+    log_initial      [K]
+    log_transitions  [K, K] or [T, K, K], row t leading into sample t, or [T, 1, K] where the state before is not used
+    starts           [T] first sample of each trial; the transition into it is ignored
+    """
+    log_likelihoods = np.maximum(log_likelihoods, LOG_ZERO)
+    if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
+        log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
+        normalised, evidence = log_normalise(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)
+        states = np.exp(normalised)
+        pairs = np.where(starts[:, None], 0.0, states)[:, None, :]
+        return ChainPosterior(float(evidence.sum()), states, pairs)
+    steps = _steps(log_likelihoods, log_initial, log_transitions, starts)
+    levels = _products(*_scaled(steps))
+    forward = _forward(levels)  # [T, K] log weight of each state before its sample is seen, up to a constant
+    backward = _backward(levels)
+    log_pairs = forward[:, :, None] + steps + backward[:, None, :]  # [T, K, K]
+    top = log_pairs.max(axis=(1, 2), keepdims=True)
+    pairs = np.exp(log_pairs - top)
+    pairs /= pairs.sum(axis=(1, 2), keepdims=True)
+    states = pairs.sum(axis=1)
+    pairs[starts] = 0.0
+    root, scale = levels[-1]
+    total = scale[0, 0] + np.log(root[0, 0].sum())
+    return ChainPosterior(float(total), states, pairs)
+
+
+def filtered(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
+    """[T, K] probability of each state given the samples up to and including its own."""
+    log_likelihoods = np.maximum(log_likelihoods, LOG_ZERO)
+    if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
+        log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
+        return np.exp(log_normalise(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)[0])
+    steps = _steps(log_likelihoods, log_initial, log_transitions, starts)
+    forward = _forward(_products(*_scaled(steps)))
+    joint = forward[:, :, None] + steps
+    weights = np.exp(joint - joint.max(axis=(1, 2), keepdims=True)).sum(axis=1)
+    result: Float = weights / weights.sum(axis=1, keepdims=True)
+    return result
+
+
+def _steps(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
+    """[T, K, K] log weight of stepping from a state to another and seeing the sample there."""
+    steps = np.maximum(log_transitions, LOG_ZERO) + log_likelihoods[:, None, :]
+    steps[starts] = np.maximum(log_initial, LOG_ZERO) + log_likelihoods[starts][:, None, :]
+    return steps
+
+
+def _scaled(steps: Float) -> tuple[Float, Float]:
+    """(matrices with row maxima of one, log of the row scales)."""
+    scale = steps.max(axis=2)
+    return np.exp(steps - scale[:, :, None]), scale
+
+
+def _join(left: tuple[Float, Float], right: tuple[Float, Float]) -> tuple[Float, Float]:
+    """Row-scaled products of matrices."""
+    (a, a_scale), (b, b_scale) = left, right
+    top = b_scale.max(axis=1, keepdims=True)
+    product = (a * np.exp(b_scale - top)[:, None, :]) @ b  # [n, K, K]
+    peak = product.max(axis=2)
+    scale = a_scale + top
+    lost = peak < _TINY
+    if lost.any():
+        n, row = np.nonzero(lost)
+        with np.errstate(divide="ignore"):
+            weights = np.maximum(np.log(a[n, row]), LOG_ZERO) + b_scale[n]  # [lost rows, K]
+        shift = weights.max(axis=1)
+        product[n, row] = (np.exp(weights - shift[:, None])[:, None, :] @ b[n])[:, 0]
+        peak[n, row] = product[n, row].max(axis=1)
+        scale = np.broadcast_to(scale, peak.shape).copy()
+        scale[n, row] = a_scale[n, row] + shift
+    return product / peak[:, :, None], scale + np.log(peak)
+
+
+def _products(matrices: Float, scale: Float) -> list[tuple[Float, Float]]:
+    """Level l holds the products of 2^l neighbours; an odd one out moves up alone. The last level is one matrix."""
+    levels = [(matrices, scale)]
+    while len(levels[-1][0]) > 1:
+        m, s = levels[-1]
+        pairs = len(m) // 2
+        joined = _join((m[: 2 * pairs : 2], s[: 2 * pairs : 2]), (m[1 : 2 * pairs : 2], s[1 : 2 * pairs : 2]))
+        if len(m) % 2:
+            joined = (np.concatenate([joined[0], m[-1:]]), np.concatenate([joined[1], s[-1:]]))
+        levels.append(joined)
+    return levels
+
+
+def _log_times(weights: Float, matrices: Float, scale: Float) -> Float:
+    """log of (exp(weights) as a row vector, times the matrix), its largest entry set to zero."""
+    weights = weights + scale
+    weights = weights - weights.max(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        product = np.log((np.exp(weights)[:, None, :] @ matrices)[:, 0])
+    return np.maximum(product - product.max(axis=1, keepdims=True), LOG_ZERO)
+
+
+def _log_times_column(matrices: Float, scale: Float, weights: Float) -> Float:
+    """log of (the matrix times exp(weights) as a column vector), its largest entry set to zero."""
+    with np.errstate(divide="ignore"):
+        product = scale + np.log((matrices @ np.exp(weights)[:, :, None])[:, :, 0])
+    return np.maximum(product - product.max(axis=1, keepdims=True), LOG_ZERO)
+
+
+def _forward(levels: list[tuple[Float, Float]]) -> Float:
+    """[T, K] log weight of each state before each step, from the products to its left only."""
+    n_states = levels[0][0].shape[1]
+    weights = np.full((1, n_states), LOG_ZERO)
+    weights[0, 0] = 0.0  # the first step is the start of a trial, so it does not matter where the chain was
+    for matrices, scale in reversed(levels[:-1]):
+        pairs = len(matrices) // 2
+        below = np.empty((len(matrices), n_states))
+        below[::2] = weights
+        below[1 : 2 * pairs : 2] = _log_times(weights[:pairs], matrices[: 2 * pairs : 2], scale[: 2 * pairs : 2])
+        weights = below
+    return weights
+
+
+def _backward(levels: list[tuple[Float, Float]]) -> Float:
+    """[T, K] log weight of everything after each step."""
+    n_states = levels[0][0].shape[1]
+    weights = np.zeros((1, n_states))
+    for matrices, scale in reversed(levels[:-1]):
+        pairs = len(matrices) // 2
+        below = np.empty((len(matrices), n_states))
+        below[1 : 2 * pairs : 2] = weights[:pairs]
+        below[: 2 * pairs : 2] = _log_times_column(
+            matrices[1 : 2 * pairs : 2], scale[1 : 2 * pairs : 2], weights[:pairs]
+        )
+        if len(matrices) % 2:
+            below[-1] = weights[-1]
+        weights = below
+    return weights
+
+
+def sample_index(log_weights: npt.NDArray[Any], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """One draw from each row of unnormalised log-probabilities [..., K]."""
+    noise = rng.exponential(size=log_weights.shape)
+    result: npt.NDArray[np.int64] = np.argmax(log_weights - np.log(noise), axis=-1)
+    return result
