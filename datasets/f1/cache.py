@@ -1,0 +1,171 @@
+"""Extracted sessions and calendars on disk: plain arrays and JSON, never a pickle and never FastF1's own objects."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import time
+import zipfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datasets.f1.session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot
+from datasets.storage import cache_dir, move_aside
+from gdm_core.errors import DataError
+
+FORMAT_VERSION = 1
+LAP_ARRAYS = tuple(f.name for f in fields(LapTable) if f.name != "compound")
+
+
+def session_path(year: int, event: str, session: str) -> Path:
+    """Where the extracted arrays of one session are kept."""
+    return cache_dir("formula1") / f"{year}_{_slug(event)}_{_slug(session)}.npz"
+
+
+def schedule_path(year: int) -> Path:
+    return cache_dir("formula1") / f"schedule_{year}.json"
+
+
+def write_session(session: Session, path: Path) -> None:
+    """Every array of a session in one file; the names and the corners as JSON inside it."""
+    drivers = session.drivers
+    arrays: dict[str, Any] = {
+        "time": np.concatenate([d.time for d in drivers]),
+        "position": np.concatenate([d.position for d in drivers]),
+        "lap": np.concatenate([d.lap for d in drivers]).astype(np.int16),
+    }
+    for name in CAR_CHANNELS:
+        missing = [np.full(d.time.size, np.nan, np.float32) for d in drivers]
+        arrays[f"car_{name}"] = np.concatenate(
+            [d.channels.get(name, nan) for d, nan in zip(drivers, missing, strict=True)]
+        )
+    for name in LAP_ARRAYS:
+        arrays[f"laps_{name}"] = np.concatenate([getattr(d.laps, name) for d in drivers])
+    header = {
+        "format_version": FORMAT_VERSION,
+        "year": session.year,
+        "event": session.event,
+        "name": session.name,
+        "circuit": session.circuit,
+        "circuit_key": session.circuit_key,
+        "rotation": session.rotation,
+        "corners": [asdict(corner) for corner in session.corners],
+        "simulated": session.simulated,
+        "notes": list(session.notes),
+        "drivers": [
+            {"code": d.code, "number": d.number, "name": d.name, "team": d.team, "colour": d.colour}
+            | {"samples": d.time.size, "compound": list(d.laps.compound)}
+            for d in drivers
+        ],
+    }
+    arrays["header"] = np.array(json.dumps(header))
+
+    def write(handle: Any) -> None:
+        np.savez(handle, **arrays)
+
+    _write_whole(path, write)
+
+
+def read_session(path: Path) -> Session:
+    """A session as it was written, or a DataError that says that the file is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays["header"]))
+        if header["format_version"] != FORMAT_VERSION:
+            raise DataError(f"{path} has format version {header['format_version']}, not {FORMAT_VERSION}.")
+        return _assemble(header, arrays)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} cannot be read ({error}).") from error
+
+
+def read_or_move_aside(path: Path) -> tuple[Session | None, str]:
+    """A stored session, or none with a note that says where the damaged file now is."""
+    if not path.is_file():
+        return None, ""
+    try:
+        return read_session(path), ""
+    except DataError as error:
+        aside = move_aside(path)
+        return None, f"The stored copy was damaged and has been moved to {aside.name}; it is loaded again. ({error})"
+
+
+def write_schedule(events: tuple[Event, ...], path: Path) -> None:
+    text = json.dumps({"format_version": FORMAT_VERSION, "saved": time.time(), "events": [asdict(e) for e in events]})
+    _write_whole(path, lambda handle: handle.write(text.encode()))
+
+
+def read_schedule(path: Path) -> tuple[tuple[Event, ...], float] | None:
+    """The stored calendar and its age in seconds; none when there is none, or it was damaged and moved aside."""
+    if not path.is_file():
+        return None
+    try:
+        stored = json.loads(path.read_text())
+        events = tuple(
+            Event(**{**event, "sessions": tuple(SessionSlot(**slot) for slot in event["sessions"])})
+            for event in stored["events"]
+        )
+        return events, max(0.0, time.time() - float(stored["saved"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        move_aside(path)  # a calendar is fetched again in a second: nothing to tell
+        return None
+
+
+def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
+    drivers = []
+    sample = lap = 0
+    for entry in header["drivers"]:
+        samples, laps = slice(sample, sample + entry["samples"]), slice(lap, lap + len(entry["compound"]))
+        sample, lap = samples.stop, laps.stop
+        table = LapTable(
+            **{name: arrays[f"laps_{name}"][laps] for name in LAP_ARRAYS}, compound=tuple(entry["compound"])
+        )
+        drivers.append(
+            Driver(
+                code=entry["code"],
+                number=entry["number"],
+                name=entry["name"],
+                team=entry["team"],
+                colour=entry["colour"],
+                time=arrays["time"][samples],
+                position=arrays["position"][samples],
+                lap=arrays["lap"][samples].astype(np.int64),
+                channels={name: arrays[f"car_{name}"][samples] for name in CAR_CHANNELS},
+                laps=table,
+            )
+        )
+    if sample != arrays["time"].size or lap != arrays["laps_number"].size:
+        raise ValueError(f"{arrays['time'].size} samples and {arrays['laps_number'].size} laps do not fit the header")
+    return Session(
+        year=header["year"],
+        event=header["event"],
+        name=header["name"],
+        circuit=header["circuit"],
+        circuit_key=header["circuit_key"],
+        rotation=header["rotation"],
+        corners=tuple(Corner(**corner) for corner in header["corners"]),
+        drivers=tuple(drivers),
+        simulated=header["simulated"],
+        notes=tuple(header["notes"]),
+    )
+
+
+def _write_whole(path: Path, write: Any) -> None:
+    """Write beside the target, then rename: a reader never meets half a file."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-") or "unnamed"

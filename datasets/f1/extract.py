@@ -1,0 +1,137 @@
+"""From the feed's tables to arrays: one driver's samples with the car's channels beside each position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from datasets.f1.session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from datasets.f1.track import ReferenceLap
+
+METRES_PER_UNIT = 0.1  # the feed's positions are tenths of a metre
+LARGEST_CAR_GAP_S = 2.0
+
+COLUMNS = {"speed": "Speed", "throttle": "Throttle", "brake": "Brake", "gear": "nGear", "rpm": "RPM"}
+# outside these the feed has lost the car: throttle 104 is its mark for unknown
+PLAUSIBLE = {"speed": (0, 450), "throttle": (0, 100), "brake": (0, 1), "gear": (0, 8), "rpm": (0, 20000)}
+STEPPED = frozenset({"brake", "gear"})
+
+
+def driver_from(
+    result: Any, laps: pd.DataFrame, positions: Mapping[str, pd.DataFrame], cars: Mapping[str, pd.DataFrame]
+) -> tuple[Driver, int]:
+    """One driver's arrays, and how many samples at exactly (0, 0) were left out."""
+    number = str(result["DriverNumber"])
+    table = lap_table(laps[laps["DriverNumber"] == number])
+    time, position, lap, zeros = samples_in_laps(positions.get(number), table)
+    channels = car_channels(cars.get(number), time)
+    colour = str(result.get("TeamColor") or "")
+    driver = Driver(
+        code=str(result.get("Abbreviation") or number),
+        number=number,
+        name=str(result.get("FullName") or result.get("BroadcastName") or number),
+        team=str(result.get("TeamName") or ""),
+        colour=f"#{colour}" if len(colour) == 6 else "",
+        time=time,
+        position=position,
+        lap=lap,
+        channels=channels,
+        laps=table,
+    )
+    return driver, zeros
+
+
+def lap_table(rows: pd.DataFrame) -> LapTable:
+    """A driver's laps in order; times that the feed left out are taken from the neighbouring lap."""
+    rows = rows.sort_values("LapNumber")
+    start, end = _seconds(rows["LapStartTime"]), _seconds(rows["Time"])
+    leaving = _seconds(rows["PitOutTime"])
+    before = np.append(np.nan, end[:-1])
+    start = np.where(np.isfinite(start), start, np.where(np.isfinite(before), before, leaving))
+    after = np.append(start[1:], np.nan)
+    end = np.where(np.isfinite(end), end, after)
+    keep = np.isfinite(start) & np.isfinite(end) & (end > start)
+    status = rows["TrackStatus"].fillna("").astype(str)
+    return LapTable(
+        number=rows["LapNumber"].to_numpy(float)[keep].astype(np.int64),
+        start=start[keep],
+        end=end[keep],
+        seconds=_seconds(rows["LapTime"])[keep],
+        pit_in=rows["PitInTime"].notna().to_numpy()[keep],
+        pit_out=rows["PitOutTime"].notna().to_numpy()[keep],
+        neutralised=np.array([not NEUTRALISED.isdisjoint(codes) for codes in status], dtype=bool)[keep],
+        accurate=rows["IsAccurate"].fillna(False).to_numpy(bool)[keep],
+        compound=tuple(rows["Compound"].fillna("").astype(str).to_numpy()[keep]),
+    )
+
+
+def samples_in_laps(
+    table: pd.DataFrame | None, laps: LapTable
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32], npt.NDArray[np.int64], int]:
+    """Times [T], positions [T, 2] in metres and lap numbers [T] of the samples inside a lap, and the zeros dropped."""
+    if table is None or len(table) == 0 or len(laps) == 0:
+        return np.empty(0), np.empty((0, 2), np.float32), np.empty(0, np.int64), 0
+    time = _seconds(table["SessionTime"])
+    xy = table[["X", "Y"]].to_numpy(float)
+    row = np.searchsorted(laps.start, time, side="right") - 1  # [T]
+    inside = (row >= 0) & (time <= laps.end[row])
+    lost = (xy == 0).all(axis=1)
+    keep = inside & ~lost & np.isfinite(xy).all(axis=1) & np.append(True, np.diff(time) > 0)
+    position = (xy[keep] * METRES_PER_UNIT).astype(np.float32)
+    return time[keep], position, laps.number[row[keep]], int((inside & lost).sum())
+
+
+def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[np.float32]]:
+    """Each channel [T] at the given times: NaN where the car sent nothing for longer than two seconds."""
+    if table is None or len(table) == 0:
+        return {}
+    sent = _seconds(table["SessionTime"])
+    channels = {}
+    for name in CAR_CHANNELS:
+        if COLUMNS[name] not in table:
+            continue
+        values = table[COLUMNS[name]].to_numpy(float)
+        low, high = PLAUSIBLE[name]
+        good = np.isfinite(values) & (values >= low) & (values <= high)
+        if good.any():
+            channels[name] = interpolate(time, sent[good], values[good], LARGEST_CAR_GAP_S, name in STEPPED)
+    return channels
+
+
+def interpolate(
+    at: npt.NDArray[np.float64],
+    time: npt.NDArray[np.float64],
+    values: npt.NDArray[np.float64],
+    largest_gap_s: float,
+    stepped: bool,
+) -> npt.NDArray[np.float32]:
+    """Values at other times: linear, or the last one sent where the channel moves in steps; NaN inside long gaps."""
+    before = np.clip(np.searchsorted(time, at, side="right") - 1, 0, time.size - 1)
+    after = np.clip(before + 1, 0, time.size - 1)
+    result = values[before] if stepped else np.interp(at, time, values)
+    outside = np.maximum(time[0] - at, at - time[-1])
+    hole = (time[after] - time[before] > largest_gap_s) & (at > time[before]) & (at < time[after])
+    return np.where(hole | (outside > largest_gap_s), np.nan, result).astype(np.float32)
+
+
+def corners_from(table: pd.DataFrame, reference: ReferenceLap) -> tuple[Corner, ...]:
+    """Numbered corners with their distance along the reference lap."""
+    xy = table[["X", "Y"]].to_numpy(float) * METRES_PER_UNIT
+    distance = reference.distance(xy)
+    return tuple(
+        Corner(int(number), str(letter or ""), float(x), float(y), float(along), float(angle))
+        for number, letter, angle, (x, y), along in zip(
+            table["Number"].tolist(), table["Letter"].tolist(), table["Angle"].tolist(), xy, distance, strict=True
+        )
+    )
+
+
+def _seconds(column: pd.Series) -> npt.NDArray[np.float64]:
+    return column.dt.total_seconds().to_numpy(float)

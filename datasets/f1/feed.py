@@ -1,0 +1,304 @@
+"""FastF1, at arm's length: turns its objects into plain data and its silences into messages.
+
+Runs in the loading process alone, because FastF1 has no time limits and may stop its process.
+FastF1 reports most failures only to its log, so the log is listened to.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import requests
+from fastf1 import Cache, get_event_schedule, set_auth_method
+from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
+from fastf1.mvapi import get_circuit_info
+
+from datasets.f1.extract import corners_from, driver_from
+from datasets.f1.session import Corner, Event, FeedError, Reason, Session, SessionSlot
+from datasets.storage import move_aside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+# what FastF1 announces while it loads, in its order: the share of the way that is then behind it
+STEPS = {
+    "session_info": (0.05, "session"),
+    "driver_info": (0.08, "drivers"),
+    "session_status_data": (0.11, "session status"),
+    "lap_count": (0.13, "lap count"),
+    "track_status_data": (0.15, "track status"),
+    "_extended_timing_data": (0.18, "lap times"),
+    "timing_app_data": (0.3, "tyres"),
+    "car_data": (0.4, "speed, throttle, brake, gear"),
+    "position_data": (0.6, "positions"),
+}
+DAMAGED = "Updating cache for "
+_UNREACHABLE = "the timing service cannot be reached"
+
+
+class FeedLog(logging.Handler):
+    """Listens to FastF1's log for progress, for hidden exceptions, and for cache files it could not use."""
+
+    def __init__(self, progress: Callable[[float, str], None]) -> None:
+        super().__init__(logging.DEBUG)
+        self.progress = progress
+        self.errors: list[BaseException] = []
+        self.sign_in_failed = False
+        self.notes: list[str] = []
+        self.folder: Path | None = None
+        self.offline = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            self.errors.append(record.exc_info[1])
+        if text.startswith("Failed to authenticate"):
+            self.sign_in_failed = True
+        if text.startswith(DAMAGED):
+            self._rescue(text.removeprefix(DAMAGED).rstrip("."))
+        for step, (share, what) in STEPS.items():
+            if text.endswith((f"cached data for {step}", f"found for {step}. Loading data...")):
+                stored = "reading" if text.startswith("Using") else "downloading"
+                self.progress(share, f"{stored} {what}")
+
+    def _rescue(self, name: str) -> None:
+        """FastF1 is about to overwrite a file that it could not use: keep it."""
+        path = None if self.folder is None else self.folder / f"{name}.ff1pkl"
+        if path is not None and path.is_file():
+            aside = move_aside(path)
+            self.notes.append(
+                f"FastF1's stored {STEPS.get(name, (0, name))[1]} could not be used (damaged, or from another version); "
+                f"moved to {aside.name} and fetched again."
+            )
+
+    @property
+    def network_failed(self) -> bool:
+        return any(isinstance(error, requests.ConnectionError | requests.Timeout) for error in self.errors)
+
+
+def open_feed(folder: Path, progress: Callable[[float, str], None]) -> FeedLog:
+    """Point FastF1 at its cache folder and start listening; a damaged download store is moved aside."""
+    log = FeedLog(progress)
+    logger = logging.getLogger("fastf1")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(log)
+    store = folder / "fastf1_http_cache.sqlite"
+    if store.is_file() and not _is_sound(store):
+        aside = move_aside(store)
+        log.notes.append(f"FastF1's store of downloads was damaged and has been moved to {aside.name}; it starts anew.")
+    set_auth_method("password")  # the other method waits for a browser
+    Cache.configure(cache_dir=str(folder))
+    return log
+
+
+def _is_sound(store: Path) -> bool:
+    try:
+        connection = sqlite3.connect(store)
+        try:
+            return connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError:
+        return False
+
+
+def fetch_schedule(year: int, log: FeedLog, offline: bool = False) -> tuple[Event, ...]:
+    """The season's race weekends, testing left out."""
+    log.offline = offline
+    schedule = _schedule(year, log, offline)
+    events = tuple(_event_from(year, row) for _, row in schedule.iterrows())
+    if not events:
+        raise FeedError(Reason.NOT_FOUND, f"The {year} calendar lists no race weekends yet. Choose another year.")
+    return events
+
+
+def fetch_session(year: int, event: str, name: str, log: FeedLog, offline: bool = False) -> Session:
+    """One session as plain arrays. What is stored is used first; the network is asked only for the rest."""
+    log.offline = offline
+    try:
+        return _fetch(year, event, name, log, offline=True)
+    except FeedError:
+        if offline:
+            raise
+    log.errors.clear()
+    return _fetch(year, event, name, log, offline=False)
+
+
+def _fetch(year: int, event: str, name: str, log: FeedLog, offline: bool) -> Session:
+    where = f"{event} {year}, {name}"
+    row = _find_event(_schedule(year, log, offline), year, event)
+    log.progress(0.02, f"opening {where}")
+    try:
+        source = row.get_session(name)
+    except ValueError as error:
+        offered = ", ".join(slot.name for slot in _event_from(year, row).sessions)
+        raise FeedError(Reason.NOT_FOUND, f"{where}: there is no such session. Choose one of {offered}.") from error
+    start = next((slot.start_utc for slot in _event_from(year, row).sessions if slot.name == source.name), "")
+    if start and datetime.fromisoformat(start).replace(tzinfo=UTC) > datetime.now(UTC):
+        raise FeedError(Reason.NOT_YET, f"{where} starts on {start[:16]} UTC. Choose a session that has taken place.")
+    log.folder = Path(str(Cache.get_cache_info()[0])) / source.api_path[8:] if source.api_path else None
+    Cache.offline_mode(offline)
+    _load(source, where, log)
+    return _extract(source, year, row["EventName"], where, log, offline)
+
+
+def _load(source: Any, where: str, log: FeedLog) -> None:
+    try:
+        source.load(laps=True, telemetry=True, weather=False, messages=False)
+    except RateLimitExceededError as error:
+        raise rate_limited(where, error) from error
+    except SystemExit as error:  # FastF1 ends the process when a download comes back empty
+        raise _unavailable(where, log, Reason.NO_LAPS, "the feed gave an empty answer") from error
+    except requests.RequestException as error:
+        log.errors.append(error)
+        raise _unavailable(where, log, Reason.NO_LAPS, "the feed could not be read") from error
+
+
+def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offline: bool) -> Session:
+    try:
+        laps, positions = source.laps, source.pos_data
+        cars = source.car_data
+    except (DataNotLoadedError, KeyError) as error:  # what a failed load leaves behind
+        raise _unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it") from error
+    if len(laps) == 0:
+        raise _unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it")
+    if not any(len(table) for table in positions.values()):
+        raise _unavailable(where, log, Reason.NO_POSITION, "the feed has no car positions for it")
+    log.progress(0.8, "putting the drivers' samples together")
+    dropped = 0
+    drivers = []
+    for _, result in source.results.iterrows():
+        driver, zeros = driver_from(result, laps, positions, cars)
+        dropped += zeros
+        drivers.append(driver)
+    if not any(driver.has_position for driver in drivers):
+        raise _unavailable(where, log, Reason.NO_POSITION, "no car position lies inside a lap")
+    info = source.session_info or {}
+    circuit = info.get("Meeting", {}).get("Circuit", {})
+    notes = list(log.notes)
+    if dropped:
+        notes.append(f"{dropped} samples at exactly (0, 0) were left out: the feed sends them for a car it has lost.")
+    session = Session(
+        year=year,
+        event=event,
+        name=source.name,
+        circuit=str(circuit.get("ShortName") or source.event["Location"]),
+        circuit_key=str(circuit.get("Key", "")),
+        rotation=0.0,
+        corners=(),
+        drivers=tuple(drivers),
+        notes=tuple(notes),
+    )
+    log.progress(0.9, "reading the corners")
+    return _with_corners(session, circuit.get("Key"), log, offline)
+
+
+def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool) -> Session:
+    rotation = 0.0
+    corners: tuple[Corner, ...] = ()
+    for stored_only in (True,) if offline else (True, False):
+        found = None if key is None else _circuit(session.year, key, stored_only, log)
+        if found is not None and len(found.corners):
+            rotation = float(found.rotation)
+            corners = corners_from(found.corners, session.reference)
+            break
+    if not corners:
+        note = f"The corner service had no corners for {session.circuit}: segment labels are not available."
+        return replace(session, notes=(*session.notes, note))
+    return replace(session, rotation=rotation, corners=corners)
+
+
+def _circuit(year: int, key: int, stored_only: bool, log: FeedLog) -> Any:
+    Cache.offline_mode(stored_only)
+    try:
+        return get_circuit_info(year=year, circuit_key=int(key))
+    except RateLimitExceededError as error:
+        raise rate_limited("the corners", error) from error
+    except (requests.RequestException, ValueError, TypeError, AttributeError) as error:
+        log.errors.append(error)  # a map without corners is still a map: the session says so in its notes
+        return None
+
+
+def _schedule(year: int, log: FeedLog, offline: bool) -> pd.DataFrame:
+    Cache.offline_mode(offline)
+    try:
+        return get_event_schedule(year, include_testing=False)
+    except RateLimitExceededError as error:
+        raise rate_limited(f"the {year} calendar", error) from error
+    except (ValueError, SystemExit) as error:
+        raise FeedError(
+            Reason.NO_NETWORK,
+            f"The {year} calendar could not be loaded: no calendar service answered, and none is stored. "
+            "Check the network, then try again; simulated laps work without it.",
+        ) from error
+
+
+def _event_from(year: int, row: Any) -> Event:
+    slots = []
+    for i in range(1, 6):
+        name, start = row.get(f"Session{i}"), row.get(f"Session{i}DateUtc")
+        if isinstance(name, str) and name and name != "None":
+            slots.append(SessionSlot(name, "" if start is None or start != start else start.isoformat()))
+    date = row["EventDate"]
+    return Event(
+        year=year,
+        round=int(row["RoundNumber"]),
+        name=str(row["EventName"]),
+        country=str(row["Country"]),
+        location=str(row["Location"]),
+        date="" if date is None or date != date else date.date().isoformat(),
+        sessions=tuple(slots),
+    )
+
+
+def _find_event(schedule: Any, year: int, wanted: str) -> Any:
+    """By name, country or town, exactly: a guess could load another race than the one asked for."""
+    for column in ("EventName", "Country", "Location"):
+        rows = schedule[schedule[column].str.casefold() == wanted.casefold()]
+        if len(rows) == 1:
+            return rows.iloc[0]
+    offered = ", ".join(schedule["EventName"])
+    raise FeedError(Reason.NOT_FOUND, f"There is no single {year} event called {wanted!r}. Choose one of {offered}.")
+
+
+def rate_limited(where: str, error: Exception) -> FeedError:
+    return FeedError(
+        Reason.RATE_LIMIT,
+        f"Loading {where} was stopped by the data service's request limit ({error}). "
+        "Wait an hour; sessions that are stored already still open.",
+    )
+
+
+def _unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedError:
+    """The likeliest cause of missing data: the network, then the account, then the feed itself."""
+    if log.network_failed or log.offline:
+        return FeedError(
+            Reason.NO_NETWORK,
+            f"{where} could not be loaded: {'the network was not asked' if log.offline else _UNREACHABLE}, and the "
+            "session is not stored. "
+            "Check the network, then try again; simulated laps work without it.",
+        )
+    if log.sign_in_failed:
+        given = bool(os.environ.get("F1_USERNAME") and os.environ.get("F1_PASSWORD"))
+        return FeedError(
+            Reason.ACCOUNT,
+            f"{where} could not be loaded: the timing service wants a Formula 1 account"
+            + (
+                ", and refused the one in F1_USERNAME and F1_PASSWORD. Correct them"
+                if given
+                else ". Set the environment variables F1_USERNAME and F1_PASSWORD"
+            )
+            + " where the application is started, restart it, then try again.",
+        )
+    return FeedError(
+        otherwise,
+        f"{where}: {why}. It may not have been held, or may not be published yet. Try again later or choose another.",
+    )

@@ -1,0 +1,195 @@
+"""Calendars and sessions for an application that must never hang: loads run in a process of their own.
+
+The process gets no terminal, reports progress, and is ended at its deadline. What it extracted stays on disk, so
+that the same session opens at once the next time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from datasets.f1 import cache
+from datasets.f1.session import Event, FeedError, Reason, Session
+from datasets.f1.worker import redact
+from datasets.storage import cache_dir, file_lock
+from gdm_core.errors import DataError
+
+Progress = Callable[[float, str], None]
+
+FIRST_YEAR = 2018  # the feed has no telemetry before
+FRESH_S = 12 * 3600.0
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def years() -> tuple[int, ...]:
+    """Seasons with telemetry, the latest first."""
+    return tuple(range(datetime.now(UTC).year, FIRST_YEAR - 1, -1))
+
+
+def schedule(
+    year: int, deadline_s: float = 20.0, progress: Progress | None = None, offline: bool = False
+) -> tuple[Event, ...]:
+    """The race weekends of a season. A stored calendar of a past season, or of today, is not asked for again."""
+    if year not in years():
+        raise DataError(f"There is no telemetry for {year}; choose a year from {FIRST_YEAR} to {years()[0]}.")
+    path = cache.schedule_path(year)
+    stored = cache.read_schedule(path)
+    if stored is not None and (year < years()[0] or stored[1] < FRESH_S or offline):
+        return stored[0]
+    request = {"task": "schedule", "year": year, "target": str(path), "offline": offline}
+    try:
+        _run(request, f"the {year} calendar", deadline_s, progress, None)
+    except FeedError as error:
+        if stored is not None:
+            return stored[0]  # an old calendar beats none
+        if error.reason is not Reason.DEADLINE or offline:
+            raise
+        try:
+            _run(request | {"offline": True}, f"the {year} calendar", deadline_s, progress, None)
+        except FeedError:
+            raise error from None
+    fresh = cache.read_schedule(path)
+    if fresh is None:
+        raise FeedError(Reason.CRASHED, f"The {year} calendar could not be stored in {path.parent}. Try again.")
+    return fresh[0]
+
+
+def is_stored(year: int, event: str, session: str) -> bool:
+    """Whether a session opens without FastF1 and without a network."""
+    return cache.session_path(year, event, session).is_file()
+
+
+def load_session(
+    year: int,
+    event: str,
+    session: str,
+    deadline_s: float = 180.0,
+    progress: Progress | None = None,
+    cancel: threading.Event | None = None,
+    offline: bool = False,
+) -> Session:
+    """One session by event name and session name, from our own store or through FastF1 in a process of its own.
+
+    `progress(share, text)` is called in the caller's thread; setting `cancel` ends the load within a moment.
+    Raises FeedError, whose `reason` says what kind of trouble it was.
+    """
+    started = time.monotonic()
+    path = cache.session_path(year, event, session)
+    where = f"{event} {year}, {session}"
+    with file_lock(cache_dir("formula1") / ".loading.lock", deadline_s, "Loading another Formula 1 session"):
+        found, note = cache.read_or_move_aside(path)
+        if found is None:
+            left = deadline_s - (time.monotonic() - started)
+            request = {"task": "session", "year": year, "event": event, "session": session}
+            _run(request | {"target": str(path), "offline": offline}, where, left, progress, cancel)
+            found, damaged = cache.read_or_move_aside(path)
+            if found is None:
+                raise FeedError(Reason.CRASHED, f"{where}: {damaged or 'the loaded arrays are missing.'} Try again.")
+            if not found.corners:
+                path.unlink(missing_ok=True)  # so that the corners are asked for the next time
+    if progress is not None:
+        progress(1.0, "ready")
+    return replace(found, notes=(note, *found.notes)) if note else found
+
+
+def _run(
+    request: dict[str, Any],
+    where: str,
+    deadline_s: float,
+    progress: Progress | None,
+    cancel: threading.Event | None,
+) -> None:
+    """Start the loading process, pass its progress on, end it at the deadline, and raise what it reports."""
+    until = time.monotonic() + deadline_s
+    request = request | {"folder": str(cache_dir("fastf1")), "deadline_s": deadline_s}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])}
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "datasets.f1.worker", json.dumps(request)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+            encoding="utf-8",
+            cwd=PROJECT,
+            env=environment,
+        )
+        try:
+            answer = _listen(process, where, deadline_s, until, progress, cancel)
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        if answer is None:
+            raise FeedError(
+                Reason.CRASHED,
+                f"Loading {where} stopped unexpectedly (exit code {process.returncode}: {_last_line(complaints)}). "
+                "Try again; if it stops again, clear the FastF1 downloads.",
+            )
+    if answer["kind"] == "error":
+        raise FeedError(Reason(answer["reason"]), answer["message"])
+
+
+def _listen(
+    process: subprocess.Popen[str],
+    where: str,
+    deadline_s: float,
+    until: float,
+    progress: Progress | None,
+    cancel: threading.Event | None,
+) -> dict[str, Any] | None:
+    """The final answer of the process, or none when it ended without one."""
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    reader = threading.Thread(target=_read_lines, args=(process.stdout, lines), daemon=True)
+    reader.start()
+    latest = "starting"
+    while True:
+        if cancel is not None and cancel.is_set():
+            raise FeedError(Reason.CANCELLED, f"Loading {where} was cancelled. Choose it again to load it.")
+        left = until - time.monotonic()
+        if left <= 0:
+            raise FeedError(
+                Reason.DEADLINE,
+                f"Loading {where} took longer than {deadline_s:.0f} s and was stopped (it was {latest}). The service "
+                "does not answer or the network is slow. Try again, or choose a session that is stored already.",
+            )
+        try:
+            line = lines.get(timeout=min(left, 0.1))
+        except queue.Empty:
+            continue
+        if line is None:
+            return None
+        answer = json.loads(line)
+        if answer["kind"] != "progress":
+            return answer
+        latest = answer["text"]
+        if progress is not None:
+            progress(answer["share"], latest)
+
+
+def _read_lines(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
+    try:
+        for line in stream:
+            lines.put(line)
+    except ValueError:  # the stream was closed because the load was stopped
+        return
+    lines.put(None)
+
+
+def _last_line(complaints: IO[str]) -> str:
+    complaints.seek(0)
+    lines = [line.strip() for line in complaints.read().splitlines() if line.strip()]
+    return redact(lines[-1][:300]) if lines else "no message"

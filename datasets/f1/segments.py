@@ -1,0 +1,42 @@
+"""Where a lap is divided: track segments between consecutive numbered corners.
+
+Segment c runs from corner c to corner c+1; the last one runs from the last corner over the start line to the first,
+so that a circuit of 16 corners has 16 segments. A sample belongs to the segment in which its nearest point on the
+session's reference lap lies.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from datasets.f1.session import Corner, Session
+
+
+def segment_names(corners: tuple[Corner, ...]) -> tuple[str, ...]:
+    """One name a segment, such as "T1-T2"; the last wraps over the start line."""
+    ordered = in_driving_order(corners)
+    following = (*ordered[1:], *ordered[:1])
+    return tuple(f"T{one.key}-T{other.key}" for one, other in zip(ordered, following, strict=True))
+
+
+def in_driving_order(corners: tuple[Corner, ...]) -> tuple[Corner, ...]:
+    """Corners by distance from the start line: numbers alone do not order 1 and 1A."""
+    return tuple(sorted(corners, key=lambda corner: (corner.distance, corner.number, corner.letter)))
+
+
+def segment_of(corners: tuple[Corner, ...], distance: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """[T] the segment in which each distance along the lap lies."""
+    edges = [corner.distance for corner in in_driving_order(corners)]
+    # before the first corner the index is -1: the segment that came over the line
+    return np.mod(np.searchsorted(edges, distance, side="right") - 1, len(edges))
+
+
+def segment_labels(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """[T] segment number of each position, for positions in time order with their lap numbers."""
+    return segment_of(session.require_corners(), lap_distance(session, position, lap))
+
+
+def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """[T] metres from the start line along the reference lap."""
+    return session.reference.distance(position, lap)

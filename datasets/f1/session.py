@@ -1,0 +1,257 @@
+"""What one Formula 1 session is made of, as plain frozen data: the calendar, the corners, the drivers and their laps.
+
+Real and simulated sessions have the same shape, so that whoever draws or fits one need not know which it has.
+Lengths are metres, times are seconds on the session's own clock, speeds km/h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from datasets.f1.track import ReferenceLap
+from gdm_core.errors import DataError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+CAR_CHANNELS = ("speed", "throttle", "brake", "gear", "rpm")
+CHANNELS = ("X", "Y", *CAR_CHANNELS)
+UNITS = {"X": "m", "Y": "m", "speed": "km/h", "throttle": "%", "brake": "on/off", "gear": "", "rpm": "1/min"}
+
+# track status codes of the feed: 4 safety car, 5 red flag, 6 and 7 virtual safety car out and ending
+NEUTRALISED = frozenset("4567")
+
+
+class Reason(StrEnum):
+    """Why Formula 1 data could not be had, so that a page can offer the fitting way on."""
+
+    NO_NETWORK = "no network"
+    NOT_FOUND = "not found"
+    NOT_YET = "not yet"
+    NO_LAPS = "no laps"
+    NO_POSITION = "no position"
+    NO_CORNERS = "no corners"
+    RATE_LIMIT = "rate limit"
+    ACCOUNT = "account"
+    DEADLINE = "deadline"
+    CANCELLED = "cancelled"
+    CRASHED = "crashed"
+
+
+class FeedError(DataError):
+    """Formula 1 data that could not be had; `reason` says of which kind, the message says what to do."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class SessionSlot:
+    """One session on the calendar, such as "Sprint Qualifying"."""
+
+    name: str
+    start_utc: str  # ISO 8601, empty where the calendar does not say
+
+
+@dataclass(frozen=True)
+class Event:
+    """One race weekend."""
+
+    year: int
+    round: int
+    name: str
+    country: str
+    location: str
+    date: str
+    sessions: tuple[SessionSlot, ...]
+
+    @property
+    def is_sprint(self) -> bool:
+        return any(slot.name == "Sprint" for slot in self.sessions)
+
+
+@dataclass(frozen=True)
+class Corner:
+    """One numbered corner; number and letter together are its name (Hungary has 1 and 1A)."""
+
+    number: int
+    letter: str
+    x: float
+    y: float
+    distance: float  # metres from the start line along the reference lap
+    angle: float  # degrees, the side on which a label stands clear of the track
+
+    @property
+    def key(self) -> str:
+        return f"{self.number}{self.letter}"
+
+
+@dataclass(frozen=True, eq=False)
+class LapTable:
+    """One driver's laps, one entry a lap in every field."""
+
+    number: IntArray
+    start: FloatArray
+    end: FloatArray
+    seconds: FloatArray  # NaN where the lap was not timed
+    pit_in: BoolArray
+    pit_out: BoolArray
+    neutralised: BoolArray  # safety car, virtual safety car or red flag during the lap
+    accurate: BoolArray
+    compound: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return int(self.number.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Driver:
+    """One driver's session: samples in time order, all of them inside a lap."""
+
+    code: str
+    number: str
+    name: str
+    team: str
+    colour: str
+    time: FloatArray  # [T]
+    position: npt.NDArray[np.float32]  # [T, 2]
+    lap: IntArray  # [T]
+    channels: dict[str, npt.NDArray[np.float32]]  # each [T]
+    laps: LapTable
+
+    @property
+    def has_position(self) -> bool:
+        return self.time.size > 0
+
+    @property
+    def available_channels(self) -> tuple[str, ...]:
+        """Names that can be asked for: position, and what the car sent at least once."""
+        sent = (name for name in CAR_CHANNELS if name in self.channels and np.isfinite(self.channels[name]).any())
+        return ("X", "Y", *sent) if self.has_position else ()
+
+    def channel(self, name: str) -> npt.NDArray[np.float32]:
+        """[T] one channel by name."""
+        if name in ("X", "Y"):
+            return self.position[:, "XY".index(name)]
+        if name not in self.available_channels:
+            raise DataError(
+                f"{self.code} has no channel {name!r}; there are {', '.join(self.available_channels) or 'none'}."
+            )
+        return self.channels[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """One session of one weekend with everything the pages need of it."""
+
+    year: int
+    event: str
+    name: str
+    circuit: str
+    circuit_key: str
+    rotation: float  # degrees that turn the map to the official orientation
+    corners: tuple[Corner, ...]
+    drivers: tuple[Driver, ...]
+    simulated: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def title(self) -> str:
+        if self.simulated:
+            return f"{self.circuit} · simulated {self.name.lower()}"
+        return f"{self.event} {self.year} · {self.name}"
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Every driver, in the order of the result, with or without data."""
+        return tuple(driver.code for driver in self.drivers)
+
+    def driver(self, code: str) -> Driver:
+        """One driver who has position data, or a message that says who has."""
+        usable = ", ".join(driver.code for driver in self.drivers if driver.has_position)
+        found = next((driver for driver in self.drivers if code in (driver.code, driver.number)), None)
+        if found is None:
+            raise DataError(f"{self.title}: there is no driver {code!r}. Choose one of {usable}.")
+        if not found.has_position:
+            raise FeedError(
+                Reason.NO_POSITION,
+                f"{self.title}: {found.code} ({found.name}) has no position data, so there is nothing to draw or fit. "
+                f"Choose one of {usable or '... nobody: choose another session'}.",
+            )
+        return found
+
+    def require_corners(self) -> tuple[Corner, ...]:
+        """The corners, or a message that says that the corner service had none."""
+        if len(self.corners) < 2:
+            raise FeedError(
+                Reason.NO_CORNERS,
+                f"{self.title}: the corner service lists {len(self.corners)} corners for {self.circuit}, so laps cannot "
+                "be divided into segments. Load the session again later, or go on without segment labels.",
+            )
+        return self.corners
+
+    @cached_property
+    def reference(self) -> ReferenceLap:
+        """The fastest clean lap of the session: distances along the lap are measured on it."""
+        best: tuple[float, Driver, int] | None = None
+        for driver in self.drivers:
+            row = _cleanest_lap(driver)
+            if row is not None and (best is None or driver.laps.seconds[row] < best[0]):
+                best = (float(driver.laps.seconds[row]), driver, row)
+        if best is None:
+            raise FeedError(
+                Reason.NO_LAPS,
+                f"{self.title}: no driver has a complete timed lap with position data, so distances along the lap "
+                "cannot be measured. Choose another session.",
+            )
+        _, driver, row = best
+        return ReferenceLap.from_samples(
+            driver.time, driver.position, driver.laps.start[row], driver.laps.end[row], where=self.title
+        )
+
+    @cached_property
+    def scaling(self) -> dict[str, tuple[float, float]]:
+        """Mean and standard deviation of each channel over all drivers' clean laps: one scale for every driver."""
+        scales = {}
+        for name in CHANNELS:
+            parts = [d.channel(name)[_on_laps(d, _clean(d.laps))] for d in self.drivers if name in d.available_channels]
+            values = np.concatenate(parts).astype(np.float64) if parts else np.empty(0)
+            values = values[np.isfinite(values)]
+            if values.size:
+                scales[name] = (float(values.mean()), float(values.std()) or 1.0)
+        return scales
+
+
+def _clean(laps: LapTable) -> BoolArray:
+    """Accurate laps, or every timed lap, or every lap: the best that there is."""
+    for chosen in (laps.accurate & np.isfinite(laps.seconds), np.isfinite(laps.seconds)):
+        if chosen.any():
+            return chosen
+    return np.ones(len(laps), dtype=bool)
+
+
+def _on_laps(driver: Driver, chosen: BoolArray) -> BoolArray:
+    return np.isin(driver.lap, driver.laps.number[chosen])  # [T]
+
+
+def _cleanest_lap(driver: Driver, largest_gap_s: float = 0.8, fewest_samples: int = 100) -> int | None:
+    """Row of the fastest timed lap without holes in its positions; accurate laps first."""
+    laps = driver.laps
+    if not driver.has_position:
+        return None
+    first = np.searchsorted(driver.time, laps.start)
+    last = np.searchsorted(driver.time, laps.end)
+    steps = np.diff(driver.time, append=np.inf)
+    order = np.lexsort((laps.seconds, ~laps.accurate))
+    for row in order:
+        inside = steps[first[row] : last[row] - 1]
+        if np.isfinite(laps.seconds[row]) and inside.size >= fewest_samples and inside.max() <= largest_gap_s:
+            return int(row)
+    return None

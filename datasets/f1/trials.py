@@ -1,0 +1,216 @@
+"""From one driver's samples to trials that a model can be fitted on.
+
+A trial is a stretch of driving without holes. Wherever laps are left out, or the feed sent nothing for more than two
+seconds, one trial ends and the next begins: positions are never made up across a hole.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from datasets.f1.extract import STEPPED, interpolate
+from datasets.f1.segments import segment_labels, segment_names
+from datasets.f1.session import CHANNELS, Driver, FeedError, Reason, Session
+from gdm_core.errors import ConfigError
+from gdm_core.trials import Trial, Trials
+
+STEP_S = 0.25
+LARGEST_GAP_S = 2.0
+FEWEST_SAMPLES = 10
+PRESETS = ("paper",)
+DROPS = {"first": "lap 1", "pit": "laps into and out of the pits", "safety_car": "safety-car and red-flag laps"}
+
+PAPER_DIMENSIONS = 10
+PAPER_NOISE = 0.01
+
+
+@dataclass(frozen=True)
+class LapInfo:
+    """One lap as a page lists it."""
+
+    number: int
+    seconds: float
+    compound: str
+    first: bool
+    pit: bool
+    safety_car: bool
+    accurate: bool
+
+
+def lap_list(session: Session, driver: str) -> tuple[LapInfo, ...]:
+    """A driver's laps with what speaks against each of them."""
+    laps = session.driver(driver).laps
+    return tuple(
+        LapInfo(
+            number=int(laps.number[i]),
+            seconds=float(laps.seconds[i]),
+            compound=laps.compound[i],
+            first=bool(laps.number[i] == 1),
+            pit=bool(laps.pit_in[i] or laps.pit_out[i]),
+            safety_car=bool(laps.neutralised[i]),
+            accurate=bool(laps.accurate[i]),
+        )
+        for i in range(len(laps))
+    )
+
+
+def chosen_laps(
+    session: Session, driver: str, laps: Iterable[int] | None = None, drop: Iterable[str] = ()
+) -> tuple[int, ...]:
+    """The numbers of the wanted laps (all of them by default) without the kinds to be dropped."""
+    dropped = frozenset(drop)
+    if unknown := dropped - DROPS.keys():
+        raise ConfigError(f"drop names {', '.join(sorted(unknown))}; laps can be dropped by {', '.join(DROPS)}.")
+    listed = lap_list(session, driver)
+    wanted = None if laps is None else frozenset(laps)
+    if wanted is not None and (strangers := wanted - {lap.number for lap in listed}):
+        raise FeedError(
+            Reason.NO_LAPS,
+            f"{session.title}: {driver} has no lap {min(strangers)}; laps run from {listed[0].number} to "
+            f"{listed[-1].number}. Choose laps among these.",
+        )
+    kept = tuple(
+        lap.number
+        for lap in listed
+        if (wanted is None or lap.number in wanted) and not any(getattr(lap, kind) for kind in dropped)
+    )
+    if not kept:
+        raise FeedError(
+            Reason.NO_LAPS,
+            f"{session.title}: no lap of {driver} is left after dropping {', '.join(DROPS[k] for k in sorted(dropped))}. "
+            "Drop fewer kinds or choose other laps.",
+        )
+    return kept
+
+
+def to_trials(
+    session: Session,
+    driver: str,
+    laps: Iterable[int] | None = None,
+    drop: Iterable[str] = (),
+    channels: Sequence[str] = ("X", "Y"),
+    preset: str | None = None,
+    step_s: float | None = STEP_S,
+    standardise: bool = True,
+    emission_seed: int = 0,
+    noise_seed: int = 0,
+) -> Trials:
+    """One driver's laps as trials, with track segments as labels, positions for maps and lap numbers as segments.
+
+    step_s      seconds between samples; None keeps the feed's own irregular samples
+    channels    what is observed; standardised with the session's own scale, the same for every driver
+    preset      "paper" observes ten random mixtures of standardised X and Y with a little noise instead of `channels`:
+                the same `emission_seed` gives the same mixtures for every driver
+    Without corners in the session the trials are unlabelled.
+    """
+    person = session.driver(driver)
+    names = ("X", "Y") if preset is not None else tuple(channels)
+    _check(person, names, preset, step_s)
+    numbers = chosen_laps(session, person.code, laps, drop)
+    trials = []
+    for start, stop in _stretches(person, numbers):
+        time, lap, values = _sample(person, slice(start, stop), names, step_s)
+        if time.size >= FEWEST_SAMPLES:
+            trials.append(
+                _trial(session, person, time, lap, values, names, preset, standardise, emission_seed, noise_seed)
+            )
+    if not trials:
+        raise FeedError(
+            Reason.NO_POSITION,
+            f"{session.title}: the chosen laps of {person.code} hold no stretch of {FEWEST_SAMPLES} samples without a "
+            "hole. Choose more laps.",
+        )
+    labels = segment_names(session.corners) if trials[0].labels is not None else ()
+    return Trials(tuple(trials), name=f"{session.title} · {person.code}", label_names=labels)
+
+
+def paper_emission(seed: int = 0) -> npt.NDArray[np.float64]:
+    """[10, 2] the random matrix through which the paper observes standardised X and Y."""
+    return np.random.default_rng(seed).standard_normal((PAPER_DIMENSIONS, 2))
+
+
+def _check(driver: Driver, names: tuple[str, ...], preset: str | None, step_s: float | None) -> None:
+    if preset is not None and preset not in PRESETS:
+        raise ConfigError(f"preset is {preset!r}; it must be None or {', '.join(map(repr, PRESETS))}.")
+    if not names or len(set(names)) != len(names):
+        raise ConfigError(f"channels is {names}; name at least one of {', '.join(CHANNELS)}, each once.")
+    if unknown := [name for name in names if name not in CHANNELS]:
+        raise ConfigError(f"channels names {', '.join(unknown)}; known are {', '.join(CHANNELS)}.")
+    for name in names:
+        driver.channel(name)  # raises where the car never sent it
+    if step_s is not None and not 0.02 <= step_s <= 2.0:
+        raise ConfigError(f"step_s is {step_s}; it must be between 0.02 and 2 seconds, or None for the raw samples.")
+
+
+def _stretches(driver: Driver, numbers: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Start and stop index of every run of kept samples without a hole."""
+    kept = np.flatnonzero(np.isin(driver.lap, numbers))
+    if kept.size == 0:
+        return []
+    breaks = (np.diff(kept) > 1) | (np.diff(driver.time[kept]) > LARGEST_GAP_S)
+    starts = kept[np.append(True, breaks)]
+    stops = kept[np.append(breaks, True)] + 1
+    return list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def _sample(
+    driver: Driver, part: slice, names: tuple[str, ...], step_s: float | None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], dict[str, npt.NDArray[np.float32]]]:
+    """Times, lap numbers and channels of one stretch: X and Y always, at the feed's times or at even steps."""
+    sent = driver.time[part]
+    wanted = tuple(dict.fromkeys(("X", "Y", *names)))
+    if step_s is None:
+        return sent, driver.lap[part], {name: driver.channel(name)[part] for name in wanted}
+    # a hair more than the last step, so that rounding does not drop it
+    time = sent[0] + step_s * np.arange(int((sent[-1] - sent[0]) / step_s + 1e-9) + 1)
+    row = np.searchsorted(driver.laps.start, time, side="right") - 1
+    lap = np.clip(driver.laps.number[row], driver.lap[part][0], driver.lap[part][-1])
+    values = {}
+    for name in wanted:
+        source = driver.channel(name)[part].astype(np.float64)
+        known = np.isfinite(source)
+        values[name] = (
+            interpolate(time, sent[known], source[known], LARGEST_GAP_S, name in STEPPED)
+            if known.any()
+            else np.full(time.size, np.nan, np.float32)
+        )
+    return time, lap, values
+
+
+def _trial(
+    session: Session,
+    driver: Driver,
+    time: npt.NDArray[np.float64],
+    lap: npt.NDArray[np.int64],
+    values: dict[str, npt.NDArray[np.float32]],
+    names: tuple[str, ...],
+    preset: str | None,
+    standardise: bool,
+    emission_seed: int,
+    noise_seed: int,
+) -> Trial:
+    position = np.column_stack([values["X"], values["Y"]])  # [T, 2]
+    y = np.column_stack([values[name] for name in names]).astype(np.float64)  # [T, N]
+    if standardise or preset is not None:
+        scales = np.array([session.scaling[name] for name in names])  # [N, 2]
+        y = (y - scales[:, 0]) / scales[:, 1]
+    if preset == "paper":
+        # a stream of its own for each stretch: the noise of two drivers must not be the same
+        stream = (noise_seed, zlib.crc32(driver.code.encode()), int(time[0] * 1000))
+        noise = np.random.default_rng(stream).standard_normal((time.size, PAPER_DIMENSIONS))
+        y = y @ paper_emission(emission_seed).T + PAPER_NOISE * noise  # [T, 10]
+        names = ()
+    return Trial(
+        y=y.astype(np.float32),
+        rate_hz=float(1.0 / np.median(np.diff(time))),
+        channels=names,
+        labels=segment_labels(session, position, lap) if len(session.corners) >= 2 else None,
+        position=position,
+        segments=lap,
+        name=f"{driver.code} lap {lap[0]}" if lap[0] == lap[-1] else f"{driver.code} laps {lap[0]}-{lap[-1]}",
+    )

@@ -1,0 +1,53 @@
+"""Formula 1 laps, real through FastF1 or simulated, as trials with track segments as labels.
+
+events = formula1.schedule(2025)
+session = formula1.load_session(2025, "Chinese Grand Prix", "Race")     # or formula1.simulate_race("shanghai")
+train = formula1.to_trials(session, "PIA", preset="paper")
+test = formula1.to_trials(session, "VER", preset="paper")
+"""
+
+from __future__ import annotations
+
+from datasets.f1.loader import is_stored, load_session, schedule, years
+from datasets.f1.segments import lap_distance, segment_labels, segment_names, segment_of
+from datasets.f1.session import (
+    CHANNELS,
+    UNITS,
+    Corner,
+    Driver,
+    Event,
+    FeedError,
+    LapTable,
+    Reason,
+    Session,
+    SessionSlot,
+)
+from datasets.f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emission, to_trials
+
+__all__ = [
+    "CHANNELS",
+    "DROPS",
+    "STEP_S",
+    "UNITS",
+    "Corner",
+    "Driver",
+    "Event",
+    "FeedError",
+    "LapInfo",
+    "LapTable",
+    "Reason",
+    "Session",
+    "SessionSlot",
+    "chosen_laps",
+    "is_stored",
+    "lap_distance",
+    "lap_list",
+    "load_session",
+    "paper_emission",
+    "schedule",
+    "segment_labels",
+    "segment_names",
+    "segment_of",
+    "to_trials",
+    "years",
+]
