@@ -1,0 +1,194 @@
+"""Finished results, in memory and on disk, both bounded. What is on disk survives a restart of the server.
+
+A fit is a model file and a JSON file beside it, which holds the rest and the digest of the model. A file that does not
+agree with its digest is moved aside, and the fit is done again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import tempfile
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from gdm_core.engine.messages import FitResult, Snapshot
+
+MEMORY_BYTES = 128 * 2**20
+DISK_BYTES = 2 * 2**30
+DATA_VARIABLE = "GDM_DATA_DIR"
+ASIDE = "damaged"
+
+
+def default_folder() -> Path:
+    """The folder for finished fits below the application's data folder."""
+    chosen = os.environ.get(DATA_VARIABLE, "").strip()
+    root = Path(chosen).expanduser() if chosen else Path(platformdirs.user_data_dir("gdm-studio", appauthor=False))
+    return root / "fits"
+
+
+class ResultCache:
+    """Results by key. Safe to use from several threads, and the folder from several servers."""
+
+    def __init__(
+        self, folder: Path | None = None, memory_bytes: int = MEMORY_BYTES, disk_bytes: int = DISK_BYTES
+    ) -> None:
+        self.folder = folder or default_folder()
+        self.memory_bytes, self.disk_bytes = memory_bytes, disk_bytes
+        self._memory: OrderedDict[str, FitResult] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # ---- fits ---------------------------------------------------------------------------------------------------
+    def get(self, key: str) -> tuple[FitResult | None, str]:
+        """The result, if there is one, and a note for the user, if there is something to say."""
+        with self._lock:
+            if key in self._memory:
+                self._memory.move_to_end(key)
+                return self._memory[key], ""
+        model_path, side_path = self._paths(key)
+        try:
+            side_text, model_bytes = side_path.read_text(), model_path.read_bytes()
+        except FileNotFoundError:
+            return None, ""
+        except (OSError, UnicodeDecodeError) as error:
+            return None, self._move_aside(key, str(error))
+        try:
+            result = _decode(key, json.loads(side_text), model_bytes)
+        except (ValueError, KeyError, TypeError) as error:
+            return None, self._move_aside(key, str(error))
+        self._remember(result)
+        os.utime(model_path)
+        os.utime(side_path)
+        return result, ""
+
+    def put(self, result: FitResult) -> str:
+        """Keep a result; a note for the user when the disk would not have it."""
+        self._remember(result)
+        model_path, side_path = self._paths(result.key)
+        try:
+            _write(model_path, result.model_bytes)
+            _write(side_path, json.dumps(_encode(result)).encode())
+            self._shrink()
+        except OSError as error:
+            return f"The result could not be kept on disk ({error}), so it will be fitted again after a restart."
+        return ""
+
+    # ---- results of calls ---------------------------------------------------------------------------------------
+    def get_value(self, key: str) -> tuple[bool, Any]:
+        """Whether a call's result is there, and it."""
+        path = self._paths(key)[1]
+        try:
+            stored = json.loads(path.read_text())
+            return True, stored["value"]
+        except FileNotFoundError:
+            return False, None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self._move_aside(key, str(error))
+            return False, None
+
+    def put_value(self, key: str, value: Any) -> str:
+        """Keep a call's result, which JSON must be able to hold; a note when that fails."""
+        try:
+            _write(self._paths(key)[1], json.dumps({"value": value}).encode())
+            self._shrink()
+        except (OSError, TypeError, ValueError) as error:
+            return f"The result could not be kept on disk ({error}), so it will be computed again after a restart."
+        return ""
+
+    # ---- inside -------------------------------------------------------------------------------------------------
+    def _paths(self, key: str) -> tuple[Path, Path]:
+        return self.folder / f"{key}.safetensors", self.folder / f"{key}.json"
+
+    def _remember(self, result: FitResult) -> None:
+        with self._lock:
+            self._memory[result.key] = result
+            self._memory.move_to_end(result.key)
+            total = sum(_size(kept) for kept in self._memory.values())
+            while total > self.memory_bytes and len(self._memory) > 1:
+                total -= _size(self._memory.popitem(last=False)[1])
+
+    def _move_aside(self, key: str, why: str) -> str:
+        aside = self.folder / ASIDE
+        try:
+            aside.mkdir(exist_ok=True)
+            for path in self._paths(key):
+                if path.exists():
+                    path.replace(aside / path.name)
+        except OSError as error:
+            return f"A kept result is damaged ({why}) and could not be moved aside ({error}). It was fitted again."
+        return f"A kept result was damaged ({why}). It was moved to {aside} and fitted again."
+
+    def _shrink(self) -> None:
+        """Remove what was used longest ago until the folder is within its bound."""
+        files = []
+        for path in self.folder.rglob("*"):
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # another server was quicker
+                continue
+            if path.is_file():
+                files.append((status.st_mtime_ns, status.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total <= self.disk_bytes:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def _size(result: FitResult) -> int:
+    pictures = result.snapshot.n_bytes if result.snapshot else 0
+    return len(result.model_bytes) + pictures + 64 * len(result.steps)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All or nothing, also when two servers write the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _encode(result: FitResult) -> dict[str, Any]:
+    snapshot = result.snapshot.encode() if result.snapshot else None
+    if snapshot is not None:
+        snapshot["levels"] = [base64.b64encode(raw).decode() for raw in snapshot["levels"]]
+    return {
+        "sha256": hashlib.sha256(result.model_bytes).hexdigest(),
+        "fit_status": result.fit_status,
+        "elbo": result.elbo,
+        "seconds": result.seconds,
+        "steps": list(result.steps),
+        "elbos": list(result.elbos),
+        "snapshot": snapshot,
+    }
+
+
+def _decode(key: str, plain: dict[str, Any], model_bytes: bytes) -> FitResult:
+    if hashlib.sha256(model_bytes).hexdigest() != plain["sha256"]:
+        raise ValueError("the model file is not the one that was written")
+    snapshot = plain["snapshot"]
+    if snapshot is not None:
+        snapshot["levels"] = [base64.b64decode(text) for text in snapshot["levels"]]
+    return FitResult(
+        key,
+        model_bytes,
+        plain["fit_status"],
+        float(plain["elbo"]),
+        float(plain["seconds"]),
+        tuple(plain["steps"]),
+        tuple(plain["elbos"]),
+        None if snapshot is None else Snapshot.decode(snapshot),
+        from_cache=True,
+    )

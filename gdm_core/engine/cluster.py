@@ -1,0 +1,196 @@
+"""The cluster that fits run on: an embedded one of our own processes, or one that exists already."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import dask
+from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
+from distributed import Client
+from distributed.deploy.subprocess import SubprocessCluster
+from distributed.system import MEMORY_LIMIT
+
+import gdm_core
+from gdm_core.engine.messages import code_version
+from gdm_core.engine.worker import warm_up
+from gdm_core.errors import ConfigError, FitError
+
+SCHEDULER_VARIABLE = "GDM_SCHEDULER"
+WORKERS_VARIABLE = "GDM_WORKERS"
+MEMORY_VARIABLE = "GDM_WORKER_MEMORY"
+
+GIBIBYTE = 2**30
+START_TIMEOUT_S = 60.0
+JOIN_TIMEOUT_S = 15.0
+# A worker with torch and the models loaded, without any data, takes about a quarter of this.
+LEAST_MEMORY = GIBIBYTE
+MOST_MEMORY = 4 * GIBIBYTE
+# Deaths of workers that a job survives.
+ALLOWED_DEATHS = 2
+
+CHILD_SETTINGS = {
+    # The scheduler keeps this many events for each topic; ours hold pictures and are read at once.
+    "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "100",
+    "DASK_LOGGING__DISTRIBUTED": "warning",
+}
+
+
+@dataclass
+class Link:
+    """A connection to a running cluster."""
+
+    client: Client
+    cluster: Any = None
+    topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
+    threads: dict[str, int] = field(default_factory=dict)
+    _threads_read: float = -1e9
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.client.status == "running")
+
+    def capacity(self) -> int:
+        """Jobs that the cluster can run at once; asked anew every two seconds, since workers come and go."""
+        if time.monotonic() - self._threads_read > 2.0:
+            self.threads = dict(self.client.nthreads())
+            self._threads_read = time.monotonic()
+        return sum(self.threads.values())
+
+    def free_worker(self, busy: Sequence[str]) -> str | None:
+        """The worker with most room. Dask's own choice overlooks jobs that have come back from a hold."""
+        if not self.threads:
+            return None
+        return max(self.threads, key=lambda worker: self.threads[worker] - busy.count(worker))
+
+    def close(self) -> None:
+        self.client.close(timeout=2)
+        if self.cluster is not None:
+            self.cluster.close(timeout=10)
+
+
+def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
+    """Join the cluster that GDM_SCHEDULER names, or start our own. `on_event` hears what jobs say, on a Dask thread."""
+    # Data travels as the argument of a task on purpose (see Shelf): no warning wanted.
+    dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
+    address = os.environ.get(SCHEDULER_VARIABLE, "").strip()
+    link = _join(address) if address else _start()
+    try:
+        _check_versions(link)
+    except FitError:
+        link.close()
+        raise
+    link.client.subscribe_topic(link.topic, lambda event: on_event(event[1]))
+    return link
+
+
+def worker_count() -> int:
+    """Processes of the embedded cluster: one for each core that has a share of memory to go with it."""
+    text = os.environ.get(WORKERS_VARIABLE, "").strip()
+    if not text:
+        return int(max(1, min(CPU_COUNT, MEMORY_LIMIT // LEAST_MEMORY)))
+    if not text.isdigit() or int(text) < 1:
+        raise ConfigError(f"{WORKERS_VARIABLE} is {text!r}; it must be a whole number of worker processes, 1 or more.")
+    return int(text)
+
+
+def worker_memory(n_workers: int) -> int:
+    """Bytes that a worker may use before it is stopped: most of the machine between them, within reason."""
+    text = os.environ.get(MEMORY_VARIABLE, "").strip()
+    if text:
+        try:
+            return int(parse_bytes(text))
+        except ValueError as error:
+            raise ConfigError(f"{MEMORY_VARIABLE} is {text!r}; write a size such as '2 GiB'.") from error
+    share = int(0.7 * MEMORY_LIMIT / n_workers)
+    return int(min(MOST_MEMORY, share))
+
+
+def _join(address: str) -> Link:
+    try:
+        client = Client(address, timeout=JOIN_TIMEOUT_S, set_as_default=False, name="gdm-studio")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise FitError(
+            f"No scheduler answers at {SCHEDULER_VARIABLE}={address} ({error}). Start one with `dask scheduler`, correct the "
+            "address, or remove the variable to use this machine's own processors."
+        ) from error
+    link = Link(client)
+    try:
+        client.wait_for_workers(1, timeout=JOIN_TIMEOUT_S)
+    except TimeoutError as error:
+        link.close()
+        raise FitError(
+            f"The scheduler at {address} has no workers. Start some with `dask worker {address} --nthreads 1`."
+        ) from error
+    return link
+
+
+def _start() -> Link:
+    n_workers = worker_count()
+    _make_importable_in_children()
+    for name, value in CHILD_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    preload = ["gdm_core.engine.preload"]
+    try:
+        cluster = SubprocessCluster(
+            host="127.0.0.1",
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address=None,  # type: ignore[arg-type]  # the annotation forgets None, the documentation does not
+            silence_logs=logging.ERROR,
+            scheduler_kwargs={"preload": preload, "allowed_failures": ALLOWED_DEATHS},
+            worker_kwargs={
+                "memory_limit": worker_memory(n_workers),
+                "preload": preload,
+                "preload_nanny": preload,
+            },
+        )
+    except (OSError, RuntimeError, TimeoutError) as error:
+        raise FitError(_start_message(str(error))) from error
+    client = Client(cluster, set_as_default=False, name="gdm-studio")
+    try:
+        client.wait_for_workers(n_workers, timeout=START_TIMEOUT_S)
+    except TimeoutError as error:
+        Link(client, cluster).close()
+        raise FitError(_start_message(f"no {n_workers} workers within {START_TIMEOUT_S:g} s")) from error
+    return Link(client, cluster)
+
+
+def _start_message(why: str) -> str:
+    return (
+        f"The worker processes could not be started ({why}). The server's log has the reason. Free some memory, set "
+        f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
+    )
+
+
+def _make_importable_in_children() -> None:
+    """Processes started from here on find gdm_core where this one found it, whatever their working directory."""
+    root = str(Path(gdm_core.__file__).parent.parent)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
+
+
+def _check_versions(link: Link) -> None:
+    """Load the models on every worker, and refuse a cluster that runs other code than this."""
+    try:
+        found: dict[str, str] = link.client.run(warm_up)
+    except (ImportError, OSError) as error:
+        raise FitError(
+            f"The workers cannot load gdm_core ({error}). Install this version of it where they run, or put it on their "
+            "PYTHONPATH."
+        ) from error
+    other = {worker: version for worker, version in found.items() if version != code_version()}
+    if other:
+        worker, version = next(iter(other.items()))
+        raise FitError(
+            f"The worker {worker} has gdm_core {version}, this server has {code_version()}. Install the same version on "
+            "both, so that results mean the same."
+        )

@@ -1,0 +1,151 @@
+"""Steering a job from outside while it runs on a worker: cancel, hold, single steps, deadlines.
+
+The engine calls `set_control` in the worker process; the job looks at it between two steps, in its own memory and so
+at no cost. A job on hold leaves the worker's thread pool, and another one runs in its place.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from distributed import get_worker, rejoin, secede
+
+_controls: dict[str, Control] = {}
+_controls_lock = threading.Lock()
+_local = threading.local()
+
+
+class JobStopped(BaseException):
+    """Ends a job from inside a checkpoint. Not an Exception, so that no handler in a model swallows it."""
+
+
+class JobCancelled(JobStopped):
+    """Somebody no longer wants the job."""
+
+
+class DeadlinePassed(JobStopped):
+    """The job ran, or stood on hold, for longer than it may."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the engine wants of a job. The whole of it travels each time, so that a lost or repeated message does no harm.
+
+    hold     stand still once `until_step` is reached
+    give_way stand still at once, because somebody who watches needs the worker
+    """
+
+    version: int = 0
+    cancelled: bool = False
+    hold: bool = False
+    until_step: int = 0
+    give_way: bool = False
+
+    def holds(self, step: int) -> bool:
+        return self.give_way or (self.hold and step >= self.until_step)
+
+
+class Control:
+    """The job's side: current orders, clocks, and the way to send word to the engine."""
+
+    def __init__(self, job: str, topic: str, orders: Orders, deadline_s: float, hold_limit_s: float) -> None:
+        self.job, self.topic = job, topic
+        self.deadline_s, self.hold_limit_s = deadline_s, hold_limit_s
+        self.step = 0
+        self._orders = orders
+        self._changed = threading.Condition()
+        self._started = time.monotonic()
+        self._held_s = 0.0
+
+    def order(self, orders: Orders) -> None:
+        with self._changed:
+            if orders.version > self._orders.version:
+                self._orders = orders
+                self._changed.notify_all()
+
+    def send(self, kind: str, **content: Any) -> None:
+        """An event for the engine; only types that msgpack knows."""
+        worker = get_worker()
+        worker.log_event(self.topic, {"job": self.job, "kind": kind, "worker": worker.address, **content})
+
+    def checkpoint(self, step: int, on_hold: Callable[[], None] | None = None) -> None:
+        """Stop, hold or go on, as ordered. `on_hold` runs when the job comes to a stand, to show where."""
+        self.step = step
+        orders = self._orders
+        if orders.cancelled:
+            raise JobCancelled
+        self._check_deadline()
+        if orders.holds(step):
+            if on_hold is not None:
+                on_hold()
+            self._stand(step)
+
+    def _check_deadline(self) -> None:
+        running = time.monotonic() - self._started - self._held_s
+        if running > self.deadline_s:
+            raise DeadlinePassed(
+                f"Stopped at step {self.step} because it ran longer than its deadline of {self.deadline_s:g} s. "
+                "Use fewer steps, less data or a smaller model, or allow more time."
+            )
+
+    def _stand(self, step: int) -> None:
+        since = time.monotonic()
+        secede()
+        self.send("held", step=step)
+        with self._changed:
+            while self._orders.holds(step) and not self._orders.cancelled:
+                left = self.hold_limit_s - self._held_s - (time.monotonic() - since)
+                if left <= 0 or not self._changed.wait(left):
+                    raise DeadlinePassed(
+                        f"Stopped at step {step} because it was on hold for longer than {self.hold_limit_s:g} s. "
+                        "Start it again to go on."
+                    )
+            if self._orders.cancelled:
+                raise JobCancelled
+        self.send("resumed", step=step)
+        rejoin()
+        self._held_s += time.monotonic() - since
+
+
+def set_control(job: str, orders: Orders) -> None:
+    """Called by the engine in the worker process. A job that has ended, or not begun, needs no orders here."""
+    with _controls_lock:
+        control = _controls.get(job)
+    if control is not None:
+        control.order(orders)
+
+
+@contextmanager
+def controlled(control: Control) -> Iterator[Control]:
+    """Make `control` reachable for the engine and for `checkpoint` while the job runs."""
+    with _controls_lock:
+        _controls[control.job] = control
+    _local.control = control
+    try:
+        control.send("started", version=control._orders.version)
+        yield control
+    finally:
+        _local.control = None
+        with _controls_lock:
+            _controls.pop(control.job, None)
+
+
+def checkpoint(step: int | None = None, total: int = 0) -> None:
+    """For functions that run as jobs: call it between two pieces of work, so that the job can be stopped, held, and seen.
+
+    Outside the engine it does nothing.
+    """
+    control: Control | None = getattr(_local, "control", None)
+    if control is None:
+        return
+    reached = control.step + 1 if step is None else step
+    now = time.monotonic()
+    if now - getattr(_local, "reported", 0.0) >= 0.1:
+        _local.reported = now
+        control.send("progress", step=reached, total=total, steps=[], elbos=[], snapshot=None)
+    control.checkpoint(reached)

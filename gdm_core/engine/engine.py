@@ -1,0 +1,231 @@
+"""The engine that pages and sweeps talk to. One for each server process; every method returns at once."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gdm_core.engine.bulk import Bulk, Progress
+from gdm_core.engine.cache import ResultCache
+from gdm_core.engine.dispatch import Dispatcher, shown
+from gdm_core.engine.jobs import Call, Job
+from gdm_core.engine.messages import FitRequest, code_version
+from gdm_core.engine.turns import FairQueue
+from gdm_core.errors import FitError
+
+MAX_WAITING = 400
+MAX_WAITING_PER_SESSION = 100
+# Calls of one bulk job in the queue or out at a time.
+BULK_WINDOW = 8
+MAX_BULKS_REMEMBERED = 32
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What the engine has at hand: for a status line, not for decisions."""
+
+    workers: dict[str, int]
+    waiting: int
+    trouble: str
+
+
+class Engine:
+    """Runs fits and calls on the cluster. Close it, or use it in a `with` block."""
+
+    def __init__(
+        self,
+        cache: ResultCache | None = None,
+        max_waiting: int = MAX_WAITING,
+        max_waiting_per_session: int = MAX_WAITING_PER_SESSION,
+    ) -> None:
+        self.cache = cache or ResultCache()
+        self._turns = FairQueue(max_waiting, max_waiting_per_session)
+        self._dispatcher = Dispatcher(self._turns, self.cache)
+        self._lock = threading.Lock()
+        self._slots: dict[tuple[str, str], Job] = {}
+        self._named: dict[str, Job] = {}
+        self._bulks: OrderedDict[str, Bulk] = OrderedDict()
+
+    # ---- one job ------------------------------------------------------------------------------------------------
+    def submit(self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False) -> Job:
+        """Start a fit. The latest in a slot of a session wins: one that runs there already is cancelled."""
+        job = Job(request, session, slot, bulk, self._dispatcher.orders_changed, self._forget_slot)
+        self._take_slot(job)
+        if request.use_cache:
+            result, note = self.cache.get(request.key)
+            if note:
+                job.note(note)
+            if result is not None:
+                if result.snapshot is not None and result.snapshot.preview != request.preview:
+                    result = replace(result, snapshot=None)
+                result = replace(result, from_cache=True)
+                job.succeed(result, **shown(result))
+                return job
+        self._enqueue(job)
+        return job
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        session: str = "",
+        key: str | None = None,
+        slot: str | None = None,
+        deadline_s: float = 60.0,
+        bulk: bool = False,
+    ) -> Job:
+        """Run `function(*args)` on a worker and end it at the deadline, whatever it does.
+
+        Trials among the arguments travel once. A call whose `key` is running already is joined, not repeated.
+        """
+        if not deadline_s > 0:
+            raise FitError(f"deadline_s is {deadline_s}; it must be a positive number of seconds.")
+        with self._lock:
+            if key is not None and key in self._named:
+                return self._named[key]
+
+            def forget(job: Job) -> None:
+                with self._lock:
+                    if key is not None and self._named.get(key) is job:
+                        del self._named[key]
+                self._forget_slot(job)
+
+            job = Job(Call(function, args, deadline_s), session, slot, bulk, self._dispatcher.orders_changed, forget)
+            if key is not None:
+                self._named[key] = job
+        self._take_slot(job)
+        self._enqueue(job)
+        return job
+
+    def _enqueue(self, job: Job) -> None:
+        if not self._dispatcher.running:
+            job.fail(FitError("The engine is closed. Restart the server."))
+            return
+        try:
+            self._turns.add(job)
+        except FitError as error:
+            job.fail(error)
+            raise
+        self._dispatcher.wake()
+
+    def _take_slot(self, job: Job) -> None:
+        if job.slot is None:
+            return
+        with self._lock:
+            earlier = self._slots.get((job.session, job.slot))
+            self._slots[job.session, job.slot] = job
+        if earlier is not None:
+            earlier.cancel()
+
+    def _forget_slot(self, job: Job) -> None:
+        if job.slot is None:
+            return
+        with self._lock:
+            if self._slots.get((job.session, job.slot)) is job:
+                del self._slots[job.session, job.slot]
+
+    # ---- many jobs ----------------------------------------------------------------------------------------------
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Mapping[str, tuple[Any, ...]],
+        *,
+        session: str,
+        key: str,
+        deadline_s: float = 600.0,
+        cached: bool = True,
+        progress: Progress | None = None,
+    ) -> Bulk:
+        """Run `function(*args)` for each item, behind the jobs that people watch. Returns the one of that `key` if it is there.
+
+        With `cached`, item keys must name everything that a result depends on, and JSON must be able to hold results:
+        they are kept on disk, and a bulk job started again does only what is missing. `progress(done, total)` is called
+        on a thread of the engine.
+        """
+        with self._lock:
+            known = self._bulks.get(key)
+            if known is not None and not (known.poll().cancelled or known.poll().failures):
+                return known
+        calls = {
+            name: Call(function, args, deadline_s, cache_key=_cell_key(function, name) if cached else None)
+            for name, args in items.items()
+        }
+
+        def submit(call: Call, on_end: Callable[[Job], None]) -> Job:
+            job = Job(call, session, None, True, self._dispatcher.orders_changed, on_end)
+            if not self._dispatcher.running:
+                job.fail(FitError("The engine is closed. Restart the server."))
+                return job
+            self._turns.add(job)
+            self._dispatcher.wake()
+            return job
+
+        bulk = Bulk(calls, submit, self.cache.get_value, BULK_WINDOW, progress)
+        with self._lock:
+            self._bulks[key] = bulk
+            while len(self._bulks) > MAX_BULKS_REMEMBERED:
+                self._bulks.popitem(last=False)
+        return bulk
+
+    def bulk(self, key: str) -> Bulk | None:
+        """The bulk job of that key, for a page that comes back to it."""
+        with self._lock:
+            return self._bulks.get(key)
+
+    # ---- the engine itself --------------------------------------------------------------------------------------
+    def wait_ready(self, timeout: float = 90.0) -> None:
+        """Wait until the workers are warm; FitError or ConfigError when they cannot be had."""
+        if not self._dispatcher.ready.wait(timeout):
+            raise FitError(f"The workers are not ready after {timeout:g} s. The server's log may say why.")
+        if self._dispatcher.trouble is not None:
+            raise self._dispatcher.trouble
+
+    def info(self) -> EngineInfo:
+        trouble = self._dispatcher.trouble
+        return EngineInfo(self._dispatcher.workers(), len(self._turns), "" if trouble is None else str(trouble))
+
+    def forget(self, session: str) -> None:
+        """Cancel the slots of a session that has left. Its bulk jobs go on."""
+        with self._lock:
+            jobs = [job for (owner, _), job in self._slots.items() if owner == session]
+        for job in jobs:
+            job.cancel()
+
+    @property
+    def running(self) -> bool:
+        return self._dispatcher.running
+
+    def close(self) -> None:
+        """Stop the workers. What is not done fails."""
+        self._dispatcher.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _cell_key(function: Callable[..., Any], name: str) -> str:
+    where = f"{function.__module__}.{function.__qualname__}"
+    return "call-" + hashlib.sha256(json.dumps([where, name, code_version()]).encode()).hexdigest()
+
+
+_engine: Engine | None = None
+_engine_lock = threading.Lock()
+
+
+def get_engine() -> Engine:
+    """The engine of this process. The first caller starts it; its workers get ready while the caller goes on."""
+    global _engine
+    with _engine_lock:
+        if _engine is None or not _engine.running:
+            _engine = Engine()
+            atexit.register(_engine.close)
+        return _engine

@@ -1,0 +1,101 @@
+"""Jobs that are out on the cluster, and how one gets there."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from distributed import Future
+
+from gdm_core.engine.cluster import Link
+from gdm_core.engine.jobs import Job
+from gdm_core.engine.messages import FitRequest
+from gdm_core.engine.shelf import Shelf
+from gdm_core.engine.worker import FitTask, Ticket, run_call, run_fit
+from gdm_core.trials import Trials
+
+# Time for a job to stop by itself at its deadline before its worker is restarted.
+GRACE_S = 5.0
+# A cancelled fit that has not stopped between two steps by then never will.
+STEP_LIMIT_S = 20.0
+# A job that no worker has taken up by then is given back.
+START_LIMIT_S = 90.0
+
+
+@dataclass
+class Flight:
+    """One job on the cluster. `worker` is where it was meant to go until it says where it is."""
+
+    job: Job
+    future: Future
+    worker: str
+    sent: float
+    worker_known: bool = False
+    held: bool = False
+    _started: float = 0.0
+    _held_since: float = 0.0
+    _held_s: float = 0.0
+    _cancel_seen: float = 0.0
+
+    def hear(self, event: Mapping[str, Any], now: float) -> None:
+        """Follow what the job says of itself."""
+        kind = event["kind"]
+        self.worker, self.worker_known = event["worker"], True
+        if kind == "started":
+            self._started, self._held_s, self.held = now, 0.0, False
+        elif kind == "held":
+            self.held, self._held_since = True, now
+        elif kind == "resumed":
+            self.come_back(now)
+
+    def come_back(self, now: float) -> None:
+        """It counts among the running ones again."""
+        if self.held:
+            self.held = False
+            self._held_s += now - self._held_since
+
+    def complaint(self, now: float) -> str:
+        """What is wrong with it, if anything is: a job ends by itself at its deadline unless it is stuck."""
+        work = self.job.work
+        if not self.worker_known:
+            if now - self.sent > START_LIMIT_S:
+                return (
+                    f"No worker took the job up within {START_LIMIT_S:g} s. Check that the cluster has running workers."
+                )
+            return ""
+        if self.held:
+            if now - self._held_since > work.hold_limit_s + GRACE_S:
+                return f"The job was on hold for longer than {work.hold_limit_s:g} s. Start it again to go on."
+            return ""
+        if isinstance(work, FitRequest) and self.job.orders.cancelled:
+            self._cancel_seen = self._cancel_seen or now
+            if now - self._cancel_seen > STEP_LIMIT_S:
+                return "Cancelled, and stuck within one step."
+        grace = GRACE_S if isinstance(work, FitRequest) else 0.0
+        if now - self._started - self._held_s > work.deadline_s + grace:
+            return (
+                f"Stopped because it ran longer than its deadline of {work.deadline_s:g} s. "
+                "Use less data, or allow more time."
+            )
+        return ""
+
+
+def launch(job: Job, link: Link, shelf: Shelf, worker: str | None) -> Flight:
+    """Send `job` to `worker`, or wherever there is room should that one be gone; its data goes once."""
+    work = job.work
+    job.dispatches += 1
+    ticket = Ticket(job.id, link.topic, job.orders, work.deadline_s, work.hold_limit_s)
+    where: dict[str, Any] = {"key": f"{link.topic}-{job.id}-{job.dispatches}", "pure": False}
+    if worker is not None:
+        where |= {"workers": [worker], "allow_other_workers": True}
+    if isinstance(work, FitRequest):
+        task = FitTask(ticket, work.family, dict(work.config), work.preview, work.snapshot_every_s, work.warm_start)
+        future = link.client.submit(run_fit, task, shelf.place(work.trials, link.client), **where)
+    else:
+        pickle.dumps(work.args)
+        args = [shelf.place(arg, link.client) if isinstance(arg, Trials) else arg for arg in work.args]
+        future = link.client.submit(run_call, ticket, work.function, *args, **where)
+    return Flight(job, future, worker or "", time.monotonic())

@@ -1,0 +1,171 @@
+"""A job as its owner sees it. Every method returns at once, except those that say they wait."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gdm_core import errors
+from gdm_core.engine.control import Orders
+from gdm_core.engine.messages import FitRequest, JobStatus, JobView, Snapshot
+from gdm_core.errors import FitError
+
+MAX_HISTORY = 500
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A function to run on a worker. `cache_key` names its result on disk, for results that JSON can hold."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    deadline_s: float
+    hold_limit_s: float = 600.0
+    cache_key: str | None = field(default=None)
+
+
+class Job:
+    """A handle on one fit or call. Made by the engine; safe to keep, and to ask from any thread."""
+
+    def __init__(
+        self,
+        work: FitRequest | Call,
+        session: str,
+        slot: str | None,
+        bulk: bool,
+        notify: Callable[[Job], None],
+        on_end: Callable[[Job], None] | None = None,
+    ) -> None:
+        self.id = f"job-{next(_numbers)}"
+        self.work, self.session, self.slot, self.bulk = work, session, slot, bulk
+        self.orders = Orders()
+        self.dispatches = 0
+        self._notify, self._on_end = notify, on_end
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._view = JobView(JobStatus.QUEUED)
+        self._error: Exception | None = None
+        self._began = time.monotonic()
+
+    # ---- for its owner ------------------------------------------------------------------------------------------
+    def poll(self) -> JobView:
+        """How it stands now."""
+        with self._lock:
+            view = self._view
+        return view if view.status.final else replace(view, seconds=time.monotonic() - self._began)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended; whether it has."""
+        return self._ended.wait(timeout)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result. Raises what the work raised, or FitError when it was cancelled or is not done in time."""
+        if not self._ended.wait(timeout):
+            raise FitError(f"The job is not done after {timeout:g} s; it goes on. Ask again, or cancel it.")
+        if self._error is not None:
+            raise self._error
+        if self._view.status is JobStatus.CANCELLED:
+            raise FitError("The job was cancelled, so it has no result. Start it again.")
+        return self._view.result
+
+    def cancel(self) -> None:
+        """End it. The view says CANCELLED at once; the worker stops at its next step."""
+        self._order(cancelled=True)
+        self.finish(JobStatus.CANCELLED, message="Cancelled.")
+
+    def pause(self) -> None:
+        """Hold it between two steps."""
+        self._order(hold=True, until_step=0)
+
+    def resume(self) -> None:
+        """Let a held job run on."""
+        self._order(hold=False)
+
+    def step(self, n: int = 1) -> None:
+        """Let a held job do `n` steps, then hold it again."""
+        if n < 1:
+            raise errors.ConfigError(f"n is {n}; a job can be moved on by one step or more.")
+        with self._lock:
+            reached = self._view.step
+        self._order(hold=True, until_step=reached + n)
+
+    def _order(self, **changes: Any) -> None:
+        with self._lock:
+            if self._view.status.final:
+                return
+            self.orders = replace(self.orders, version=self.orders.version + 1, **changes)
+        self._notify(self)
+
+    # ---- for the engine -----------------------------------------------------------------------------------------
+    def give_way(self, wanted: bool) -> None:
+        """Make it hold for, or take the worker back from, a job that somebody watches."""
+        if self.orders.give_way != wanted:
+            self._order(give_way=wanted)
+
+    def apply(self, event: Mapping[str, Any]) -> None:
+        """Take in what the worker said."""
+        with self._lock:
+            if self._view.status.final:
+                return
+            kind = event["kind"]
+            if kind == "started":
+                # A retry begins anew, and so does the history.
+                self._view = replace(self._view, status=JobStatus.RUNNING, step=0, steps=(), elbos=(), held=False)
+            elif kind == "progress":
+                self._progress(event)
+            elif kind in ("held", "resumed"):
+                self._view = replace(self._view, held=kind == "held", step=int(event["step"]))
+
+    def _progress(self, event: Mapping[str, Any]) -> None:
+        steps = (*self._view.steps, *event["steps"])
+        elbos = (*self._view.elbos, *event["elbos"])
+        while len(steps) > MAX_HISTORY:
+            steps, elbos = steps[::2], elbos[::2]
+        snapshot = event["snapshot"]
+        self._view = replace(
+            self._view,
+            step=int(event["step"]),
+            total=int(event["total"]),
+            steps=steps,
+            elbos=elbos,
+            snapshot=self._view.snapshot if snapshot is None else Snapshot.decode(snapshot),
+        )
+
+    def note(self, text: str) -> None:
+        """Something the owner should read beside the result."""
+        with self._lock:
+            self._view = replace(self._view, notes=(*self._view.notes, text))
+
+    def requeue(self, why: str) -> None:
+        with self._lock:
+            if not self._view.status.final:
+                self._view = replace(self._view, status=JobStatus.QUEUED, held=False, notes=(*self._view.notes, why))
+
+    def succeed(self, result: Any, **shown: Any) -> None:
+        self.finish(JobStatus.DONE, result=result, **shown)
+
+    def fail(self, error: Exception) -> None:
+        self.finish(JobStatus.FAILED, error=error, message=str(error))
+
+    def finish(self, status: JobStatus, error: Exception | None = None, **shown: Any) -> None:
+        """Set the final view, once; whoever comes second is too late."""
+        with self._lock:
+            if self._view.status.final:
+                return
+            self._error = error
+            self._view = replace(self._view, status=status, held=False, seconds=time.monotonic() - self._began, **shown)
+        self._ended.set()
+        if self._on_end is not None:
+            self._on_end(self)
+
+
+def rebuild_error(name: str, message: str) -> Exception:
+    """The error that a worker raised, as its own class where that is one of the library's."""
+    kind = getattr(errors, name, FitError)
+    error: Exception = kind(message)
+    return error

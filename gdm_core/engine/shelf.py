@@ -1,0 +1,45 @@
+"""Data that lies ready on the cluster, so that each set of trials travels there once and not with every fit."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+
+from distributed import Client, Future
+
+from gdm_core.engine.worker import decode_trials
+from gdm_core.trials import Trials
+
+SHELF_BYTES = 512 * 2**20
+
+
+class Shelf:
+    """Published trials by fingerprint; the ones used longest ago go when there are too many bytes.
+
+    They are published as the result of a task whose argument the scheduler keeps: a worker that dies loses only its
+    copy, and the next one makes it anew without asking us.
+    """
+
+    def __init__(self, limit: int = SHELF_BYTES) -> None:
+        self.limit = limit
+        self._lying: OrderedDict[str, tuple[Future, int]] = OrderedDict()
+
+    def place(self, trials: Trials, client: Client) -> Future:
+        """The future of `trials` on the cluster."""
+        name = trials.fingerprint
+        if name in self._lying and self._lying[name][0].status in ("pending", "finished"):
+            self._lying.move_to_end(name)
+            return self._lying[name][0]
+        payload = pickle.dumps(trials, protocol=5)
+        future = client.submit(decode_trials, payload, key=f"gdm-trials-{name}")
+        self._lying[name] = (future, len(payload))
+        while self.n_bytes > self.limit and len(self._lying) > 1:
+            self._lying.popitem(last=False)
+        return future
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(size for _, size in self._lying.values())
+
+    def clear(self) -> None:
+        self._lying.clear()

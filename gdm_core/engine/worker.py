@@ -1,0 +1,215 @@
+"""What runs on a worker: one fit or one function call, always ending in an outcome that says how it went.
+
+An outcome is a plain dictionary. Errors that the library raises on purpose come back in it with their message; any
+other exception is a bug and travels as itself.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gdm_core.engine.control import Control, DeadlinePassed, JobCancelled, Orders, controlled
+from gdm_core.engine.messages import Snapshot, code_version, resolve_family
+from gdm_core.errors import FitError, GdmError
+from gdm_core.trials import Trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import Progress, StateModel
+
+REPORT_EVERY_S = 0.1
+# A snapshot may cost this share of the fit's time at most.
+SNAPSHOT_SHARE = 0.2
+
+Outcome = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """What every job carries to its worker."""
+
+    job: str
+    topic: str
+    orders: Orders
+    deadline_s: float
+    hold_limit_s: float
+
+    def control(self) -> Control:
+        return Control(self.job, self.topic, self.orders, self.deadline_s, self.hold_limit_s)
+
+
+@dataclass(frozen=True)
+class FitTask:
+    """A fit without its data, which waits on the cluster already."""
+
+    ticket: Ticket
+    family: str
+    config: dict[str, Any]
+    preview: tuple[int, ...]
+    snapshot_every_s: float
+    warm_start: bytes | None = field(default=None, repr=False)
+
+
+def decode_trials(payload: bytes) -> Trials:
+    """Data as it was published on the cluster."""
+    trials: Trials = pickle.loads(payload)
+    return trials
+
+
+def run_fit(task: FitTask, trials: Trials) -> Outcome:
+    """Fit, reporting steps and snapshots on the way."""
+    use_one_thread()
+    with controlled(task.ticket.control()) as control:
+        return _ended(lambda: _fit(task, trials, control))
+
+
+def run_call(ticket: Ticket, function: Callable[..., Any], *args: Any) -> Outcome:
+    """Any function. It may call `gdm_core.engine.checkpoint` to be steerable."""
+    use_one_thread()
+    with controlled(ticket.control()):
+        return _ended(lambda: {"status": "done", "value": function(*args)})
+
+
+def _ended(work: Callable[[], Outcome]) -> Outcome:
+    try:
+        return work()
+    except JobCancelled:
+        return {"status": "cancelled"}
+    except DeadlinePassed as error:
+        return {"status": "failed", "error": "FitError", "message": str(error)}
+    except GdmError as error:
+        return {"status": "failed", "error": type(error).__name__, "message": str(error)}
+
+
+def _fit(task: FitTask, trials: Trials, control: Control) -> Outcome:
+    from gdm_core.models.base import Status
+
+    model = _build(task)
+    watch = _Watch(task, trials, model, control)
+    steps = model.fit_iter(trials)
+    finished = False
+    try:
+        for progress in steps:
+            watch.see(progress)
+            control.checkpoint(progress.step, on_hold=watch.report_now)
+        finished = True
+    finally:
+        if not finished:
+            # Nobody will read this model: closing the iterator need not score and calibrate it.
+            model.params_ = {}
+    if model.status_ is Status.DIVERGED:
+        raise FitError(
+            f"The fit diverged at step {watch.step}: its objective is no longer finite. Try another seed, fewer states, "
+            "or data without extreme values."
+        )
+    return {
+        "status": "done",
+        "model": _file_of(model),
+        "fit_status": str(model.status_),
+        "elbo": float(model.elbo_),
+        "seconds": float(model.seconds_),
+        "steps": watch.all_steps,
+        "elbos": watch.all_elbos,
+        "snapshot": Snapshot.take(model, trials, task.preview, watch.step).encode() if task.preview else None,
+    }
+
+
+def _build(task: FitTask) -> StateModel:
+    family = resolve_family(task.family)
+    if task.warm_start is None:
+        return family(**task.config)
+    from gdm_core.models.base import load_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "start.safetensors"
+        path.write_bytes(task.warm_start)
+        previous = load_model(path)
+    if type(previous) is not family:
+        raise FitError(
+            f"A {family.__name__} cannot start from a fitted {type(previous).__name__}. Start it without one."
+        )
+    return previous.warm_start(**task.config)
+
+
+def _file_of(model: StateModel) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        model.save(path)
+        return path.read_bytes()
+
+
+class _Watch:
+    """Tells the engine about a fit: often enough to look live, seldom enough to cost little."""
+
+    def __init__(self, task: FitTask, trials: Trials, model: StateModel, control: Control) -> None:
+        self._task, self._trials, self._model, self._control = task, trials, model, control
+        self._fresh_steps: list[int] = []
+        self._fresh_elbos: list[float] = []
+        self.all_steps: list[int] = []
+        self.all_elbos: list[float] = []
+        self.step = self._total = 0
+        self._next_report = self._next_snapshot = 0.0
+
+    def see(self, progress: Progress) -> None:
+        self.step, self._total = int(progress.step), int(progress.total)
+        elbo = float(progress.elbo)
+        self._fresh_steps.append(self.step)
+        self._fresh_elbos.append(elbo)
+        self.all_steps.append(self.step)
+        self.all_elbos.append(elbo)
+        now = time.monotonic()
+        if now >= self._next_snapshot and math.isfinite(elbo):
+            self._report(with_snapshot=bool(self._task.preview))
+        elif now >= self._next_report:
+            self._report(with_snapshot=False)
+
+    def report_now(self) -> None:
+        """Everything up to this step, with a picture of it."""
+        self._report(with_snapshot=bool(self._task.preview))
+
+    def _report(self, with_snapshot: bool) -> None:
+        snapshot = None
+        if with_snapshot:
+            began = time.monotonic()
+            snapshot = Snapshot.take(self._model, self._trials, self._task.preview, self.step).encode()
+            cost = time.monotonic() - began
+            self._next_snapshot = time.monotonic() + max(self._task.snapshot_every_s, cost / SNAPSHOT_SHARE)
+        self._control.send(
+            "progress",
+            step=self.step,
+            total=self._total,
+            steps=self._fresh_steps,
+            elbos=self._fresh_elbos,
+            snapshot=snapshot,
+        )
+        self._fresh_steps, self._fresh_elbos = [], []
+        self._next_report = time.monotonic() + REPORT_EVERY_S
+
+
+def use_one_thread() -> None:
+    """Fits are many small operations: a second thread only gets in the way of the other workers."""
+    import torch
+
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+
+
+def warm_up() -> str:
+    """Load what the first job would otherwise wait for; returns the version of the code found here."""
+    from gdm_core.models import FAMILIES, import_family
+
+    use_one_thread()
+    for family in FAMILIES:
+        try:
+            import_family(family)
+        except ModuleNotFoundError as error:
+            # A family that is not part of this installation is reported when somebody asks for it.
+            if not (error.name or "").startswith("gdm_core"):
+                raise
+    return code_version()

@@ -1,0 +1,1 @@
+"""Things that tests share and that worker processes can import."""

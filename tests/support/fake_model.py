@@ -1,0 +1,99 @@
+"""A state model whose fits take as long, and fail as, a test wants. Importing it makes its saved models readable."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.models import FAMILIES
+from gdm_core.models.base import Array, Progress, StateModel, Status
+
+FAMILY = "tests.support.fake_model:FakeModel"
+FAMILIES["fake"] = ("tests.support.fake_model", "FakeModel")
+
+
+@dataclass(frozen=True)
+class FakeConfig:
+    """`misbehave`: "", "diverge", "data_error", "bug", "stuck" or "memory". `diary` is a file that gets a line for each fit begun."""
+
+    n_states: int = 2
+    n_latent: int = 1
+    n_steps: int = 20
+    step_s: float = 0.0
+    seed: int = 0
+    misbehave: str = ""
+    diary: str = ""
+
+    def __post_init__(self) -> None:
+        if self.n_states < 1:
+            raise ConfigError(f"n_states is {self.n_states}; it must be 1 or more.")
+
+
+class FakeModel(StateModel):
+    """Its ELBO rises from -1 towards 0, its states follow a sigmoid of the data."""
+
+    family: ClassVar[str] = "fake"
+    config_class: ClassVar[type] = FakeConfig
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(FakeConfig(**parameters))
+
+    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        config = self.config
+        if config.diary:
+            with Path(config.diary).open("a") as diary:
+                diary.write(f"{os.getpid()} seed={config.seed}\n")
+        if config.misbehave == "data_error":
+            raise DataError("Channel 'x' of trial 'lap 3' is unusable. Drop it.")
+        if config.misbehave == "bug":
+            raise KeyError("an oversight")
+        first = 0.0 if self._warm_from is None else float(self._warm_from.params_["level"][0])
+        for step in range(1, config.n_steps + 1):
+            if config.step_s:
+                time.sleep(config.step_s)
+            if config.misbehave == "stuck":
+                time.sleep(600)
+            if config.misbehave == "memory":
+                self._ballast = np.ones((step, 200, 2**17))  # 200 MiB more each step
+            self.params_ = {"level": np.array([first + step], dtype=np.float32)}
+            if config.misbehave == "diverge" and step == 5:
+                self.status_ = Status.DIVERGED
+                yield Progress(step, config.n_steps, float("nan"), float("nan"))
+                return
+            yield Progress(step, config.n_steps, -1.0 / step, -1.0 / step)
+        self.status_ = Status.CONVERGED
+
+    def _soft_states(self, y: Array) -> Array:
+        edges = np.arange(self.config.n_states, dtype=np.float32)
+        logits = -np.square(y[:, :1] - edges)  # [T, K]
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def _reconstruct(self, y: Array) -> Array:
+        return y
+
+    def _latent(self, y: Array) -> Array:
+        return y[:, : self.config.n_latent]
+
+    def _bound(self, y: Array) -> float:
+        return -float(np.abs(y).sum()) - self.config.n_states - 0.1 * self.config.seed
+
+    def _paths(self, y: Array, origins: Any, horizon: int, n_paths: int, seed: int) -> Array:
+        noise = np.random.default_rng(seed).standard_normal((n_paths, len(origins), horizon, y.shape[1]))
+        return (y[origins][None, :, None, :] + noise).astype(np.float32)  # [P, O, H, N]
+
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        y = np.random.default_rng(seed).standard_normal((n_samples, self.n_channels)).astype(np.float32)
+        return y, self._soft_states(y), self._latent(y)
+
+
+def score(model: StateModel, train: Any, test: Any) -> dict[str, Any]:
+    """Stands in for the evaluation of a fitted model."""
+    return {"elbo_test": model.score(test), "n_train": train.n_samples, "nested": {"half": 0.5}, "text": "left out"}
