@@ -1,0 +1,395 @@
+"""Scores: each against a definition written another way, and the whole record against what is known of the tracks."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import time
+
+import numpy as np
+import pytest
+from hmmlearn.hmm import GaussianHMM as Oracle
+from simple_model import SimpleModel
+from sklearn import metrics as sk
+from sklearn.neighbors import KNeighborsClassifier
+
+from datasets import nascar
+from gdm_core import baselines, metrics
+from gdm_core.errors import DataError, FitError
+from gdm_core.gaussian_hmm import GaussianHMM
+from gdm_core.trials import Trial, Trials, as_trials
+
+
+@pytest.fixture(scope="module")
+def soft():
+    return nascar.train_test("soft", seed=1)
+
+
+@pytest.fixture(scope="module")
+def track_lines():
+    """Baselines of two simulations of each setting."""
+    pairs = {setting: [nascar.train_test(setting, seed) for seed in (0, 1)] for setting in ("soft", "standard")}
+    return {
+        setting: [metrics.state_baselines(as_trials(train), as_trials(test), 4) for train, test in found]
+        for setting, found in pairs.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def fitted(soft):
+    return SimpleModel().fit(soft[0])
+
+
+@pytest.fixture(scope="module")
+def scores(fitted, soft):
+    return metrics.evaluate(fitted, *soft)
+
+
+# ---- states against labels ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n_labels", [2, 3, 4, 5])
+def test_matching_is_the_best_of_all_one_to_one_maps(n_labels):
+    rng = np.random.default_rng(n_labels)
+    states, labels = rng.integers(0, 4, 200), rng.integers(0, n_labels, 200)
+    best = max(
+        np.mean(np.array(choice)[states] == labels)
+        for choice in itertools.permutations([*range(n_labels), *[-9] * max(0, 4 - n_labels)], 4)
+    )
+    assert metrics.matched_accuracy(states, labels) == pytest.approx(best)
+    mapping = metrics.match_states(states, labels)
+    used = mapping[mapping >= 0]
+    assert len(set(used)) == len(used) == min(4, n_labels)
+
+
+def test_matching_undoes_a_relabelling_and_skips_unlabelled_samples():
+    labels = np.array([0, 7, 7, 3, 3, 3, -1, -1])
+    states = np.array([2, 0, 0, 1, 1, 1, 2, 1])
+    assert metrics.match_states(states, labels).tolist() == [7, 3, 0]
+    assert metrics.matched_accuracy(states, labels) == 1.0
+
+
+def test_one_state_for_all_matches_one_label_only():
+    labels = np.repeat([0, 1, 2, 3], [10, 20, 30, 40])
+    assert metrics.matched_accuracy(np.zeros(100, int), labels) == pytest.approx(0.4)
+
+
+def test_majority_map_lets_each_state_vote():
+    states = np.array([0, 0, 0, 1, 1, 3])
+    labels = np.array([5, 5, 2, 2, 2, -1])
+    # State 2 never occurs and state 3 is never labelled: both take the most frequent label (2, three times of five).
+    assert metrics.majority_map(states, labels, n_states=4).tolist() == [5, 2, 2, 2]
+
+
+def test_paper_accuracy_is_ten_neighbours():
+    rng = np.random.default_rng(0)
+    a, b = rng.dirichlet(np.ones(4), 300), rng.dirichlet(np.ones(4), 200)
+    la, lb = a.argmax(axis=1), b.argmax(axis=1)
+    la[:20] = lb[:10] = -1
+    oracle = KNeighborsClassifier(10).fit(a[20:], la[20:]).score(b[10:], lb[10:])
+    assert metrics.paper_accuracy(a, la, b, lb) == pytest.approx(oracle)
+    one_hot_a, one_hot_b = np.eye(4)[a.argmax(axis=1)], np.eye(4)[b.argmax(axis=1)]
+    oracle = KNeighborsClassifier(10).fit(one_hot_a[20:], la[20:]).score(one_hot_b[10:], lb[10:])
+    assert metrics.paper_accuracy(one_hot_a, la, one_hot_b, lb) == pytest.approx(oracle)
+
+
+def test_paper_accuracy_of_many_samples_uses_a_seeded_subset(monkeypatch):
+    monkeypatch.setattr(metrics, "MAX_NEIGHBOUR_SAMPLES", 50)
+    rng = np.random.default_rng(0)
+    a, b = rng.dirichlet(np.ones(3), 2000), rng.dirichlet(np.ones(3), 500)
+    first, again, other = (metrics.paper_accuracy(a, a.argmax(axis=1), b, b.argmax(axis=1), seed=s) for s in (0, 0, 1))
+    assert first == again
+    assert first != other
+    assert first > 0.8
+
+
+def test_balanced_accuracy_and_macro_f1_agree_with_scikit_learn():
+    rng = np.random.default_rng(3)
+    labels, predicted = rng.integers(0, 4, 300), rng.integers(0, 4, 300)
+    assert metrics.balanced_accuracy(predicted, labels) == pytest.approx(sk.balanced_accuracy_score(labels, predicted))
+    assert metrics.macro_f1(predicted, labels) == pytest.approx(sk.f1_score(labels, predicted, average="macro"))
+    # A predicted label that is no label at all (-1, a state left over) costs recall but is no class of its own.
+    predicted[:100] = -1
+    expected = sk.f1_score(labels, predicted, average="macro", labels=range(4))
+    assert metrics.macro_f1(predicted, labels) == pytest.approx(expected)
+
+
+def test_matching_is_learned_on_train_and_applied_to_test():
+    train_labels, test_labels = np.repeat([0, 1], 20), np.repeat([0, 1], 20)
+    states = np.eye(2)[train_labels]
+    swapped = states[:, ::-1]
+    scores = metrics.state_scores(states, train_labels, swapped, test_labels)
+    assert scores.matching == "one-to-one"
+    assert scores.matched_accuracy == 0.0
+    assert scores.paper_accuracy == 0.0
+    assert scores.matched_on_test == scores.nmi == scores.ari == 1.0
+
+
+def test_more_states_than_labels_are_mapped_many_to_one():
+    labels = np.repeat([0, 1], 30)
+    states = np.eye(3)[np.repeat([0, 1, 2], 20)]
+    scores = metrics.state_scores(states, labels, states, labels)
+    assert scores.matching == "many-to-one"
+    assert scores.matched_accuracy == scores.majority_map_accuracy == pytest.approx(50 / 60)
+
+
+@pytest.mark.parametrize(
+    ("states", "labels", "message"),
+    [
+        ([0, 1], [0, 1, 1], "There are 2 states for labels of shape"),
+        ([0, 1], [-1, -1], "No sample has a label"),
+        ([0.5, 1.0], [0, 1], "States must be one whole number"),
+        ([-1, 1], [0, 1], "States must be one whole number"),
+        ([[1, 0], [0, 1]], [0, 1], "take the argmax"),
+    ],
+)
+def test_states_that_cannot_be_scored_are_refused(states, labels, message):
+    with pytest.raises(DataError, match=message):
+        metrics.matched_accuracy(np.array(states), np.array(labels))
+    with pytest.raises(DataError, match="State 5 occurs but n_states is 3"):
+        metrics.match_states([5], [0], n_states=3)
+    with pytest.raises(DataError, match="equal states"):
+        metrics.paper_accuracy(np.eye(2), [0, 1], np.eye(3), [0, 1, 2])
+
+
+# ---- observations -------------------------------------------------------------------------------------------------
+def test_r2_pools_channels_and_skips_missing_values():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((50, 3)) * [1, 5, 0.1] + [0, 100, -3]
+    guess = y + rng.standard_normal((50, 3)) * 0.3
+    expected = 1 - ((y - guess) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum()
+    assert metrics.r2(y, guess) == pytest.approx(expected)
+    assert metrics.r2(y, y) == 1.0
+    assert metrics.r2(y, np.broadcast_to(y.mean(axis=0), y.shape)) == pytest.approx(0)
+    hidden, garbage = y.copy(), guess.copy()
+    hidden[:5], garbage[:5] = np.nan, 1e9
+    assert metrics.r2(hidden, garbage) == pytest.approx(metrics.r2(y[5:], guess[5:]))
+    assert np.isnan(metrics.r2(np.ones((4, 2)), np.ones((4, 2))))
+    with pytest.raises(DataError, match="shape"):
+        metrics.r2(y, guess[:, :2])
+
+
+def test_persistence_carries_the_last_known_value():
+    y = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(metrics.persistence(y), [[np.nan, np.nan], [1.0, np.nan], [1.0, 2.0]])
+
+
+# ---- baselines ----------------------------------------------------------------------------------------------------
+def test_the_linear_baseline_recovers_a_linear_system():
+    rng = np.random.default_rng(1)
+    A = np.array([[0.9, 0.2], [-0.2, 0.9]])
+    y = np.zeros((3000, 2))
+    for t in range(1, len(y)):
+        y[t] = A @ y[t - 1] + [0.1, 0.0] + 0.1 * rng.standard_normal(2)
+    y = y * [1, 50]
+    trials = as_trials(y)
+    linear = baselines.LinearAR.fit(trials)
+    D = np.diag([1.0, 50.0])
+    expected = y[:1] @ np.linalg.matrix_power(D @ A @ np.linalg.inv(D), 3).T
+    bias = sum(np.linalg.matrix_power(A, k) for k in range(3)) @ [0.1, 0.0] * [1, 50]
+    np.testing.assert_allclose(linear.predict(y[:1], 3)[0, 2], expected[0] + bias, rtol=0.1, atol=2)
+    # Its log-likelihood is that of the true noise, up to what 3,000 samples leave open.
+    truth = -0.5 * (2 * np.log(2 * np.pi * 0.01) + 2) - np.log(50)
+    assert linear.log_likelihood(trials) == pytest.approx(truth, abs=0.1)
+    y[5, 0] = np.nan
+    assert linear.log_likelihood(as_trials(y)) is None
+
+
+def test_the_hmm_agrees_with_hmmlearn():
+    rng = np.random.default_rng(2)
+    states = np.repeat(np.arange(30) % 3, 15)
+    rows = np.array([[0, 0], [2, 1], [-1, 3]])[states] + rng.standard_normal((450, 2)) * 0.8
+    starts, guess = np.array([0, 200]), rng.integers(0, 3, 450)
+    guess[:225] = states[:225]
+    ours = GaussianHMM.fit(rows, starts, guess, 3)
+    oracle = Oracle(3, covariance_type="diag")
+    oracle.startprob_, oracle.transmat_ = ours.initial, ours.transition
+    oracle.means_, oracle.covars_ = ours.mean, ours.variance
+    evidence, states_oracle = oracle.score_samples(rows, lengths=[200, 250])
+    found = ours.infer(rows, starts)
+    assert found.log_evidence == pytest.approx(evidence, rel=1e-9)
+    np.testing.assert_allclose(found.states, states_oracle, atol=1e-8)
+    # A free fit by the oracle from the same place ends at the same optimum.
+    free = Oracle(3, covariance_type="diag", n_iter=200, tol=1e-6, init_params="", min_covar=0, covars_prior=0)
+    free.startprob_, free.transmat_ = ours.initial, ours.transition
+    free.means_, free.covars_ = ours.mean, ours.variance
+    free.fit(rows, lengths=[200, 250])
+    assert abs(free.score(rows, lengths=[200, 250]) - evidence) < 0.5
+    assert metrics.matched_accuracy(found.states.argmax(axis=1), states) > 0.85
+
+
+def test_features_and_fills_survive_missing_values():
+    y = np.array([[0.0, np.nan], [np.nan, np.nan], [2.0, np.nan], [3.0, np.nan]])
+    np.testing.assert_array_equal(baselines.filled(y), [[0, 0], [1, 0], [2, 0], [3, 0]])
+    np.testing.assert_array_equal(baselines.steps(baselines.filled(y))[:, 0], [1, 1, 1, 1])
+    np.testing.assert_array_equal(baselines.carried_forward(y)[:, 0], [0, 0, 2, 3])
+    assert np.isnan(baselines.carried_forward(y)[:, 1]).all()
+
+
+def test_clustering_stops_at_its_limit_of_samples(monkeypatch):
+    monkeypatch.setattr(baselines, "MAX_TRAINING_SAMPLES", 150)
+    assert [len(part) for part in baselines._head([np.zeros((100, 1)), np.zeros((100, 1)), np.zeros((9, 1))])] == [
+        100,
+        50,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "line", "score", "low", "high"),
+    [
+        ("soft", "k-means on steps", "majority_map_accuracy", 0.85, 0.95),
+        ("soft", "10-NN on steps", "paper_accuracy", 0.90, 0.98),
+        ("soft", "10-NN on position", "paper_accuracy", 0.60, 0.80),
+        ("soft", "majority class", "paper_accuracy", 0.30, 0.42),
+        ("standard", "10-NN on position", "paper_accuracy", 0.97, 1.0),
+        ("standard", "Gaussian HMM on steps", "matched_accuracy", 0.95, 1.0),
+    ],
+)
+def test_baselines_on_the_tracks_are_as_strong_as_published(track_lines, setting, line, score, low, high):
+    assert low < np.mean([getattr(lines[line], score) for lines in track_lines[setting]]) < high
+
+
+def test_linear_and_persistent_forecasts_on_the_tracks_are_as_strong_as_published(scores):
+    assert scores.ar1_r2[9] > 0.985
+    assert 0.93 < scores.persistence_r2[9] < 0.98
+    model = SimpleModel()
+    train, test = nascar.train_test("standard", 0)
+    standard = metrics.prediction_scores(model.fit(train), as_trials(train), as_trials(test))
+    assert standard.ar1_r2[9] == pytest.approx(0.963, abs=0.02)
+    assert standard.persistence_r2[9] == pytest.approx(0.564, abs=0.03)
+
+
+# ---- the whole record ---------------------------------------------------------------------------------------------
+def test_evaluate_fills_every_field(scores, fitted):
+    for field in dataclasses.fields(scores):
+        assert getattr(scores, field.name) is not None, field.name
+    assert set(scores.baselines) == {
+        "majority class",
+        *(f"{kind} on {where}" for kind in ("10-NN", "k-means", "Gaussian HMM") for where in ("position", "steps")),
+        "untrained model",
+    }
+    assert scores.matched_accuracy > 0.6
+    assert scores.matching == "one-to-one"
+    assert scores.posterior == "steps"
+    assert scores.elbo_train == pytest.approx(fitted.elbo_)
+    assert len(scores.forecast_r2) == len(scores.coverage_50) == len(scores.coverage_90) == 10
+    assert scores.elbo_test > scores.untrained_elbo_test
+    assert scores.baselines["untrained model"].matched_accuracy < scores.matched_accuracy
+    assert np.abs(np.array(scores.coverage_90) - 0.9).max() < 0.08
+
+
+def test_forecast_scores_follow_the_definition(fitted, soft, scores):
+    _, test = soft
+    found = fitted.forecast(test, horizon=10, origins=np.arange(1, 999))
+    for h in (1, 10):
+        at = np.arange(1, 1000 - h)
+        assert scores.forecast_r2[h - 1] == pytest.approx(
+            metrics.r2(test.y[at + h], found.mean[: len(at), h - 1]), abs=1e-4
+        )
+        assert scores.persistence_r2[h - 1] == pytest.approx(metrics.r2(test.y[at + h], test.y[at]), abs=1e-9)
+
+
+def test_a_narrow_envelope_is_found_out(soft, fitted):
+    narrow = SimpleModel(spread=0.5).fit(soft[0])
+    narrow.calibration_ = None
+    held = metrics.prediction_scores(narrow, as_trials(soft[0]), as_trials(soft[1])).coverage_90
+    assert held[0] < 0.7
+
+
+def test_the_record_is_json_and_a_table(scores):
+    plain = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
+    assert plain["matched_accuracy"] == scores.matched_accuracy
+    assert plain["baselines"]["k-means on steps"]["nmi"] == scores.baselines["k-means on steps"].nmi
+    table = scores.table()
+    name, value = scores.line_to_beat("matched_accuracy")
+    row = next(line for line in table.splitlines() if line.startswith("state accuracy, matched (one-to-one)"))
+    assert f"{scores.matched_accuracy:.3f}" in row
+    assert f"{value:.3f}  {name}" in row
+    assert f"{scores.forecast_r2[9]:.4f}" in table
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        scores.elbo_test = 0.0
+
+
+def test_without_labels_there_are_no_state_scores(fitted, soft):
+    train, test = (trial.y for trial in soft)
+    found = metrics.evaluate(fitted, train, test)
+    assert found.matched_accuracy is found.paper_accuracy is found.nmi is found.matching is None
+    assert not found.baselines
+    assert found.smoothed_r2_test > 0.9
+    assert "No test sample is labelled" in found.table()
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_labels_on_one_side_or_some_trials_only(fitted, soft):
+    train, test = soft
+    bare = dataclasses.replace(train, labels=None)
+    found = metrics.evaluate(fitted, bare, test)
+    assert found.matched_accuracy is None
+    assert found.matched_on_test > 0.6
+    assert any("No training sample is labelled" in note for note in found.notes)
+    mixed = metrics.evaluate(fitted, Trials((train, bare)), Trials((test, dataclasses.replace(test, labels=None))))
+    whole = metrics.evaluate(fitted, train, test)
+    assert mixed.matched_accuracy == whole.matched_accuracy
+    assert mixed.paper_accuracy == whole.paper_accuracy
+    assert mixed.n_test == 2000
+
+
+def test_missing_values_and_unlabelled_samples_are_handled(fitted, soft):
+    holes = []
+    rng = np.random.default_rng(0)
+    for trial in soft:
+        y, labels = trial.y.copy(), trial.labels.copy()
+        y[rng.random(y.shape) < 0.1] = np.nan
+        y[:3] = np.nan
+        labels[rng.random(len(labels)) < 0.3] = -1
+        holes.append(Trial(y, labels=labels))
+    found = metrics.evaluate(fitted, *holes)
+    assert np.isfinite([found.smoothed_r2_test, found.elbo_test, *found.forecast_r2, *found.ar1_r2]).all()
+    assert 0.2 < found.matched_accuracy < 1
+    assert found.ar1_log_likelihood_test is None
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_models_without_an_untrained_control_say_so(soft):
+    class Plain(SimpleModel):
+        untrained = None
+
+        def __getattribute__(self, name):
+            if name == "untrained":
+                raise AttributeError(name)
+            return super().__getattribute__(name)
+
+    found = metrics.evaluate(Plain().fit(soft[0]), *soft)
+    assert "untrained model" not in found.baselines
+    assert found.untrained_elbo_test is None
+    assert any("No untrained control" in note for note in found.notes)
+
+
+def test_states_that_are_not_finite_are_refused(soft):
+    model = SimpleModel().fit(soft[0])
+    model.params_["centers"] = np.full_like(model.params_["centers"], np.nan)
+    with pytest.raises(FitError, match="not finite"):
+        metrics.evaluate(model, *soft)
+
+
+def test_different_numbers_of_states_and_labels_are_said(soft):
+    found = metrics.evaluate(SimpleModel(n_states=6).fit(soft[0]), *soft)
+    assert found.matching == "many-to-one"
+    assert any("6 states for 4 labels" in note for note in found.notes)
+    assert found.matched_accuracy == found.majority_map_accuracy
+
+
+def _cost(model, train, test):
+    started = time.process_time()
+    metrics.evaluate(model, train, test)
+    return time.process_time() - started
+
+
+def test_scoring_a_short_trial_is_quick(fitted, soft):
+    metrics.evaluate(fitted, *soft)
+    assert _cost(fitted, *soft) < 3.0  # model calls included
+
+
+@pytest.mark.slow
+def test_scoring_a_long_trial_takes_seconds():
+    train, test = nascar.train_test("soft", 0, T=20_000)
+    assert _cost(SimpleModel().fit(train), train, test) < 20.0
