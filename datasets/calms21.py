@@ -1,0 +1,259 @@
+"""The Caltech Mouse Social Interactions data (CalMS21, task 1): the official zip or JSON, by path.
+
+The official files are large (1.2 GB of JSON for training), so they are read as a stream, once, into a folder of
+plain arrays that opens in milliseconds. Nothing of the data set is part of this project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from datasets.readers.calms21_json import NOT_READABLE, open_official, raw_trials, size_of
+from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
+from datasets.storage import cache_dir
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.trials import Trials
+
+Split = Literal["train", "test"]
+ProgressCallback = Callable[[float, str], None]
+
+LABEL_NAMES = ("attack", "investigation", "mount", "other")
+ANIMALS = ("resident", "intruder")  # mouse 0 is the black resident, mouse 1 the white intruder
+PARTS = ("nose", "left ear", "right ear", "neck", "left hip", "right hip", "tail base")
+EDGES = ((0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 6), (5, 6), (1, 2))
+IMAGE_SIZE = (1024.0, 570.0)
+RATE_HZ = 30.0
+
+WHERE_TO_GET = (
+    "CalMS21 is published by CaltechDATA as record s0vdx-0k302 (https://data.caltech.edu/records/s0vdx-0k302). Download "
+    "task1_classic_classification.zip (457 MB) and put it, or the two JSON files inside it, into the data folder. "
+    "Read the licence on that page before you use the data: second-hand sources contradict each other, so only the "
+    "record itself counts. This project contains no frame of it."
+)
+
+_LAYOUT_VERSION = 1
+
+
+def find(folder: str | Path) -> dict[Split, Path]:
+    """The official files under `folder`: for each split the JSON if there is one, else the zip that holds both."""
+    folder = Path(folder)
+    found: dict[Split, Path] = {}
+    zips = sorted(folder.rglob("*task1*.zip"))
+    for split in cast(tuple[Split, ...], ("train", "test")):
+        plain = sorted(folder.rglob(f"*task1*{split}*.json")) + sorted(folder.rglob(f"*task1*{split}*.json.gz"))
+        if candidates := plain + zips:
+            found[split] = candidates[0]
+    return found
+
+
+def load(
+    source: str | Path,
+    split: Split = "train",
+    features: FeatureSet = "keypoints",
+    scaling: Scaling = "image",
+    cache_folder: str | Path | None = None,
+    progress: ProgressCallback | None = None,
+    reference: Trials | None = None,
+) -> Trials:
+    """The published training (70) or test (19) trials, 28 channels: each keypoint's x and y.
+
+    The paper's scaling is the image's, then standardised. Every model standardises by its own training data, so
+    `scaling="image"` is what to fit; "standardised" does it here, by `reference` (the training trials, image scaling).
+    """
+    return load_recordings(source, split, cache_folder, progress).to_trials(features, scaling, reference=reference)
+
+
+def load_recordings(
+    source: str | Path,
+    split: Split = "train",
+    cache_folder: str | Path | None = None,
+    progress: ProgressCallback | None = None,
+) -> KeypointSet:
+    """The recordings of a split, with keypoints in pixels, scores and labels. Converted on first use (see `convert`)."""
+    cache = convert(source, split, cache_folder, progress)
+    about = json.loads((cache / "about.json").read_text())
+    arrays = {
+        name: np.load(cache / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        for name in ("keypoints", "scores", "labels", "offsets")
+    }
+    offsets = arrays["offsets"]
+    tables = tuple(
+        KeypointTable(
+            xy=arrays["keypoints"][start:stop],
+            animals=ANIMALS,
+            parts=PARTS,
+            rate_hz=RATE_HZ,
+            scores=arrays["scores"][start:stop],
+            labels=arrays["labels"][start:stop],
+            label_names=LABEL_NAMES,
+            edges=EDGES,
+            image_size=IMAGE_SIZE,
+            name=name,
+            notes=tuple(notes),
+        )
+        for name, notes, start, stop in zip(about["names"], about["notes"], offsets[:-1], offsets[1:], strict=True)
+    )
+    return KeypointSet(tables, f"CalMS21 task 1 {split}", source=WHERE_TO_GET)
+
+
+def convert(
+    source: str | Path,
+    split: Split = "train",
+    cache_folder: str | Path | None = None,
+    progress: ProgressCallback | None = None,
+) -> Path:
+    """Stream the official file into a folder of arrays, unless that was done before, and return the folder.
+
+    `progress` is called with the share done, 0 to 1, and a sentence.
+    """
+    if split not in ("train", "test"):
+        raise ConfigError(f"split is {split!r}; CalMS21 has 'train' and 'test'.")
+    path = _official_path(Path(source), split)
+    base = Path(cache_folder) if cache_folder is not None else cache_dir("calms21")
+    stat = path.stat()
+    key = hashlib.sha256(
+        repr((_LAYOUT_VERSION, str(path.resolve()), stat.st_size, stat.st_mtime_ns)).encode()
+    ).hexdigest()
+    target = base / f"{split}-{key[:16]}"
+    if (target / "about.json").is_file():
+        return target
+    base.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=base, prefix=".converting-"))
+    try:
+        _write_arrays(path, split, work, progress)
+        try:
+            os.replace(work, target)
+        except OSError:  # another process finished the same conversion first
+            if not (target / "about.json").is_file():
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def _official_path(source: Path, split: Split) -> Path:
+    if source.is_dir():
+        found = find(source)
+        if split not in found:
+            raise DataError(f"There is no CalMS21 {split} file in {source}. {WHERE_TO_GET}")
+        return found[split]
+    if not source.is_file():
+        raise DataError(f"There is no file at {source}. {WHERE_TO_GET}")
+    return source
+
+
+def _write_arrays(path: Path, split: Split, folder: Path, progress: ProgressCallback | None) -> None:
+    names: list[str] = []
+    notes: list[list[str]] = []
+    offsets = [0]
+    raw = {name: folder / f"{name}.raw" for name in ("keypoints", "scores", "labels")}
+    with (
+        raw["keypoints"].open("wb") as keypoints,
+        raw["scores"].open("wb") as scores,
+        raw["labels"].open("wb") as labels,
+    ):
+        for name, xy, score, label, note in _trials_of(path, split, progress):
+            xy.tofile(keypoints)
+            score.tofile(scores)
+            label.tofile(labels)
+            names.append(name)
+            notes.append(note)
+            offsets.append(offsets[-1] + len(xy))
+    if not names:
+        raise DataError(f"{path} holds no CalMS21 {split} trial. {WHERE_TO_GET}")
+    n, a, p = offsets[-1], len(ANIMALS), len(PARTS)
+    _with_header(raw["keypoints"], np.dtype("<f4"), (n, a, 2, p))
+    _with_header(raw["scores"], np.dtype("<f2"), (n, a, p))
+    _with_header(raw["labels"], np.dtype("i1"), (n,))
+    np.save(folder / "offsets.npy", np.asarray(offsets, dtype=np.int64))
+    (folder / "about.json").write_text(json.dumps({"names": names, "notes": notes, "split": split}))
+    if progress is not None:
+        progress(1.0, f"{len(names)} trials, {n:,} frames")
+
+
+def _with_header(raw: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Turn a file of bare values into a .npy file without ever holding its values in memory."""
+    header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    with raw.with_suffix(".npy").open("wb") as out, raw.open("rb") as values:
+        np.lib.format.write_array_header_1_0(out, header)
+        shutil.copyfileobj(values, out, 1 << 20)
+    raw.unlink()
+
+
+TrialArrays = tuple[str, npt.NDArray[np.float32], npt.NDArray[np.float16], npt.NDArray[np.int8], list[str]]
+
+
+def _trials_of(path: Path, split: Split, progress: ProgressCallback | None) -> Iterator[TrialArrays]:
+    total = size_of(path, split)
+    with open_official(path, split) as stream:
+        for name, record in raw_trials(stream, path):
+            parts = name.split("/")
+            if progress is not None:
+                progress(min(stream.bytes_read / max(total, 1), 0.99), f"reading {parts[-1]}")
+            if {"train", "test"} & set(parts) and split not in parts:
+                continue
+            yield _arrays(name, record, path)
+
+
+def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
+    """One trial's record as arrays, with the odd cases of the published files set right and noted."""
+    where = f"{path}: trial {name!r}"
+    if not isinstance(record, dict) or "keypoints" not in record:
+        raise DataError(f"{where} has no keypoints. {NOT_READABLE}")
+    try:
+        xy = np.asarray(record["keypoints"], dtype="<f4")  # [T, 2 mice, 2 coordinates, 7 parts]
+        raw_scores = record.get("scores")
+        scores = np.full((len(xy), 2, 7), np.nan) if raw_scores is None else np.asarray(raw_scores, dtype=np.float64)
+        annotations = np.asarray(record.get("annotations", []), dtype=np.int64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where} is damaged: its arrays do not hold numbers of one shape ({error}).") from error
+    if xy.ndim != 4 or xy.shape[1:] != (2, 2, 7) or len(xy) == 0:
+        raise DataError(
+            f"{where} has keypoints of shape {xy.shape}; expected [frames, 2 mice, 2 coordinates, 7 parts]."
+        )
+    if scores.shape != (len(xy), 2, 7):
+        raise DataError(f"{where} has scores of shape {scores.shape}; expected {(len(xy), 2, 7)}.")
+    if annotations.ndim != 1:
+        raise DataError(f"{where} has annotations of {annotations.ndim} dimensions; expected one label a frame.")
+    notes: list[str] = []
+    xy[~np.isfinite(xy)] = np.nan
+    nowhere = (xy == 0).all(axis=2)  # [T, mouse, part]: (0, 0) is how a tracker says "not found"
+    if nowhere.any():
+        xy[np.broadcast_to(nowhere[:, :, None], xy.shape)] = np.nan
+        notes.append(f"{int(nowhere.sum()):,} keypoints at (0, 0) count as missing")
+    unseen = np.isnan(xy).all(axis=(1, 2, 3))
+    if unseen[0]:
+        lead = len(unseen) if unseen.all() else int(np.argmin(unseen))
+        notes.append(f"nothing was tracked in the first {lead:,} frames")
+    labels = np.full(len(xy), -1, dtype=np.int8)
+    kept = min(len(annotations), len(xy))
+    labels[:kept] = _canonical(annotations[:kept], record.get("metadata"), where)
+    if len(annotations) > len(xy):
+        notes.append(f"{len(annotations) - len(xy):,} labels past the last frame were dropped")
+    elif len(annotations) < len(xy):
+        notes.append(f"the last {len(xy) - len(annotations):,} frames have no label")
+    return name, xy, scores.astype("<f2"), labels, notes
+
+
+def _canonical(annotations: npt.NDArray[np.int64], metadata: Any, where: str) -> npt.NDArray[np.int8]:
+    """Labels in the order of LABEL_NAMES, by the names in the trial's own vocabulary; unknown ones are -1."""
+    vocabulary = metadata.get("vocab") if isinstance(metadata, dict) else None
+    if not isinstance(vocabulary, dict):
+        vocabulary = {label: i for i, label in enumerate(LABEL_NAMES)}
+    labels = np.full(annotations.shape, -1, dtype=np.int8)
+    for label, code in vocabulary.items():
+        if not isinstance(code, int):
+            raise DataError(f"{where}: the vocabulary gives {label!r} the code {code!r}, which is no whole number.")
+        if label in LABEL_NAMES:
+            labels[annotations == code] = LABEL_NAMES.index(label)
+    return labels

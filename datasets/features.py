@@ -1,0 +1,202 @@
+"""Features of tracked animals that say what they do: shape, speed and relation to the partner, wherever they are.
+
+Raw coordinates mostly say where in the cage an animal is. These features do not change when the whole scene is moved or
+turned, and look only backwards in time, so a forecast from them is a forecast.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
+from datasets.readers.pose import KeypointTable
+from gdm_core.errors import ConfigError, DataError
+
+__all__ = [
+    "DEFAULT_GROUPS",
+    "BodyAxis",
+    "Group",
+    "PcaPreview",
+    "Suggestion",
+    "body_axis",
+    "egocentric_features",
+    "principal_components",
+    "suggest",
+]
+
+Floats = npt.NDArray[np.floating[Any]]
+Group = Literal["pose", "shape", "heading", "motion", "relation"]
+DEFAULT_GROUPS: tuple[Group, ...] = ("shape", "motion", "relation")
+
+_FRONT = (r"^neck", r"nose|snout", r"head", r"^top$", r"ear", r"cent(er|re)|body")
+_REAR = (r"tail[ _.-]?(base|root|start|1)$", r"tail", r"hip|rump|lat|back")
+_NOSE = (r"nose|snout", *_FRONT)
+
+
+@dataclass(frozen=True)
+class BodyAxis:
+    """Which parts tell front from rear: indices of the part at the tip, at the front and at the rear of the body."""
+
+    tip: int
+    front: int
+    rear: int
+    guessed: bool  # no name said so: the first part listed counts as front, the last as rear
+
+
+def body_axis(parts: Sequence[str]) -> BodyAxis:
+    """The body's axis from the names of its parts."""
+    if len(parts) < 2:
+        raise DataError(
+            f"Features need at least two body parts to know which way an animal faces; there is {len(parts)}."
+        )
+    rear = _first_match(parts, _REAR, avoid=())
+    known = rear is not None
+    rear_index = rear if rear is not None else len(parts) - 1
+    front = _first_match(parts, _FRONT, avoid=(rear_index,))
+    tip = _first_match(parts, _NOSE, avoid=(rear_index,))
+    if front is None or tip is None or not known:
+        return BodyAxis(0, 0, len(parts) - 1, guessed=True)
+    return BodyAxis(tip, front, rear_index, guessed=False)
+
+
+def _first_match(parts: Sequence[str], patterns: Iterable[str], avoid: tuple[int, ...]) -> int | None:
+    for pattern in patterns:
+        for i, part in enumerate(parts):
+            if i not in avoid and re.search(pattern, part.strip().lower().replace("_", " ")):
+                return i
+    return None
+
+
+def egocentric_features(
+    table: KeypointTable,
+    groups: Sequence[Group] = DEFAULT_GROUPS,
+    lag_seconds: float = 0.1,
+) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+    """Features [T, N] and their names.
+
+    pose      each part in the body's own frame: ahead, to the left (pixels)
+    shape     length from tip to rear, and log elongation of the parts
+    heading   sine and cosine of the direction in the image
+    motion    forward, lateral and turning speed, over the last `lag_seconds` (pixels or radians a second)
+    relation  for each pair: distances nose-nose, nose-tail both ways, centre-centre; approach speed; facing angles
+
+    A feature is NaN where a part that it needs is missing. The first frame has no speed.
+    """
+    if not groups or set(groups) - set(get_args(Group)):
+        raise ConfigError(f"groups is {tuple(groups)}; choose one or more of {', '.join(get_args(Group))}.")
+    if not lag_seconds > 0:
+        raise ConfigError(f"lag_seconds is {lag_seconds}; it must be positive.")
+    xy = np.asarray(table.xy, dtype=np.float32)  # [T, A, 2, P]
+    axis = body_axis(table.parts)
+    lag = max(1, round(lag_seconds * table.rate_hz))
+    centre = _centre(xy)  # [T, A, 2]
+    along = xy[..., axis.front] - xy[..., axis.rear]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        facing = along / np.linalg.norm(along, axis=2, keepdims=True)  # [T, A, 2] unit vector, NaN where unknown
+    velocity = _change(centre, lag) * table.rate_hz
+    columns: list[tuple[str, Floats]] = []
+    for a, animal in enumerate(table.animals):
+        f = facing[:, a]
+        left = np.stack([-f[:, 1], f[:, 0]], axis=1)  # [T, 2]
+        if "pose" in groups:
+            body = xy[:, a] - centre[:, a, :, None]  # [T, 2, P]
+            for p, part in enumerate(table.parts):
+                columns.append((f"{animal} {part} ahead", (body[..., p] * f).sum(axis=1)))
+                columns.append((f"{animal} {part} left", (body[..., p] * left).sum(axis=1)))
+        if "shape" in groups:
+            columns.append((f"{animal} length", np.linalg.norm(xy[:, a, :, axis.tip] - xy[:, a, :, axis.rear], axis=1)))
+            columns.append((f"{animal} elongation", _elongation(xy[:, a])))
+        if "heading" in groups:
+            columns.append((f"{animal} heading cos", f[:, 0]))
+            columns.append((f"{animal} heading sin", f[:, 1]))
+        if "motion" in groups:
+            columns.append((f"{animal} forward speed", (velocity[:, a] * f).sum(axis=1)))
+            columns.append((f"{animal} lateral speed", (velocity[:, a] * left).sum(axis=1)))
+            columns.append((f"{animal} turning speed", _turning_speed(f, lag) * table.rate_hz))
+    if "relation" in groups:
+        for a, b in combinations(range(len(table.animals)), 2):
+            columns += _relation(xy, centre, facing, (a, b), table, axis, lag)
+    if not columns:
+        raise ConfigError("The group 'relation' alone needs two animals; choose more groups or load both animals.")
+    names, values = zip(*columns, strict=True)
+    return np.stack(values, axis=1).astype(np.float32), tuple(names)  # [T, N]
+
+
+def _relation(
+    xy: Floats,
+    centre: Floats,
+    facing: Floats,
+    pair: tuple[int, int],
+    table: KeypointTable,
+    axis: BodyAxis,
+    lag: int,
+) -> list[tuple[str, Floats]]:
+    a, b = pair
+    first, second = table.animals[a], table.animals[b]
+    nose, tail = xy[..., axis.tip], xy[..., axis.rear]  # [T, A, 2]
+    apart = np.linalg.norm(centre[:, b] - centre[:, a], axis=1)
+    columns: list[tuple[str, Floats]] = [
+        (f"{first} to {second} nose-nose", np.linalg.norm(nose[:, a] - nose[:, b], axis=1)),
+        (f"{first} to {second} nose-tail", np.linalg.norm(nose[:, a] - tail[:, b], axis=1)),
+        (f"{second} to {first} nose-tail", np.linalg.norm(nose[:, b] - tail[:, a], axis=1)),
+        (f"{first} to {second} distance", apart),
+        (f"{first} to {second} approach speed", -_change(apart, lag) * table.rate_hz),
+    ]
+    for me, other in ((a, b), (b, a)):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            toward = (centre[:, other] - centre[:, me]) / apart[:, None]  # [T, 2]
+        f = facing[:, me]
+        name = f"{table.animals[me]} facing {table.animals[other]}"
+        columns.append((f"{name} cos", (f * toward).sum(axis=1)))
+        columns.append((f"{name} sin", f[:, 0] * toward[:, 1] - f[:, 1] * toward[:, 0]))
+    return columns
+
+
+def _centre(xy: Floats) -> Floats:
+    """Mean of the parts seen [T, A, 2]; NaN where fewer than half are, since the mean of a few parts jumps about."""
+    seen = np.isfinite(xy)
+    count = seen.sum(axis=3)
+    total = np.where(seen, xy, 0).sum(axis=3)
+    return np.where(2 * count >= xy.shape[3], total / np.maximum(count, 1), np.nan).astype(np.float32)
+
+
+def _change(values: Floats, lag: int) -> Floats:
+    """Change a frame over the last `lag` frames (fewer at the start), NaN in the first frame."""
+    back = np.maximum(np.arange(len(values)) - lag, 0)
+    span = np.maximum(np.arange(len(values)) - back, 1).reshape(-1, *[1] * (values.ndim - 1))
+    change = (values - values[back]) / span
+    change[0] = np.nan
+    return change
+
+
+def _turning_speed(facing: Floats, lag: int) -> Floats:
+    """Signed turn a frame, over the last `lag` frames: the angle between two headings needs no unwrapping."""
+    steps = np.arange(len(facing))
+    back = np.maximum(steps - lag, 0)
+    old = facing[back]
+    turn = np.arctan2(old[:, 0] * facing[:, 1] - old[:, 1] * facing[:, 0], (old * facing).sum(axis=1))
+    turn = turn / np.maximum(steps - back, 1)
+    turn[0] = np.nan
+    return turn
+
+
+def _elongation(xy: Floats) -> Floats:
+    """Half the log ratio of the larger to the smaller variance of the parts [T]; NaN where fewer than three are seen."""
+    seen = np.isfinite(xy[:, 0]) & np.isfinite(xy[:, 1])  # [T, P]
+    count = seen.sum(axis=1)
+    points = np.where(seen[:, None], xy, 0)
+    mean = points.sum(axis=2) / np.maximum(count, 1)[:, None]
+    off = np.where(seen[:, None], xy - mean[..., None], 0)  # [T, 2, P]
+    n = np.maximum(count, 1)
+    xx, yy, cross = (off[:, 0] ** 2).sum(1) / n, (off[:, 1] ** 2).sum(1) / n, (off[:, 0] * off[:, 1]).sum(1) / n
+    middle, spread = (xx + yy) / 2, np.hypot((xx - yy) / 2, cross)
+    floor = 1e-4 * middle + 1e-12  # parts on one line are at most 100 times as long as wide
+    ratio = np.maximum(middle + spread, floor) / np.maximum(middle - spread, floor)
+    return np.where(count >= 3, 0.5 * np.log(ratio), np.nan)

@@ -1,0 +1,277 @@
+"""CalMS21: the official layout is streamed once, and its odd cases come out right."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from datasets import calms21
+from datasets.readers import calms21_json
+from gdm_core.errors import ConfigError, DataError
+
+REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "calms21"
+VOCABULARY = {"attack": 0, "investigation": 1, "mount": 2, "other": 3}
+
+
+def record(n_frames: int = 96, seed: int = 0, **changes: Any) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    made: dict[str, Any] = {
+        "keypoints": rng.uniform(10, 500, (n_frames, 2, 2, 7)).round(3).tolist(),
+        "scores": rng.uniform(0, 1, (n_frames, 2, 7)).round(3).tolist(),
+        "annotations": rng.integers(0, 4, n_frames).tolist(),
+        "metadata": {"vocab": VOCABULARY, "annotator-id": 0},
+    }
+    return made | changes
+
+
+def write(path: Path, records: dict[str, Any] | str) -> Path:
+    text = (
+        records
+        if isinstance(records, str)
+        else json.dumps({"annotator-id_0": {f"task1/train/{name}": value for name, value in records.items()}})
+    )
+    path.write_text(text)
+    return path
+
+
+def load_one(tmp_path: Path, value: Any) -> Any:
+    source = write(tmp_path / "calms21_task1_train.json", {"mouse001_task1_annotator1": value})
+    return calms21.load_recordings(source, cache_folder=tmp_path / "cache")[0]
+
+
+def test_a_trial_keeps_its_numbers_names_and_order(tmp_path: Path):
+    first, second = record(96, 0), record(200, 1)
+    source = write(tmp_path / "calms21_task1_train.json", {"mouse001_task1_annotator1": first, "mouse002_x": second})
+    trials = calms21.load(source, scaling="pixels", cache_folder=tmp_path / "cache")
+    assert [trial.name for trial in trials] == ["task1/train/mouse001_task1_annotator1", "task1/train/mouse002_x"]
+    assert [trial.n_samples for trial in trials] == [96, 200]
+    assert trials.label_names == ("attack", "investigation", "mount", "other")
+    assert trials[0].rate_hz == 30.0
+    assert trials[0].n_channels == 28
+    keypoints = np.asarray(first["keypoints"], dtype=np.float32)
+    # resident first, x before y, nose to tail base
+    np.testing.assert_array_equal(trials[0].y[:, trials[0].channels.index("resident nose x")], keypoints[:, 0, 0, 0])
+    np.testing.assert_array_equal(
+        trials[0].y[:, trials[0].channels.index("intruder tail base y")], keypoints[:, 1, 1, 6]
+    )
+    np.testing.assert_array_equal(trials[1].labels, second["annotations"])
+
+
+def test_image_scaling_then_standardising_by_the_training_set(tmp_path: Path):
+    source = write(tmp_path / "calms21_task1_train.json", {"a": record(500, 0), "b": record(96, 1)})
+    recordings = calms21.load_recordings(source, cache_folder=tmp_path / "cache")
+    image = recordings.to_trials(scaling="image")
+    np.testing.assert_allclose(image[0].y[:, :7], np.asarray(recordings[0].xy[:, 0, 0]) / 1024, rtol=1e-6)
+    np.testing.assert_allclose(image[0].y[:, 7:14], np.asarray(recordings[0].xy[:, 0, 1]) / 570, rtol=1e-6)
+    train = recordings.to_trials(scaling="standardised")
+    together = np.concatenate([trial.y for trial in train])
+    np.testing.assert_allclose(together.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(together.std(axis=0), 1, atol=1e-5)
+    test = calms21.KeypointSet((recordings[1],)).to_trials(scaling="standardised", reference=image)
+    np.testing.assert_allclose(test[0].y, train[1].y, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["json", "gz", "zip"])
+def test_the_same_data_from_json_gzip_and_zip(tmp_path: Path, kind: str):
+    plain = write(tmp_path / "calms21_task1_train.json", {"a": record(300)})
+    source = plain
+    if kind == "gz":
+        source = tmp_path / "calms21_task1_train.json.gz"
+        source.write_bytes(gzip.compress(plain.read_bytes()))
+    if kind == "zip":
+        source = tmp_path / "task1_classic_classification.zip"
+        with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("task1/__MACOSX/._calms21_task1_train.json", b"\x00\x05")
+            archive.write(plain, "task1_classic_classification/calms21_task1_train.json")
+            archive.writestr("task1_classic_classification/calms21_task1_test.json", "{}")
+    got = calms21.load(source, cache_folder=tmp_path / "cache")
+    assert got.fingerprint == calms21.load(plain, cache_folder=tmp_path / "cache2").fingerprint
+
+
+def test_conversion_happens_once_and_reports_progress(tmp_path: Path):
+    source = write(tmp_path / "calms21_task1_train.json", {"a": record(), "b": record()})
+    seen: list[float] = []
+    folder = calms21.convert(source, "train", tmp_path / "cache", lambda share, _: seen.append(share))
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+    seen.clear()
+    assert calms21.convert(source, "train", tmp_path / "cache", lambda share, _: seen.append(share)) == folder
+    assert seen == []
+    assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == [folder.name]
+
+
+def test_a_changed_file_is_converted_again(tmp_path: Path):
+    source = write(tmp_path / "calms21_task1_train.json", {"a": record(100)})
+    before = calms21.load(source, cache_folder=tmp_path / "cache")
+    write(source, {"a": record(101)})
+    after = calms21.load(source, cache_folder=tmp_path / "cache")
+    assert (before.n_samples, after.n_samples) == (100, 101)
+
+
+def test_zero_zero_is_missing_but_a_zero_coordinate_is_not(tmp_path: Path):
+    keypoints = np.asarray(record()["keypoints"])
+    keypoints[5, 0, :, 3] = 0.0
+    keypoints[6, 0, 0, 3] = 0.0
+    table = load_one(tmp_path, record(keypoints=keypoints.tolist()))
+    assert np.isnan(table.xy[5, 0, :, 3]).all()
+    assert table.xy[6, 0, 0, 3] == 0.0
+    assert np.isnan(table.xy).sum() == 2
+    assert any("(0, 0)" in note for note in table.notes)
+
+
+def test_nan_literals_nulls_and_an_empty_lead(tmp_path: Path):
+    keypoints = np.asarray(record(120)["keypoints"])
+    keypoints[:30] = np.nan
+    keypoints[50, 1, 0, 2] = np.nan
+    text = json.dumps({"annotator-id_0": {"task1/train/a": record(120, keypoints=keypoints.tolist())}})
+    assert "NaN" in text
+    for i, written in enumerate((text, text.replace("NaN", "null"))):
+        source = write(tmp_path / f"calms21_task1_train{i}.json", written)
+        table = calms21.load_recordings(source, cache_folder=tmp_path / "cache")[0]
+        assert np.isnan(table.xy).sum() == 30 * 28 + 1
+        assert any("first 30 frames" in note for note in table.notes)
+
+
+def test_nan_cut_by_the_end_of_a_block(tmp_path: Path):
+    path = tmp_path / "x.json"
+    path.write_bytes(b"[1, NaN, NaN]")
+    for size in range(1, 14):
+        with path.open("rb") as file:
+            stream = calms21_json.CountingStream(file, path)
+            assert b"".join(iter(lambda s=stream, n=size: s.read(n), b"")) == b"[1, null, null]"
+
+
+def test_labels_past_the_end_are_dropped_and_missing_ones_unlabelled(tmp_path: Path):
+    longer = load_one(tmp_path, record(100, annotations=[1] * 103))
+    assert longer.labels.tolist() == [1] * 100
+    assert any("3 labels past the last frame" in note for note in longer.notes)
+    shorter = load_one(tmp_path, record(100, annotations=[2] * 90))
+    assert shorter.labels.tolist() == [2] * 90 + [-1] * 10
+
+
+def test_labels_follow_the_vocabulary_by_name_and_absent_classes_are_fine(tmp_path: Path):
+    metadata = {"vocab": {"other": 0, "mount": 1, "grooming": 2}}
+    table = load_one(tmp_path, record(99, annotations=[0, 1, 2] * 33, metadata=metadata))
+    assert table.labels.tolist() == [3, 2, -1] * 33
+    assert table.label_names == calms21.LABEL_NAMES
+
+
+def test_low_scores_become_missing_when_asked(tmp_path: Path):
+    table = load_one(tmp_path, record(300))
+    low = np.asarray(table.scores) < 0.3
+    assert 0.2 < low.mean() < 0.4
+    y = table.to_trial(min_score=0.3).y.reshape(300, 2, 2, 7)
+    np.testing.assert_array_equal(np.isnan(y), np.broadcast_to(low[:, :, None], y.shape))
+    assert np.isfinite(table.to_trial().y).all()
+
+
+def damaged(name: str) -> dict[str, Any]:
+    good = record()
+    return {
+        "no keypoints": {"scores": good["scores"]},
+        "ragged": good | {"keypoints": [*good["keypoints"][:-1], [[1.0]]]},
+        "words": good | {"keypoints": [[[["a"] * 7] * 2] * 2]},
+        "parts": good | {"keypoints": np.zeros((9, 2, 2, 6)).tolist()},
+        "empty": good | {"keypoints": []},
+        "scores": good | {"scores": good["scores"][:-1]},
+        "annotations": good | {"annotations": [[1]] * 96},
+        "vocabulary": good | {"metadata": {"vocab": {"attack": "zero"}}},
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name", ["no keypoints", "ragged", "words", "parts", "empty", "scores", "annotations", "vocabulary"]
+)
+def test_a_damaged_trial_is_named_and_leaves_no_cache(tmp_path: Path, name: str):
+    with pytest.raises(DataError, match="mouse001"):
+        load_one(tmp_path, damaged(name))
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", "null", "\x00\x01", '{"annotator-id_0": []}', '{"annotator-id_0": {}}', '{"a": {"b": {"keyp'],
+)
+def test_other_json_is_refused_with_a_message(tmp_path: Path, text: str):
+    source = write(tmp_path / "calms21_task1_train.json", text)
+    with pytest.raises(DataError, match="train"):
+        calms21.load(source, cache_folder=tmp_path / "cache")
+
+
+def test_a_file_cut_short_is_refused(tmp_path: Path):
+    source = write(tmp_path / "calms21_task1_train.json", {"a": record(), "b": record()})
+    content = source.read_bytes()
+    source.write_bytes(content[: len(content) * 3 // 4])
+    with pytest.raises(DataError, match="cut short"):
+        calms21.load(source, cache_folder=tmp_path / "cache")
+    packed = tmp_path / "calms21_task1_train.json.gz"
+    packed.write_bytes(gzip.compress(content)[:-2000])
+    with pytest.raises(DataError, match=r"Download it again|again"):
+        calms21.load(packed, cache_folder=tmp_path / "cache")
+
+
+def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(calms21_json, "MAX_JSON_BYTES", 100_000)
+    bomb = tmp_path / "task1_classic_classification.zip"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("calms21_task1_train.json", '{"annotator-id_0": {' + " " * 1_000_000)
+    with pytest.raises(DataError, match="declares 1,000,020 bytes"):
+        calms21.load(bomb, cache_folder=tmp_path / "cache")
+    packed = tmp_path / "calms21_task1_train.json.gz"
+    packed.write_bytes(gzip.compress(b'{"annotator-id_0": {' + b" " * 1_000_000))
+    with pytest.raises(DataError, match="more than 100,000 bytes"):
+        calms21.load(packed, cache_folder=tmp_path / "cache")
+
+
+def test_missing_files_say_where_to_get_them(tmp_path: Path):
+    for source in (tmp_path / "absent.zip", tmp_path):
+        with pytest.raises(DataError, match=r"s0vdx-0k302.*licence"):
+            calms21.load(source, cache_folder=tmp_path / "cache")
+    other = tmp_path / "task1.zip"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(DataError, match=r"readme.txt"):
+        calms21.load(other, cache_folder=tmp_path / "cache")
+    other.write_bytes(b"not a zip")
+    with pytest.raises(DataError, match="zip"):
+        calms21.load(other, cache_folder=tmp_path / "cache")
+
+
+def test_find_prefers_plain_files_and_split_is_checked(tmp_path: Path):
+    (tmp_path / "task1_classic_classification.zip").write_bytes(b"")
+    inner = tmp_path / "task1"
+    inner.mkdir()
+    write(inner / "calms21_task1_test.json", {})
+    found = calms21.find(tmp_path)
+    assert found["test"].name == "calms21_task1_test.json"
+    assert found["train"].name == "task1_classic_classification.zip"
+    with pytest.raises(ConfigError, match="'train' and 'test'"):
+        calms21.load(tmp_path, split="validation")  # type: ignore[arg-type]
+
+
+def test_the_other_split_in_one_file_is_left_out(tmp_path: Path):
+    both = {"annotator-id_0": {"task1/train/a": record(96), "task1/test/b": record(97)}}
+    source = write(tmp_path / "calms21_task1.json", json.dumps(both))
+    assert calms21.load(source, "train", cache_folder=tmp_path / "cache").n_samples == 96
+    assert calms21.load(source, "test", cache_folder=tmp_path / "cache").n_samples == 97
+
+
+def test_the_real_trial_in_the_official_layout(tmp_path: Path):
+    source = REAL / "mouse083_official_layout.json.gz"
+    if not source.is_file():
+        pytest.skip(f"the real CalMS21 trial is not at {source}")
+    trial = calms21.load(source, "test", scaling="pixels", cache_folder=tmp_path / "cache")[0]
+    with np.load(REAL / "mouse083_test.npz", allow_pickle=False) as real:
+        np.testing.assert_allclose(trial.y.reshape(-1, 2, 2, 7), real["keypoints"], rtol=1e-6)
+        np.testing.assert_array_equal(trial.labels, real["annotations"])
+    assert trial.n_samples == 4881
+    recording = calms21.load_recordings(source, "test", cache_folder=tmp_path / "cache")[0]
+    length = np.linalg.norm(recording.xy[..., 0] - recording.xy[..., 6], axis=2)
+    np.testing.assert_allclose(np.median(length, axis=0), [210, 186], atol=1)  # the resident is the larger one
