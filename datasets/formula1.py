@@ -9,6 +9,7 @@ test = formula1.to_trials(session, "VER", preset="paper")
 from __future__ import annotations
 
 from datasets.f1.loader import is_stored, load_session, schedule, years
+from datasets.f1.race import simulate_race
 from datasets.f1.segments import lap_distance, segment_labels, segment_names, segment_of
 from datasets.f1.session import (
     CHANNELS,
@@ -48,6 +49,7 @@ __all__ = [
     "segment_labels",
     "segment_names",
     "segment_of",
+    "simulate_race",
     "to_trials",
     "years",
 ]

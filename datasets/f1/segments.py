@@ -39,4 +39,4 @@ def segment_labels(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike
 
 def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """[T] metres from the start line along the reference lap."""
-    return session.reference.distance(position, lap)
+    return session.reference.distance(position, lap).astype(np.float64, copy=False)

@@ -1,0 +1,197 @@
+"""Simulated races: a lap simulator driven round hand-drawn circuits by invented drivers, seen as the real feed sees.
+
+Everything here is made up and says so in its name: circuits, drivers, times. A simulated session has the shape of a
+loaded one, so that a page shows either without a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from datasets.f1.appearance import PIT_ENTRY_M, PIT_EXIT_M, Track, car_channels, feed_clock, positions, racing_line
+from datasets.f1.invented import DRIVERS, chosen_drivers
+from datasets.f1.laptime import Car, bounded_lap, flying_lap, lap_times
+from datasets.f1.layouts import LAYOUTS, Layout, centreline
+from datasets.f1.session import Corner, Driver, LapTable, Session
+from gdm_core.errors import ConfigError
+
+FloatArray = npt.NDArray[np.float64]
+
+SESSION_START_S = 3600.0  # the real clock starts about an hour before the race
+PIT_SPEED = 80 / 3.6
+PIT_BOX_M = 120.0
+PIT_STOP_S = 2.4
+SAFETY_CAR_SPEED = 50.0
+SAFETY_CAR_SHARE = 0.65
+
+
+def simulate_race(
+    circuit: str = "shanghai",
+    drivers: int | Sequence[str] = 20,
+    laps: int | None = None,
+    seed: int = 0,
+    safety_car: tuple[int, int] | None = None,
+) -> Session:
+    """A made-up race on a drawn circuit, in the shape of a loaded session.
+
+    circuit      "shanghai" (16 corners) or "suzuka" (18 corners), both approximate
+    drivers      how many of the 20 invented drivers, or their codes
+    laps         the real race's number of laps unless given
+    safety_car   first and last lap behind the safety car, if any
+    """
+    line = centreline(circuit)
+    layout = LAYOUTS[circuit]
+    n_laps = layout.laps if laps is None else laps
+    chosen = chosen_drivers(drivers)
+    if not 1 <= n_laps <= 100:
+        raise ConfigError(f"laps is {n_laps}; it must be between 1 and 100.")
+    if safety_car is not None and not 1 <= safety_car[0] <= safety_car[1] <= n_laps:
+        raise ConfigError(f"safety_car is {safety_car}; it must be a first and a last lap between 1 and {n_laps}.")
+    track = racing_line(line)
+    # a stream for the clock and one for each driver: leaving one driver out changes nobody else
+    ticks = SESSION_START_S + feed_clock(40000, np.random.default_rng((seed, 0)))
+    raced = [
+        _drive(track, layout, n_laps, entry, ticks, safety_car, np.random.default_rng((seed, 1 + DRIVERS.index(entry))))
+        for entry in chosen
+    ]
+    raced.sort(key=lambda driver: float(driver.laps.end[-1]))  # the winner first, as in a result
+    session = Session(
+        year=0,
+        event=f"Simulated {layout.title}",
+        name="Race",
+        circuit=f"{layout.title} (approximate layout)",
+        circuit_key=f"simulated-{circuit}",
+        rotation=0.0,
+        corners=(),
+        drivers=tuple(raced),
+        simulated=True,
+        notes=("Simulated laps by invented drivers on a hand-drawn circuit: nothing here was measured.",),
+    )
+    return replace(session, corners=_corners(track, session))
+
+
+def _drive(
+    track: Track,
+    layout: Layout,
+    n_laps: int,
+    entry: tuple[str, str, str, str],
+    ticks: FloatArray,
+    safety_car: tuple[int, int] | None,
+    rng: np.random.Generator,
+) -> Driver:
+    """One driver's race: speeds lap by lap, the clock, and what the feed makes of them."""
+    index = np.arange(n_laps)
+    pits = _pit_laps(n_laps, rng)
+    neutral = np.zeros(n_laps, dtype=bool)
+    if safety_car is not None:
+        neutral[safety_car[0] - 1 : safety_car[1]] = True
+    stint = np.searchsorted(pits, index, side="left")  # the lap into the pits ends a stint
+    age = index - np.append(0, pits + 1)[stint]
+    car = _car(layout, age, index, rng)
+    speed = _speeds(track, car, pits, neutral)  # [M, L]
+    following = np.append(speed[0, 1:], speed[-1, -1])
+    times = lap_times(speed, track.spacing, following)  # [M + 1, L]
+    box = round(PIT_BOX_M / track.spacing)
+    out = pits + 1
+    stop = PIT_STOP_S + rng.exponential(0.4, out.size)
+    times[box + 1 :, out] += stop
+    speed[box : box + 2, out] = track.spacing / stop  # what the car shows while it stands
+    seconds = times[-1]
+    end = SESSION_START_S + 0.2 + rng.exponential(0.15) + np.cumsum(seconds)
+    start = end - seconds
+    flags = np.isin(index, pits), np.isin(index, out)
+    table = LapTable(
+        number=index + 1,
+        start=start,
+        end=end,
+        seconds=np.round(seconds, 3),
+        pit_in=flags[0],
+        pit_out=flags[1],
+        neutralised=neutral,
+        accurate=~(flags[0] | flags[1] | neutral | (index == 0)),
+        compound=tuple(np.array(["MEDIUM", "HARD", "SOFT"])[stint]),
+    )
+    code, name, team, colour = entry
+    time = ticks[(ticks > start[0]) & (ticks <= end[-1])]
+    lap = np.searchsorted(end, time)  # [T] index of the lap
+    # laps side by side on one clock and one odometer
+    clock = np.append((start + times[:-1]).T.ravel(), end[-1])
+    metres = np.arange(clock.size) * track.spacing
+    along = np.interp(time, clock, metres)  # [T]
+    position = positions(track, along, lap, flags, rng)
+    return Driver(
+        code=code,
+        number=str(90 + DRIVERS.index(entry)),
+        name=name,
+        team=team,
+        colour=colour,
+        time=time,
+        position=position.astype(np.float32),
+        lap=lap + 1,
+        channels=car_channels(track, car, speed, clock, time, lap),
+        laps=table,
+    )
+
+
+def _pit_laps(n_laps: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
+    """Indices of the laps that end in the pits: one or two in a full race, none in a short run."""
+    if n_laps < 20:
+        return np.empty(0, dtype=np.intp)
+    shares = np.array([0.45]) if rng.random() < 0.5 else np.array([0.28, 0.64])
+    return np.unique(np.round((shares + rng.uniform(-0.08, 0.08, shares.size)) * n_laps).astype(np.intp))
+
+
+def _car(layout: Layout, age: npt.NDArray[np.intp], lap: npt.NDArray[np.intp], rng: np.random.Generator) -> Car:
+    """The driver's own style, tyres that fade with age, fuel that burns off, and laps that are never quite the same."""
+    skill, engine, bravery, finesse = rng.normal(0, [0.006, 0.004, 0.03, 0.02])
+    wear = rng.uniform(0.0006, 0.0012)
+    grip = layout.grip * (1 + skill - wear * age + rng.normal(0, 0.0025, lap.size))
+    return Car(
+        grip=grip,
+        power=np.full(lap.size, 700e3 * (1 + engine)),
+        braking=(0.85 + bravery) * (1 + rng.normal(0, 0.01, lap.size)),
+        traction=np.full(lap.size, 0.6 * (1 + finesse)),
+        mass=895.0 - 1.7 * lap * 56 / layout.laps,
+    )
+
+
+def _speeds(track: Track, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
+    """[M, L] flying laps, and again under their limits those that start, stop or follow the safety car."""
+    speed = flying_lap(track.bend, track.spacing, car)
+    n_points, n_laps = speed.shape
+    special = np.zeros(n_laps, dtype=bool)
+    special[0] = True
+    cap = np.full_like(speed, np.inf)
+    into, out = pits, pits + 1
+    special[into] = special[out] = True
+    cap[n_points - round(PIT_ENTRY_M / track.spacing) :, into] = PIT_SPEED
+    cap[: round(PIT_EXIT_M / track.spacing), out] = PIT_SPEED
+    cap[:, neutral] = np.minimum(cap[:, neutral], np.minimum(SAFETY_CAR_SHARE * speed[:, neutral], SAFETY_CAR_SPEED))
+    # the field catches up with the safety car and leaves it in the laps beside
+    special |= neutral | np.append(neutral[1:], False) | np.append(False, neutral[:-1])
+    slow = np.flatnonzero(special)
+    enter = np.minimum(speed[0], cap[0])
+    after = np.append(enter[1:], np.inf)
+    enter[0] = 0.0  # a standing start
+    enter[1:][neutral[:-1]] = np.minimum(enter[1:], SAFETY_CAR_SHARE * speed[0, 1:])[neutral[:-1]]
+    after[:-1] = enter[1:]
+    speed[:, slow] = bounded_lap(track.bend, track.spacing, car.pick(slow), cap[:, slow], enter[slow], after[slow])
+    return speed
+
+
+def _corners(track: Track, session: Session) -> tuple[Corner, ...]:
+    """Corner numbers at the middle of each arc, with the distance at which the session's reference lap passes them."""
+    grid = np.arange(len(track.points) + 1) * track.spacing
+    corners = []
+    for key, apex in track.line.corners:
+        x, y = (float(np.interp(apex, grid, np.append(c, c[0]))) for c in track.points.T)
+        i = int(apex / track.spacing)
+        # labels stand on the outside of the bend
+        outwards = track.line.heading[i] - np.sign(track.line.curvature[i]) * np.pi / 2
+        distance = float(session.reference.distance([[x, y]])[0])
+        corners.append(Corner(int(key), "", x, y, distance, float(np.rad2deg(outwards) % 360)))
+    return tuple(corners)
