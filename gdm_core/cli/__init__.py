@@ -1,0 +1,1 @@
+"""The command line, `python -m gdm_core`: one module a command."""

@@ -1,0 +1,127 @@
+"""`reproduce` and `info`."""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gdm_core.cli.output import plain, say, write_json
+from gdm_core.cli.progress import Bar
+from gdm_core.errors import FitError
+
+if TYPE_CHECKING:
+    from gdm_core.reproduce import Run
+
+_STDOUT = Path("-")
+
+
+def add_reproduce(commands: Any) -> None:
+    parser = commands.add_parser(
+        "reproduce",
+        help="repeat the simulated comparison: every model, several seeds, one table",
+        description="fair: each seed is a new simulation (test seed 100 + s) and a new fit. paper: the paper's one "
+        "simulation, each seed a new fit. Either way the states of the test trial are inferred on the test trial.",
+    )
+    parser.add_argument("experiment", choices=["nascar"])
+    parser.add_argument("--setting", choices=["standard", "soft", "both"], default="both")
+    parser.add_argument("--models", default="gdm", help="comma-separated names, or 'all'; see `info` (default: gdm)")
+    parser.add_argument("--seeds", type=int, default=10, help="seeds 0..N-1 (default: 10)")
+    parser.add_argument("--protocol", choices=["fair", "paper"], default="fair")
+    parser.add_argument("--samples", type=int, default=1000, metavar="T", help="samples a trial (default: 1000)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; use 1 for honest times (default: 1)")
+    parser.add_argument(
+        "--json", type=Path, nargs="?", const=_STDOUT, metavar="FILE", help="write every score to FILE (or print them)"
+    )
+    parser.set_defaults(run=reproduce)
+
+
+def add_info(commands: Any) -> None:
+    parser = commands.add_parser("info", help="the library, or a saved model")
+    parser.add_argument("model", type=Path, nargs="?", help="model file that `fit` saved")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=info)
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    from gdm_core.named_models import available
+    from gdm_core.reproduce import SETTINGS, run_tasks, summarise, table, tasks
+
+    names = available() if options.models == "all" else tuple(n.strip() for n in options.models.split(",") if n.strip())
+    settings = SETTINGS if options.setting == "both" else (options.setting,)
+    work = tasks(names, settings, options.protocol, options.seeds, options.samples)
+    bar = Bar(f"Reproducing {options.experiment}", len(work))
+    runs: list[Run] = []
+    for result in run_tasks(work, options.jobs):
+        runs.append(result)
+        bar.update(len(runs), f"{result.task.model}, {result.task.setting}, seed {result.task.seed}")
+    bar.close()
+    position = {task: i for i, task in enumerate(work)}  # several processes finish in any order
+    runs.sort(key=lambda r: position[r.task])
+    by_setting: dict[str, list[Run]] = defaultdict(list)
+    for result in runs:
+        by_setting[result.task.setting].append(result)
+    rows = {setting: summarise(mine) for setting, mine in by_setting.items()}
+    record = {
+        "experiment": options.experiment,
+        "protocol": options.protocol,
+        "seeds": options.seeds,
+        "samples": options.samples,
+        "summary": {
+            setting: {
+                name: {column: None if spread is None else asdict(spread) for column, spread in row.items()}
+                for name, row in found.items()
+            }
+            for setting, found in rows.items()
+        },
+        "runs": [r.to_dict() for r in runs],
+    }
+    if options.json == _STDOUT:
+        say(plain(record))
+    else:
+        if options.json is not None:
+            write_json(options.json, plain(record))
+        for setting, found in rows.items():
+            print(f"NASCAR {setting}, T={options.samples}, {options.protocol} protocol, {options.seeds} seed(s)")
+            print(table(found) + "\n")
+    failed = [r for r in runs if r.scores is None]
+    if failed:
+        listed = ", ".join(f"{r.task.model} on {r.task.setting} seed {r.task.seed}" for r in failed)
+        raise FitError(f"{len(failed)} of {len(runs)} fits diverged and are left out of the table: {listed}.")
+    return 0
+
+
+def info(options: argparse.Namespace) -> int:
+    if options.model is None:
+        from gdm_core import __version__
+        from gdm_core.named_models import available
+
+        packages = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
+        found: dict[str, Any] = {"version": __version__, "models": list(available()), "packages": packages}
+    else:
+        from gdm_core.models.base import load_model
+
+        model = load_model(options.model)
+        found = {
+            "family": model.family,
+            "config": asdict(model.config),
+            "status": str(model.status_),
+            "elbo_per_step": model.elbo_,
+            "seconds": model.seconds_,
+            "channels": model.n_channels,
+            "parameters": {name: list(value.shape) for name, value in model.params_.items()},
+        }
+    if options.json:
+        say(plain(found))
+        return 0
+    for key, value in found.items():
+        if isinstance(value, dict):
+            print(key)
+            for name, item in value.items():
+                print(f"  {name}: {item}")
+        else:
+            print(f"{key}: {', '.join(value) if isinstance(value, list) else value}")
+    return 0

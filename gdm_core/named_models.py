@@ -1,0 +1,48 @@
+"""Models by the names that the command line and the comparisons use. A new one joins with one line."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib.util import find_spec
+from typing import Any
+
+from gdm_core.errors import ConfigError
+from gdm_core.models import FAMILIES, import_family
+from gdm_core.models.base import StateModel
+
+# name -> (family, parameters)
+NAMED_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gdm": ("gdm", {}),
+    "gdm-paper": ("gdm", {"preset": "paper"}),
+    "gdm-linear": ("gdm", {"posterior": "linear"}),
+    "gdm-rnn": ("gdm", {"transition": "gru"}),
+    "gdm-mixture": ("gdm_mixture", {}),
+    "slds-sticky": ("slds", {"transitions": "sticky"}),
+    "rslds-sticky": ("slds", {"transitions": "recurrent"}),
+    "rslds-ro": ("slds", {"transitions": "recurrent_only"}),
+    "arhmm": ("arhmm", {}),
+    "arhmm-sticky": ("arhmm", {"transitions": "sticky"}),
+    "arhmm-ro": ("arhmm", {"transitions": "recurrent_only"}),
+    "pdlds": ("pdlds", {}),
+}
+
+
+def available() -> tuple[str, ...]:
+    """The names whose family is part of this installation."""
+    return tuple(name for name, (family, _) in NAMED_MODELS.items() if find_spec(FAMILIES[family][0]) is not None)
+
+
+def build(name: str, n_states: int, n_latent: int, seed: int = 0, **changes: Any) -> StateModel:
+    """An unfitted model; `changes` are further parameters of its family."""
+    if name not in available():
+        raise ConfigError(f"There is no model {name!r}; choose one of {', '.join(available())}.")
+    family, options = NAMED_MODELS[name]
+    kind = import_family(family)
+    known = {field.name for field in fields(kind.config_class)}
+    unknown = sorted(set(changes) - known)
+    if unknown:
+        raise ConfigError(
+            f"The model {name!r} has no parameter {', '.join(unknown)}; it knows {', '.join(sorted(known))}."
+        )
+    parameters: dict[str, Any] = {"n_states": n_states, "n_latent": n_latent, "seed": seed} | options | changes
+    return kind(**parameters)

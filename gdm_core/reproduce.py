@@ -1,0 +1,197 @@
+"""The NASCAR comparison that anyone can repeat: every model, several simulations, every score beside its baselines.
+
+This is the one module of the library that knows where data comes from: it joins the simulators to the models.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gdm_core.errors import ConfigError
+from gdm_core.metrics import evaluate
+from gdm_core.named_models import available, build
+from gdm_core.parallel import run_all
+from gdm_core.scores import Scores, align
+from gdm_core.trials import Trial
+
+N_STATES = 4
+N_LATENT = 2
+SETTINGS = ("standard", "soft")
+PROTOCOLS = ("fair", "paper")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One fit. Under the fair protocol a seed is a new simulation and a new fit, under the paper's a new fit alone."""
+
+    model: str
+    setting: str
+    protocol: str
+    seed: int
+    n_samples: int = 1000
+
+
+@dataclass(frozen=True)
+class Run:
+    """A task's result. `scores` is None where the fit diverged.
+
+    fit_seconds   wall time of the optimisation
+    total_seconds wall time of `fit`, with the final ELBO and the calibration of the envelopes
+    cpu_seconds   processor time of `fit`
+    """
+
+    task: Task
+    status: str
+    scores: Scores | None
+    fit_seconds: float
+    total_seconds: float
+    cpu_seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = asdict(self.task) | {
+            name: getattr(self, name) for name in ("status", "fit_seconds", "total_seconds", "cpu_seconds")
+        }
+        return plain | {"scores": None if self.scores is None else self.scores.to_dict()}
+
+
+def tasks(
+    models: Sequence[str], settings: Sequence[str], protocol: str = "fair", n_seeds: int = 10, n_samples: int = 1000
+) -> list[Task]:
+    """Every fit of a comparison."""
+    for name in models:
+        if name not in available():
+            raise ConfigError(f"There is no model {name!r}; choose from {', '.join(available())}.")
+    for setting in settings:
+        if setting not in SETTINGS:
+            raise ConfigError(f"setting is {setting!r}; choose from {', '.join(SETTINGS)}.")
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"protocol is {protocol!r}; choose from {', '.join(PROTOCOLS)}.")
+    if n_seeds < 1:
+        raise ConfigError(f"seeds is {n_seeds}; at least 1 is needed.")
+    if n_samples < 50:
+        raise ConfigError(f"samples is {n_samples}; a trial needs at least 50 for its scores to mean anything.")
+    return [Task(m, setting, protocol, s, n_samples) for setting in settings for m in models for s in range(n_seeds)]
+
+
+def trials_of(task: Task) -> tuple[Trial, Trial]:
+    """The train and test trial of a task."""
+    from datasets import nascar
+
+    if task.protocol == "paper":
+        return nascar.paper_train_test(task.setting, T=task.n_samples)
+    return nascar.train_test(task.setting, task.seed, T=task.n_samples)
+
+
+def run(task: Task) -> Run:
+    """Fit and score. States of the test trial are always inferred on the test trial, whatever the protocol."""
+    train, test = trials_of(task)
+    model = build(task.model, N_STATES, N_LATENT, task.seed)
+    wall, cpu = time.perf_counter(), time.process_time()
+    model.fit(train)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    diverged = str(model.status_) == "diverged"
+    scores = None if diverged else evaluate(model, train, test, seed=task.seed)
+    return Run(task, str(model.status_), scores, model.seconds_, wall, cpu)
+
+
+def run_tasks(work: Sequence[Task], jobs: int = 1) -> Iterator[Run]:
+    """Every run as it is done."""
+    for _, result in run_all(run, work, jobs):
+        yield result
+
+
+# ---- one table ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Spread:
+    """A score over seeds."""
+
+    mean: float
+    sd: float
+    worst: float
+    best: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float | None]) -> Spread | None:
+        known = np.array([value for value in values if value is not None], dtype=np.float64)
+        known = known[np.isfinite(known)]
+        if not len(known):
+            return None
+        sd = float(known.std(ddof=1)) if len(known) > 1 else 0.0
+        return cls(float(known.mean()), sd, float(known.min()), float(known.max()), len(known))
+
+
+COLUMNS = {
+    "matched_accuracy": "matched (worst)",
+    "paper_accuracy": "paper's metric",
+    "paper_accuracy_hard": "paper's, one-hot",
+    "majority_map_accuracy": "majority vote",
+    "r2_10": "R2, 10 steps",
+    "coverage_90": "90 % holds",
+    "elbo_test": "test ELBO",
+    "fit_seconds": "fit s",
+}
+Row = dict[str, Spread | None]
+
+
+def summarise(runs: Sequence[Run]) -> dict[str, Row]:
+    """{row name: {column: spread over seeds}} of one setting: models, then what they have to beat."""
+    rows: dict[str, Row] = {}
+    names = list(dict.fromkeys(r.task.model for r in runs))
+    for name in names:
+        mine = [r for r in runs if r.task.model == name and r.scores is not None]
+        scores = [r.scores for r in mine if r.scores is not None]
+        if not scores:
+            continue
+        rows[name] = _states_row(scores) | {
+            "r2_10": Spread.of([s.forecast_r2[-1] for s in scores]),
+            "coverage_90": Spread.of(np.mean([s.coverage_90 for s in scores], axis=0).tolist()),  # over horizons
+            "elbo_test": Spread.of([s.elbo_test for s in scores]),
+            "fit_seconds": Spread.of([r.fit_seconds for r in mine]),
+        }
+        untrained = [s.baselines["untrained model"] for s in scores if "untrained model" in s.baselines]
+        if untrained:
+            elbo = Spread.of([s.untrained_elbo_test for s in scores])
+            rows[f"{name}, untrained"] = _states_row(untrained) | {"elbo_test": elbo}
+    # The same data under every model of a seed: one model's runs hold every baseline.
+    sound = [r.scores for r in runs if r.scores is not None and r.task.model == next(iter(rows))]
+    for name in sound[0].baselines if sound else ():
+        if name != "untrained model":
+            rows[name] = _states_row([s.baselines[name] for s in sound])
+    if sound:
+        rows["persistence"] = {"r2_10": Spread.of([s.persistence_r2[-1] for s in sound])}
+        rows["linear AR(1)"] = {
+            "r2_10": Spread.of([s.ar1_r2[-1] for s in sound]),
+            "elbo_test": Spread.of([s.ar1_log_likelihood_test for s in sound]),
+        }
+    return rows
+
+
+def _states_row(scores: Sequence[Any]) -> Row:
+    state_columns = ("matched_accuracy", "paper_accuracy", "paper_accuracy_hard", "majority_map_accuracy")
+    return {column: Spread.of([getattr(s, column) for s in scores]) for column in state_columns}
+
+
+def table(rows: Mapping[str, Row]) -> str:
+    """Plain text: mean ± standard deviation over seeds; for the envelope, mean and range over horizons 1..10."""
+    lines: list[tuple[str, ...]] = [("", *COLUMNS.values())]
+    for name, row in rows.items():
+        lines.append((name, *(_cell(column, row.get(column)) for column in COLUMNS)))
+    return "\n".join(align(lines))
+
+
+def _cell(column: str, spread: Spread | None) -> str:
+    if spread is None:
+        return "-"
+    digits = {"fit_seconds": 2, "elbo_test": 2, "r2_10": 4}.get(column, 3)
+    text = f"{spread.mean:.{digits}f}"
+    if column == "coverage_90":
+        return f"{text} ({spread.worst:.{digits}f}-{spread.best:.{digits}f})"
+    if spread.n > 1:
+        text += f" ± {spread.sd:.{digits}f}"
+    return text + (f" ({spread.worst:.{digits}f})" if column == "matched_accuracy" else "")

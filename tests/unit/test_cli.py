@@ -1,0 +1,354 @@
+"""The command line: results on stdout, complaints on stderr, exit codes that mean what they say."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from datasets import nascar
+from gdm_core import named_models, reproduce
+from gdm_core.__main__ import main
+from gdm_core.cli.progress import Bar
+from gdm_core.cli.tables import read_trials, states_frame
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.models import FAMILIES
+from gdm_core.models.base import Status, load_model
+from gdm_core.parallel import run_all
+from gdm_core.sweep import Outcome, best, grid, hold_out
+from gdm_core.trials import Trial, Trials
+
+
+@pytest.fixture(autouse=True)
+def _simple_family(monkeypatch):
+    """A quick model family under the name "simple"."""
+    monkeypatch.setitem(FAMILIES, "simple", ("simple_model", "SimpleModel"))
+    monkeypatch.setitem(named_models.NAMED_MODELS, "simple", ("simple", {}))
+
+
+@pytest.fixture(scope="module")
+def track():
+    return nascar.simulate("soft", T=300, seed=1, n_channels=4)
+
+
+@pytest.fixture
+def csv(tmp_path, track):
+    frame = pd.DataFrame(track.y, columns=["a", "b", "c", "d"])
+    frame.insert(0, "time", np.arange(300) / 5)
+    frame["driver"] = np.where(np.arange(300) < 150, "VER", "PIA")
+    path = tmp_path / "track.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def run_json(capsys, *arguments):
+    code = main([*map(str, arguments), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+# ---- fit, predict, info -------------------------------------------------------------------------------------------
+def test_fit_then_predict_gives_the_models_own_states(capsys, csv, tmp_path, track):
+    file, out = tmp_path / "deep" / "model.safetensors", tmp_path / "states.csv"
+    code, found = run_json(capsys, "fit", csv, "--model", "simple", "--states", 3, "--seed", 5, "--out", file)
+    assert code == 0
+    assert found["channels"] == ["a", "b", "c", "d"]  # the clock and the text column are no channels
+    assert found["status"] == "converged"
+    assert found["samples"] == 300
+    model = load_model(file)
+    assert model.config.seed == 5
+    assert model.elbo_ == pytest.approx(found["elbo_per_step"])
+    assert main(["predict", str(file), str(csv), "--rate", "5", "--out", str(out)]) == 0
+    frame = pd.read_csv(out)
+    assert list(frame.columns) == ["time", "p_1", "p_2", "p_3", "state", "entropy"]
+    expected = model.predict_proba(np.float32(track.y))
+    np.testing.assert_allclose(frame[["p_1", "p_2", "p_3"]], expected, atol=1e-5)
+    np.testing.assert_array_equal(frame["state"], expected.argmax(axis=1) + 1)
+    np.testing.assert_allclose(frame["time"], np.arange(300) / 5, atol=1e-9)
+    np.testing.assert_allclose(frame["entropy"], -(expected * np.log(expected + 1e-30)).sum(axis=1), atol=1e-4)
+
+
+def test_predict_writes_to_stdout_as_csv_or_json(capsys, csv, tmp_path):
+    file = tmp_path / "m.safetensors"
+    assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 0
+    assert "Saved" in capsys.readouterr().out
+    assert main(["predict", str(file), str(csv)]) == 0
+    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert len(frame) == 300
+    code, found = run_json(capsys, "predict", file, csv)
+    assert code == 0
+    np.testing.assert_allclose(found["table"]["p_1"], frame["p_1"], atol=1e-5)
+    assert sum(found["state_usage"]) == pytest.approx(1, abs=1e-5)
+
+
+def test_several_trials_are_told_apart(capsys, csv, tmp_path):
+    file = tmp_path / "m.safetensors"
+    code, found = run_json(capsys, "fit", csv, "--model", "simple", "--trial-column", "driver", "--out", file)
+    assert (code, found["trials"]) == (0, 2)
+    assert main(["predict", str(file), str(csv), "--trial-column", "driver"]) == 0
+    frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert frame["trial"].tolist() == ["VER"] * 150 + ["PIA"] * 150
+    assert frame["time"].max() == 149
+
+
+def test_info_describes_the_library_and_a_model(capsys, csv, tmp_path):
+    code, found = run_json(capsys, "info")
+    assert code == 0
+    assert "simple" in found["models"]
+    file = tmp_path / "m.safetensors"
+    main(["fit", str(csv), "--model", "simple", "--states", "3", "--out", str(file)])
+    capsys.readouterr()
+    code, found = run_json(capsys, "info", file)
+    assert (code, found["family"], found["config"]["n_states"], found["channels"]) == (0, "simple", 3, 4)
+    assert main(["info", str(file)]) == 0
+    assert "n_states: 3" in capsys.readouterr().out
+
+
+# ---- files --------------------------------------------------------------------------------------------------------
+def test_every_format_reads_the_same(csv, tmp_path, track):
+    frame = pd.read_csv(csv)
+    frame.to_parquet(tmp_path / "t.parquet")
+    np.savez(tmp_path / "t.npz", y=track.y, labels=track.labels)
+    np.save(tmp_path / "t.npy", track.y)
+    for path in (csv, tmp_path / "t.parquet", tmp_path / "t.npz", tmp_path / "t.npy"):
+        trials = read_trials(path, rate_hz=5)
+        np.testing.assert_allclose(trials[0].y, track.y, rtol=1e-5)
+        assert trials[0].rate_hz == 5
+    np.savez(tmp_path / "two.npz", first=track.y, second=track.y[:50], names=np.array(["x"]))
+    assert [t.name for t in read_trials(tmp_path / "two.npz")] == ["first", "second"]
+    assert read_trials(csv, columns=["c", "a"])[0].channels == ("c", "a")
+    assert read_trials(csv, columns=["time"])[0].channels == ("time",)
+
+
+def test_missing_values_stay_missing(tmp_path):
+    path = tmp_path / "holes.csv"
+    path.write_text("a,b\n1,2\n,3\n4,\n")
+    assert np.isnan(read_trials(path)[0].y).tolist() == [[False, False], [True, False], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("x.csv", None, {}, "There is no file at"),
+        ("x.xyz", b"1", {}, "no known kind"),
+        ("x.csv", b"", {}, "cannot be read as a table"),
+        ("x.csv", b"\xff\xfe\x00bad", {}, "cannot be read as a table"),
+        ("x.csv", b"a,b\nred,blue\n", {}, "no numeric column"),
+        ("x.csv", b"time\n1\n2\n", {}, "no numeric column"),
+        ("x.csv", b"a\n1\n", {"columns": ["z"]}, "has no column 'z'; it has a"),
+        ("x.csv", b"a,b\n1,red\n", {"columns": ["b"]}, "the column 'b' holds no number"),
+        ("x.csv", b"a\n1\n", {"trial_column": "who"}, "has no column 'who'"),
+        ("x.csv", b"a\n1\ninf\n", {}, "infinite"),
+        ("x.parquet", b"nonsense", {}, "cannot be read as a table"),
+        ("x.npz", b"nonsense", {}, "cannot be read as arrays"),
+        ("x.npy", b"nonsense", {"columns": ["a"]}, "arrays without column names"),
+    ],
+)
+def test_unusable_files_are_refused_with_a_reason(tmp_path, capsys, name, content, options, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_trials(path, **options)
+    flags = [f"--{key.replace('_', '-')}={v if isinstance(v, str) else ','.join(v)}" for key, v in options.items()]
+    assert main(["fit", str(path), "--model", "simple", *flags]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ")
+    assert captured.out == ""
+
+
+def test_arrays_of_objects_or_of_one_dimension_are_refused(tmp_path):
+    np.savez(tmp_path / "flat.npz", a=np.arange(5))
+    with pytest.raises(DataError, match=r"no numeric array of shape \[time, channels\]; it holds a int64\[5\]"):
+        read_trials(tmp_path / "flat.npz")
+    np.savez(tmp_path / "objects.npz", a=np.array([[1, "x"]], dtype=object))
+    with pytest.raises(DataError, match="cannot be read as arrays"):
+        read_trials(tmp_path / "objects.npz")
+
+
+def test_entropy_of_certain_and_even_states():
+    frame = states_frame(Trials((Trial(np.zeros((2, 1))),)), [np.array([[1.0, 0.0], [0.5, 0.5]])])
+    np.testing.assert_allclose(frame["entropy"], [0, np.log(2)])
+    assert frame["state"].tolist() == [1, 1]
+
+
+# ---- exit codes ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "{csv}", "--model", "oracle"], "There is no model 'oracle'; choose one of"),
+        (["fit", "{csv}", "--model", "arhmm", "--temperature", "0.5"], "has no parameter temperature"),
+        (["fit", "{csv}", "--model", "simple", "--latent", "9"], r"n_latent \(D\) is 9"),
+        (["predict", "{csv}", "{csv}"], "not a readable model file"),
+        (["predict", "absent.safetensors", "{csv}"], "There is no model file at"),
+        (["sweep", "{csv}", "--model", "simple", "--seeds", "0"], "seeds is 0"),
+        (["sweep", "{csv}", "--model", "simple", "--holdout", "1"], "holdout is 1.0"),
+        (["sweep", "{csv}", "--model", "simple", "--jobs", "0"], "jobs is 0"),
+        (["reproduce", "nascar", "--models", "oracle"], "There is no model 'oracle'; choose from"),
+        (["reproduce", "nascar", "--models", "simple", "--seeds", "0"], "seeds is 0"),
+        (["reproduce", "nascar", "--models", "simple", "--samples", "10"], "samples is 10"),
+    ],
+)
+def test_requests_that_cannot_be_met_exit_with_2(capsys, csv, arguments, message):
+    assert main([a.replace("{csv}", str(csv)) for a in arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.search(message, captured.err)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["dance"], ["fit"], ["fit", "x.csv", "--states", "many"], ["sweep", "x.csv", "--states", ","]]
+)
+def test_bad_usage_exits_with_2(capsys, arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+@pytest.fixture
+def diverging(monkeypatch):
+    """The simple family, except that every fit diverges."""
+    from simple_model import SimpleModel
+
+    learn = SimpleModel._fit
+
+    def diverge(self, ys):
+        yield from learn(self, ys)
+        self.status_ = Status.DIVERGED
+
+    monkeypatch.setattr(SimpleModel, "_fit", diverge)
+
+
+@pytest.mark.usefixtures("diverging")
+def test_a_diverged_fit_exits_with_1_and_saves_nothing(capsys, csv, tmp_path):
+    file = tmp_path / "m.safetensors"
+    assert main(["fit", str(csv), "--model", "simple", "--out", str(file)]) == 1
+    assert not file.exists()
+    assert "diverged" in capsys.readouterr().err
+    assert main(["sweep", str(csv), "--model", "simple", "--states", "2"]) == 1
+    assert main(["reproduce", "nascar", "--models", "simple", "--seeds", "1", "--samples", "100"]) == 1
+    assert "simple on standard seed 0" in capsys.readouterr().err
+
+
+def test_a_result_that_cannot_be_written_exits_with_1(csv, tmp_path, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert main(["fit", str(csv), "--model", "simple", "--out", str(blocked / "m.safetensors")]) == 1
+    assert "error: " in capsys.readouterr().err
+
+
+# ---- sweep --------------------------------------------------------------------------------------------------------
+def test_sweep_fits_the_whole_grid_and_marks_the_best(capsys, csv):
+    arguments = ["sweep", csv, "--model", "simple", "--states", "2-3,5", "--temperature", "0.5,0.9", "--seeds", 2]
+    code, found = run_json(capsys, *arguments)
+    assert code == 0
+    combinations = {(o["n_states"], o["temperature"], o["seed"]) for o in found["outcomes"]}
+    assert combinations == {(k, t, s) for k in (2, 3, 5) for t in (0.5, 0.9) for s in (0, 1)}
+    assert found["best"]["held_out_elbo"] == max(o["held_out_elbo"] for o in found["outcomes"])
+    assert main([*map(str, arguments), "--holdout", "0"]) == 0
+    table = capsys.readouterr().out
+    assert sum(line.startswith("*") for line in table.splitlines()) == 1
+    assert " - " in table  # nothing held out
+
+
+def test_what_is_held_out_is_the_end_of_each_trial():
+    trials = Trials((Trial(np.arange(100.0)[:, None]), Trial(np.arange(20.0)[:, None])))
+    head, tail = hold_out(trials, 0.2)
+    assert [t.n_samples for t in head] == [80, 16]
+    assert [t.n_samples for t in tail] == [20]  # four samples are too few to judge by
+    assert tail[0].y[0, 0] == 80
+    assert hold_out(trials, 0)[1] is None
+
+
+def test_the_best_outcome_is_never_a_diverged_one():
+    def outcome(status, elbo, held):
+        return Outcome(2, None, None, 0, status, elbo, held, 0.1)
+
+    good = outcome("converged", 1.0, 2.0)
+    assert best([outcome("diverged", 9.0, None), good, outcome("converged", 3.0, 1.0)]) is good
+    assert best([outcome("diverged", 9.0, None)]) is None
+    assert len(grid([2, 3], [0.1, 0.2], [None, "learn"], 3)) == 24
+
+
+# ---- reproduce ----------------------------------------------------------------------------------------------------
+def test_reproduce_reports_every_seed_and_every_line_to_beat(capsys, tmp_path):
+    file = tmp_path / "scores.json"
+    arguments = ["reproduce", "nascar", "--models", "simple,arhmm-ro", "--setting", "soft", "--seeds", "2"]
+    assert main([*arguments, "--samples", "300", "--json", str(file)]) == 0
+    table = capsys.readouterr().out
+    found = json.loads(file.read_text())
+    assert [(r["model"], r["seed"]) for r in found["runs"]] == [(m, s) for m in ("simple", "arhmm-ro") for s in (0, 1)]
+    for name in ("simple", "simple, untrained", "arhmm-ro", "10-NN on steps", "majority class", "persistence"):
+        assert any(line.startswith(name + " ") for line in table.splitlines()), name
+    values = [r["scores"]["matched_accuracy"] for r in found["runs"] if r["model"] == "simple"]
+    summary = found["summary"]["soft"]["simple"]["matched_accuracy"]
+    assert summary["mean"] == pytest.approx(np.mean(values))
+    assert summary["sd"] == pytest.approx(np.std(values, ddof=1))
+    assert summary["worst"] == min(values)
+    assert f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f} ({min(values):.3f})" in table
+    # The same data under both models: their baselines agree.
+    lines = [r["scores"]["baselines"]["10-NN on steps"] for r in found["runs"]]
+    assert lines[0] == lines[2]
+    assert lines[0] != lines[1]
+
+
+def test_protocols_choose_their_simulations():
+    fair = [reproduce.trials_of(t) for t in reproduce.tasks(["simple"], ["soft"], "fair", 2, 100)]
+    assert fair[0][0].fingerprint != fair[1][0].fingerprint
+    assert fair[1][1].name.endswith("seed 101")
+    paper = [reproduce.trials_of(t) for t in reproduce.tasks(["simple"], ["standard"], "paper", 2, 100)]
+    assert paper[0][0].fingerprint == paper[1][0].fingerprint
+    np.testing.assert_array_equal(paper[0][0].position, paper[0][1].position)
+
+
+def test_unknown_settings_and_protocols_are_refused():
+    with pytest.raises(ConfigError, match="setting is 'oval'"):
+        reproduce.tasks(["simple"], ["oval"])
+    with pytest.raises(ConfigError, match="protocol is 'kind'"):
+        reproduce.tasks(["simple"], ["soft"], "kind")
+
+
+def test_every_available_name_builds():
+    for name in named_models.available():
+        model = named_models.build(name, n_states=3, n_latent=2, seed=7)
+        assert (model.config.n_states, model.config.n_latent, model.config.seed) == (3, 2, 7)
+
+
+# ---- machinery ----------------------------------------------------------------------------------------------------
+def test_processes_give_the_same_answers_as_none():
+    assert dict(run_all(abs, [-1, 2, -3], jobs=2)) == dict(run_all(abs, [-1, 2, -3])) == {-1: 1, 2: 2, -3: 3}
+
+
+def test_a_failure_in_a_process_reaches_the_caller():
+    with pytest.raises(TypeError):
+        list(run_all(abs, ["x", "y"], jobs=2))
+
+
+def test_a_bar_draws_on_a_terminal_and_keeps_quiet_in_a_log():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, log = Terminal(), io.StringIO()
+    for stream in (terminal, log):
+        bar = Bar("Work", 4, stream)
+        bar.update(2, "half")
+        bar.close()
+    assert "\rWork [##############..............] 2/4" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r")
+    assert log.getvalue() == ""
+
+
+def test_the_module_runs_as_a_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "gdm_core", "info", "--json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["version"]
+    assert done.stderr == ""
