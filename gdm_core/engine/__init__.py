@@ -25,6 +25,7 @@ _HOME = {
     "QueueFull": "gdm_core.engine.messages",
     "ResultCache": "gdm_core.engine.cache",
     "Snapshot": "gdm_core.engine.messages",
+    "call_key": "gdm_core.engine.cache",
     "checkpoint": "gdm_core.engine.control",
     "get_engine": "gdm_core.engine.engine",
 }

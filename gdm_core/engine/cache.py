@@ -13,12 +13,13 @@ import os
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
-from gdm_core.engine.messages import FitResult, Snapshot
+from gdm_core.engine.messages import FitResult, Snapshot, code_version
 
 MEMORY_BYTES = 128 * 2**20
 DISK_BYTES = 2 * 2**30
@@ -140,6 +141,12 @@ class ResultCache:
                 return
             path.unlink(missing_ok=True)
             total -= size
+
+
+def call_key(function: Callable[..., Any], name: str) -> str:
+    """Names the result of a call on disk: the function, what `name` stands for, and the version of the code."""
+    where = f"{function.__module__}.{function.__qualname__}"
+    return "call-" + hashlib.sha256(json.dumps([where, name, code_version()]).encode()).hexdigest()
 
 
 def _size(result: FitResult) -> int:

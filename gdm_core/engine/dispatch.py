@@ -20,7 +20,7 @@ from distributed.scheduler import KilledWorker
 
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.cluster import Link, connect
-from gdm_core.engine.control import set_control
+from gdm_core.engine.control import kill_worker, set_control
 from gdm_core.engine.flights import Flight, launch
 from gdm_core.engine.jobs import Call, Job, rebuild_error
 from gdm_core.engine.messages import FitRequest, FitResult, Snapshot
@@ -67,6 +67,10 @@ class Dispatcher:
         """Threads of each worker as last heard."""
         link = self._link
         return {} if link is None else dict(link.threads)
+
+    def out(self) -> tuple[str, ...]:
+        """Jobs that the cluster has not given back yet."""
+        return tuple(self._flights)
 
     def close(self, timeout: float = 20.0) -> None:
         self._inbox.put(("stop", None, None))
@@ -321,7 +325,7 @@ def _end_by_force(client: Client, flight: Flight) -> None:
     """Only a new process ends work that does not look up."""
     flight.future.cancel()
     if flight.worker_known:
-        client.restart_workers([flight.worker], timeout=30, raise_for_error=False)
+        client.run(kill_worker, workers=[flight.worker], nanny=True, on_error="ignore")
 
 
 def _quietly(send: Callable[[], Any]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -12,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gdm_core.engine.bulk import Bulk, Progress
-from gdm_core.engine.cache import ResultCache
+from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.dispatch import Dispatcher, shown
 from gdm_core.engine.jobs import Call, Job
-from gdm_core.engine.messages import FitRequest, code_version
+from gdm_core.engine.messages import FitRequest
 from gdm_core.engine.turns import FairQueue
 from gdm_core.errors import FitError
 
@@ -28,10 +26,17 @@ MAX_BULKS_REMEMBERED = 32
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What the engine has at hand: for a status line, not for decisions."""
+    """What the engine has at hand, for a status line.
+
+    workers  threads of each, as last heard
+    waiting  jobs in the queue
+    out      jobs on the cluster, those among them that are on their way to an end or on hold
+    trouble  why there are no workers, if so
+    """
 
     workers: dict[str, int]
     waiting: int
+    out: tuple[str, ...]
     trouble: str
 
 
@@ -153,7 +158,7 @@ class Engine:
             if known is not None and not (known.poll().cancelled or known.poll().failures):
                 return known
         calls = {
-            name: Call(function, args, deadline_s, cache_key=_cell_key(function, name) if cached else None)
+            name: Call(function, args, deadline_s, cache_key=call_key(function, name) if cached else None)
             for name, args in items.items()
         }
 
@@ -188,7 +193,12 @@ class Engine:
 
     def info(self) -> EngineInfo:
         trouble = self._dispatcher.trouble
-        return EngineInfo(self._dispatcher.workers(), len(self._turns), "" if trouble is None else str(trouble))
+        return EngineInfo(
+            self._dispatcher.workers(),
+            len(self._turns),
+            self._dispatcher.out(),
+            "" if trouble is None else str(trouble),
+        )
 
     def forget(self, session: str) -> None:
         """Cancel the slots of a session that has left. Its bulk jobs go on."""
@@ -210,11 +220,6 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _cell_key(function: Callable[..., Any], name: str) -> str:
-    where = f"{function.__module__}.{function.__qualname__}"
-    return "call-" + hashlib.sha256(json.dumps([where, name, code_version()]).encode()).hexdigest()
 
 
 _engine: Engine | None = None

@@ -21,7 +21,7 @@ FAMILIES["fake"] = ("tests.support.fake_model", "FakeModel")
 
 @dataclass(frozen=True)
 class FakeConfig:
-    """`misbehave`: "", "diverge", "data_error", "bug", "stuck" or "memory". `diary` is a file that gets a line for each fit begun."""
+    """`misbehave` is "", "diverge", "data_error", "bug", "stuck" or "memory"; `diary` a file with a line for each fit begun."""
 
     n_states: int = 2
     n_latent: int = 1

@@ -1,0 +1,21 @@
+"""Functions for workers to run."""
+
+from __future__ import annotations
+
+import time
+
+from gdm_core.engine import checkpoint
+from gdm_core.trials import Trials
+
+
+def two_seconds(i: int) -> int:
+    """Work that can be stopped and held two hundred times."""
+    for _ in range(200):
+        time.sleep(0.01)
+        checkpoint()
+    return i
+
+
+def total(trials: Trials, factor: float) -> float:
+    """The sum of the first trial, scaled."""
+    return factor * float(trials[0].y.sum())

@@ -1,0 +1,378 @@
+"""The engine on a real cluster: a scheduler and two workers in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gdm_core.engine import Engine, FitRequest, Job, JobStatus, QueueFull, ResultCache
+from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.trials import Trial, Trials
+from tests.support.dask_cluster import running_cluster
+from tests.support.fake_model import FAMILY, FakeModel
+from tests.support.wire import counted
+from tests.support.work import total, two_seconds
+
+TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name="one"),))
+
+
+def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:
+    """A fit of the fake model; names that FitRequest knows go to it, the rest is configuration."""
+    own = {"warm_start", "preview", "snapshot_every_s", "deadline_s", "hold_limit_s", "use_cache"}
+    config = {name: value for name, value in settings.items() if name not in own}
+    return FitRequest(FAMILY, config, trials, **{name: settings[name] for name in own & settings.keys()})  # type: ignore[arg-type]
+
+
+def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not so within {seconds} s"
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), n_workers=2) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def shared(scheduler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GDM_SCHEDULER", scheduler)
+        with Engine(ResultCache(tmp_path_factory.mktemp("fits"))) as engine:
+            engine.wait_ready()
+            until(
+                lambda: (
+                    engine.submit(request(use_cache=False), session="w").result(30) and len(engine.info().workers) == 2
+                ),
+                30,
+            )
+            yield engine
+
+
+@pytest.fixture
+def engine(shared: Engine) -> Iterator[Engine]:
+    """Idle at the start of each test, so that none pays for the one before it."""
+    yield shared
+    until(lambda: not shared.info().out, 15)
+
+
+def test_a_fit_on_the_cluster_gives_the_model_it_would_give_here(engine: Engine) -> None:
+    job = engine.submit(request(n_states=3, n_steps=7), session="a")
+    result = job.result(20)
+    view = job.poll()
+    model = result.model()
+    here = FakeModel(n_states=3, n_steps=7).fit(TRIALS)
+    assert view.status is JobStatus.DONE
+    assert (view.step, view.steps, len(view.elbos)) == (7, tuple(range(1, 8)), 7)
+    assert model.elbo_ == pytest.approx(here.elbo_)
+    np.testing.assert_array_equal(model.predict_proba(TRIALS[0]), here.predict_proba(TRIALS[0]))
+    np.testing.assert_allclose(view.snapshot.states(), here.predict_proba(TRIALS[0]), atol=0.01)
+
+
+def test_progress_and_pictures_arrive_while_the_fit_runs(engine: Engine) -> None:
+    job = engine.submit(request(n_steps=1000, step_s=0.01, use_cache=False), session="a")
+    until(lambda: job.poll().step > 20)
+    view = job.poll()
+    assert view.status is JobStatus.RUNNING
+    assert view.total == 1000
+    assert list(view.steps) == list(range(1, view.step + 1))
+    assert view.snapshot.states().shape == (500, 2)
+    first = view.snapshot.step
+    until(lambda: job.poll().snapshot.step > first)
+    job.cancel()
+
+
+def test_the_latest_in_a_slot_wins_within_a_third_of_a_second(engine: Engine) -> None:
+    old = engine.submit(request(n_steps=4000, step_s=0.005, use_cache=False), session="a", slot="main")
+    other = engine.submit(request(n_steps=4000, step_s=0.005, use_cache=False), session="a", slot="compare")
+    until(lambda: old.poll().step > 0 and other.poll().step > 0)
+    began = time.monotonic()
+    new = engine.submit(request(seed=1, use_cache=False), session="a", slot="main")
+    assert old.poll().status is JobStatus.CANCELLED
+    until(lambda: old.id not in engine.info().out, 0.3)
+    assert time.monotonic() - began < 0.3
+    new.result(5)
+    assert other.poll().status is JobStatus.RUNNING
+    other.cancel()
+    with pytest.raises(FitError, match="cancelled"):
+        old.result(1)
+
+
+def test_ten_settings_of_a_slider_leave_only_the_last(engine: Engine, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    jobs = [
+        engine.submit(request(seed=i, n_steps=60, step_s=0.01, diary=str(diary), use_cache=False), session="a")
+        for i in range(10)
+    ]
+    jobs[-1].result(20)
+    assert [job.poll().status for job in jobs[:-1]] == [JobStatus.CANCELLED] * 9
+    assert len(diary.read_text().splitlines()) < 10
+
+
+def test_pause_step_and_resume(engine: Engine) -> None:
+    job = engine.submit(request(n_steps=300, step_s=0.005, use_cache=False), session="a")
+    until(lambda: job.poll().step > 5)
+    job.pause()
+    until(lambda: job.poll().held)
+    at = job.poll().step
+    assert job.poll().snapshot.step == at  # the picture is of the step where it stands
+    job.step(3)
+    until(lambda: job.poll().held and job.poll().step == at + 3)
+    job.step()
+    until(lambda: job.poll().held and job.poll().step == at + 4)
+    job.resume()
+    assert len(job.result(20).steps) == 300
+
+
+def test_a_held_fit_leaves_its_worker_to_others(engine: Engine) -> None:
+    held = [engine.submit(request(n_steps=300, seed=i, use_cache=False), session=f"h{i}") for i in range(3)]
+    for job in held:
+        job.pause()
+    for i, job in enumerate(held):
+        until(lambda job=job: job.poll().held or job.poll().status.final)
+        assert job.poll().held, f"fit {i} ended before it could be held"
+    assert engine.submit(request(seed=50, use_cache=False), session="b").result(5)
+    for job in held:
+        job.resume()
+        assert job.result(10)
+
+
+def test_a_hold_has_an_end(engine: Engine) -> None:
+    job = engine.submit(request(n_steps=300, step_s=0.01, hold_limit_s=0.3, use_cache=False), session="a")
+    job.pause()
+    with pytest.raises(FitError, match=r"on hold for longer than 0\.3 s"):
+        job.result(10)
+
+
+def test_a_killed_worker_costs_a_retry(engine: Engine, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    job = engine.submit(request(n_steps=60, step_s=0.02, diary=str(diary), use_cache=False), session="a")
+    until(lambda: job.poll().step > 5)
+    pid = int(diary.read_text().split()[0])
+    os.kill(pid, signal.SIGKILL)
+    result = job.result(30)
+    assert len(diary.read_text().splitlines()) == 2
+    assert job.poll().steps == tuple(range(1, 61))
+    assert result.fit_status == "converged"
+    until(lambda: len(engine.info().workers) == 2 and pid not in _pids(engine), 20)
+
+
+def _pids(engine: Engine) -> set[int]:
+    return {engine.call(os.getpid, session=str(i)).result(20) for i in range(2)}
+
+
+def test_a_deadline_ends_a_fit(engine: Engine) -> None:
+    job = engine.submit(request(n_steps=4000, step_s=0.01, deadline_s=0.3), session="a")
+    with pytest.raises(FitError, match=r"step \d+ because it ran longer than its deadline of 0\.3 s"):
+        job.result(5)
+    assert job.poll().status is JobStatus.FAILED
+
+
+def test_a_call_that_never_looks_up_ends_at_its_deadline_and_the_worker_comes_back(engine: Engine) -> None:
+    job = engine.call(time.sleep, 300, session="a", deadline_s=0.5)
+    with pytest.raises(FitError, match=r"deadline of 0\.5 s"):
+        job.result(5)
+    assert engine.call(os.getpid, session="a").result(20)
+
+
+def test_calls_return_values_and_errors_and_join_by_key(engine: Engine) -> None:
+    assert engine.call(divmod, 7, 2, session="a").result(10) == (3, 1)
+    assert engine.call(total, TRIALS, 2.0, session="a").result(10) == pytest.approx(
+        2 * float(TRIALS[0].y.sum()), rel=1e-4
+    )
+    first = engine.call(time.sleep, 0.3, session="a", key="load")
+    assert engine.call(time.sleep, 0.3, session="b", key="load") is first
+    first.result(10)
+    assert engine.call(time.sleep, 0.0, session="b", key="load") is not first
+    with pytest.raises(FitError, match="cannot be sent to a worker"):
+        engine.call(divmod, threading.Lock(), session="a").result(10)
+
+
+def test_a_session_with_fifty_fits_does_not_delay_another(engine: Engine) -> None:
+    bulk = engine.map(two_seconds, {f"fair-{i}": (i,) for i in range(50)}, session="sweeper", key="fair", cached=False)
+    until(lambda: bulk.poll().running)
+    time.sleep(0.3)
+    waits = []
+    for seed in range(3):
+        began = time.monotonic()
+        engine.submit(request(seed=100 + seed, use_cache=False), session="watcher").result(5)
+        waits.append(time.monotonic() - began)
+    assert sorted(waits)[1] < 0.5, waits
+    assert bulk.poll().done < 50
+    bulk.cancel()
+    assert bulk.wait(5)
+
+
+def test_bulk_work_stands_aside_and_goes_on(engine: Engine) -> None:
+    bulk = engine.map(two_seconds, {f"aside-{i}": (i,) for i in range(2)}, session="sweeper", key="aside", cached=False)
+    until(lambda: len(engine.info().out) == 2)
+    watched = engine.submit(request(n_steps=20, step_s=0.01, use_cache=False), session="watcher")
+    watched.result(2)
+    assert bulk.poll().done == 0
+    assert bulk.wait(15)
+    assert bulk.poll().results == {"aside-0": 0, "aside-1": 1}
+
+
+def test_map_comes_back_to_what_runs_and_keeps_what_is_done(engine: Engine) -> None:
+    seen: list[tuple[int, int]] = []
+    items = {f"kept-{i}": (i, 3) for i in range(12)}
+    bulk = engine.map(divmod, items, session="a", key="kept", progress=lambda done, total: seen.append((done, total)))
+    assert engine.map(divmod, items, session="a", key="kept") is bulk
+    assert engine.bulk("kept") is bulk
+    assert bulk.wait(20)
+    assert bulk.poll().results["kept-7"] == (2, 1)
+    assert seen[-1] == (12, 12)
+    again = engine.map(divmod, items, session="b", key="another name")
+    assert again.poll().finished  # at once: every item was kept
+    assert again.poll().results["kept-7"] == [2, 1]  # as JSON holds it
+
+
+def test_failures_of_a_map_are_told_by_key(engine: Engine) -> None:
+    bulk = engine.map(divmod, {"fine": (4, 2), "wrong": (4, 0)}, session="a", key="failing", cached=False)
+    assert bulk.wait(20)
+    assert bulk.poll().results == {"fine": (2, 0)}
+    assert "ZeroDivisionError" in bulk.poll().failures["wrong"]
+
+
+def test_a_fit_already_seen_is_not_done_again(engine: Engine, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    wanted = request(seed=5, diary=str(diary))
+    first = engine.submit(wanted, session="a").result(20)
+    job = engine.submit(request(seed=5, diary=str(diary)), session="b")
+    assert job.poll().status is JobStatus.DONE  # without waiting
+    assert job.result(0).from_cache
+    assert not first.from_cache
+    assert job.result(0).model_bytes == first.model_bytes
+    assert job.poll().snapshot.states().shape == (500, 2)
+    engine.submit(request(seed=6, diary=str(diary)), session="a").result(20)
+    assert len(diary.read_text().splitlines()) == 2
+
+
+def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+    wanted = request(seed=1, diary=str(tmp_path / "diary"))
+    with Engine() as first:
+        fitted = first.submit(wanted, session="a").result(20)
+    with Engine() as second:
+        job = second.submit(wanted, session="a")
+        assert job.result(0).from_cache
+        assert job.result(0).model_bytes == fitted.model_bytes
+    file = next((tmp_path / "fits").glob("*.safetensors"))
+    damaged = bytearray(file.read_bytes())
+    damaged[-1] ^= 1
+    file.write_bytes(bytes(damaged))
+    with Engine() as third:
+        job = third.submit(wanted, session="a")
+        again = job.result(20)
+    assert not again.from_cache
+    assert "damaged" in job.poll().notes[0]
+    assert (tmp_path / "fits" / "damaged" / file.name).read_bytes() == bytes(damaged)
+    assert len((tmp_path / "diary").read_text().splitlines()) == 2
+
+
+def test_a_warm_start_travels(engine: Engine) -> None:
+    start = engine.submit(request(n_steps=10), session="a").result(20)
+    job = engine.submit(request(n_steps=5, n_states=3, warm_start=start.model_bytes), session="a")
+    assert job.result(20).model().params_["level"][0] == 15
+    assert job.result(0).key != request(n_steps=5, n_states=3).key
+
+
+def test_a_diverged_fit_is_no_result(engine: Engine) -> None:
+    job = engine.submit(request(misbehave="diverge"), session="a")
+    with pytest.raises(FitError, match="diverged at step 5"):
+        job.result(10)
+    assert job.poll().status is JobStatus.FAILED
+    assert job.poll().result is None
+    assert engine.cache.get(request(misbehave="diverge").key) == (None, "")
+
+
+def test_errors_arrive_as_they_were_raised(engine: Engine) -> None:
+    with pytest.raises(DataError, match=r"^Channel 'x' of trial 'lap 3' is unusable\. Drop it\.$"):
+        engine.submit(request(misbehave="data_error"), session="a").result(10)
+    with pytest.raises(ConfigError, match="n_states is 0"):
+        engine.submit(request(n_states=0), session="a").result(10)
+    with pytest.raises(FitError, match="unexpected KeyError: 'an oversight'"):
+        engine.submit(request(misbehave="bug"), session="a").result(10)
+
+
+def test_the_queue_is_bounded(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
+    with Engine(ResultCache(tmp_path), max_waiting=6, max_waiting_per_session=4) as engine:
+        engine.wait_ready()
+
+        def add(session: str) -> Job:
+            slow = request(n_steps=4000, step_s=0.01, use_cache=False)
+            return engine.submit(slow, session=session, slot=f"{time.monotonic_ns()}")
+
+        jobs = [add("a"), add("a")]
+        until(lambda: len(engine.info().out) == 2)
+        jobs += [add("b") for _ in range(4)]
+        with pytest.raises(QueueFull, match="4 of your jobs wait already"):
+            add("b")
+        jobs += [add("c") for _ in range(2)]
+        with pytest.raises(QueueFull, match="6 jobs of all sessions"):
+            add("d")
+        jobs[-1].cancel()
+        jobs.append(add("d"))
+        engine.forget("b")
+        assert sum(job.poll().status is JobStatus.CANCELLED for job in jobs) == 5
+
+
+def test_data_travels_once(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    big = Trials((Trial(np.random.default_rng(1).standard_normal((200_000, 4))),))
+    with counted(scheduler) as relay:
+        monkeypatch.setenv("GDM_SCHEDULER", relay.address)
+        with Engine(ResultCache(tmp_path)) as engine:
+            engine.wait_ready()
+            sent = []
+            for seed in range(3):
+                before = relay.to_server
+                engine.submit(request(big, seed=seed, n_steps=1, preview=()), session="a").result(30)
+                sent.append(relay.to_server - before)
+    assert big[0].y.nbytes < sent[0] < 1.01 * big[0].y.nbytes + 20_000
+    assert max(sent[1:]) < 20_000
+
+
+def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("gdm_core.engine.cluster.JOIN_TIMEOUT_S", 0.5)
+    monkeypatch.setenv("GDM_SCHEDULER", "tcp://127.0.0.1:9")
+    with Engine(ResultCache(tmp_path)) as engine:
+        with pytest.raises(
+            FitError, match=r"No scheduler answers at GDM_SCHEDULER=tcp://127\.0\.0\.1:9.*dask scheduler"
+        ):
+            engine.wait_ready(20)
+        with pytest.raises(FitError, match="No scheduler answers"):
+            engine.submit(request(), session="a").result(20)
+        assert "No scheduler answers" in engine.info().trouble
+    with running_cluster(tmp_path, n_workers=0) as address:
+        monkeypatch.setenv("GDM_SCHEDULER", address)
+        with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*dask worker"):
+            engine.wait_ready(20)
+
+
+def test_a_lost_scheduler_is_told_and_the_next_one_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    with running_cluster(tmp_path / "second", n_workers=1) as next_address:
+        with running_cluster(tmp_path / "first", n_workers=1) as address:
+            monkeypatch.setenv("GDM_SCHEDULER", address)
+            engine = Engine(ResultCache(tmp_path / "fits"))
+            engine.wait_ready(30)
+            job = engine.submit(request(n_steps=60, step_s=0.02, use_cache=False), session="a")
+            until(lambda: job.poll().step > 3)
+            monkeypatch.setenv("GDM_SCHEDULER", next_address)
+        with engine:
+            assert job.result(40).fit_status == "converged"
+            assert "started again" in job.poll().notes[0]
