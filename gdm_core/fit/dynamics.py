@@ -29,7 +29,7 @@ class DynamicsPrior:
     def stay(cls, n_latent: int, lags: int, step_variance: Float) -> DynamicsPrior:
         """Around x_t = x_{t-1}, with noise of a thousandth of the steps' variance [D]."""
         coefficients = np.eye(n_latent, n_latent * lags + 1)
-        return cls(coefficients, 0.1, np.diag(1e-3 * step_variance), n_latent + 2.0)
+        return cls(coefficients, 1.0, np.diag(1e-3 * step_variance), n_latent + 2.0)
 
 
 @dataclass(frozen=True)

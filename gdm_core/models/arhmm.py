@@ -19,6 +19,7 @@ from gdm_core import hmm
 from gdm_core.errors import ConfigError
 from gdm_core.fit import arhmm_em as em
 from gdm_core.fit.dynamics import Dynamics
+from gdm_core.fit.filtering import roll
 from gdm_core.fit.pca import Scores, interpolated
 from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
 from gdm_core.transitions import Transitions
@@ -200,7 +201,7 @@ class ARHMM(StateModel):
         z = hmm.sample_index(np.broadcast_to(log_states, (n_paths, *log_states.shape)), rng)  # [P, O]
         back = np.maximum(origins[:, None] - np.arange(self.config.lags), 0)
         history = np.broadcast_to(series.x[back], (n_paths, *back.shape, series.x.shape[1]))  # [P, O, L, D]
-        _, x = _roll(parameters, z, history, horizon, rng)
+        _, x = roll(parameters.dynamics, parameters.transitions, z, history, horizon, rng)
         return self._observe(x, rng)
 
     def _observe(self, x: npt.NDArray[Any], rng: np.random.Generator) -> Array:
@@ -219,38 +220,7 @@ class ARHMM(StateModel):
         for t in range(1, lags):
             z[t] = hmm.sample_index(p.transitions.logits(z[t - 1], first[t - 1]), rng)
         history = first[::-1][None, None]  # [1, 1, L, D] newest first
-        later, x = _roll(p, z[None, lags - 1 : lags], history, n_samples - lags, rng)
+        later, x = roll(p.dynamics, p.transitions, z[None, lags - 1 : lags], history, n_samples - lags, rng)
         z[lags:] = later[0, 0]
         path = np.concatenate([first, x[0, 0]])
         return self._observe(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)
-
-
-def _roll(
-    parameters: em.ARParameters,
-    z: npt.NDArray[np.int64],
-    history: npt.NDArray[Any],
-    horizon: int,
-    rng: np.random.Generator,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Sample on from states [P, O] and latest scores [P, O, L, D] (newest first): states [P, O, H], scores [P, O, H, D].
-
-    The loop is over the horizon, each step being drawn from the one before.
-    """
-    factors = np.linalg.cholesky(parameters.dynamics.covariance)
-    coefficients = parameters.dynamics.coefficients
-    d = factors.shape[1]
-    states = np.empty((*z.shape, horizon), dtype=np.int64)
-    path = np.empty((*z.shape, horizon, d))
-    for step in range(horizon):
-        z = hmm.sample_index(parameters.transitions.logits(z, history[..., 0, :]), rng)
-        inputs = history.reshape(*z.shape, -1)  # [P, O, L D]
-        x = np.empty((*z.shape, d))
-        noise = rng.standard_normal((*z.shape, d))
-        for k in range(len(factors)):
-            chosen = z == k
-            x[chosen] = (
-                inputs[chosen] @ coefficients[k, :, :-1].T + coefficients[k, :, -1] + noise[chosen] @ factors[k].T
-            )
-        history = np.concatenate([x[..., None, :], history[..., :-1, :]], axis=-2)
-        states[..., step], path[..., step, :] = z, x
-    return states, path
