@@ -1,0 +1,87 @@
+"""Home: what a soft state is, and three finished results."""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+from pages.home.pictures import animation, strip_svg, track_svg
+from pages.ui import navigation, shell
+from pages.ui.card import Score
+from pages.ui.demo import Demo, load_demo
+from pages.ui.styles import style
+
+CARDS = (
+    (
+        "formula1",
+        "Formula 1",
+        "Where does a driver brake, turn and push? States of a whole race, drawn on the circuit.",
+    ),
+    (
+        "nascar",
+        "NASCAR lab",
+        "A simulated track whose true states are known: change the model and see how close it comes.",
+    ),
+    ("behaviour", "Mice", "Two mice meet. States found in their poses, beside what an expert wrote down."),
+)
+
+
+def introduction() -> None:
+    """The headline, the paragraph and the animation."""
+    words, picture = st.columns([1, 1.25], gap="large", vertical_alignment="center")
+    with words:
+        st.html(
+            '<div class="gdm-hero"><h1>Find the states hidden in a recording, and see how they blend.</h1>'
+            "<p>A car does not stop driving straight and start to turn from one moment to the next, and a mouse drifts "
+            "from exploring to attacking. Most models of switching force every moment into one state. The Gumbel "
+            "Dynamical Model gives each moment <em>shares</em> of its states instead: a soft state, drawn here as a "
+            "mixed colour. Sharp where the data are sharp, blended where they blend, learned from the recording "
+            "alone.</p></div>"
+        )
+    with picture, shell.panel("home-animation"):
+        st.html(animation())
+
+
+def _score_line(score: Score) -> str:
+    beats = score.verdict == "beats"
+    line = f" · {escape(score.line_name)} {score.line:.{score.digits}f}" if score.line is not None else ""
+    mark = '<span class="good">✓</span> ' if beats else ""
+    return f"<li>{mark}{escape(score.name)} <b>{score.value:.{score.digits}f}</b>{line}</li>"
+
+
+def _card_html(title: str, about: str, demo: Demo | None) -> str:
+    head = f"<h2>{escape(title)}</h2><p>{escape(about)}</p>"
+    if demo is None:
+        return f'<div class="gdm-result">{head}</div>'
+    alt = f"{demo.title}: path in the colours of {demo.states.shape[1]} states"
+    facts = " · ".join(f"{escape(n)} {escape(v)}" for n, v in demo.facts.items())
+    scores = "".join(_score_line(score) for score in demo.scores[:2])
+    return (
+        f'<div class="gdm-result">{track_svg(demo.position, demo.states, alt)}'
+        f"{strip_svg(demo.states, f'{demo.title}: states over time')}{head}"
+        f'<p class="gdm-quiet">{escape(demo.about)}</p><p class="gdm-quiet">{facts}</p><ul>{scores}</ul></div>'
+    )
+
+
+def results() -> list[str]:
+    """The three cards; returns the licences of the data shown."""
+    licences = []
+    for column, (folder, title, about) in zip(st.columns(3, gap="small"), CARDS, strict=True):
+        demo = load_demo(folder)
+        with column, shell.panel(f"home-{folder}"):
+            st.html(_card_html(title, about, demo))
+            entry = navigation.info(folder)
+            if entry.path.is_file():
+                query = {k: str(v) for k, v in demo.query.items()} if demo else None
+                st.page_link(navigation.page(folder), label=f"Open {entry.title}", query_params=query)
+            else:
+                shell.quiet("This page is not part of this installation.")
+        if demo and demo.licence and demo.licence not in licences:
+            licences.append(demo.licence)
+    return licences
+
+
+style("home.css")
+introduction()
+shell.footer(results())

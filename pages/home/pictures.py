@@ -1,0 +1,150 @@
+"""Pictures on Home as plain SVG: they are there with the first paint, before any plotting library has loaded."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+
+import numpy as np
+import numpy.typing as npt
+
+from pages.ui import palette
+from pages.ui.figures.strips import averaged
+from pages.ui.figures.track import bucket_lines
+
+MAX_POINTS = 1_600
+FRAMES = 48
+
+
+def _image(svg: str, alt: str, css_class: str = "") -> str:
+    """An SVG as an <img>: Streamlit strips inline SVG from pages."""
+    packed = base64.b64encode(svg.encode()).decode("ascii")
+    return f'<img class="{css_class}" alt="{escape(alt)}" src="data:image/svg+xml;base64,{packed}">'
+
+
+def _thinned(
+    position: npt.NDArray[np.floating], states: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.floating], ...]:
+    """Every n-th sample with the mean state around it, so that a race becomes a small picture."""
+    soft, width = averaged(states, MAX_POINTS)
+    return position[width // 2 :: width][: len(soft)], soft[: len(position[width // 2 :: width])]
+
+
+def track_svg(
+    position: npt.NDArray[np.floating],
+    states: npt.NDArray[np.float32],
+    alt: str,
+    width: int = 400,
+    height: int = 230,
+    stroke: float = 3.2,
+) -> str:
+    """A path in mixed colours."""
+    where, soft = _thinned(position, states)
+    low, high = np.nanmin(where, axis=0), np.nanmax(where, axis=0)
+    pad = 14
+    scale = float(
+        min((width - 2 * pad) / max(high[0] - low[0], 1e-9), (height - 2 * pad) / max(high[1] - low[1], 1e-9))
+    )
+    x = (where[:, 0] - (low[0] + high[0]) / 2) * scale + width / 2
+    y = height / 2 - (where[:, 1] - (low[1] + high[1]) / 2) * scale
+    buckets = palette.quantise(soft)
+    paths = []
+    for colour, opacity, visit in zip(
+        palette.hex_colours(buckets.rgb), buckets.opacity, bucket_lines(x, y, buckets.index[:-1]), strict=False
+    ):
+        strokes = np.split(visit, np.flatnonzero(visit < 0) + 1)
+        d = "".join(
+            "M" + "L".join(f"{x[i]:.1f} {y[i]:.1f}" for i in stroke[:-1]) for stroke in strokes if len(stroke) > 1
+        )
+        if d:
+            paths.append(f'<path d="{d}" stroke="{colour}" stroke-opacity="{opacity:.2f}"/>')
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'fill="none" stroke-width="{stroke}" stroke-linejoin="round">{"".join(paths)}</svg>'
+    )
+    return _image(svg, alt)
+
+
+def strip_svg(states: npt.NDArray[np.float32], alt: str, columns: int = 240, height: int = 14) -> str:
+    """The same states as a strip over time."""
+    soft, _ = averaged(states, columns)
+    colours, opacity = palette.mix(soft)
+    n = len(soft)
+    cells = "".join(
+        f'<rect x="{i}" width="1.05" height="{height}" fill="{c}" fill-opacity="{o:.2f}"/>'
+        for i, (c, o) in enumerate(zip(palette.hex_colours(colours), opacity, strict=True))
+    )
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none">{cells}</svg>'
+    return _image(svg, alt, "gdm-strip")
+
+
+def _oval(n: int, width: float = 300, height: float = 118, pad: float = 16) -> npt.NDArray[np.float64]:
+    """[n, 2] a stadium at constant speed, from the start of its upper straight."""
+    radius = (height - 2 * pad) / 2
+    straight = width - 2 * pad - 2 * radius
+    arc = np.pi * radius
+    s = np.linspace(0, 2 * (straight + arc), n, endpoint=False)
+    left, right, middle = pad + radius, pad + radius + straight, height / 2
+    second = s - straight - arc
+    x = np.select(
+        [s < straight, s < straight + arc, s < 2 * straight + arc],
+        [left + s, right + radius * np.sin((s - straight) / radius), right - second],
+        left - radius * np.sin((second - straight) / radius),
+    )
+    y = np.select(
+        [s < straight, s < straight + arc, s < 2 * straight + arc],
+        [middle - radius, middle - radius * np.cos((s - straight) / radius), middle + radius],
+        middle + radius * np.cos((second - straight) / radius),
+    )
+    return np.column_stack([x, y])
+
+
+def soft_lap(n: int, softness: float) -> npt.NDArray[np.float32]:
+    """[n, 2] shares of 'straight' and 'turn' along the stadium; softness 0 switches at once."""
+    position = _oval(n)
+    x = position[:, 0]
+    edge = np.minimum(x - x.min(), x.max() - x)  # distance to the end of the track
+    bend = (118 - 32) / 2
+    distance = (edge - bend) / bend  # 0 where straight meets turn
+    turn = (distance < 0).astype(float) if softness == 0 else 1 / (1 + np.exp(distance / softness))
+    return np.column_stack([1 - turn, turn]).astype(np.float32)
+
+
+def _frames(name: str, shares: npt.NDArray[np.float32]) -> str:
+    """Keyframes that let a bar show `shares` one after the other."""
+    steps = "".join(
+        f"{100 * i / len(shares):.2f}%{{transform:scaleX({max(v, 0.004):.3f})}}" for i, v in enumerate(shares.tolist())
+    )
+    return f"@keyframes {name}{{{steps}100%{{transform:scaleX({max(float(shares[0]), 0.004):.3f})}}}}"
+
+
+def animation() -> str:
+    """Two cars on the same track: one whose states flip, one whose states blend."""
+    panels, styles = [], []
+    for key, title, text, softness in (
+        ("hard", "Hard switching", "One state at a time. Between straight and turn there is nothing.", 0.0),
+        ("soft", "Soft switching", "Shares that slide: 70 % turning is a state, too.", 0.32),
+    ):
+        lap = soft_lap(FRAMES, softness)
+        fine = _oval(192)
+        picture = track_svg(
+            np.vstack([fine, fine[:1]]).astype(np.float32) * [1, -1],
+            np.vstack([soft_lap(192, softness), soft_lap(192, softness)[:1]]),
+            f"{title}: a lap in the colours of two states",
+            300,
+            118,
+            stroke=7,
+        )
+        road = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
+        bars = "".join(
+            f'<span>{label}</span><i><b style="background:{colour};animation-name:gdm-{key}-{k};'
+            f'transform:scaleX({max(float(lap[FRAMES // 3, k]), 0.004):.3f})"></b></i>'
+            for k, (label, colour) in enumerate(zip(("straight", "turn"), palette.colours(2), strict=True))
+        )
+        styles += [_frames(f"gdm-{key}-{k}", lap[:, k]) for k in range(2)]
+        panels.append(
+            f'<div class="gdm-lap"><p class="gdm-panel-title">{title}</p><div class="gdm-road">{picture}'
+            f'<em style="offset-path:path(\'{road}\')"></em></div><div class="gdm-shares">{bars}</div>'
+            f'<p class="gdm-quiet">{text}</p></div>'
+        )
+    return f"<style>{''.join(styles)}</style><div class='gdm-laps'>{''.join(panels)}</div>"

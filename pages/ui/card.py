@@ -1,0 +1,91 @@
+"""The honest card: each score beside the line it has to beat, green only when it beats it by more than its spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+import numpy as np
+import streamlit as st
+
+Verdict = Literal["beats", "level", "below", "unknown"]
+
+WORDS: dict[Verdict, str] = {
+    "beats": "✓ beats it",
+    "level": "level with it",
+    "below": "below it",
+    "unknown": "ahead, but measured once",
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number and what to hold it against.
+
+    value     the score; NaN where it could not be measured
+    line      the score to beat and line_name what reaches it; None where there is nothing to beat
+    spread    standard deviation over seeds or trials; None after a single measurement (then never green)
+    others    further reference scores, shown in small: (name, value)
+    span      the ends of the bar
+    """
+
+    name: str
+    value: float
+    line: float | None = None
+    line_name: str = ""
+    spread: float | None = None
+    higher_is_better: bool = True
+    others: Sequence[tuple[str, float]] = ()
+    digits: int = 3
+    unit: str = ""
+    span: tuple[float, float] = (0.0, 1.0)
+    help: str = ""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the score clears its line, or None without one."""
+        if self.line is None or not np.isfinite([self.value, self.line]).all():
+            return None
+        ahead = (self.value - self.line) * (1 if self.higher_is_better else -1)
+        if self.spread is None:
+            return "unknown" if ahead > 0 else "below" if ahead < 0 else "level"
+        return "beats" if ahead > self.spread else "below" if ahead < -self.spread else "level"
+
+
+def _number(score: Score, value: float) -> str:
+    return f"{value:.{score.digits}f}{escape(score.unit)}" if np.isfinite(value) else "not measured"
+
+
+def _share(score: Score, value: float) -> float:
+    low, high = score.span
+    return float(np.clip((value - low) / (high - low), 0, 1) * 100)
+
+
+def _row(score: Score) -> str:
+    verdict = score.verdict
+    spread = f" <small>± {score.spread:.{score.digits}f}</small>" if score.spread is not None else ""
+    bar = ""
+    if np.isfinite(score.value):
+        tick = f'<b style="left:calc({_share(score, score.line):.1f}% - 1px)"></b>' if score.line is not None else ""
+        bar = f'<div class="bar" aria-hidden="true"><i style="width:{_share(score, score.value):.1f}%"></i>{tick}</div>'
+    parts = []
+    if score.line is not None:
+        parts.append(f"to beat: {escape(score.line_name)} {_number(score, score.line)}")
+    parts += [f"{escape(name)} {_number(score, value)}" for name, value in score.others]
+    mark = f'<span class="verdict">{WORDS[verdict]}</span>' if verdict else ""
+    lines = " · ".join([p for p in (mark, *parts) if p])
+    return (
+        f'<div class="gdm-score" data-verdict="{verdict or ""}" title="{escape(score.help)}">'
+        f'<span class="name">{escape(score.name)}</span>'
+        f'<span class="value">{_number(score, score.value)}{spread}</span>{bar}'
+        f'<span class="lines">{lines}</span></div>'
+    )
+
+
+def scores(items: Sequence[Score], *, title: str = "How good is it", status: str = "") -> None:
+    """Show the card. `status` is one line on the run: time, cache, seed, which posterior."""
+    foot = f'<div class="gdm-status">{escape(status)}</div>' if status else ""
+    rows = "".join(_row(item) for item in items)
+    st.html(f'<p class="gdm-panel-title">{escape(title)}</p><div class="gdm-scores">{rows}</div>{foot}')

@@ -1,0 +1,237 @@
+// Draws a figure with Plotly.react into a node that lives as long as its place on the page: zoom, hover and the DOM
+// node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
+
+const PLOTLY = new URL("../gdm.plotly/plotly.min.js", import.meta.url);
+const ANNOUNCE = "gdm:cursor";
+const TOUCH = matchMedia("(pointer: coarse)");
+
+let loading = null;
+
+// One download for all figures of a visit; the browser keeps it for the next visits (the address names the version).
+function loadPlotly(version) {
+  if (window.Plotly?.react) return Promise.resolve(window.Plotly);
+  loading ??= (async () => {
+    const address = `${PLOTLY}?v=${version}`;
+    const answer = await fetch(address, { cache: "force-cache" });
+    if (!answer.ok) throw new Error(`The plotting library could not be loaded (${answer.status}).`);
+    const source = URL.createObjectURL(new Blob([await answer.text()], { type: "text/javascript" }));
+    await new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = source;
+      script.onload = resolve;
+      script.onerror = () => reject(new Error("The plotting library could not be started."));
+      document.head.appendChild(script);
+    });
+    URL.revokeObjectURL(source);
+    return window.Plotly;
+  })();
+  loading.catch(() => (loading = null));
+  return loading;
+}
+
+function isDark(element) {
+  const background = getComputedStyle(element).getPropertyValue("--st-background-color").trim();
+  const [r, g, b] = [1, 3, 5].map((i) => parseInt(background.slice(i, i + 2), 16));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b < 110;
+}
+
+// A copy with theme colours filled in. Arrays are passed on untouched: they are either typed (base64) or short.
+function withColours(value, tokens) {
+  if (typeof value === "string") return value[0] === "$" ? (tokens[value.slice(1)] ?? value) : value;
+  if (Array.isArray(value)) return value.length > 200 ? value : value.map((item) => withColours(item, tokens));
+  if (value === null || typeof value !== "object" || "bdata" in value) return value;
+  const copy = {};
+  for (const name in value) copy[name] = withColours(value[name], tokens);
+  return copy;
+}
+
+function build(parent) {
+  const root = document.createElement("figure");
+  root.className = "gdm-figure";
+  root.innerHTML = `<div class="gdm-plot"></div><div class="gdm-cursor" hidden></div>
+    <div class="gdm-badge" hidden></div><figcaption></figcaption><p class="gdm-sr"></p>`;
+  parent.replaceChildren(root);
+  const [plot, cursor, badge, caption, alt] = root.children;
+  return { root, plot, cursor, badge, caption, alt, updates: 0 };
+}
+
+function save(plot, format, name) {
+  const { width, height } = plot._fullLayout;
+  const options = { format, width, height, filename: name, scale: format === "png" ? 3 : 1 };
+  // A transparent picture pasted into a document of the other theme is unreadable: give it its own background.
+  const figure = { data: plot.data, layout: { ...plot.layout, paper_bgcolor: plot.gdm.tokens.surface }, config: {} };
+  return window.Plotly.downloadImage(figure, options);
+}
+
+function configuration(view, options) {
+  const button = (name, icon, click) => ({ name, title: name, icon, click });
+  const icons = window.Plotly.Icons;
+  return {
+    displaylogo: false,
+    scrollZoom: false,
+    doubleClick: "reset",
+    responsive: false,
+    displayModeBar: TOUCH.matches ? false : "hover", // under a thumb it would lie on the picture; pages offer exports
+    modeBarButtons: [
+      [
+        button("Save as PNG", icons.camera, () => save(view.plot, "png", options.filename)),
+        button("Save as SVG", icons.disk, () => save(view.plot, "svg", options.filename)),
+      ],
+      ["zoom2d", "pan2d", "resetScale2d"],
+    ],
+  };
+}
+
+function layoutFor(view, figure, options, tokens) {
+  const layout = withColours(figure.layout, tokens);
+  const narrow = view.plot.clientWidth < 520;
+  layout.height = narrow && options.phone_height ? options.phone_height : options.height;
+  layout.width = view.plot.clientWidth;
+  layout.uirevision = options.revision;
+  // Under a thumb, dragging scrolls the page; zooming stays with the mouse.
+  if (TOUCH.matches) layout.dragmode = false;
+  if (narrow && layout.annotations?.length > 40) layout.annotations = layout.annotations.slice(0, 40);
+  return layout;
+}
+
+function listen(view) {
+  const { plot } = view;
+  plot.on("plotly_click", ({ points }) => {
+    if (view.events.includes("click")) view.send("click", plain(points[0]));
+  });
+  plot.on("plotly_selected", (selection) => {
+    if (view.events.includes("select")) view.send("select", selection ? selection.range ?? null : null);
+  });
+  plot.on("plotly_relayout", (change) => {
+    const from = change["xaxis.range[0]"];
+    if (view.events.includes("range") && from !== undefined) {
+      view.send("range", [from, change["xaxis.range[1]"]]);
+    }
+  });
+  plot.on("plotly_hover", ({ points }) => announce(view, timeOf(view, points[0])));
+  plot.on("plotly_unhover", () => announce(view, null));
+}
+
+function plain(point) {
+  return {
+    x: point.x ?? null,
+    y: point.y ?? null,
+    curve: point.curveNumber,
+    point: point.pointNumber ?? null,
+    customdata: point.customdata === undefined ? null : Array.from(Object.values(Object(point.customdata))),
+  };
+}
+
+// ---- one time cursor over all figures of a group --------------------------------------------------------------
+function timeOf(view, point) {
+  const cursor = view.figure.cursor;
+  if (!cursor) return null;
+  if (cursor.kind === "time") return point.x;
+  return point.customdata === undefined ? null : Number(Object(point.customdata)[0] ?? point.customdata);
+}
+
+function announce(view, time) {
+  if (view.figure.cursor) {
+    window.dispatchEvent(new CustomEvent(ANNOUNCE, { detail: { group: view.group, time, from: view } }));
+  }
+}
+
+function showCursor(view, time) {
+  const { plot, cursor } = view;
+  const spec = view.figure.cursor;
+  const full = plot._fullLayout;
+  if (time === null || !full?.xaxis || !spec) {
+    cursor.hidden = true;
+    return;
+  }
+  const { xaxis, yaxis } = full;
+  let left = xaxis._offset + xaxis.l2p(time);
+  let top = yaxis._offset;
+  let height = yaxis._length;
+  if (spec.kind === "path") {
+    const i = Math.min(spec.x.length - 1, Math.max(0, Math.round((time - spec.start) / spec.step)));
+    left = xaxis._offset + xaxis.l2p(spec.x[i]);
+    top = yaxis._offset + yaxis.l2p(spec.y[i]);
+    height = 0;
+  } else {
+    // Stacked panels share the time axis: the line runs over all of them.
+    const panels = Object.keys(full).filter((name) => /^yaxis\d*$/.test(name)).map((name) => full[name]);
+    top = Math.min(...panels.map((axis) => axis._offset));
+    height = Math.max(...panels.map((axis) => axis._offset + axis._length)) - top;
+  }
+  const inside = left >= xaxis._offset - 1 && left <= xaxis._offset + xaxis._length + 1;
+  cursor.hidden = !inside;
+  cursor.className = `gdm-cursor gdm-cursor-${spec.kind}`;
+  cursor.style.cssText = `left:${left}px;top:${top}px;height:${height}px`;
+}
+
+function decode(array) {
+  if (!array?.bdata) return array;
+  const bytes = Uint8Array.from(atob(array.bdata), (c) => c.charCodeAt(0));
+  return new { f4: Float32Array, f8: Float64Array }[array.dtype](bytes.buffer);
+}
+
+// ---- the component --------------------------------------------------------------------------------------------
+export default function ({ data, parentElement, setTriggerValue }) {
+  const { figure, options, tokens } = data;
+  const view = (parentElement.gdmView ??= build(parentElement));
+  if (figure.cursor?.kind === "path") {
+    figure.cursor = { ...figure.cursor, x: decode(figure.cursor.x), y: decode(figure.cursor.y) };
+  }
+  Object.assign(view, { figure, events: options.events, group: options.group, send: setTriggerValue });
+  const { root, plot, badge, caption, alt } = view;
+  const picture = tokens[isDark(parentElement) ? "dark" : "light"];
+
+  root.setAttribute("aria-label", figure.alt);
+  root.dataset.state = options.state;
+  alt.textContent = figure.alt;
+  caption.textContent = figure.caption;
+  caption.hidden = !figure.caption;
+  badge.hidden = options.state === "fresh";
+  badge.textContent = options.badge;
+  if (!view.updates) plot.style.minHeight = `${options.height}px`;
+
+  view.job = loadPlotly(options.version)
+    .then(async (Plotly) => {
+      if (!plot.isConnected || view.figure !== figure) return; // a newer figure came while loading
+      const began = performance.now();
+      const coloured = withColours(figure.data, picture);
+      const layout = layoutFor(view, figure, options, picture);
+      plot.gdm = { tokens: picture };
+      await Plotly.react(plot, coloured, layout, configuration(view, options));
+      if (!view.updates) {
+        plot.style.minHeight = "";
+        listen(view);
+        follow(view);
+      }
+      view.updates += 1;
+      root.dataset.updates = view.updates;
+      root.dataset.updateMs = (performance.now() - began).toFixed(1);
+    })
+    .catch((error) => {
+      badge.hidden = false;
+      badge.textContent = `${error.message} Reload the page to try again.`;
+    });
+
+  return () => {
+    view.resize?.disconnect();
+    window.removeEventListener(ANNOUNCE, view.heard);
+    if (window.Plotly) window.Plotly.purge(plot);
+    delete parentElement.gdmView;
+  };
+}
+
+function follow(view) {
+  const { plot } = view;
+  let width = plot.clientWidth;
+  view.resize = new ResizeObserver(() => {
+    if (plot.clientWidth === width || !plot.clientWidth) return;
+    width = plot.clientWidth;
+    requestAnimationFrame(() => plot.isConnected && window.Plotly.relayout(plot, { width }));
+  });
+  view.resize.observe(plot);
+  view.heard = ({ detail }) => {
+    if (detail.group === view.group) showCursor(view, detail.from === view ? null : detail.time);
+  };
+  window.addEventListener(ANNOUNCE, view.heard);
+}

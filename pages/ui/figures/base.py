@@ -1,0 +1,113 @@
+"""What every figure is made of: a plain dict that the browser draws as it stands, with no validation on the way."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, NotRequired, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+Dict = dict[str, Any]
+
+_CODES = {"f4": np.float32, "f8": np.float64, "u1": np.uint8, "u2": np.uint16, "i4": np.int32}
+
+
+class Figure(TypedDict):
+    """Traces and layout as Plotly takes them, a caption on how to read it, and what it shows for who cannot see it.
+
+    cursor  where a moment in time lies on this figure, so that figures of one group can point at it together
+    """
+
+    data: list[Dict]
+    layout: Dict
+    caption: str
+    alt: str
+    height: int
+    phone_height: NotRequired[int]
+    cursor: NotRequired[Dict]
+
+
+def typed(values: npt.ArrayLike, code: str = "f4") -> Dict:
+    """An array as bytes: a third of its size as text, and nothing to parse in the browser."""
+    array = np.ascontiguousarray(values, dtype=np.dtype(_CODES[code]).newbyteorder("<"))
+    packed: Dict = {"dtype": code, "bdata": base64.b64encode(array.tobytes()).decode("ascii")}
+    if array.ndim > 1:
+        packed["shape"] = ", ".join(map(str, array.shape))
+    return packed
+
+
+def untyped(packed: Dict) -> npt.NDArray[Any]:
+    """The array that `typed` packed."""
+    array = np.frombuffer(base64.b64decode(packed["bdata"]), dtype=_CODES[packed["dtype"]])
+    return array.reshape([int(n) for n in packed["shape"].split(",")]) if "shape" in packed else array
+
+
+def axis(title: str = "", **more: Any) -> Dict:
+    """A quiet axis: no box, a light grid, its title in small muted letters."""
+    return {
+        "title": {"text": title, "font": {"size": 12, "color": "$muted"}, "standoff": 8},
+        "gridcolor": "$grid",
+        "zeroline": False,
+        "linecolor": "$line",
+        "tickcolor": "$line",
+        "ticks": "",
+        "tickfont": {"size": 11, "color": "$muted"},
+        "automargin": True,
+        "fixedrange": False,
+    } | more
+
+
+def bare(**more: Any) -> Dict:
+    """An axis that is not drawn."""
+    return {"visible": False, "fixedrange": False} | more
+
+
+def layout(**more: Any) -> Dict:
+    """The look that all figures share."""
+    return {
+        "paper_bgcolor": "$clear",
+        "plot_bgcolor": "$clear",
+        "font": {"family": '"Source Sans", "Source Sans Pro", system-ui, sans-serif', "size": 12, "color": "$ink"},
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "showlegend": False,
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": "$surface",
+            "bordercolor": "$line",
+            "font": {"size": 12, "color": "$ink"},
+            "align": "left",
+        },
+        "dragmode": "zoom",
+        "modebar": {"bgcolor": "$clear", "color": "$faint", "activecolor": "$accent", "orientation": "h"},
+        "xaxis": axis(),
+        "yaxis": axis(),
+    } | more
+
+
+TIME_MARGIN: Dict = {
+    "l": 68,
+    "r": 10,
+    "t": 6,
+    "b": 8,
+}  # one left edge for all figures over time, so that moments line up
+
+
+def note(text: str, x: float, y: float, **more: Any) -> Dict:
+    """A label on the figure itself, instead of a legend beside it."""
+    return {"text": text, "x": x, "y": y, "showarrow": False, "font": {"size": 12, "color": "$ink"}} | more
+
+
+def names_of(n_states: int, names: tuple[str, ...] | list[str] | None) -> list[str]:
+    """The states' names: those given, or S1..SK."""
+    return list(names) if names else [f"S{k + 1}" for k in range(n_states)]
+
+
+def time_cursor() -> Dict:
+    """This figure's horizontal axis is time."""
+    return {"kind": "time"}
+
+
+def path_cursor(x: npt.ArrayLike, y: npt.ArrayLike, start: float, step: float) -> Dict:
+    """This figure shows a path: sample i, at time start + i * step, lies at (x[i], y[i])."""
+    return {"kind": "path", "x": typed(x), "y": typed(y), "start": float(start), "step": float(step)}

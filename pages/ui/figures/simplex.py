@@ -1,0 +1,144 @@
+"""Three states on a triangle: each corner is one state alone, the middle is all three alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+from pages.ui import palette
+from pages.ui.figures.base import Dict, Figure, bare, layout, names_of, note, typed
+
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
+
+
+def barycentric(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """[n, 2] where soft states [n, 3] lie on the triangle."""
+    p = np.asarray(points, np.float64)
+    if p.ndim != 2 or p.shape[1] != 3:
+        raise DataError(f"A triangle shows three states; got shape {p.shape}.")
+    result: npt.NDArray[np.float64] = p @ CORNERS
+    return result
+
+
+def simplex_grid(n: int = 90) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(x [n], y [n], soft states [n, n, 3]) of a grid over the triangle, NaN outside it and on its very edge."""
+    x, y = np.linspace(0, 1, n), np.linspace(0, CORNERS[2, 1], n)
+    top = y[:, None] / CORNERS[2, 1] * np.ones(n)
+    second = x[None, :] - 0.5 * top
+    states = np.stack([1 - second - top, second, top], axis=-1)
+    states[(states <= 1e-3).any(axis=-1)] = np.nan
+    return x, y, states
+
+
+def simplex(
+    samples: npt.ArrayLike,
+    *,
+    log_density: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None = None,
+    other: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    height: int = 460,
+    caption: str = "Each dot is one soft state; corners are one state alone. Shading: where such draws are likely.",
+) -> Figure:
+    """Samples [n, 3] in their own mixed colours.
+
+    log_density  (x [W], y [H], values [H, W]) as on `simplex_grid`, shaded beneath the samples
+    other        [m, 3] samples of a second distribution, drawn as hollow dots
+    """
+    soft = np.asarray(samples, np.float32)
+    where = barycentric(soft)
+    shown = names_of(3, list(names) if names else None)
+    traces: list[Dict] = []
+    if log_density is not None:
+        x, y, values = (np.asarray(v, np.float64) for v in log_density)
+        finite = values[np.isfinite(values)]
+        low, high = np.quantile(finite, [0.02, 0.995]) if len(finite) else (0.0, 1.0)
+        traces.append(
+            {
+                "type": "contour",
+                "x": typed(x),
+                "y": typed(y),
+                "z": typed(np.clip(values, low, high)),
+                "colorscale": [[0, "$clear"], [1, "$band2"]],
+                "contours": {
+                    "coloring": "fill",
+                    "showlines": True,
+                    "start": low,
+                    "end": high,
+                    "size": (high - low) / 9,
+                },
+                "line": {"width": 0.6, "color": "$line"},
+                "showscale": False,
+                "hoverinfo": "skip",
+            }
+        )
+    edge = CORNERS[[0, 1, 2, 0]]
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": edge[:, 0].tolist(),
+            "y": edge[:, 1].tolist(),
+            "line": {"color": "$line", "width": 1.5},
+            "hoverinfo": "skip",
+        }
+    )
+    hover = "%{customdata[0]} % · %{customdata[1]} % · %{customdata[2]} %<extra></extra>"
+    if other is not None:
+        second = np.asarray(other, np.float32)
+        at = barycentric(second)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": typed(at[:, 0]),
+                "y": typed(at[:, 1]),
+                "customdata": typed(np.round(second * 100), "u1"),
+                "marker": {"size": 6, "symbol": "circle-open", "color": "$muted", "opacity": 0.7},
+                "hovertemplate": "second: " + hover,
+            }
+        )
+    # One trace a colour: a list of a thousand colour strings is what makes a scatter slow.
+    buckets = palette.quantise(soft)
+    for b, colour in enumerate(palette.hex_colours(buckets.rgb)):
+        mine = buckets.index == b
+        if mine.any():
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": typed(where[mine, 0]),
+                    "y": typed(where[mine, 1]),
+                    "customdata": typed(np.round(soft[mine] * 100), "u1"),
+                    "marker": {"size": 6, "color": colour, "line": {"width": 0.5, "color": "$surface"}},
+                    "hovertemplate": hover,
+                }
+            )
+    anchors: tuple[dict[str, Any], ...] = (
+        {"xanchor": "right", "yanchor": "top", "xshift": -2},
+        {"xanchor": "left", "yanchor": "top", "xshift": 2},
+        {"xanchor": "center", "yanchor": "bottom", "yshift": 4},
+    )
+    marks = [
+        note(name, float(corner[0]), float(corner[1]), xref="x", yref="y", font={"size": 13, "color": "$ink"}) | anchor
+        for name, corner, anchor in zip(shown, CORNERS, anchors, strict=True)
+    ]
+    mean = soft.mean(axis=0) if len(soft) else np.zeros(3)
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=bare(range=[-0.09, 1.09]),
+            yaxis=bare(range=[-0.08, CORNERS[2, 1] + 0.08], scaleanchor="x", scaleratio=1),
+            annotations=marks,
+            margin={"l": 4, "r": 4, "t": 4, "b": 4},
+        ),
+        "caption": caption,
+        "alt": f"{len(soft)} draws on a triangle of three states; on average "
+        + ", ".join(f"{n} {m:.0%}" for n, m in zip(shown, mean, strict=True))
+        + ".",
+        "height": height,
+        "phone_height": 330,
+    }

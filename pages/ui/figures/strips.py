@@ -1,0 +1,252 @@
+"""States over time: mixed-colour strips, stacked proportions, and how undecided the model is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+from pages.ui import palette
+from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, names_of, note, time_cursor, typed
+
+MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged before their colours are mixed
+MAX_AREA_COLUMNS = 1_200
+
+
+def one_hot(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float32]:
+    """[T, K] from labels [T]; a negative label becomes a missing row."""
+    z = np.asarray(labels, np.int64)
+    if z.size and z.max() >= n_states:
+        raise DataError(f"Label {z.max()} does not fit {n_states} states (they are numbered from 0).")
+    hot = np.eye(n_states, dtype=np.float32)[np.maximum(z, 0)]
+    hot[z < 0] = np.nan
+    return hot
+
+
+def averaged(values: npt.NDArray[Any], limit: int) -> tuple[npt.NDArray[np.float32], int]:
+    """(`values` [T, ...] averaged over equal bins so that at most `limit` rows remain, samples a bin)."""
+    width = -(-len(values) // limit) if len(values) else 1
+    if width == 1:
+        return np.asarray(values, np.float32), 1
+    starts = np.arange(0, len(values), width)
+    known = np.isfinite(values)
+    count = np.add.reduceat(known, starts, axis=0)
+    total = np.add.reduceat(np.where(known, values, 0), starts, axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (total / count).astype(np.float32), width
+
+
+def _top_two(states: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """[T, 4] number and percentage of the two strongest states."""
+    percent = np.round(np.nan_to_num(states) * 100)
+    at = np.arange(len(percent))
+    first = percent.argmax(axis=1)
+    rest = percent.copy()
+    rest[at, first] = -1
+    second = rest.argmax(axis=1) if states.shape[1] > 1 else first
+    share = percent[at, second] if states.shape[1] > 1 else np.zeros(len(at))
+    return np.column_stack([first + 1, percent[at, first], second + 1, share]).astype(np.uint8)
+
+
+def _ticks(ticks: Sequence[tuple[float, str]]) -> Dict:
+    return {"tickvals": [t for t, _ in ticks], "ticktext": [s for _, s in ticks]} if ticks else {}
+
+
+def state_strips(
+    rows: Mapping[str, npt.ArrayLike],
+    *,
+    start: float = 0.0,
+    step: float = 1.0,
+    unit: str = "step",
+    ticks: Sequence[tuple[float, str]] = (),
+    height: int | None = None,
+    caption: str = "One strip a row, time to the right, in the mixed colour of the soft states; faint means undecided.",
+) -> Figure:
+    """Strips of soft states [T, K], one for each named row, over one time axis.
+
+    start, step   time of the first sample, and from one sample to the next
+    ticks         (time, text) in place of numbers, for corners and the like
+    """
+    if not rows:
+        raise DataError("A strip needs at least one row of states.")
+    soft = {name: np.asarray(states, np.float32) for name, states in rows.items()}
+    length = max(len(s) for s in soft.values())
+    width = -(-length // MAX_COLUMNS) if length else 1
+    cells, hover = [], []
+    for states in soft.values():
+        binned, _ = averaged(states, -(-len(states) // width)) if width > 1 else (states, 1)
+        cells.append(binned)
+        hover.append(_top_two(binned))
+    columns = max(len(c) for c in cells)
+    n_states = max(c.shape[1] for c in cells)
+    joined = np.full((len(cells), columns, n_states), np.nan, np.float32)  # [R, columns, K]
+    tips = np.zeros((len(cells), columns, 4), np.uint8)
+    for i, (cell, tip) in enumerate(zip(cells, hover, strict=True)):
+        joined[i, : len(cell), : cell.shape[1]] = np.where(
+            np.isfinite(cell).any(axis=1, keepdims=True), np.nan_to_num(cell), np.nan
+        )
+        joined[i, : len(cell), cell.shape[1] :] = np.where(np.isfinite(cell).any(axis=1, keepdims=True), 0, np.nan)
+        tips[i, : len(tip)] = tip
+    flat = joined.reshape(-1, n_states)
+    buckets = palette.quantise(flat, limit=60, cell=0.03)
+    missing = np.isnan(flat).all(axis=1)
+    scale = [*buckets.css, "$clear"]
+    index = np.where(missing, len(scale) - 1, buckets.index).astype(np.uint8).reshape(len(cells), columns)
+    names = list(soft)
+    dx = step * width
+    return {
+        "data": [
+            {
+                "type": "heatmap",
+                "z": typed(index, "u1"),
+                "x0": start + (dx - step) / 2,
+                "dx": dx,
+                "y": names,
+                "customdata": typed(tips, "u1"),
+                "colorscale": discrete(scale),
+                "zmin": -0.5,
+                "zmax": len(scale) - 0.5,
+                "showscale": False,
+                "ygap": 3 if len(cells) > 1 else 0,
+                "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>S%{{customdata[0]}} %{{customdata[1]}} %"
+                " · S%{customdata[2]} %{customdata[3]} %<extra></extra>",
+            }
+        ],
+        "layout": layout(
+            xaxis=axis(unit, showgrid=False, **_ticks(ticks)),
+            yaxis=axis(
+                autorange="reversed",
+                showgrid=False,
+                fixedrange=True,
+                automargin=False,
+                tickvals=names,
+                ticktext=[n if len(n) <= 10 else n[:9] + "…" for n in names],
+                tickfont={"size": 12, "color": "$ink"},
+            ),
+            margin=TIME_MARGIN,
+        ),
+        "caption": caption,
+        "alt": f"State strips of {length} samples: {', '.join(names)}.",
+        "height": height or 52 + 34 * len(cells),
+        "cursor": time_cursor(),
+    }
+
+
+def discrete(colours: Sequence[str]) -> list[list[Any]]:
+    """A colour scale of equal steps."""
+    n = len(colours)
+    return [[edge, colour] for i, colour in enumerate(colours) for edge in (i / n, (i + 1) / n)]
+
+
+def proportions(
+    states: npt.ArrayLike,
+    *,
+    start: float = 0.0,
+    step: float = 1.0,
+    unit: str = "step",
+    names: Sequence[str] | None = None,
+    ticks: Sequence[tuple[float, str]] = (),
+    height: int = 170,
+    caption: str = "The share of each state at every moment; the shares of one moment add up to 100 %.",
+) -> Figure:
+    """Stacked proportions of soft states [T, K], each area labelled where it is widest."""
+    soft = np.asarray(states, np.float32)
+    palette.mix(soft[:1])  # refuses shapes and numbers of states that cannot be drawn
+    shares, width = averaged(soft, MAX_AREA_COLUMNS)
+    shown = names_of(soft.shape[1], list(names) if names else None)
+    x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
+    base = np.cumsum(np.nan_to_num(shares), axis=1) - np.nan_to_num(shares)
+    traces, marks = [], []
+    for k, colour in enumerate(palette.colours(soft.shape[1])):
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": typed(x),
+                "y": typed(shares[:, k]),
+                "stackgroup": "states",
+                "fillcolor": colour,
+                "line": {"width": 0, "color": colour},
+                "name": shown[k],
+                "hovertemplate": f"{shown[k]} %{{y:.0%}}<extra></extra>",
+            }
+        )
+        if len(shares) and np.nanmax(shares[:, k], initial=0) > 0.35:
+            at = _widest(shares[:, k])
+            marks.append(
+                note(shown[k], float(x[at]), float(base[at, k] + shares[at, k] / 2), xref="x", yref="y")
+                | {"font": {"size": 11, "color": palette.ink_on(colour)}}
+            )
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis(unit, showgrid=False, range=[float(x[0]), float(x[-1])] if len(x) else None, **_ticks(ticks)),
+            yaxis=axis(
+                range=[0, 1], fixedrange=True, tickformat=".0%", tickvals=[0, 0.5, 1], showgrid=False, automargin=False
+            ),
+            margin=TIME_MARGIN,
+            annotations=marks,
+            hovermode="x unified",
+        ),
+        "caption": caption,
+        "alt": f"Stacked shares of {soft.shape[1]} states over {len(soft)} samples.",
+        "height": height,
+        "cursor": time_cursor(),
+    }
+
+
+def _widest(share: npt.NDArray[Any]) -> int:
+    """Where an area has room for its label: the middle of its widest stretch, not a lone peak."""
+    window = max(3, len(share) // 40)
+    smooth = np.convolve(np.nan_to_num(share), np.ones(window) / window, mode="same")
+    return int(smooth.argmax())
+
+
+def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """[T] entropy of each soft state, from 0 (one state alone) to 1 (all alike)."""
+    p = np.asarray(states, np.float32)
+    if p.shape[1] < 2:
+        return np.zeros(len(p), np.float32)
+    terms = np.where(p > 0, p * np.log(np.maximum(p, 1e-12)), 0)
+    result: npt.NDArray[np.float32] = (-terms.sum(axis=1) / np.log(p.shape[1])).astype(np.float32)
+    return result
+
+
+def entropy_strip(
+    states: npt.ArrayLike,
+    *,
+    start: float = 0.0,
+    step: float = 1.0,
+    unit: str = "step",
+    height: int = 90,
+    caption: str = "How undecided the model is: 0 means one state alone, 1 means all states alike.",
+) -> Figure:
+    """Entropy of soft states [T, K] over time."""
+    values, width = averaged(entropy_of(states), MAX_AREA_COLUMNS)
+    x = start + step * (np.arange(len(values)) * width + (width - 1) / 2)
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": typed(x),
+                "y": typed(values),
+                "fill": "tozeroy",
+                "fillcolor": "$band",
+                "line": {"width": 1, "color": "$accent"},
+                "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y:.2f}}<extra></extra>",
+            }
+        ],
+        "layout": layout(
+            xaxis=axis(unit, showgrid=False, range=[float(x[0]), float(x[-1])] if len(x) else None),
+            yaxis=axis(range=[0, 1], fixedrange=True, tickvals=[0, 1], showgrid=False, automargin=False),
+            margin=TIME_MARGIN,
+        ),
+        "caption": caption,
+        "alt": f"Entropy of the soft states, on average {np.nanmean(values) if len(values) else 0:.2f}.",
+        "height": height,
+        "cursor": time_cursor(),
+    }

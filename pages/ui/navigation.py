@@ -1,0 +1,68 @@
+"""Which pages there are, in order. A page appears once its folder has a page.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+from streamlit.navigation.page import Page as StreamlitPage
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class PageInfo:
+    """One entry of the menu; `folder` is its package in pages/, `url` its address."""
+
+    folder: str
+    url: str
+    title: str
+    icon: str
+    about: str
+
+    @property
+    def path(self) -> Path:
+        return ROOT / "pages" / self.folder / "page.py"
+
+
+REGISTRY = (
+    PageInfo("home", "home", "Home", ":material/home:", "What soft states are, and three finished results."),
+    PageInfo("nascar", "nascar", "NASCAR lab", ":material/all_inclusive:", "Simulated tracks with known soft states."),
+    PageInfo("formula1", "formula1", "Formula 1", ":material/sports_score:", "Where drivers switch, lap after lap."),
+    PageInfo("behaviour", "behaviour", "Behaviour", ":material/pets:", "Poses of animals beside expert labels."),
+    PageInfo("your_data", "your-data", "Your data", ":material/upload_file:", "A file of your own."),
+    PageInfo("compare", "compare", "Compare", ":material/compare_arrows:", "Models and settings side by side."),
+    PageInfo(
+        "playground", "playground", "Playground", ":material/change_history:", "The soft switch under the finger."
+    ),
+    PageInfo("paper", "paper", "Paper", ":material/article:", "Each table and figure of the paper, live."),
+)
+
+
+def available() -> tuple[PageInfo, ...]:
+    """The pages that exist in this installation."""
+    return tuple(info for info in REGISTRY if info.path.is_file())
+
+
+def info(folder: str) -> PageInfo:
+    """The entry of one page."""
+    return next(entry for entry in REGISTRY if entry.folder == folder)
+
+
+def page(folder: str) -> StreamlitPage:
+    """The page of one entry, for links to it; the menu and every link describe it alike."""
+    entry = info(folder)
+    home = entry.folder == "home"
+    return st.Page(
+        str(entry.path.relative_to(ROOT)),
+        title=entry.title,
+        icon=entry.icon,
+        url_path=None if home else entry.url,
+        default=home,
+    )
+
+
+def build() -> None:
+    """Show the menu and run the page that was asked for."""
+    st.navigation([page(entry.folder) for entry in available()], position="top").run()

@@ -1,0 +1,168 @@
+"""The colours of states, and how soft states mix them.
+
+Twelve colours, told apart with normal, protan, deutan and tritan vision on both backgrounds. A soft state is drawn in
+its mixture of them, mixed in OKLab (where equal steps look equal), with an opacity equal to its largest proportion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ConfigError, DataError
+
+Array = npt.NDArray[np.float32]
+
+PALETTE = (
+    "#783ce1", "#ffc300", "#e1000f", "#00c3ff", "#781e5a", "#b48796",
+    "#1e3ca5", "#7887ff", "#b4d2c3", "#ff874b", "#1e784b", "#b44ba5",
+)  # fmt: skip
+MAX_STATES = len(PALETTE)
+
+# Linear sRGB -> cone response -> OKLab (Ottosson 2020).
+_TO_LMS = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_TO_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+_FROM_LMS = np.linalg.inv(_TO_LMS)
+_FROM_LAB = np.linalg.inv(_TO_LAB)
+
+# Full-strength colour-vision deficiencies on linear sRGB (Machado, Oliveira and Fernandes 2009).
+VISION = {
+    "normal": np.eye(3),
+    "protan": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deutan": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritan": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+
+
+def rgb(colours: tuple[str, ...] | list[str]) -> npt.NDArray[np.uint8]:
+    """[n, 3] from '#rrggbb' strings."""
+    return np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colours], dtype=np.uint8)
+
+
+def hex_colours(values: npt.NDArray[Any]) -> list[str]:
+    """'#rrggbb' strings from uint8 [n, 3]."""
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.asarray(values, np.uint8).reshape(-1, 3).tolist()]
+
+
+def to_linear(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Linear light from sRGB bytes."""
+    v = np.asarray(values, np.float64) / 255
+    result: npt.NDArray[np.float64] = np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
+    return result
+
+
+def to_oklab(values: npt.NDArray[Any], vision: str = "normal") -> npt.NDArray[np.float64]:
+    """[n, 3] OKLab of sRGB bytes, as seen with one kind of colour vision."""
+    linear = np.clip(to_linear(values) @ VISION[vision].T, 0, 1)
+    result: npt.NDArray[np.float64] = np.cbrt(linear @ _TO_LMS.T) @ _TO_LAB.T
+    return result
+
+
+def from_oklab(lab: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """sRGB bytes from OKLab [n, 3]; colours outside the gamut are clipped."""
+    lms = (lab @ _FROM_LAB.T.astype(lab.dtype)) ** 3
+    linear = np.clip(lms @ _FROM_LMS.T.astype(lab.dtype), 0, 1)
+    value = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * np.power(linear, 1 / 2.4) - 0.055)
+    return (value * 255 + 0.5).astype(np.uint8)
+
+
+def difference(first: npt.NDArray[Any], second: npt.NDArray[Any], vision: str = "normal") -> npt.NDArray[np.float64]:
+    """[n, m] OKLab distances x 100 between two lists of sRGB colours."""
+    a, b = to_oklab(first, vision), to_oklab(second, vision)
+    result: npt.NDArray[np.float64] = 100 * np.linalg.norm(a[:, None] - b[None], axis=-1)
+    return result
+
+
+@lru_cache(maxsize=MAX_STATES)
+def _palette_oklab(n_states: int) -> Array:
+    return to_oklab(rgb(PALETTE[:n_states])).astype(np.float32)
+
+
+def colours(n_states: int) -> list[str]:
+    """The colour of each state."""
+    if not 1 <= n_states <= MAX_STATES:
+        raise ConfigError(f"{n_states} states cannot be coloured; the palette holds 1 to {MAX_STATES}.")
+    return list(PALETTE[:n_states])
+
+
+def _checked(states: npt.ArrayLike) -> Array:
+    s = np.asarray(states, np.float32)
+    if s.ndim != 2:
+        raise DataError(f"Soft states have shape {s.shape}; expected [time, states].")
+    colours(s.shape[1])
+    return s
+
+
+def mix(states: npt.ArrayLike) -> tuple[npt.NDArray[np.uint8], Array]:
+    """(rgb [T, 3], opacity [T]) of soft states [T, K]; a row with a missing value is fully transparent."""
+    s = _checked(states)
+    lab = np.nan_to_num(s @ _palette_oklab(s.shape[1]))  # [T, 3]
+    return from_oklab(lab), np.nan_to_num(s.max(axis=1)) if len(s) else np.zeros(0, np.float32)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """A few colours that stand for many: sample t is drawn in `css[index[t]]`."""
+
+    index: npt.NDArray[np.uint8]  # [T]
+    rgb: npt.NDArray[np.uint8]  # [B, 3]
+    opacity: Array  # [B]
+
+    @property
+    def css(self) -> list[str]:
+        return [
+            f"rgba({r},{g},{b},{a:.2f})" for (r, g, b), a in zip(self.rgb.tolist(), self.opacity.tolist(), strict=True)
+        ]
+
+
+def quantise(states: npt.ArrayLike, limit: int = 40, cell: float = 0.03) -> Buckets:
+    """At most `limit` colours for soft states [T, K].
+
+    Mixed colours (OKLab and opacity) fall into cells of a grid; the fullest cells become the buckets, coloured by the
+    mean of their samples, and samples of the other cells go to the nearest bucket. So pure states keep their colour.
+    """
+    s = _checked(states)
+    if not 1 <= limit <= 255:
+        raise ConfigError(f"limit is {limit}; a quantised palette holds 1 to 255 colours.")
+    if not len(s):
+        return Buckets(np.zeros(0, np.uint8), np.zeros((0, 3), np.uint8), np.zeros(0, np.float32))
+    s = np.nan_to_num(s)
+    # Opacity joins colour as a fourth axis, at a lower weight: differences of it are seen less.
+    feature = np.column_stack([s @ _palette_oklab(s.shape[1]), 0.35 * s.max(axis=1)])  # [T, 4]
+    grid = np.floor(feature / cell + 0.5).astype(np.int64) + 64
+    code = ((grid[:, 0] * 128 + grid[:, 1]) * 128 + grid[:, 2]) * 128 + grid[:, 3]
+    _, cell_of, count = np.unique(code, return_inverse=True, return_counts=True)
+    mean = np.column_stack([np.bincount(cell_of, feature[:, i]) for i in range(4)]) / count[:, None]  # [cells, 4]
+    kept = np.sort(np.argsort(-count, kind="stable")[:limit])
+    distance = ((mean[:, None] - mean[None, kept]) ** 2).sum(-1)  # [cells, B]
+    bucket_of = distance.argmin(axis=1).astype(np.uint8)
+    centre = mean[kept].astype(np.float32)
+    return Buckets(bucket_of[cell_of], from_oklab(centre[:, :3]), np.clip(centre[:, 3] / 0.35, 0, 1))
+
+
+def ink_on(colour: str) -> str:
+    """Black or white text, whichever reads better on `colour`."""
+    luminance = float(to_linear(rgb([colour]))[0] @ np.array([0.2126, 0.7152, 0.0722]))
+    return "#14151c" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"

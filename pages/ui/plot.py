@@ -1,0 +1,101 @@
+"""A figure on the page that updates in place: the drawing node, the zoom and the hover survive every change.
+
+plot(figure, key="track")                                  # draw, or update what stands there under this key
+events = plot(figure, key="strip", events=("click",))      # events.click is {"x", "y", "curve", "point", "customdata"}
+plot(figure, key="track", state="preview")                 # a first look while the fit still runs
+plot(figure, key="track", revision=dataset_name)           # another revision forgets the zoom
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import plotly
+from streamlit.components.v2 import component
+from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
+from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+
+from gdm_core.errors import ConfigError
+from pages.ui.figures.base import Figure
+from pages.ui.theme import TOKENS
+
+State = Literal["fresh", "preview", "stale", "running"]
+BADGES: dict[str, str] = {
+    "fresh": "",
+    "preview": "preview, refitting",
+    "stale": "earlier result",
+    "running": "fitting",
+}
+EVENTS = ("click", "select", "range")
+
+_NAME = "gdm.plot"
+_HERE = Path(__file__).parent
+
+
+def _serve(name: str, package: Path, folder: str) -> None:
+    """Let the web server hand out one folder of files under the name of a component."""
+    manifest = ComponentManifest("gdm", version("plotly"), [ComponentConfig(name, folder)])
+    get_bidi_component_manager().register_from_manifest(manifest, package)
+
+
+def _renderer() -> Callable[..., Any]:
+    """The component, registered with the server that runs this script (each test brings its own)."""
+    manager = get_bidi_component_manager()
+    if manager.get_component_asset_root(_NAME) is None:
+        _serve("plotly", Path(plotly.__file__).parent, "package_data")
+        _serve("plot", _HERE, "components")
+        _make_renderer.cache_clear()
+    return _make_renderer()
+
+
+@cache
+def _make_renderer() -> Callable[..., Any]:
+    return component(_NAME, js="plot.js", isolate_styles=False)
+
+
+def plot(
+    figure: Figure,
+    key: str,
+    *,
+    height: int | None = None,
+    phone_height: int | None = None,
+    state: State = "fresh",
+    revision: str = "",
+    group: str = "page",
+    events: Sequence[str] = (),
+    filename: str | None = None,
+) -> Any:
+    """Draw `figure` under `key`, or update it in place.
+
+    height        pixels, when not the figure's own; phone_height the same on a narrow screen
+    state         whether this is the result ('fresh'), a first look, an earlier result, or one still being fitted
+    revision      zoom is kept as long as this stays the same
+    group         figures of one group share a time cursor
+    events        which of 'click', 'select', 'range' rerun the page; read them from the value returned
+    filename      of the PNG or SVG that the visitor saves
+    """
+    unknown = [name for name in events if name not in EVENTS]
+    if unknown:
+        raise ConfigError(f"Unknown plot event {unknown[0]!r}; known are {', '.join(EVENTS)}.")
+    options = {
+        "height": height or figure["height"],
+        "phone_height": phone_height or figure.get("phone_height"),
+        "state": state,
+        "badge": BADGES[state],
+        "revision": revision or key,
+        "group": group,
+        "events": list(events),
+        "filename": filename or f"gdm-{key}",
+        "version": version("plotly"),
+    }
+    callbacks = {f"on_{name}_change": _ignore for name in events}
+    data = {"figure": figure, "options": options, "tokens": TOKENS}
+    return _renderer()(key=key, data=data, **callbacks)
+
+
+def _ignore() -> None:
+    """A trigger has to name a callback for its value to be returned."""
