@@ -22,6 +22,10 @@ _controls_lock = threading.Lock()
 _local = threading.local()
 
 
+# Of orders that no later ones may overrule.
+LAST_VERSION = 2**31
+
+
 class JobStopped(BaseException):
     """Ends a job from inside a checkpoint. Not an Exception, so that no handler in a model swallows it."""
 

@@ -20,7 +20,7 @@ from distributed.scheduler import KilledWorker
 
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.cluster import Link, connect
-from gdm_core.engine.control import kill_worker, set_control
+from gdm_core.engine.control import LAST_VERSION, Orders, kill_worker, set_control
 from gdm_core.engine.flights import Flight, launch
 from gdm_core.engine.jobs import Call, Job, rebuild_error
 from gdm_core.engine.messages import FitRequest, FitResult, Snapshot
@@ -86,12 +86,22 @@ class Dispatcher:
                 except LINK_ERRORS as error:
                     self._drop_link(f"The connection to the cluster broke ({error}).")
         finally:
-            gone = FitError("The engine was closed before the job was done. Start it again.")
-            for job in [*self._turns.drain(), *(flight.job for flight in self._flights.values())]:
-                job.fail(gone)
-            self._couriers.shutdown(wait=False, cancel_futures=True)
-            if self._link is not None:
-                self._link.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Fail what is not done, stop what runs on workers that live on without us, and let the cluster go."""
+        gone = FitError("The engine was closed before the job was done. Start it again.")
+        for job in [*self._turns.drain(), *(flight.job for flight in self._flights.values())]:
+            job.fail(gone)
+        link, stop = self._link, Orders(version=LAST_VERSION, cancelled=True)
+        if link is not None:
+            if link.cluster is None and link.alive:
+                for name, flight in self._flights.items():
+                    if flight.worker_known:
+                        order = partial(set_control, name, stop)
+                        _quietly(partial(link.client.run, order, workers=[flight.worker], on_error="ignore"))
+            _quietly(link.close)
+        self._couriers.shutdown(wait=False, cancel_futures=True)
 
     def _read_inbox(self) -> bool:
         """Handle what has come in, waiting a little for the first; False once told to stop."""

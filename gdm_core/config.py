@@ -1,0 +1,99 @@
+"""Parameters of the Gumbel Dynamical Model, checked when they are set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from gdm_core.errors import ConfigError
+
+Transition = Literal["linear", "gru"]
+PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer", "auto"]
+Preset = Literal["fast", "paper"]
+Covariance = Literal["diagonal", "full"]
+Readout = Literal["corrected", "amortised"]
+
+
+def require(condition: bool, name: str, value: Any, expected: str) -> None:
+    """Refuse a parameter with a message that names the field, the value and the range."""
+    if not condition:
+        raise ConfigError(f"{name} is {value!r}; expected {expected}.")
+
+
+def require_count(name: str, value: Any, low: int = 1, high: int | None = None) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    expected = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+    require(whole and value >= low and (high is None or value <= high), name, value, expected)
+
+
+def require_choice(name: str, value: Any, choices: Any) -> None:
+    options = get_args(choices)
+    require(value in options, name, value, "one of " + ", ".join(repr(option) for option in options))
+
+
+@dataclass(frozen=True)
+class GDMConfig:
+    """Every parameter of a `GDM`; see its constructor for what they mean."""
+
+    n_states: int = 4
+    n_latent: int = 2
+    temperature: float = 0.99
+    stickiness: float | Literal["learn"] = "learn"
+    transition: Transition = "linear"
+    posterior: PosteriorName = "window"
+    preset: Preset = "fast"
+    lags: int = 1
+    covariance: Covariance = "diagonal"
+    train_projection: bool = True
+    temperature_start: float | None = None
+    readout: Readout | None = None
+    n_steps: int | None = None
+    n_samples: int | None = None
+    batch_size: int = 8192
+    n_restarts: int = 1
+    n_hidden: int = 32
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        require_count("n_states (K)", self.n_states, 1, 64)
+        require_count("n_latent (D)", self.n_latent)
+        require_count("lags", self.lags)
+        require_count("batch_size", self.batch_size, 32)
+        require_count("n_restarts", self.n_restarts)
+        require_count("n_hidden", self.n_hidden)
+        require_count("seed", self.seed, 0)
+        for name in ("n_steps", "n_samples"):
+            if getattr(self, name) is not None:
+                require_count(name, getattr(self, name))
+        for name, value in (("temperature (tau)", self.temperature), ("temperature_start", self.temperature_start)):
+            if value is not None:
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                require(number and 0.01 <= value <= 10, name, value, "a number from 0.01 to 10 (it must be positive)")
+        sticky = self.stickiness
+        number = isinstance(sticky, int | float) and not isinstance(sticky, bool)
+        require(
+            sticky == "learn" or (number and 0 <= float(sticky) < 1),
+            "stickiness (gamma)",
+            sticky,
+            "'learn' or a number in [0, 1)",
+        )
+        for name, choices in (
+            ("transition", Transition),
+            ("posterior", PosteriorName),
+            ("preset", Preset),
+            ("covariance", Covariance),
+        ):
+            require_choice(name, getattr(self, name), choices)
+        if self.readout is not None:
+            require_choice("readout", self.readout, Readout)
+        require(isinstance(self.device, str), "device", self.device, "'auto', 'cpu' or 'cuda'")
+
+    @property
+    def steps(self) -> int:
+        return self.n_steps if self.n_steps is not None else (4000 if self.preset == "paper" else 300)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether soft states are read out with importance weights (the paper's recipe has none)."""
+        return self.readout == "corrected" if self.readout is not None else self.preset == "fast"

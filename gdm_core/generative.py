@@ -1,0 +1,188 @@
+"""The generative half of the GDM and its bounds, as pure tensor code (paper, equations 2.1 and section 3).
+
+Shapes: S samples, R rows (time steps of all trials), K states, N channels, D latent, L lags.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gdm_core.config import GDMConfig
+from gdm_core.moments import moments
+from gdm_core.posteriors import make_posterior
+from gdm_core.relaxed import gumbel, gumbel_softmax_kl, log_sample, sampled_kl, sticky_kl_bound
+from gdm_core.rows import Rows, shift
+from gdm_core.transition_networks import make_transition
+
+_LOG_2PI = math.log(2 * math.pi)
+_LEAST_LOG_NOISE = math.log(1e-4)  # of a channel's standard deviation; keeps noise-free data from a singular fit
+
+
+class View(NamedTuple):
+    """What one pass over the rows needs again and again."""
+
+    x: Tensor  # [R, D] projected observations
+    design: Tensor  # [R, L D + 2] lagged x, 1 once there are enough lags, 1 before that
+    context: Tensor  # [R, C] what transitions take from the past
+    posterior: Tensor  # [R, K] posterior logits (before any memory term)
+
+
+class GdmModule(nn.Module):
+    """All parameters of one GDM with its posterior."""
+
+    def __init__(self, n_channels: int, config: GDMConfig) -> None:
+        super().__init__()
+        k, d, n = config.n_states, config.n_latent, n_channels
+        self.lags = config.lags
+        self.projection = nn.Parameter(torch.zeros(d, n), requires_grad=config.train_projection)  # F
+        # Per state: S_k for each lag, b_k, and mu_k for the first rows of a trial.
+        self.dynamics = nn.Parameter(torch.zeros(k, config.lags * d + 2, n))
+        self.initial = nn.Parameter(torch.zeros(k))  # pi_1
+        self.log_noise = nn.Parameter(torch.zeros(n))
+        if config.covariance == "full":
+            self.noise_coupling = nn.Parameter(torch.zeros(n, n))  # strictly lower part of R's Cholesky factor
+        else:
+            self.register_parameter("noise_coupling", None)
+        self.transition = make_transition(k, d, config.transition, config.stickiness, config.n_hidden)
+        self.posterior = make_posterior(n, config)
+
+    @property
+    def n_states(self) -> int:
+        return int(self.initial.shape[0])
+
+    def view(self, rows: Rows) -> View:
+        x = rows.past @ self.projection.T
+        ready = (rows.age >= self.lags).to(x.dtype)[:, None]
+        lagged = [shift(x, lag) for lag in range(1, self.lags + 1)]
+        design = torch.cat([*(part * ready for part in lagged), ready, 1 - ready], -1)
+        return View(x, design, self.transition.context(rows, x), self.posterior(rows, x))
+
+    # ---- prior --------------------------------------------------------------------------------------------------
+    def prior_logits(self, context: Tensor, z: Tensor, rows: Rows) -> Tensor:
+        """[S, R, K] logits of each row given the sampled z of the row before it; pi_1 where a trial starts."""
+        logits = self.transition.logits(context.expand(*z.shape[:-1], -1), shift(z, 1))
+        return torch.where((rows.age > 0)[:, None], logits, self.initial)
+
+    # ---- emission -----------------------------------------------------------------------------------------------
+    def noise_factor(self) -> Tensor:
+        """[N, N] Cholesky factor of R."""
+        log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
+        factor = torch.diag(log_noise.exp())
+        return factor if self.noise_coupling is None else factor + self.noise_coupling.tril(-1)
+
+    def mean(self, z: Tensor, design: Tensor) -> Tensor:
+        """[S, R, N] expected observation for given soft states."""
+        weighted = (z[..., :, None] * design[:, None, :]).flatten(-2)  # [S, R, K (L D + 2)]
+        return weighted @ self.dynamics.flatten(0, 1)
+
+    def log_likelihood(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
+        """[S, R] log p(observed part of y_t | z_t, past)."""
+        residual = rows.y - self.mean(z, design)
+        if self.noise_coupling is None:
+            log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
+            if rows.known is None:
+                scaled = residual * torch.exp(-log_noise)
+                return -0.5 * scaled.square().sum(-1) - (log_noise.sum() + 0.5 * _LOG_2PI * len(log_noise))
+            terms = -0.5 * (residual * torch.exp(-log_noise)).square() - log_noise - 0.5 * _LOG_2PI
+            return (terms * rows.known).sum(-1)
+        return _gaussian(residual, self.noise_factor(), rows.known)
+
+    def expected_log_likelihood(self, mean_z: Tensor, covariance: Tensor, view: View, rows: Rows) -> Tensor:
+        """[R] exact E_q[log p(y_t | z_t)] from the first two moments of z_t."""
+        per_state = torch.einsum("rd,kdn->rkn", view.design, self.dynamics)  # [R, K, N]
+        value = self.log_likelihood(mean_z[None], view.design, rows)[0]
+        if self.noise_coupling is None:
+            precision = torch.exp(-2 * self.log_noise.clamp_min(_LEAST_LOG_NOISE))
+            variance = (torch.matmul(covariance, per_state) * per_state).sum(1)  # [R, N] of the mean, over q
+            return value - 0.5 * ((variance if rows.known is None else variance * rows.known) @ precision)
+        eigenvalues, vectors = torch.linalg.eigh(covariance)
+        spread = vectors * eigenvalues.clamp_min(0).sqrt()[:, None, :]  # [R, K, K] columns: one sd of z each
+        directions = torch.einsum("rkj,rkn->jrn", spread, per_state)
+        factor = self.noise_factor()
+        at_zero = _gaussian(torch.zeros_like(rows.y), factor, rows.known)
+        return value + (_gaussian(directions, factor, rows.known) - at_zero).sum(0)
+
+    # ---- posterior ----------------------------------------------------------------------------------------------
+    def sample_posterior(self, view: View, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """(log z, posterior logits), each [S, R, K]."""
+        if self.posterior.sequential:
+            result: tuple[Tensor, Tensor] = self.posterior.sample_log(rows, view.posterior, noise, temperature)
+            return result
+        return log_sample(view.posterior, temperature, noise), view.posterior.expand_as(noise)
+
+
+def _gaussian(residual: Tensor, factor: Tensor, known: Tensor | None) -> Tensor:
+    """Log-density [..., R] of N(0, L L') at residual [..., R, N], over each row's observed channels."""
+    if known is None:
+        return _gaussian_block(residual, factor)
+    result = torch.zeros(residual.shape[:-1], dtype=residual.dtype, device=residual.device)
+    patterns, which = torch.unique(known.bool(), dim=0, return_inverse=True)
+    covariance = factor @ factor.T
+    for i, pattern in enumerate(patterns):  # one block per pattern of missing channels, not per row
+        if pattern.any():
+            at = which == i
+            block = torch.linalg.cholesky(covariance[pattern][:, pattern])
+            result[..., at] = _gaussian_block(residual[..., at, :][..., pattern], block)
+    return result
+
+
+def _gaussian_block(residual: Tensor, factor: Tensor) -> Tensor:
+    flat = residual.reshape(-1, residual.shape[-1])
+    white = torch.linalg.solve_triangular(factor, flat.T, upper=False)
+    constant = factor.diagonal().log().sum() + 0.5 * _LOG_2PI * factor.shape[0]
+    return (-0.5 * white.square().sum(0) - constant).reshape(residual.shape[:-1])
+
+
+# ---- bounds -----------------------------------------------------------------------------------------------------
+def sampled_elbo(module: GdmModule, rows: Rows, noise: Tensor, temperature: float) -> Tensor:
+    """[R] unbiased estimate of each row's share of the ELBO; the divergence takes one draw per sample, not z itself."""
+    view = module.view(rows)
+    log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
+    z = log_z.exp()
+    delta = module.prior_logits(view.context, z, rows) - posterior  # [S, R, K]
+    fit = module.log_likelihood(z, view.design, rows)
+    return (fit - sampled_kl(delta, torch.log_softmax(-noise, -1))).mean(0)
+
+
+def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperature: float) -> Tensor:
+    """[R] log of the average importance weight of each row over S samples.
+
+    Without stickiness this bounds log p(y) more tightly than the ELBO does (the rows are then independent given y);
+    with it, each row sees one sampled predecessor. It trains the model; it is never reported.
+    """
+    view = module.view(rows)
+    log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
+    z = log_z.exp()
+    delta = module.prior_logits(view.context, z, rows) - posterior  # [S, R, K]
+    k = delta.shape[-1]
+    log_ratio = delta.sum(-1) - k * (torch.logsumexp(delta - noise, -1) - torch.logsumexp(-noise, -1))
+    weights = module.log_likelihood(z, view.design, rows) + log_ratio
+    return torch.logsumexp(weights, 0) - math.log(len(weights))
+
+
+@torch.no_grad()
+def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16, skip: int = 0) -> float:
+    """Total ELBO of the rows after the first `skip` (which are context alone), in nats.
+
+    Exact quadrature, with the effect of a sticky z_{t-1} bounded from the safe side, wherever the transition is affine
+    in z_{t-1} and q(z_t | y) does not look at z_{t-1}; averaged over seeded samples otherwise.
+    """
+    view = module.view(rows)
+    if module.posterior.sequential or not module.transition.affine_in_state:
+        generator = torch.Generator(device=view.x.device).manual_seed(0)
+        noise = gumbel((n_samples, len(rows), module.n_states), generator, view.x.dtype)
+        log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
+        z = log_z.exp()
+        divergence = gumbel_softmax_kl(posterior, module.prior_logits(view.context, z, rows))
+        return float((module.log_likelihood(z, view.design, rows) - divergence).mean(0)[skip:].double().sum())
+    exact = moments(view.posterior, temperature, second=True)
+    fit = module.expected_log_likelihood(exact.mean, exact.covariance, view, rows)
+    delta = module.prior_logits(view.context, exact.mean[None], rows)[0] - view.posterior
+    started = (rows.age > 0).to(view.x.dtype)
+    covariance = shift(exact.covariance.flatten(1), 1).reshape(exact.covariance.shape) * started[:, None, None]
+    divergence = sticky_kl_bound(delta, float(module.transition.gamma), covariance)
+    return float((fit - divergence)[skip:].double().sum())

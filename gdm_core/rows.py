@@ -1,0 +1,100 @@
+"""Trials laid end to end as rows, so that one set of array operations serves many trials of any length.
+
+A row knows how far it is from the start of its trial, so no row ever looks across a seam. Mini-batches are windows
+of rows with a few unscored rows of context in front.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rows:
+    y: Tensor  # [R, N] observations, 0 where missing
+    known: Tensor | None  # [R, N] 1 where observed, None when all are
+    past: Tensor  # [R, N] observations with gaps carried forward: a causal stand-in for missing history
+    age: Tensor  # [R] samples since the start of the trial; -1 on padding
+    scored: Tensor | None  # [R] 1 where the row counts, None when all do
+    n_scored: int
+    lengths: tuple[int, ...]  # rows of each sequence, for posteriors that read whole sequences
+
+    def __len__(self) -> int:
+        return int(self.y.shape[0])
+
+
+def carry_forward(y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Each gap takes the last observed value of its channel, or the channel's mean (0) before the first."""
+    missing = np.isnan(y)
+    if not missing.any():
+        return np.asarray(y, np.float32)
+    index = np.where(missing, -1, np.arange(len(y))[:, None])
+    np.maximum.accumulate(index, axis=0, out=index)
+    filled = np.take_along_axis(y, np.maximum(index, 0), axis=0)
+    return np.where(index < 0, 0.0, filled).astype(np.float32)
+
+
+def make_rows(ys: list[npt.NDArray[Any]], device: torch.device, dtype: torch.dtype = torch.float32) -> Rows:
+    """Rows of standardised trials [T, N] with NaN where missing."""
+
+    def tensor(array: npt.NDArray[Any]) -> Tensor:
+        return torch.as_tensor(np.ascontiguousarray(array), dtype=dtype, device=device)
+
+    joined = np.concatenate(ys)
+    missing = np.isnan(joined)
+    lengths = tuple(len(y) for y in ys)
+    return Rows(
+        y=tensor(np.where(missing, 0.0, joined) if missing.any() else joined),
+        known=tensor(~missing) if missing.any() else None,
+        past=tensor(np.concatenate([carry_forward(y) for y in ys])),
+        age=torch.as_tensor(np.concatenate([np.arange(n) for n in lengths]), device=device),
+        scored=None,
+        n_scored=len(joined),
+        lengths=lengths,
+    )
+
+
+def shift(values: Tensor, by: int) -> Tensor:
+    """Row t holds what row t - by held (the last axis but one counts rows); the first rows repeat and must be masked."""
+    first = values[..., :1, :].expand(*values.shape[:-2], by, values.shape[-1])
+    return torch.cat([first, values[..., :-by, :]], -2)
+
+
+class WindowSampler:
+    """Random windows of rows, each with `context` unscored rows before it, so that no batch steps across a seam."""
+
+    def __init__(self, rows: Rows, length: int, n_windows: int, context: int, generator: torch.Generator) -> None:
+        self.rows, self.length, self.n_windows, self.context = rows, length, n_windows, context
+        self.generator = generator
+        offsets = torch.arange(-context, length)
+        self._offsets = offsets.to(rows.y.device)
+        self._scored = (offsets >= 0).float().repeat(n_windows).to(rows.y.device)
+
+    def draw(self) -> Rows:
+        """One batch. Rows before the first or after the last are padding: never scored, age -1."""
+        total = len(self.rows)
+        count = (total + self.length - 1) // self.length
+        jitter = int(torch.randint(self.length, (1,), generator=self.generator, device=self.generator.device))
+        chosen = torch.randint(count + 1, (self.n_windows,), generator=self.generator, device=self.generator.device)
+        starts = chosen.to(self._offsets.device) * self.length - jitter
+        index = (starts[:, None] + self._offsets).reshape(-1)
+        outside = (index < 0) | (index >= total)
+        index = index.clamp(0, total - 1)
+        scored = torch.where(outside, 0.0, self._scored)
+        rows = self.rows
+        return replace(
+            rows,
+            y=rows.y[index],
+            known=None if rows.known is None else rows.known[index],
+            past=rows.past[index],
+            age=torch.where(outside, -1, rows.age[index]),
+            scored=scored,
+            n_scored=max(1, int(scored.sum())),
+            lengths=(self.context + self.length,) * self.n_windows,
+        )
