@@ -8,6 +8,7 @@ test = formula1.to_trials(session, "VER", preset="paper")
 
 from __future__ import annotations
 
+from datasets.f1.cache import stored_sessions
 from datasets.f1.loader import is_stored, load_session, schedule, years
 from datasets.f1.race import simulate_race
 from datasets.f1.segments import lap_distance, segment_labels, segment_names, segment_of
@@ -50,6 +51,7 @@ __all__ = [
     "segment_names",
     "segment_of",
     "simulate_race",
+    "stored_sessions",
     "to_trials",
     "years",
 ]

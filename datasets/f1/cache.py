@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import struct
 import tempfile
 import time
 import zipfile
@@ -19,6 +20,7 @@ from datasets.storage import cache_dir, move_aside
 from gdm_core.errors import DataError
 
 FORMAT_VERSION = 1
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
 LAP_ARRAYS = tuple(f.name for f in fields(LapTable) if f.name != "compound")
 
 
@@ -71,6 +73,19 @@ def write_session(session: Session, path: Path) -> None:
     _write_whole(path, write)
 
 
+def stored_sessions() -> tuple[tuple[int, str, str], ...]:
+    """Year, event and session name of everything that opens without a network, the latest season first."""
+    found = []
+    for path in cache_dir("formula1").glob("*.npz"):
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                header = json.loads(str(file["header"]))
+            found.append((int(header["year"]), str(header["event"]), str(header["name"])))
+        except UNREADABLE:
+            continue  # it is moved aside and fetched again when somebody asks for it
+    return tuple(sorted(found, key=lambda entry: (-entry[0], *entry[1:])))
+
+
 def read_session(path: Path) -> Session:
     """A session as it was written, or a DataError that says that the file is damaged."""
     try:
@@ -80,7 +95,7 @@ def read_session(path: Path) -> Session:
         if header["format_version"] != FORMAT_VERSION:
             raise DataError(f"{path} has format version {header['format_version']}, not {FORMAT_VERSION}.")
         return _assemble(header, arrays)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, IndexError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path} cannot be read ({error}).") from error
 
 

@@ -1,13 +1,11 @@
 """FastF1, at arm's length: turns its objects into plain data and its silences into messages.
 
 Runs in the loading process alone, because FastF1 has no time limits and may stop its process.
-FastF1 reports most failures only to its log, so the log is listened to.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +18,7 @@ from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
 from fastf1.mvapi import get_circuit_info
 
 from datasets.f1.extract import corners_from, driver_from
+from datasets.f1.feed_log import FeedLog, rate_limited, unavailable
 from datasets.f1.session import Corner, Event, FeedError, Reason, Session, SessionSlot
 from datasets.storage import move_aside
 
@@ -27,61 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd
-
-# what FastF1 announces while it loads, in its order: the share of the way that is then behind it
-STEPS = {
-    "session_info": (0.05, "session"),
-    "driver_info": (0.08, "drivers"),
-    "session_status_data": (0.11, "session status"),
-    "lap_count": (0.13, "lap count"),
-    "track_status_data": (0.15, "track status"),
-    "_extended_timing_data": (0.18, "lap times"),
-    "timing_app_data": (0.3, "tyres"),
-    "car_data": (0.4, "speed, throttle, brake, gear"),
-    "position_data": (0.6, "positions"),
-}
-DAMAGED = "Updating cache for "
-_UNREACHABLE = "the timing service cannot be reached"
-
-
-class FeedLog(logging.Handler):
-    """Listens to FastF1's log for progress, for hidden exceptions, and for cache files it could not use."""
-
-    def __init__(self, progress: Callable[[float, str], None]) -> None:
-        super().__init__(logging.DEBUG)
-        self.progress = progress
-        self.errors: list[BaseException] = []
-        self.sign_in_failed = False
-        self.notes: list[str] = []
-        self.folder: Path | None = None
-        self.offline = False
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if record.exc_info and record.exc_info[1] is not None:
-            self.errors.append(record.exc_info[1])
-        if text.startswith("Failed to authenticate"):
-            self.sign_in_failed = True
-        if text.startswith(DAMAGED):
-            self._rescue(text.removeprefix(DAMAGED).rstrip("."))
-        for step, (share, what) in STEPS.items():
-            if text.endswith((f"cached data for {step}", f"found for {step}. Loading data...")):
-                stored = "reading" if text.startswith("Using") else "downloading"
-                self.progress(share, f"{stored} {what}")
-
-    def _rescue(self, name: str) -> None:
-        """FastF1 is about to overwrite a file that it could not use: keep it."""
-        path = None if self.folder is None else self.folder / f"{name}.ff1pkl"
-        if path is not None and path.is_file():
-            aside = move_aside(path)
-            self.notes.append(
-                f"FastF1's stored {STEPS.get(name, (0, name))[1]} could not be used (damaged, or from another version); "
-                f"moved to {aside.name} and fetched again."
-            )
-
-    @property
-    def network_failed(self) -> bool:
-        return any(isinstance(error, requests.ConnectionError | requests.Timeout) for error in self.errors)
 
 
 def open_feed(folder: Path, progress: Callable[[float, str], None]) -> FeedLog:
@@ -156,10 +100,10 @@ def _load(source: Any, where: str, log: FeedLog) -> None:
     except RateLimitExceededError as error:
         raise rate_limited(where, error) from error
     except SystemExit as error:  # FastF1 ends the process when a download comes back empty
-        raise _unavailable(where, log, Reason.NO_LAPS, "the feed gave an empty answer") from error
+        raise unavailable(where, log, Reason.NO_LAPS, "the feed gave an empty answer") from error
     except requests.RequestException as error:
         log.errors.append(error)
-        raise _unavailable(where, log, Reason.NO_LAPS, "the feed could not be read") from error
+        raise unavailable(where, log, Reason.NO_LAPS, "the feed could not be read") from error
 
 
 def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offline: bool) -> Session:
@@ -167,11 +111,11 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
         laps, positions = source.laps, source.pos_data
         cars = source.car_data
     except (DataNotLoadedError, KeyError) as error:  # what a failed load leaves behind
-        raise _unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it") from error
+        raise unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it") from error
     if len(laps) == 0:
-        raise _unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it")
+        raise unavailable(where, log, Reason.NO_LAPS, "the feed has no laps for it")
     if not any(len(table) for table in positions.values()):
-        raise _unavailable(where, log, Reason.NO_POSITION, "the feed has no car positions for it")
+        raise unavailable(where, log, Reason.NO_POSITION, "the feed has no car positions for it")
     log.progress(0.8, "putting the drivers' samples together")
     dropped = 0
     drivers = []
@@ -180,7 +124,7 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
         dropped += zeros
         drivers.append(driver)
     if not any(driver.has_position for driver in drivers):
-        raise _unavailable(where, log, Reason.NO_POSITION, "no car position lies inside a lap")
+        raise unavailable(where, log, Reason.NO_POSITION, "no car position lies inside a lap")
     info = source.session_info or {}
     circuit = info.get("Meeting", {}).get("Circuit", {})
     notes = list(log.notes)
@@ -267,38 +211,3 @@ def _find_event(schedule: Any, year: int, wanted: str) -> Any:
             return rows.iloc[0]
     offered = ", ".join(schedule["EventName"])
     raise FeedError(Reason.NOT_FOUND, f"There is no single {year} event called {wanted!r}. Choose one of {offered}.")
-
-
-def rate_limited(where: str, error: Exception) -> FeedError:
-    return FeedError(
-        Reason.RATE_LIMIT,
-        f"Loading {where} was stopped by the data service's request limit ({error}). "
-        "Wait an hour; sessions that are stored already still open.",
-    )
-
-
-def _unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedError:
-    """The likeliest cause of missing data: the network, then the account, then the feed itself."""
-    if log.network_failed or log.offline:
-        return FeedError(
-            Reason.NO_NETWORK,
-            f"{where} could not be loaded: {'the network was not asked' if log.offline else _UNREACHABLE}, and the "
-            "session is not stored. "
-            "Check the network, then try again; simulated laps work without it.",
-        )
-    if log.sign_in_failed:
-        given = bool(os.environ.get("F1_USERNAME") and os.environ.get("F1_PASSWORD"))
-        return FeedError(
-            Reason.ACCOUNT,
-            f"{where} could not be loaded: the timing service wants a Formula 1 account"
-            + (
-                ", and refused the one in F1_USERNAME and F1_PASSWORD. Correct them"
-                if given
-                else ". Set the environment variables F1_USERNAME and F1_PASSWORD"
-            )
-            + " where the application is started, restart it, then try again.",
-        )
-    return FeedError(
-        otherwise,
-        f"{where}: {why}. It may not have been held, or may not be published yet. Try again later or choose another.",
-    )

@@ -32,9 +32,9 @@ class ReferenceLap:
         t, xy = np.asarray(time, float), np.asarray(position, float)
         inside = (t > start) & (t < end)
         # the line is crossed between two samples: its place is interpolated, so that the curve closes on it
-        edges = [[np.interp(moment, t, xy[:, axis]) for axis in (0, 1)] for moment in (start, end)]
-        line = np.mean(edges, axis=0)
-        return cls.from_points(np.vstack([line, xy[inside]]), where)
+        crossings = [moment for moment in (start, end) if t.size and t[0] <= moment <= t[-1]]
+        line = [np.mean([np.interp(crossings, t, xy[:, axis]) for axis in (0, 1)], axis=1)] if crossings else []
+        return cls.from_points(np.vstack([*line, xy[inside]]), where)
 
     @classmethod
     def from_points(cls, points: npt.ArrayLike, where: str = "reference lap") -> ReferenceLap:

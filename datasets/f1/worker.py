@@ -63,7 +63,8 @@ def _private_output() -> IO[str]:
 
 
 def _say(answers: IO[str], **answer: Any) -> None:
-    answers.write(redact(json.dumps(answer)) + "\n")
+    clean = {key: redact(value) if isinstance(value, str) else value for key, value in answer.items()}
+    answers.write(json.dumps(clean) + "\n")
     answers.flush()
 
 

@@ -1,0 +1,212 @@
+"""Hand-made Formula 1 sessions, in our own shape and in the feed's, small enough to know every answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from fastf1.events import EventSchedule
+
+from datasets.f1.session import Corner, Driver, FeedError, LapTable, Reason, Session
+
+RADIUS = 200.0
+LAP_S = 40.0
+
+
+def ring(turn: np.ndarray) -> np.ndarray:
+    """[T, 2] places on a circle driven clockwise from the top; `turn` counts laps."""
+    angle = np.pi / 2 - 2 * np.pi * np.asarray(turn)
+    return RADIUS * np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def ring_driver(
+    code: str = "AAA", n_laps: int = 4, step: float = 0.25, holes: tuple[tuple[float, float], ...] = ()
+) -> Driver:
+    """A driver on the ring at constant speed; nothing was sent inside the holes (start, stop in seconds)."""
+    time = 100.0 + np.arange(step / 2, n_laps * LAP_S, step)
+    for start, stop in holes:
+        time = time[(time <= 100 + start) | (time >= 100 + stop)]
+    turn = (time - 100) / LAP_S
+    number = np.arange(1, n_laps + 1)
+    start = 100.0 + LAP_S * (number - 1)
+    no = np.zeros(n_laps, dtype=bool)
+    return Driver(
+        code=code,
+        number=str(sum(map(ord, code))),
+        name=f"Driver {code}",
+        team="",
+        colour="",
+        time=time,
+        position=ring(turn).astype(np.float32),
+        lap=np.floor(turn).astype(np.int64) + 1,
+        channels={
+            "speed": np.full(time.size, 113.0, np.float32),
+            "gear": (np.floor(turn * 4) % 4 + 2).astype(np.float32),
+        },
+        laps=LapTable(
+            number=number,
+            start=start,
+            end=start + LAP_S,
+            seconds=np.full(n_laps, LAP_S),
+            pit_in=no.copy(),
+            pit_out=no.copy(),
+            neutralised=no.copy(),
+            accurate=number > 1,
+            compound=("SOFT",) * n_laps,
+        ),
+    )
+
+
+def ring_corners(turns: tuple[float, ...] = (0.125, 0.375, 0.625, 0.875)) -> tuple[Corner, ...]:
+    length = 2 * np.pi * RADIUS
+    return tuple(
+        Corner(i + 1, "", *map(float, place), float(turn * length), 0.0)
+        for i, (turn, place) in enumerate(zip(turns, ring(np.array(turns)), strict=True))
+    )
+
+
+def ring_session(*drivers: Driver, corners: tuple[Corner, ...] | None = None) -> Session:
+    return Session(
+        year=2031,
+        event="Ring Grand Prix",
+        name="Race",
+        circuit="Ring",
+        circuit_key="0",
+        rotation=0.0,
+        corners=ring_corners() if corners is None else corners,
+        drivers=drivers or (ring_driver(),),
+    )
+
+
+SPRINT = ("Practice 1", "Sprint Qualifying", "Sprint", "Qualifying", "Race")
+NORMAL = ("Practice 1", "Practice 2", "Practice 3", "Qualifying", "Race")
+
+
+def feed_schedule(year: int = 2024) -> EventSchedule:
+    """A calendar of two weekends, the second with a sprint, as FastF1 would give it."""
+    rows: dict[str, list[Any]] = {
+        "RoundNumber": [1, 2],
+        "Country": ["Ringland", "Ringland"],
+        "Location": ["Ringtown", "Ovalbury"],
+        "EventName": ["Ring Grand Prix", "Oval Grand Prix"],
+        "OfficialEventName": ["", ""],
+        "EventDate": [pd.Timestamp(f"{year}-03-10"), pd.Timestamp(f"{year}-03-17")],
+        "EventFormat": ["conventional", "sprint_qualifying"],
+        "F1ApiSupport": [True, True],
+    }
+    for i in range(5):
+        rows[f"Session{i + 1}"] = [NORMAL[i], SPRINT[i]]
+        rows[f"Session{i + 1}DateUtc"] = [pd.Timestamp(f"{year}-03-{day}T0{i}:00") for day in (10, 17)]
+    return EventSchedule(pd.DataFrame(rows), year=year, _force_default_cols=True)
+
+
+class FeedSession(SimpleNamespace):
+    """What FastF1 hands out after a load, as far as the loader looks at it."""
+
+    def load(self, **wanted: Any) -> None:
+        assert wanted == {"laps": True, "telemetry": True, "weather": False, "messages": False}
+
+
+def feed_session(n_laps: int = 3, **changes: Any) -> FeedSession:
+    """Two drivers on the ring, in the feed's own tables and units."""
+    laps, positions, cars, results = [], {}, {}, []
+    for number, code in (("1", "AAA"), ("2", "BBB")):
+        driver = ring_driver(code, n_laps)
+        laps.append(feed_laps(number, n_laps))
+        positions[number] = pd.DataFrame(
+            {
+                "SessionTime": pd.to_timedelta(driver.time, unit="s"),
+                "X": np.round(driver.position[:, 0] * 10),
+                "Y": np.round(driver.position[:, 1] * 10),
+            }
+        )
+        cars[number] = feed_car(np.arange(99.9, 100 + LAP_S * n_laps, 0.3))
+        results.append(
+            {"DriverNumber": number, "Abbreviation": code, "FullName": f"Driver {code}", "TeamColor": "ff0000"}
+        )
+    parts: dict[str, Any] = {
+        "name": "Race",
+        "event": {"EventName": "Ring Grand Prix", "Location": "Ringtown"},
+        "api_path": "/static/2024/ring/race/",
+        "session_info": {"Meeting": {"Circuit": {"Key": 7, "ShortName": "Ring"}}},
+        "laps": pd.concat(laps, ignore_index=True),
+        "pos_data": positions,
+        "car_data": cars,
+        "results": pd.DataFrame(results, index=["1", "2"]),
+    }
+    return FeedSession(**(parts | changes))
+
+
+def feed_laps(number: str, n_laps: int) -> pd.DataFrame:
+    start = 100.0 + LAP_S * np.arange(n_laps)
+    return pd.DataFrame(
+        {
+            "DriverNumber": number,
+            "LapNumber": np.arange(1.0, n_laps + 1),
+            "LapStartTime": pd.to_timedelta(start, unit="s"),
+            "Time": pd.to_timedelta(start + LAP_S, unit="s"),
+            "LapTime": pd.to_timedelta(np.full(n_laps, LAP_S), unit="s"),
+            "PitInTime": pd.to_timedelta(np.full(n_laps, np.nan), unit="s"),
+            "PitOutTime": pd.to_timedelta(np.full(n_laps, np.nan), unit="s"),
+            "TrackStatus": "1",
+            "IsAccurate": True,
+            "Compound": "HARD",
+        }
+    )
+
+
+def feed_car(time: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "SessionTime": pd.to_timedelta(time, unit="s"),
+            "Speed": time,
+            "Throttle": 50.0,
+            "Brake": False,
+            "nGear": 4,
+            "RPM": 9000.0,
+        }
+    )
+
+
+def feed_corners(letters: tuple[str, ...] = ("", "", "", "")) -> Any:
+    """The corner service's answer for the ring; a letter marks a corner that shares the number before it."""
+    number = np.cumsum([letter == "" for letter in letters])
+    place = ring(np.array([0.125, 0.375, 0.625, 0.875])[: len(letters)]) * 10
+    table = pd.DataFrame(
+        {"X": place[:, 0], "Y": place[:, 1], "Number": number, "Letter": letters, "Angle": 0.0, "Distance": np.nan}
+    )
+    return SimpleNamespace(corners=table, rotation=90.0)
+
+
+def raises(reason: Reason, *words: str) -> _Raises:
+    """Expects a FeedError of one kind whose message holds every word given."""
+    return _Raises(reason, words)
+
+
+class _Raises:
+    def __init__(self, reason: Reason, words: tuple[str, ...]) -> None:
+        self.reason, self.words, self.inner = reason, words, pytest.raises(FeedError)
+
+    def __enter__(self) -> pytest.ExceptionInfo[FeedError]:
+        self.info = self.inner.__enter__()
+        return self.info
+
+    def __exit__(self, *error: Any) -> bool:
+        handled = self.inner.__exit__(*error)
+        assert self.info.value.reason is self.reason, self.info.value
+        for word in self.words:
+            assert word in str(self.info.value)
+        return handled
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """A data folder of the test's own, no account, and no way out to the network."""
+    monkeypatch.setenv("GDM_DATA_DIR", str(folder))
+    for name in ("F1_USERNAME", "F1_PASSWORD", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")

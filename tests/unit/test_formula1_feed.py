@@ -1,0 +1,319 @@
+"""Formula 1 through FastF1: what the feed gives, what it fails to give, and what a reader is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+import requests
+from fastf1 import Cache
+from fastf1.events import Event as FeedEvent
+from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
+
+from datasets import formula1
+from datasets.f1 import feed, worker
+from datasets.f1.extract import car_channels, driver_from, lap_table
+from datasets.formula1 import Reason
+from datasets.storage import cache_dir
+from gdm_core.errors import DataError
+from tests.support.formula1 import (
+    LAP_S,
+    cut_off,
+    feed_car,
+    feed_corners,
+    feed_laps,
+    feed_schedule,
+    feed_session,
+    raises,
+    ring_driver,
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    cut_off(monkeypatch, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def log(home):
+    listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
+    yield listener
+    logging.getLogger("fastf1").removeHandler(listener)
+
+
+@pytest.fixture
+def served(monkeypatch, log):
+    """A feed that answers every request with hand-made tables; returns a function that changes them."""
+    answers = {"session": feed_session(), "corners": feed_corners()}
+    monkeypatch.setattr(feed, "get_event_schedule", lambda year, include_testing: feed_schedule(year))
+    monkeypatch.setattr(feed, "get_circuit_info", lambda year, circuit_key: answers["corners"])
+    monkeypatch.setattr(FeedEvent, "get_session", lambda self, name: _pick(self, name, answers["session"]))
+
+    def load(name: str = "Race", event: str = "Ring Grand Prix", year: int = 2024, **changes):
+        answers.update(changes)
+        return feed.fetch_session(year, event, name, log)
+
+    return load
+
+
+def _pick(event, name, session):
+    if name not in list(event.values):
+        raise ValueError(f"Session type '{name}' does not exist for this event")
+    session.name = name
+    return session
+
+
+# --- what the feed gives -------------------------------------------------------------------------------------------
+
+
+def test_a_session_comes_out_in_metres_and_lap_by_lap(served):
+    session = served()
+    assert session.codes == ("AAA", "BBB")
+    assert (session.title, session.circuit, session.circuit_key) == ("Ring Grand Prix 2024 · Race", "Ring", "7")
+    assert (session.rotation, session.simulated, session.notes) == (90.0, False, ())
+    driver = session.driver("AAA")
+    wanted = ring_driver("AAA", 3)
+    np.testing.assert_allclose(driver.position, wanted.position, atol=0.051)
+    np.testing.assert_array_equal(driver.lap, wanted.lap)
+    assert driver.available_channels == ("X", "Y", "speed", "throttle", "brake", "gear", "rpm")
+    np.testing.assert_allclose(driver.channel("speed"), driver.time, atol=1e-3)  # the hand-made car sends its clock
+    assert [corner.distance for corner in session.corners] == pytest.approx([157, 471, 785, 1099], abs=3)
+    assert session.driver("2").code == "BBB"
+
+
+def test_sprint_weekends_offer_their_own_sessions(served, log):
+    normal, sprint = feed.fetch_schedule(2024, log)
+    assert not normal.is_sprint
+    assert sprint.is_sprint
+    assert [slot.name for slot in sprint.sessions] == [
+        "Practice 1",
+        "Sprint Qualifying",
+        "Sprint",
+        "Qualifying",
+        "Race",
+    ]
+    assert sprint.sessions[2].start_utc == "2024-03-17T02:00:00"
+    assert served("Sprint", "Oval Grand Prix").name == "Sprint"
+    with raises(Reason.NOT_FOUND, "Ring Grand Prix 2024, Sprint", "Practice 3"):
+        served("Sprint")
+
+
+def test_events_are_found_by_name_or_town_but_never_guessed(served):
+    assert served(event="ringtown").event == "Ring Grand Prix"
+    for wrong in ("Ringland", "Rin"):  # one country has two races; a beginning is no name
+        with raises(Reason.NOT_FOUND, repr(wrong), "Ring Grand Prix, Oval Grand Prix"):
+            served(event=wrong)
+
+
+def test_a_session_in_the_future_says_when_it_starts(served):
+    with raises(Reason.NOT_YET, "2124-03-10T04:00"):
+        served(year=2124)
+
+
+def test_corner_one_and_corner_one_a_stay_apart(served):
+    session = served(corners=feed_corners(("", "A", "", "")))
+    assert [corner.key for corner in session.corners] == ["1", "1A", "2", "3"]
+    assert formula1.segment_names(session.corners) == ("T1-T1A", "T1A-T2", "T2-T3", "T3-T1")
+    labels = formula1.to_trials(session, "AAA")[0].labels
+    assert np.unique(labels).tolist() == [0, 1, 2, 3]
+
+
+def test_no_corners_keeps_the_session_and_says_so(served):
+    for nothing in (None, feed_corners(())):
+        session = served(corners=nothing)
+        assert session.corners == ()
+        assert "no corners for Ring" in session.notes[-1]
+        with raises(Reason.NO_CORNERS, "Ring", "Load the session again"):
+            session.require_corners()
+        trials = formula1.to_trials(session, "AAA")
+        assert trials[0].labels is None
+        assert trials.label_names == ()
+
+
+def test_a_driver_without_position_is_listed_but_cannot_be_chosen(served):
+    source = feed_session()
+    del source.pos_data["2"]
+    session = served(session=source)
+    assert session.codes == ("AAA", "BBB")
+    assert [driver.has_position for driver in session.drivers] == [True, False]
+    with raises(Reason.NO_POSITION, "BBB", "Choose one of AAA"):
+        formula1.to_trials(session, "BBB")
+    with pytest.raises(DataError, match=r"no driver 'ZZZ'\. Choose one of AAA"):
+        session.driver("ZZZ")
+
+
+def test_rows_at_the_origin_are_left_out_and_counted(served):
+    source = feed_session()
+    source.pos_data["1"].loc[40:49, ["X", "Y"]] = 0.0
+    source.pos_data["1"].loc[60, "X"] = 0.0  # a place with one zero is a place
+    session = served(session=source)
+    whole, fewer = session.driver("BBB"), session.driver("AAA")
+    assert whole.time.size - fewer.time.size == 10
+    assert "10 samples at exactly (0, 0)" in session.notes[0]
+    assert len(formula1.to_trials(session, "AAA")) == 2  # ten samples are 2.5 s: a hole
+
+
+def test_implausible_and_missing_car_values_are_missing():
+    table = feed_car(np.arange(0, 60, 0.25))
+    table.loc[10:12, "Throttle"] = 104.0
+    table = table[(table["Speed"] < 30) | (table["Speed"] > 33)]
+    at = np.array([2.6, 29.6, 31.5, 33.4, 70.0])
+    channels = car_channels(table, at)
+    np.testing.assert_allclose(channels["throttle"], [50, 50, np.nan, 50, np.nan])
+    np.testing.assert_allclose(channels["speed"][[0, 1, 3]], at[[0, 1, 3]], atol=0.2)
+    assert car_channels(None, at) == {}
+
+
+def test_laps_with_missing_times_lean_on_their_neighbours():
+    rows = feed_laps("1", 4)
+    rows.loc[1, "LapStartTime"] = pd.NaT
+    rows.loc[2, "Time"] = pd.NaT
+    rows.loc[0, "TrackStatus"] = "124"
+    rows.loc[1, "TrackStatus"] = float("nan")
+    rows.loc[3, "TrackStatus"] = "67"
+    rows.loc[2, "PitInTime"] = pd.Timedelta(200, unit="s")
+    table = lap_table(rows)
+    np.testing.assert_allclose(table.start, 100 + LAP_S * np.arange(4))
+    np.testing.assert_allclose(table.end, 140 + LAP_S * np.arange(4))
+    assert table.neutralised.tolist() == [True, False, False, True]
+    assert table.pit_in.tolist() == [False, False, True, False]
+    rows.loc[3, "Time"] = pd.NaT  # nothing after it says when it ended
+    assert lap_table(rows).number.tolist() == [1, 2, 3]
+
+
+def test_samples_outside_all_laps_are_left_out():
+    source = feed_session(2)
+    result = source.results.iloc[0]
+    late = source.laps.copy()
+    late["LapStartTime"] += pd.Timedelta(20, unit="s")
+    driver, _ = driver_from(result, late, source.pos_data, source.car_data)
+    assert driver.time[0] >= 120
+    assert np.unique(driver.lap).tolist() == [1, 2]
+
+
+# --- what the feed fails to give -----------------------------------------------------------------------------------
+
+
+class _Unloaded:
+    """FastF1 after a load that failed in silence: asking for the laps raises."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __get__(self, owner, kind=None):
+        raise self.error
+
+
+def _source_raising(error):
+    source = feed_session()
+    kind = type("Unloaded", (type(source),), {"laps": _Unloaded(error)})
+    values = vars(source).copy()
+    del values["laps"]
+    return kind(**values)
+
+
+@pytest.mark.parametrize("error", [DataNotLoadedError("laps"), KeyError("1")])
+def test_laps_that_never_came_are_told(served, error):
+    with raises(Reason.NO_LAPS, "Ring Grand Prix 2024, Race", "no laps", "Try again later"):
+        served(session=_source_raising(error))
+
+
+def test_an_empty_lap_table_is_told(served):
+    source = feed_session()
+    source.laps = source.laps.iloc[:0]
+    with raises(Reason.NO_LAPS, "no laps"):
+        served(session=source)
+
+
+def test_nobody_with_a_position_is_told(served):
+    with raises(Reason.NO_POSITION, "no car positions"):
+        served(session=feed_session(pos_data={}))
+    source = feed_session()
+    for table in source.pos_data.values():
+        table["SessionTime"] += pd.Timedelta(1, unit="h")
+    with raises(Reason.NO_POSITION, "no car position lies inside a lap"):
+        served(session=source)
+
+
+def test_the_network_is_blamed_before_the_account(served, log):
+    def failing(load_error):
+        source = _source_raising(DataNotLoadedError())
+
+        def load(**wanted):
+            logger = logging.getLogger("fastf1.test")
+            logger.warning("Failed to authenticate with Formula 1 account, continuing without authentication: none")
+            if load_error is not None:
+                try:
+                    raise load_error
+                except requests.RequestException:
+                    logger.debug("Traceback for failure", exc_info=True)
+
+        source.load = load
+        return source
+
+    with raises(Reason.NO_NETWORK, "cannot be reached", "simulated laps"):
+        served(session=failing(requests.ConnectionError("nobody there")))
+    with raises(Reason.ACCOUNT, "Set the environment variables F1_USERNAME and F1_PASSWORD"):
+        served(session=failing(None))
+
+
+def test_a_refused_account_is_told_without_its_password(served, log, monkeypatch):
+    monkeypatch.setenv("F1_USERNAME", "someone@example.org")
+    monkeypatch.setenv("F1_PASSWORD", "a-secret")
+    log.sign_in_failed = True
+    with raises(Reason.ACCOUNT, "refused the one in F1_USERNAME and F1_PASSWORD") as info:
+        served(session=_source_raising(DataNotLoadedError()))
+    assert "a-secret" not in str(info.value)
+    assert "someone" not in str(info.value)
+
+
+def test_what_leaves_the_loading_process_holds_no_secret(monkeypatch):
+    monkeypatch.setenv("F1_PASSWORD", 'a"secret\u00e9')
+    stream = io.StringIO()
+    worker._say(stream, kind="error", reason="account", message='sign-in with a"secret\u00e9 failed')
+    assert json.loads(stream.getvalue())["message"] == "sign-in with *** failed"
+
+
+def test_the_request_limit_is_told(served, monkeypatch, log):
+    def limited(*args, **wanted):
+        raise RateLimitExceededError("any API: 500 calls/h")
+
+    source = feed_session()
+    source.load = limited
+    with raises(Reason.RATE_LIMIT, "500 calls/h", "Wait an hour"):
+        served(session=source)
+    monkeypatch.setattr(feed, "get_event_schedule", limited)
+    with raises(Reason.RATE_LIMIT, "2024 calendar"):
+        feed.fetch_schedule(2024, log)
+
+
+def test_fastf1_ending_the_process_is_an_error_like_others(served):
+    def stop(**wanted):
+        raise SystemExit
+
+    source = feed_session()
+    source.load = stop
+    with raises(Reason.NO_LAPS, "empty answer"):
+        served(session=source)
+
+
+def test_what_is_stored_is_used_before_the_network_is_asked(served, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Cache, "offline_mode", lambda offline: asked.append(offline))
+    served()
+    assert set(asked) == {True}
+    asked.clear()
+    source = feed_session()
+    working, source.laps = source.laps, source.laps.iloc[:0]
+
+    def load(**wanted):
+        source.laps = source.laps if asked[-1] else working
+
+    source.load = load
+    assert served(session=source).driver("AAA").time.size > 0
+    assert False in asked

@@ -1,0 +1,270 @@
+"""Loading Formula 1: deadlines, stored sessions, damage, and one data folder."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastf1 import Cache
+
+from datasets import formula1
+from datasets.f1 import cache, feed, feed_log, loader
+from datasets.formula1 import Reason
+from datasets.storage import cache_dir, cache_sizes, clear_cache, data_dir, file_lock, human_size
+from gdm_core.errors import ConfigError, DataError
+from tests.support.formula1 import (
+    cut_off,
+    feed_schedule,
+    raises,
+    ring_driver,
+    ring_session,
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    cut_off(monkeypatch, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def log(home):
+    listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
+    yield listener
+    logging.getLogger("fastf1").removeHandler(listener)
+
+
+# --- processes, deadlines, caches ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _silent_server():
+    """A server that takes every connection and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        held: list[socket.socket] = []
+
+        def hold():
+            while True:
+                try:
+                    held.append(server.accept()[0])
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=hold, daemon=True)
+        thread.start()
+        yield server.getsockname()[1], held
+        server.shutdown(socket.SHUT_RDWR)
+    for connection in held:
+        connection.close()
+
+
+def test_a_stalled_server_ends_at_the_deadline(monkeypatch):
+    with _silent_server() as (port, held):
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
+        heard = []
+        started = time.monotonic()
+        with raises(Reason.DEADLINE, "Ring Grand Prix 2024, Race", "longer than 3 s", "Try again"):
+            formula1.load_session(2024, "Ring Grand Prix", "Race", deadline_s=3, progress=lambda *p: heard.append(p))
+        assert time.monotonic() - started < 6
+        assert held, "the load never reached the server, so this shows nothing about stalling"
+    assert heard[0] == (0.0, "starting FastF1")
+
+
+def test_no_network_and_nothing_stored_is_told_at_once():
+    with raises(Reason.NO_NETWORK, "2024 calendar", "simulated laps"):
+        formula1.schedule(2024)
+    with raises(Reason.NO_NETWORK, "2024 calendar"):
+        formula1.load_session(2024, "Ring Grand Prix", "Race")
+    assert not formula1.is_stored(2024, "Ring Grand Prix", "Race")
+
+
+def test_a_stored_calendar_outlives_the_network(log, monkeypatch):
+    monkeypatch.setattr(feed, "get_event_schedule", lambda year, include_testing: feed_schedule(year))
+    cache.write_schedule(feed.fetch_schedule(2024, log), cache.schedule_path(2024))
+    assert [event.name for event in formula1.schedule(2024)] == ["Ring Grand Prix", "Oval Grand Prix"]
+    this_year = formula1.years()[0]
+    path = cache.schedule_path(this_year)
+    cache.write_schedule(feed.fetch_schedule(this_year, log), path)
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(stored | {"saved": 0.0}))  # stale: asked for again, and kept when nobody answers
+    assert len(formula1.schedule(this_year)) == 2
+    path.write_text("{")
+    with raises(Reason.NO_NETWORK):
+        formula1.schedule(this_year)
+    assert path.with_name(path.name + ".damaged").read_text() == "{"
+
+
+def test_years_before_telemetry_are_refused():
+    assert formula1.years()[-1] == 2018
+    with pytest.raises(DataError, match="no telemetry for 2017; choose a year from 2018"):
+        formula1.schedule(2017)
+
+
+def test_a_loading_process_that_dies_is_told(monkeypatch):
+    monkeypatch.setattr(loader.sys, "executable", "/bin/false")
+    with raises(Reason.CRASHED, "stopped unexpectedly (exit code 1", "clear the FastF1 downloads"):
+        formula1.load_session(2024, "Ring Grand Prix", "Race", deadline_s=5)
+
+
+def test_a_load_can_be_cancelled():
+    cancel = threading.Event()
+    cancel.set()
+    with raises(Reason.CANCELLED, "was cancelled"):
+        formula1.load_session(2024, "Ring Grand Prix", "Race", cancel=cancel)
+
+
+def test_only_one_load_runs_at_a_time():
+    with (
+        file_lock(cache_dir("formula1") / ".loading.lock", 1, "A load"),
+        pytest.raises(DataError, match="Loading another Formula 1 session is still running"),
+    ):
+        formula1.load_session(2024, "Ring Grand Prix", "Race", deadline_s=0.2)
+
+
+def _stored_ring() -> Path:
+    path = cache.session_path(2031, "Ring Grand Prix", "Race")
+    cache.write_session(replace(ring_session(ring_driver("AAA"), ring_driver("BBB")), notes=("kept",)), path)
+    return path
+
+
+def test_a_session_is_the_same_after_storing():
+    _stored_ring()
+    before, after = (
+        ring_session(ring_driver("AAA"), ring_driver("BBB")),
+        formula1.load_session(2031, "Ring Grand Prix", "Race"),
+    )
+    assert after.notes == ("kept",)
+    assert after.corners == before.corners
+    assert formula1.stored_sessions() == ((2031, "Ring Grand Prix", "Race"),)
+    for one, other in zip(before.drivers, after.drivers, strict=True):
+        np.testing.assert_array_equal(one.time, other.time)
+        np.testing.assert_array_equal(one.position, other.position)
+        np.testing.assert_array_equal(one.lap, other.lap)
+        assert one.available_channels == other.available_channels
+        np.testing.assert_array_equal(one.laps.accurate, other.laps.accurate)
+    trials = [formula1.to_trials(session, "BBB", channels=("X", "speed")) for session in (before, after)]
+    assert trials[0].fingerprint == trials[1].fingerprint
+
+
+def test_a_damaged_session_is_moved_aside_and_told():
+    path = _stored_ring()
+    other = cache.session_path(2031, "Ring Grand Prix", "Sprint")
+    other.write_bytes(path.read_bytes())
+    path.write_bytes(path.read_bytes()[:5000])
+    session, note = cache.read_or_move_aside(path)
+    assert session is None
+    assert "moved to 2031_ring-grand-prix_race.npz.damaged" in note
+    assert path.with_name(path.name + ".damaged").stat().st_size == 5000
+    assert not path.exists()
+    assert cache.read_session(other).codes == ("AAA", "BBB")
+    assert formula1.stored_sessions() == ((2031, "Ring Grand Prix", "Race"),)  # by its header; only `other` is left
+
+
+def test_no_damage_gets_past_as_anything_but_a_message():
+    path = _stored_ring()
+    sound = path.read_bytes()
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(60):
+        broken = bytearray(sound)
+        for place in rng.integers(0, len(sound), 20):
+            broken[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(bytes(broken))
+        try:
+            cache.read_session(path)
+        except DataError:
+            refused += 1
+    assert refused > 50  # an unused byte may change without harm
+
+
+def test_stored_files_that_fastf1_cannot_use_are_kept_and_told(log, home):
+    log.folder = home / "session"
+    log.folder.mkdir()
+    (log.folder / "car_data.ff1pkl").write_bytes(b"not a pickle")
+    (log.folder / "lap_count.ff1pkl").write_bytes(b"fine")
+    logging.getLogger("fastf1.req").info("Updating cache for car_data...")
+    assert (log.folder / "car_data.ff1pkl.damaged").read_bytes() == b"not a pickle"
+    assert (log.folder / "lap_count.ff1pkl").exists()
+    assert "speed, throttle, brake, gear could not be used" in log.notes[0]
+
+
+def test_fastf1_says_what_is_listened_for(log, home, monkeypatch):
+    """The words the listener waits for are FastF1's own; a new version may change them."""
+    heard = []
+    log.progress = lambda share, text: heard.append(text)
+    log.folder = home / "fastf1" / "x"
+    fetched = Cache.api_request_wrapper(_named("car_data"))
+    fetched("/static/x/")  # nothing stored
+    fetched("/static/x/")  # stored
+    (log.folder / "car_data.ff1pkl").write_bytes(b"rubbish")
+    assert fetched("/static/x/") == {"answer": 1}  # damaged: moved aside, fetched again
+    assert heard[:2] == ["downloading speed, throttle, brake, gear", "reading speed, throttle, brake, gear"]
+    assert (log.folder / "car_data.ff1pkl.damaged").read_bytes() == b"rubbish"
+    assert (log.folder / "car_data.ff1pkl").stat().st_size > 10
+
+
+def _named(name):
+    def fetch(path):
+        return {"answer": 1}
+
+    fetch.__name__ = name
+    return fetch
+
+
+def test_a_damaged_download_store_is_moved_aside(home):
+    store = cache_dir("fastf1") / "fastf1_http_cache.sqlite"
+    store.write_bytes(b"this is no database" * 500)
+    listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
+    logging.getLogger("fastf1").removeHandler(listener)
+    assert "starts anew" in listener.notes[0]
+    assert store.with_name(store.name + ".damaged").read_bytes().startswith(b"this is no database")
+
+
+def test_the_steps_listened_for_are_the_calls_that_fastf1_makes():
+    from fastf1 import _api
+
+    assert all(callable(getattr(_api, step)) for step in feed_log.STEPS)
+
+
+# --- storage -------------------------------------------------------------------------------------------------------
+
+
+def test_sizes_are_shown_and_caches_cleared_one_by_one(home):
+    (home / "mine.csv").write_text("mine")
+    (cache_dir("formula1") / "a.npz").write_bytes(b"x" * 1500)
+    (cache_dir("fastf1") / "b").write_bytes(b"y" * 10)
+    sizes = {size.name: size for size in cache_sizes()}
+    assert (sizes["formula1"].n_bytes, sizes["formula1"].n_files) == (1500, 1)
+    assert human_size(sizes["formula1"].n_bytes) == "1.5 kB"
+    assert clear_cache("formula1") == 1500
+    assert not (home / "formula1").exists()
+    assert (home / "fastf1" / "b").exists()
+    assert (home / "mine.csv").exists()
+    with pytest.raises(ConfigError, match=r"no cache named '\.\.'"):
+        clear_cache("..")
+
+
+def test_a_data_folder_that_cannot_be_made_is_told(home, monkeypatch):
+    (home / "file").write_text("")
+    monkeypatch.setenv("GDM_DATA_DIR", str(home / "file" / "below"))
+    with pytest.raises(DataError, match="Set GDM_DATA_DIR to a folder"):
+        data_dir()
+
+
+def test_a_lock_opens_again_after_use(home):
+    for _ in range(2):
+        with (
+            file_lock(home / "lock", 0.1, "It"),
+            pytest.raises(DataError, match="It is still running"),
+            file_lock(home / "lock", 0.1, "It"),
+        ):
+            pytest.fail("two held one lock")
