@@ -12,18 +12,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from distributed import get_worker, rejoin, secede
 
 _controls: dict[str, Control] = {}
+_ended_topics: set[str] = set()
 _controls_lock = threading.Lock()
 _local = threading.local()
-
-
-# Of orders that no later ones may overrule.
-LAST_VERSION = 2**31
 
 
 class JobStopped(BaseException):
@@ -73,6 +70,12 @@ class Control:
             if orders.version > self._orders.version:
                 self._orders = orders
                 self._changed.notify_all()
+
+    def cancel(self) -> None:
+        """Stop, whatever else is ordered."""
+        with self._changed:
+            self._orders = replace(self._orders, version=self._orders.version + 1, cancelled=True)
+            self._changed.notify_all()
 
     def send(self, kind: str, **content: Any) -> None:
         """An event for the engine; only types that msgpack knows."""
@@ -126,6 +129,15 @@ def set_control(job: str, orders: Orders) -> None:
         control.order(orders)
 
 
+def end_topic(topic: str) -> None:
+    """Called by an engine that leaves: its jobs stop here, also those that have not begun."""
+    with _controls_lock:
+        _ended_topics.add(topic)
+        leaving = [control for control in _controls.values() if control.topic == topic]
+    for control in leaving:
+        control.cancel()
+
+
 def kill_worker(dask_worker: Any) -> None:
     """Called by the engine in the nanny (Dask passes it under this name), which starts the worker anew at once."""
     os.kill(dask_worker.pid, signal.SIGKILL)
@@ -136,6 +148,9 @@ def controlled(control: Control) -> Iterator[Control]:
     """Make `control` reachable for the engine and for `checkpoint` while the job runs."""
     with _controls_lock:
         _controls[control.job] = control
+        ended = control.topic in _ended_topics
+    if ended:
+        control.cancel()
     _local.control = control
     try:
         control.send("started", version=control._orders.version)

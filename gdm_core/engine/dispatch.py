@@ -20,7 +20,7 @@ from distributed.scheduler import KilledWorker
 
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.cluster import Link, connect
-from gdm_core.engine.control import LAST_VERSION, Orders, kill_worker, set_control
+from gdm_core.engine.control import end_topic, kill_worker, set_control
 from gdm_core.engine.flights import Flight, launch
 from gdm_core.engine.jobs import Call, Job, rebuild_error
 from gdm_core.engine.messages import FitRequest, FitResult, Snapshot
@@ -93,13 +93,10 @@ class Dispatcher:
         gone = FitError("The engine was closed before the job was done. Start it again.")
         for job in [*self._turns.drain(), *(flight.job for flight in self._flights.values())]:
             job.fail(gone)
-        link, stop = self._link, Orders(version=LAST_VERSION, cancelled=True)
+        link = self._link
         if link is not None:
-            if link.cluster is None and link.alive:
-                for name, flight in self._flights.items():
-                    if flight.worker_known:
-                        order = partial(set_control, name, stop)
-                        _quietly(partial(link.client.run, order, workers=[flight.worker], on_error="ignore"))
+            if link.cluster is None and link.alive and self._flights:
+                _quietly(partial(link.client.run, end_topic, link.topic, on_error="ignore"))
             _quietly(link.close)
         self._couriers.shutdown(wait=False, cancel_futures=True)
 

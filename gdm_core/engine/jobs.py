@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
 from gdm_core import errors
 from gdm_core.engine.control import Orders
@@ -15,6 +16,8 @@ from gdm_core.engine.messages import FitRequest, JobStatus, JobView, Snapshot
 from gdm_core.errors import FitError
 
 MAX_HISTORY = 500
+# Several servers may share a cluster, so a number alone names no job.
+_process = uuid4().hex[:8]
 _numbers = itertools.count(1)
 
 
@@ -41,7 +44,7 @@ class Job:
         notify: Callable[[Job], None],
         on_end: Callable[[Job], None] | None = None,
     ) -> None:
-        self.id = f"job-{next(_numbers)}"
+        self.id = f"job-{_process}-{next(_numbers)}"
         self.work, self.session, self.slot, self.bulk = work, session, slot, bulk
         self.orders = Orders()
         self.dispatches = 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections import OrderedDict
 
-from distributed import Client, Future
+from distributed import Future
 
+from gdm_core.engine.cluster import Link
 from gdm_core.engine.worker import decode_trials
 from gdm_core.trials import Trials
 
@@ -24,14 +26,16 @@ class Shelf:
         self.limit = limit
         self._lying: OrderedDict[str, tuple[Future, int]] = OrderedDict()
 
-    def place(self, trials: Trials, client: Client) -> Future:
+    def place(self, trials: Trials, link: Link) -> Future:
         """The future of `trials` on the cluster."""
-        name = trials.fingerprint
+        # Messages name trials, so the same numbers under other names are other data here.
+        names = repr((trials.name, [trial.name for trial in trials]))
+        name = f"{trials.fingerprint}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
         if name in self._lying and self._lying[name][0].status in ("pending", "finished"):
             self._lying.move_to_end(name)
             return self._lying[name][0]
         payload = pickle.dumps(trials, protocol=5)
-        future = client.submit(decode_trials, payload, key=f"gdm-trials-{name}")
+        future = link.client.submit(decode_trials, payload, key=f"{link.topic}-trials-{name}")
         self._lying[name] = (future, len(payload))
         while self.n_bytes > self.limit and len(self._lying) > 1:
             self._lying.popitem(last=False)

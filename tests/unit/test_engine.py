@@ -163,7 +163,7 @@ def test_a_killed_worker_costs_a_retry(engine: Engine, tmp_path: Path) -> None:
     assert len(diary.read_text().splitlines()) == 2
     assert job.poll().steps == tuple(range(1, 61))
     assert result.fit_status == "converged"
-    until(lambda: len(engine.info().workers) == 2 and pid not in _pids(engine), 20)
+    until(lambda: pid not in _pids(engine) and len(engine.info().workers) == 2, 30)
 
 
 def _pids(engine: Engine) -> set[int]:
