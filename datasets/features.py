@@ -36,7 +36,7 @@ Group = Literal["pose", "shape", "heading", "motion", "relation"]
 DEFAULT_GROUPS: tuple[Group, ...] = ("shape", "motion", "relation")
 
 _FRONT = (r"^neck", r"nose|snout", r"head", r"^top$", r"ear", r"cent(er|re)|body")
-_REAR = (r"tail[ _.-]?(base|root|start|1)$", r"tail", r"hip|rump|lat|back")
+_REAR = (r"tail[ _.-]?(base|root|start|0)$|^tti$", r"tail", r"hip|rump|lat|back")
 _NOSE = (r"nose|snout", *_FRONT)
 
 

@@ -1,0 +1,204 @@
+"""Tracked animals from DeepLabCut, SLEAP, plain tables and NPZ: read, check, clean, label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from datasets.readers.annotations import Annotation, read_annotation
+from datasets.readers.arrays import read_arrays
+from datasets.readers.deeplabcut import (
+    finish,
+    looks_like_deeplabcut,
+    read_deeplabcut_csv,
+    read_deeplabcut_h5,
+    read_flat,
+)
+from datasets.readers.delimited import read_delimited, sniff
+from datasets.readers.flips import identity_swaps, runs, side_flips, undo_swaps
+from datasets.readers.formats import read_frame
+from datasets.readers.hdf import open_hdf
+from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
+from datasets.readers.quality import QualityReport, channel_quality, fill_gaps, outlier_mask
+from datasets.readers.sleap import is_analysis, is_project, read_analysis, read_project
+from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
+from gdm_core.errors import ConfigError, DataError
+
+__all__ = [
+    "READABLE",
+    "Annotation",
+    "FeatureSet",
+    "KeypointSet",
+    "KeypointTable",
+    "Scaling",
+    "clean",
+    "read",
+    "read_annotation",
+    "report",
+    "standardise",
+    "with_labels",
+]
+
+READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".slp", ".npz", ".parquet", ".xlsx")
+_DEFAULT_RATE = 30.0
+
+
+def read(
+    source: Readable,
+    name: str | None = None,
+    rate_hz: float | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: ProgressCallback | None = None,
+) -> KeypointTable:
+    """A recording from a path, or from bytes or an open file with the file's `name`.
+
+    rate_hz  frames a second. Tracking files do not say; 30 is assumed, with a note, where none is given.
+    """
+    if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
+        raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")
+    opened = open_source(source, name, limits)
+    table = _read(opened, rate_hz or _DEFAULT_RATE, progress)
+    if rate_hz is None and opened.suffix != ".npz":
+        table = replace(
+            table, notes=(*table.notes, f"the frame rate is not in the file; {_DEFAULT_RATE:g} Hz is assumed")
+        )
+    if progress is not None:
+        progress(1.0, f"{table.n_frames:,} frames, {len(table.animals)} animals, {len(table.parts)} parts")
+    return table
+
+
+def _read(source: Source, rate_hz: float, progress: ProgressCallback | None) -> KeypointTable:
+    if source.suffix in (".h5", ".hdf5", ".hdf", ".slp") and not source.packed:
+        with open_hdf(source) as file:
+            if is_analysis(file):
+                return read_analysis(file, source, rate_hz)
+            if is_project(file):
+                return read_project(file, source, rate_hz)
+            return read_deeplabcut_h5(file, source, rate_hz)
+    if source.suffix == ".npz" and not source.packed:
+        return _read_npz(source, rate_hz)
+    if source.suffix in (".csv", ".tsv", ".txt"):
+        if looks_like_deeplabcut(sniff(source)):
+            return read_deeplabcut_csv(source, rate_hz, progress)
+        frame, _ = read_delimited(source, 1, progress)
+    elif source.suffix in (".parquet", ".pq", ".xlsx"):
+        frame, _ = read_frame(source, 1, progress)
+    else:
+        raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.")
+    flat = read_flat(frame, rate_hz, source.name)
+    if flat is None:
+        raise DataError(
+            f"{source.name} holds no keypoints: no DeepLabCut header (scorer, bodyparts, coords), and fewer than two "
+            "parts with columns named like nose_x and nose_y. Open it as a table instead."
+        )
+    return flat
+
+
+def _read_npz(source: Source, rate_hz: float) -> KeypointTable:
+    """keypoints [T, animals, 2, parts], and optionally scores, labels (or annotations), their names, parts, animals."""
+    arrays = read_arrays(source)
+    if "keypoints" not in arrays:
+        raise DataError(f"{source.name} holds no array named keypoints; it holds {', '.join(list(arrays)[:5])}.")
+    xy = arrays["keypoints"]
+    if xy.ndim != 4 or xy.shape[2] != 2 or xy.size == 0 or xy.dtype.kind not in "fiu":
+        raise DataError(f"{source.name}: keypoints have shape {xy.shape}; expected [frames, animals, 2, parts].")
+    n, a, _, p = xy.shape
+    if (
+        "fps" in arrays
+        and arrays["fps"].dtype.kind in "fiu"
+        and arrays["fps"].size == 1
+        and float(arrays["fps"].ravel()[0]) > 0
+    ):
+        rate_hz = float(arrays["fps"].ravel()[0])
+    given = arrays.get("scores")
+    usable = given is not None and given.shape == (n, a, p) and given.dtype.kind in "fiu"
+    scores = given.astype(np.float32) if given is not None and usable else np.full((n, a, p), np.nan, np.float32)
+    made = finish(
+        np.array(xy, dtype=np.float32),
+        scores,
+        tuple(_names(arrays.get("mice", arrays.get("animals")), a, "animal")),
+        tuple(part.replace("_", " ") for part in _names(arrays.get("bodyparts", arrays.get("parts")), p, "part")),
+        rate_hz,
+        source.name,
+    )
+    labels = arrays.get("labels", arrays.get("annotations"))
+    if labels is None:
+        return made
+    if labels.dtype.kind not in "iu" or labels.ndim != 1:
+        raise DataError(f"{source.name}: labels have type {labels.dtype}; expected one whole number a frame.")
+    words = arrays.get("names", arrays.get("vocab", arrays.get("label_names")))
+    top = max(int(labels.max(initial=0)) + 1, 1)
+    if top > 10_000:
+        raise DataError(f"{source.name}: the largest label is {top - 1:,}; labels should count behaviours from 0.")
+    n_names = len(words) if words is not None and words.ndim == 1 and words.dtype.kind == "U" else 0
+    return with_labels(made, labels, _names(words, max(top, n_names), "behaviour"))
+
+
+def _names(given: np.ndarray | None, n: int, word: str) -> list[str]:
+    if given is not None and given.dtype.kind == "U" and given.shape == (n,) and len(set(given.tolist())) == n:
+        return [str(name) for name in given]
+    return [f"{word} {i + 1}" for i in range(n)]
+
+
+def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_names: Sequence[str]) -> KeypointTable:
+    """The recording with expert labels, one a frame; those past its end are dropped, missing ones are -1."""
+    given = np.asarray(labels)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise DataError(f"Labels have shape {given.shape} and type {given.dtype}; expected one whole number a frame.")
+    fitted = np.full(table.n_frames, -1, dtype=np.int64)
+    kept = min(len(given), table.n_frames)
+    fitted[:kept] = given[:kept]
+    fitted[(fitted < 0) | (fitted >= len(label_names))] = -1
+    notes = table.notes
+    if len(given) > table.n_frames:
+        notes = (*notes, f"{len(given) - table.n_frames:,} labels past the last frame were dropped")
+    elif len(given) < table.n_frames:
+        notes = (*notes, f"the last {table.n_frames - len(given):,} frames have no label")
+    return replace(table, labels=fitted, label_names=tuple(label_names), notes=notes)
+
+
+def report(table: KeypointTable, min_score: float = 0.3) -> QualityReport:
+    """Missing keypoints, low scores, jumps, flips of left and right and swaps of animals, counted but not changed."""
+    y = np.asarray(table.xy).reshape(table.n_frames, -1)  # [T, A * 2 * P]
+    low = 0 if table.scores is None else int(np.count_nonzero(np.asarray(table.scores) < min_score))
+    return QualityReport(
+        table.n_frames,
+        channel_quality(y, table.channels),
+        low_scores=low,
+        side_flips=runs(side_flips(table)),
+        identity_swaps=sum(len(frames) for _, _, frames in identity_swaps(table)),
+        notes=table.notes,
+    )
+
+
+def clean(
+    table: KeypointTable,
+    min_score: float = 0.0,
+    drop_outliers: bool = False,
+    fill_seconds: float = 0.0,
+    undo_side_flips: bool = False,
+    undo_identity_swaps: bool = False,
+) -> KeypointTable:
+    """The recording with mistakes undone, doubtful keypoints missing, and short gaps filled, each step noted.
+
+    Steps run in this order: swaps of animals, flips of sides, low scores, outliers, gaps up to `fill_seconds`.
+    """
+    if not fill_seconds >= 0:
+        raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")
+    notes = list(table.notes)
+    made = table
+    if undo_side_flips or undo_identity_swaps:
+        xy, scores, changed = undo_swaps(table, undo_side_flips, undo_identity_swaps)
+        made = replace(table, xy=xy, scores=scores)
+        notes.append(f"parts or animals were changed back in {changed:,} frames")
+    flat = np.array(made.masked(min_score), dtype=np.float32).reshape(table.n_frames, -1)  # [T, A * 2 * P]
+    if drop_outliers:
+        out = outlier_mask(flat).reshape(np.shape(table.xy)).any(axis=2)  # both coordinates of a part go together
+        flat.reshape(np.shape(table.xy)).swapaxes(2, 3)[out] = np.nan
+        notes.append(f"{int(out.sum()):,} keypoints that jumped out of line count as missing")
+    flat, filled = fill_gaps(flat, round(fill_seconds * table.rate_hz))
+    if filled:
+        notes.append(f"{filled:,} coordinates in gaps of up to {fill_seconds:g} s were interpolated")
+    return replace(made, xy=flat.reshape(np.shape(table.xy)), notes=tuple(notes))

@@ -1,0 +1,287 @@
+"""DeepLabCut files: CSV with headers of two, three or four rows, however they were saved again, and HDF5."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from datasets.readers.delimited import Layout, is_number, read_body, sniff, unique_names
+from datasets.readers.pose import KeypointTable
+from datasets.readers.roles import numeric_values
+from datasets.readers.source import ProgressCallback, Source
+from gdm_core.errors import DataError
+
+_LEVELS = {
+    "scorer": "scorer",
+    "individuals": "animal",
+    "individual": "animal",
+    "animals": "animal",
+    "bodyparts": "part",
+    "bodypart": "part",
+    "keypoints": "part",
+    "keypoint": "part",
+    "parts": "part",
+    "coords": "axis",
+    "coord": "axis",
+    "coordinates": "axis",
+}
+_AXES = {"x": "x", "y": "y", "z": "z", "likelihood": "score", "score": "score", "confidence": "score", "p": "score"}
+_MANGLED = re.compile(r"\.\d+$")
+Column = tuple[str, str, str]  # animal, part, and x, y, z or score
+
+
+def looks_like_deeplabcut(layout: Layout) -> bool:
+    """Whether the first rows of a text table are DeepLabCut's header."""
+    return _header_rows(layout) is not None
+
+
+def _header_rows(layout: Layout) -> dict[str, int] | None:
+    """Row of each header level, by the names that DeepLabCut puts in the first column, or by what the rows hold."""
+    found: dict[str, int] = {}
+    top = layout.rows[:6]
+    for i, row in enumerate(top):
+        level = _LEVELS.get(row[0].strip().lower())
+        if level is not None:
+            found.setdefault(level, i)
+    if "axis" not in found:  # the first column may be blank: look for the row of x, y, likelihood
+        for i, row in enumerate(top):
+            cells = {_MANGLED.sub("", cell.strip().lower()) for cell in row[1:]} - {""}
+            if {"x", "y"} <= cells <= set(_AXES):
+                found["axis"] = i
+    if "axis" in found and "part" not in found and found["axis"] > 0:
+        found["part"] = found["axis"] - 1
+    return found if {"axis", "part"} <= set(found) else None
+
+
+def _demangled(row: tuple[str, ...]) -> list[str]:
+    """Names without the .1, .2 that pandas adds to repeats when a file is read with one header row and saved again."""
+    names = [cell.strip() for cell in row]
+    present = set(names)
+    return [base if (base := _MANGLED.sub("", name)) in present else name for name in names]
+
+
+def read_deeplabcut_csv(source: Source, rate_hz: float, progress: ProgressCallback | None = None) -> KeypointTable:
+    """A recording from DeepLabCut's CSV."""
+    layout = sniff(source)
+    rows = _header_rows(layout)
+    if rows is None:
+        raise DataError(
+            f"{source.name} has no DeepLabCut header: rows named scorer, (individuals,) bodyparts and coords are expected."
+        )
+    n_header = max(rows.values()) + 1
+    body = layout.rows[n_header:]
+    if not body:
+        raise DataError(f"{source.name} holds a DeepLabCut header but no frames.")
+    width = max(len(layout.rows[i]) for i in rows.values())
+    if any(len(layout.rows[i]) != width for i in rows.values()):
+        raise DataError(f"{source.name}: the header rows have different numbers of columns. It may be damaged.")
+    parts = _demangled(layout.rows[rows["part"]])
+    axes = _demangled(layout.rows[rows["axis"]])
+    animals = _demangled(layout.rows[rows["animal"]]) if "animal" in rows else ["animal"] * width
+    # the first column holds row names or frame numbers unless the axes start there
+    first = 0 if axes[0].lower() in _AXES and is_number(body[0][0]) and len(body[0]) == width else 1
+    frame = read_body(
+        source,
+        replace(layout, header=("no",), skipped=layout.skipped + n_header - 1),
+        unique_names([f"{i}" for i in range(width)])[0],
+        1,
+        progress,
+    )
+    wanted: list[Column] = []
+    for a, p, x in list(zip(animals, parts, axes, strict=True))[first:]:
+        axis = _AXES.get(_MANGLED.sub("", x.lower()))
+        if axis is None:
+            raise DataError(f"{source.name}: {x!r} is not a coordinate; expected x, y and likelihood.")
+        wanted.append((a or "animal", p, axis))
+    arrays = [numeric_values(frame.iloc[:, first + j]).astype(np.float32) for j in range(len(wanted))]
+    return assemble(wanted, arrays, rate_hz, source.name)
+
+
+def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: float, name: str) -> KeypointTable:
+    """A recording from single columns. Parts that only a marker "animal" has (corners of the cage) are left out."""
+    notes: list[str] = []
+    by_animal: dict[str, list[str]] = {}
+    for animal, part, axis in columns:
+        parts_of = by_animal.setdefault(animal, [])
+        if axis in ("x", "y") and part not in parts_of:
+            parts_of.append(part)
+    most = max(by_animal.values(), key=len)
+    if not most:
+        raise DataError(f"{name} holds no coordinates.")
+    animals = [animal for animal, its in by_animal.items() if set(its) & set(most)]
+    if left_out := [animal for animal in by_animal if animal not in animals]:
+        notes.append(f"{', '.join(left_out)} has none of the others' body parts and was left out")
+    parts = list(dict.fromkeys(part for animal in animals for part in by_animal[animal]))
+    n = len(arrays[0])
+    if n * len(animals) * len(parts) > 250_000_000:
+        raise DataError(
+            f"{name} has too many frames, animals and parts for memory: {n:,} x {len(animals)} x {len(parts)}."
+        )
+    xy = np.full((n, len(animals), 2, len(parts)), np.nan, dtype=np.float32)
+    scores = np.full((n, len(animals), len(parts)), np.nan, dtype=np.float32)
+    seen: set[Column] = set()
+    repeated = 0
+    for (animal, part, axis), values in zip(columns, arrays, strict=True):
+        if animal not in animals or axis == "z" or part not in parts:
+            continue
+        if (animal, part, axis) in seen:
+            repeated += 1
+            continue
+        seen.add((animal, part, axis))
+        a, p = animals.index(animal), parts.index(part)
+        if axis == "score":
+            scores[:, a, p] = values
+        else:
+            xy[:, a, "xy".index(axis), p] = values
+    for animal in animals:
+        for part in by_animal[animal]:
+            if not {(animal, part, "x"), (animal, part, "y")} <= seen:
+                raise DataError(f"{name}: {animal} {part} has no {'y' if (animal, part, 'x') in seen else 'x'} column.")
+    if repeated:
+        notes.append(f"{repeated} columns repeat an animal, part and coordinate; the first of each was taken")
+    if any(axis == "z" for _, _, axis in columns):
+        notes.append("the third coordinate (z) was left out")
+    return finish(xy, scores, tuple(animals), tuple(parts), rate_hz, name, tuple(notes))
+
+
+def finish(
+    xy: npt.NDArray[np.float32],
+    scores: npt.NDArray[np.float32],
+    animals: tuple[str, ...],
+    parts: tuple[str, ...],
+    rate_hz: float,
+    name: str,
+    notes: tuple[str, ...] = (),
+    edges: tuple[tuple[int, int], ...] = (),
+) -> KeypointTable:
+    """A recording with "not found" as NaN: infinities, and both coordinates exactly zero."""
+    xy[~np.isfinite(xy)] = np.nan
+    nowhere = (xy == 0).all(axis=2)  # [T, A, P]
+    half = np.isnan(xy).any(axis=2) & ~np.isnan(xy).all(axis=2)
+    lost = nowhere | half
+    if nowhere.any():
+        notes = (*notes, f"{int(nowhere.sum()):,} keypoints at (0, 0) count as missing")
+    if half.any():
+        notes = (*notes, f"{int(half.sum()):,} keypoints with one coordinate only count as missing")
+    if lost.any():
+        np.moveaxis(xy, 2, 3)[lost] = np.nan
+    scores[~np.isfinite(scores)] = np.nan
+    return KeypointTable(
+        xy=xy,
+        animals=animals,
+        parts=parts,
+        rate_hz=rate_hz,
+        scores=None if np.isnan(scores).all() else scores,
+        edges=edges,
+        name=name,
+        notes=notes,
+    )
+
+
+def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float) -> KeypointTable:
+    """A recording from an HDF5 that pandas wrote in its fixed format."""
+    from datasets.readers.hdf import array, text
+
+    for key in file:
+        group = file.get(key)
+        if not isinstance(group, h5py.Group):
+            continue
+        if "table" in group:
+            raise DataError(
+                f"{source.name} keeps its column names as a pickle, which is never opened here. "
+                "Use the CSV of the same name that DeepLabCut writes beside it (or analyze_videos_converth5_to_csv)."
+            )
+        if "block0_values" not in group or "block0_items_level0" not in group:
+            continue
+        wanted: list[Column] = []
+        arrays: list[npt.NDArray[Any]] = []
+        for block in range(64):
+            if f"block{block}_values" not in group:
+                break
+            values = array(group, f"block{block}_values", source)
+            columns = []
+            for level in range(8):
+                if f"block{block}_items_level{level}" not in group:
+                    break
+                names = text(group, f"block{block}_items_level{level}", source)
+                codes = array(group, f"block{block}_items_label{level}", source).astype(np.int64).ravel()
+                if len(codes) and (codes.min() < 0 or codes.max() >= len(names)):
+                    raise DataError(f"{source.name}: its column names are damaged.")
+                columns.append([names[code] for code in codes])
+            if len(columns) < 3 or values.ndim != 2 or values.dtype.kind not in "fiu":
+                raise DataError(
+                    f"{source.name}: expected columns named by scorer, (individual,) body part and coordinate."
+                )
+            if any(len(names) != values.shape[1] for names in columns):
+                raise DataError(f"{source.name}: it names {len(columns[0])} columns but holds {values.shape[1]}.")
+            for j in range(values.shape[1]):
+                axis = _AXES.get(columns[-1][j].lower())
+                if axis is None:
+                    raise DataError(
+                        f"{source.name}: {columns[-1][j]!r} is not a coordinate; expected x, y and likelihood."
+                    )
+                wanted.append((columns[-3][j] if len(columns) > 3 else "animal", columns[-2][j], axis))
+                arrays.append(values[:, j].astype(np.float32))
+        if not wanted or len({len(values) for values in arrays}) != 1 or len(arrays[0]) == 0:
+            raise DataError(f"{source.name} holds no frames.")
+        return assemble(wanted, arrays, rate_hz, source.name)
+    raise DataError(f"{source.name} holds neither a SLEAP analysis (tracks, node_names) nor a DeepLabCut table.")
+
+
+def flat_columns(names: list[str]) -> list[Column] | None:
+    """(animal, part, axis) of columns such as nose_x, mouse1_nose_y or Ear_left_2_p; None where they are not keypoints.
+
+    Columns that are neither come back as ("", "", "").
+    """
+    split = [
+        re.match(r"^(.+?)[ _.\-]+(x|y|z|likelihood|score|confidence|p)$", name.strip(), re.IGNORECASE) for name in names
+    ]
+    stems = {found[1] for found in split if found and found[2].lower() == "x"}
+    stems &= {found[1] for found in split if found and found[2].lower() == "y"}
+    if len(stems) < 2:
+        return None
+    animal_of = _animals_in(sorted(stems))
+    columns: list[Column] = []
+    for found in split:
+        if found is None or found[1] not in stems:
+            columns.append(("", "", ""))
+        else:
+            columns.append((*animal_of[found[1]], _AXES[found[2].lower()]))
+    return columns
+
+
+def _animals_in(stems: list[str]) -> dict[str, tuple[str, str]]:
+    """(animal, part) of each name: its first or last word names the animal where all animals then have the same parts."""
+    sides = {"left", "right", "l", "r", "front", "back", "fore", "hind", "upper", "lower", "top", "bottom", "tail"}
+    for at in (-1, 0):
+        made: dict[str, tuple[str, str]] = {}
+        for stem in stems:
+            words = re.split(r"[ _.\-]+", stem)
+            if len(words) < 2:
+                break
+            made[stem] = (words[at], " ".join(words[:-1] if at == -1 else words[1:]))
+        parts_of: dict[str, set[str]] = {}
+        for animal, part in made.values():
+            parts_of.setdefault(animal, set()).add(part)
+        alike = len(made) == len(stems) and len({frozenset(parts) for parts in parts_of.values()}) == 1
+        if alike and 1 <= len(parts_of) <= 8 and not sides & {animal.lower() for animal in parts_of}:
+            if len(parts_of) == 1 and not next(iter(parts_of)).isdigit():
+                continue  # a word that all names share says nothing, unless it is a number
+            return {stem: (f"animal {a}" if a.isdigit() else a, part) for stem, (a, part) in made.items()}
+    return {stem: ("animal", stem.replace("_", " ")) for stem in stems}
+
+
+def read_flat(frame: pd.DataFrame, rate_hz: float, name: str) -> KeypointTable | None:
+    """A recording from a plain table whose column names say part and coordinate, None where they do not."""
+    columns = flat_columns([str(column) for column in frame.columns])
+    if columns is None:
+        return None
+    at = [j for j, column in enumerate(columns) if column[2]]
+    arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in at]
+    return assemble([columns[j] for j in at], arrays, rate_hz, name)

@@ -1,0 +1,150 @@
+"""What is wrong with a recording, counted before any fit, and what to do about gaps and outliers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ConfigError
+
+Floats = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class ChannelQuality:
+    """One channel: how much is missing (NaN), the longest gap in samples, outliers, and its range."""
+
+    name: str
+    missing: int
+    longest_gap: int
+    outliers: int
+    smallest: float
+    largest: float
+
+    @property
+    def constant(self) -> bool:
+        return self.smallest == self.largest
+
+
+@dataclass(frozen=True)
+class QualityReport:
+    """What was found in a recording. `notes` are sentences from the reader; zero counts mean that nothing was found."""
+
+    n_samples: int
+    channels: tuple[ChannelQuality, ...]
+    low_scores: int = 0
+    side_flips: int = 0
+    identity_swaps: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing_share(self) -> float:
+        cells = self.n_samples * len(self.channels)
+        return sum(channel.missing for channel in self.channels) / cells if cells else 0.0
+
+    @property
+    def outliers(self) -> int:
+        return sum(channel.outliers for channel in self.channels)
+
+    def sentences(self) -> list[str]:
+        """The report in words, most serious first."""
+        said = []
+        for what, names in (
+            ("no value at all", [c.name for c in self.channels if c.missing == self.n_samples]),
+            ("no change", [c.name for c in self.channels if c.constant]),
+        ):
+            if names:
+                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+                said.append(f"{', '.join(names[:3])}{more}: {what}; best left out")
+        if self.missing_share:
+            longest = max(self.channels, key=lambda c: c.longest_gap)
+            said.append(
+                f"{100 * self.missing_share:.2g} % of the values are missing; the longest gap has "
+                f"{longest.longest_gap:,} samples ({longest.name})"
+            )
+        for count, text in (
+            (self.low_scores, "keypoints with a low score"),
+            (self.side_flips, "spells with left and right parts on the wrong side"),
+            (self.identity_swaps, "frames where two animals seem to change places"),
+            (self.outliers, "values that jump out of line with their neighbours"),
+        ):
+            if count:
+                said.append(f"{text}: {count:,}")
+        return said + list(self.notes)
+
+
+def outlier_mask(y: Floats, threshold: float = 10.0) -> npt.NDArray[np.bool_]:
+    """[T, N] values that jump away from both neighbours and back, or that lie absurdly far from all the others.
+
+    A jump counts from `threshold` times the channel's usual step (1.4826 times the median of its absolute steps), but at
+    least half its robust standard deviation, so that the small steps of a clean channel are not called outliers. Far
+    is 50 robust standard deviations from the median.
+    """
+    if not threshold > 0:
+        raise ConfigError(f"threshold is {threshold}; it must be positive.")
+    mask = np.zeros(y.shape, dtype=bool)
+    for j in range(y.shape[1]):  # channel by channel, to hold one channel's working arrays at a time
+        values = y[:, j].astype(np.float64)
+        seen = np.flatnonzero(np.isfinite(values))
+        if len(seen) < 7:
+            continue
+        there = values[seen]
+        step = np.diff(there)
+        off = np.abs(there - np.median(there))
+        spread = 1.4826 * np.median(off)
+        level = max(threshold * 1.4826 * np.median(np.abs(step)), 0.5 * spread)
+        if level == 0:  # a channel that hardly ever moves has no usual step to compare with
+            continue
+        back = np.minimum(np.abs(step[:-1]), np.abs(step[1:]))
+        out = np.zeros(len(there), dtype=bool)
+        out[1:-1] = (back > level) & (step[:-1] * step[1:] < 0)
+        mask[seen, j] = out | ((spread > 0) & (off > 50 * spread))
+    return mask
+
+
+def gap_lengths(missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """[T] for each sample the length of the gap that it lies in, 0 where a value is there."""
+    edges = np.diff(np.concatenate([[0], missing.astype(np.int8), [0]]))
+    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    lengths = np.zeros(len(missing), dtype=np.int64)
+    lengths[missing] = np.repeat(stops - starts, stops - starts)
+    return lengths
+
+
+def fill_gaps(y: Floats, longest: int) -> tuple[npt.NDArray[np.float32], int]:
+    """Straight lines across gaps of at most `longest` samples between two values; longer gaps, and those at the ends,
+    stay NaN, which models treat as missing. Also the number of values filled."""
+    if longest < 0:
+        raise ConfigError(f"longest is {longest}; it must be 0 (fill nothing) or more.")
+    filled = np.array(y, dtype=np.float32)
+    count = 0
+    if longest == 0:
+        return filled, 0
+    for j in range(filled.shape[1]):
+        missing = ~np.isfinite(filled[:, j])
+        if not missing.any() or missing.all():
+            continue
+        seen = np.flatnonzero(~missing)
+        short = missing & (gap_lengths(missing) <= longest)
+        short[: seen[0]] = short[seen[-1] :] = False
+        at = np.flatnonzero(short)
+        filled[at, j] = np.interp(at, seen, filled[seen, j])
+        count += len(at)
+    return filled, count
+
+
+def channel_quality(y: Floats, names: tuple[str, ...]) -> tuple[ChannelQuality, ...]:
+    """The count for each channel of [T, N]."""
+    outliers = outlier_mask(y).sum(axis=0)
+    found = []
+    for j, name in enumerate(names):
+        missing = ~np.isfinite(y[:, j])
+        seen = y[~missing, j]
+        low, high = (float(seen.min()), float(seen.max())) if len(seen) else (np.nan, np.nan)
+        found.append(
+            ChannelQuality(name, int(missing.sum()), int(gap_lengths(missing).max()), int(outliers[j]), low, high)
+        )
+    return tuple(found)

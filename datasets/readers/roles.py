@@ -1,0 +1,147 @@
+"""What each column of a table is for, guessed from its name and its values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gdm_core.errors import ConfigError
+
+
+class Role(StrEnum):
+    """What a column is for."""
+
+    TIME = "time"
+    LABEL = "label"
+    GROUP = "group"
+    POSITION = "position"
+    CHANNEL = "channel"
+    SCORE = "score"
+    IGNORE = "ignore"
+
+
+_TIME = re.compile(
+    r"^(t|time|timestamp|datetime|date|seconds?|secs?|s|ms|millis(econds)?|elapsed|utc)([ _(\[.].*)?$|_(time|s|ms)$"
+)
+_FRAME = re.compile(
+    r"^(frames?|frame[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
+)
+_LABEL = re.compile(r"label|behaviou?r|annotation|class$|state$|action$|activity|event$|target$|_prediction$")
+_GROUP = re.compile(
+    r"^(trial|session|subject|animal|mouse|rat|id|group|recording|run|lap|segment|video|driver|file|episode|bout|fold|"
+    r"sequence|series)([ _]?(id|no|number|name|index|num))?$"
+)
+_SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|p|prob|conf)$")
+_POSITION = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"), ("pos x", "pos y"))
+_MOST_LABELS = 50
+
+
+def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
+    """A role for each column. Every guess can be changed by the caller."""
+    roles = {str(name): _guess(str(name), frame[name], len(frame)) for name in frame.columns}
+    times = [name for name, role in roles.items() if role is Role.TIME]
+    # of several clocks the one that never stands still or turns back counts, else the first
+    best = next((name for name in times if _rises(frame[name])), times[0] if times else None)
+    for name in times:
+        if name != best:
+            roles[name] = Role.CHANNEL if _numeric(frame[name]) and not _rises(frame[name]) else Role.IGNORE
+    for role in (Role.LABEL, Role.GROUP):
+        for name in [name for name, its in roles.items() if its is role][1:]:
+            roles[name] = Role.IGNORE
+    lower = {name.strip().lower(): name for name, role in roles.items() if role is Role.CHANNEL}
+    for x, y in _POSITION:
+        if x in lower and y in lower:
+            roles[lower[x]] = roles[lower[y]] = Role.POSITION
+            break
+    return roles
+
+
+def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[str, Role]:
+    """The roles of all columns, those not named being ignored; each mistake is named."""
+    unknown = [name for name in roles if name not in frame.columns]
+    if unknown:
+        raise ConfigError(
+            f"There is no column {unknown[0]!r}; the columns are {', '.join(map(str, frame.columns[:20]))}."
+        )
+    try:
+        checked = {str(name): Role(roles.get(str(name), Role.IGNORE)) for name in frame.columns}
+    except ValueError as error:
+        raise ConfigError(f"{error}; roles are {', '.join(Role)}.") from error
+    for role in (Role.TIME, Role.LABEL, Role.GROUP):
+        having = [name for name, its in checked.items() if its is role]
+        if len(having) > 1:
+            raise ConfigError(f"The columns {', '.join(having)} all have the role {role}; choose one of them.")
+    n_positions = sum(role is Role.POSITION for role in checked.values())
+    if n_positions not in (0, 2):
+        raise ConfigError(f"{n_positions} column(s) have the role position; choose two (x and y) or none.")
+    return checked
+
+
+def numeric_values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
+    """A column as numbers; text that reads as a number (a comma may be its decimal sign) counts, other text is NaN."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        words = column.cat.categories.astype(str).to_series()
+        numbers = np.array(pd.to_numeric(words, errors="coerce"), dtype=np.float64)
+        lost = ~np.isfinite(numbers)
+        if lost.any():
+            dotted = words[lost].str.replace(",", ".", regex=False)
+            numbers[lost] = np.array(pd.to_numeric(dotted, errors="coerce"), dtype=np.float64)
+        codes = column.cat.codes.to_numpy()
+        values = np.append(numbers, np.nan)[codes]  # code -1, missing, is the NaN at the end
+    elif pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_integer_dtype(column.dtype):
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    elif pd.api.types.is_float_dtype(column.dtype):
+        wide = np.float32 if column.dtype == np.float32 else np.float64
+        values = column.to_numpy(dtype=wide, na_value=np.nan, copy=True)
+    else:
+        values = np.full(len(column), np.nan)
+    values[~np.isfinite(values)] = np.nan
+    return values
+
+
+def _numeric(column: pd.Series[Any]) -> bool:
+    """Whether at least nine in ten of the values that are there read as numbers."""
+    there = int(column.notna().sum())
+    return there > 0 and int(np.isfinite(numeric_values(column)).sum()) >= 0.9 * there
+
+
+def _rises(column: pd.Series[Any]) -> bool:
+    values = numeric_values(column)
+    values = values[np.isfinite(values)]
+    return len(values) > 1 and bool((np.diff(values) > 0).all())
+
+
+def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
+    key = name.strip().lower()
+    if column.notna().sum() == 0:
+        return Role.IGNORE
+    if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+        return Role.TIME
+    numeric = _numeric(column)
+    if _SCORE.search(key) and numeric:
+        return Role.SCORE
+    distinct = int(column.nunique())
+    if _GROUP.match(key) and distinct <= max(1, n_rows // 2):
+        return Role.GROUP
+    whole = (
+        bool(numeric and np.all(np.mod(values[np.isfinite(values)], 1) == 0))
+        if (values := numeric_values(column)).size
+        else False
+    )
+    if _LABEL.search(key) and distinct <= _MOST_LABELS and (whole or not numeric):
+        return Role.LABEL
+    if _TIME.search(key):
+        return Role.TIME
+    if _FRAME.match(key):
+        return Role.IGNORE
+    if not numeric:
+        return Role.LABEL if 2 <= distinct <= min(_MOST_LABELS, max(2, n_rows // 4)) else Role.IGNORE
+    if distinct == 1:
+        return Role.IGNORE  # a constant carries no dynamics
+    return Role.CHANNEL

@@ -1,0 +1,186 @@
+"""The clock of a recording: seconds from whatever a time column holds, how regular it is, and a fixed step if wanted."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from datasets.readers.roles import numeric_values
+from gdm_core.errors import ConfigError, DataError
+
+TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
+_IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+_UNIT_IN_NAME = re.compile(r"(?:^|[ _(\[])(ms|us|ns|min|h|s|sec|secs|seconds|millis|milliseconds|frames?)[)\]]?$")
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What a time column says.
+
+    rate_hz    one over the median step, None where the column only counts frames
+    irregular  the share of steps that differ from the median by more than a tenth
+    longest    the longest step in seconds
+    backwards  steps that do not go forward
+    """
+
+    seconds: npt.NDArray[np.float64]
+    unit: str
+    rate_hz: float | None
+    irregular: float
+    longest: float
+    backwards: int
+
+    @property
+    def regular(self) -> bool:
+        return self.backwards == 0 and self.irregular <= 0.01
+
+    def sentence(self) -> str:
+        """The clock in words."""
+        if self.rate_hz is None:
+            return "the time column counts frames; give the sampling rate"
+        text = f"{self.rate_hz:.4g} samples a second (time in {self.unit})"
+        if self.backwards:
+            text += f"; time stands still or goes back at {self.backwards:,} rows"
+        if self.irregular > 0.01:
+            text += f"; {100 * self.irregular:.0f} % of the steps are irregular, the longest {self.longest:.3g} s"
+        return text
+
+
+def read_clock(column: pd.Series[Any], name: str, unit: TimeUnit = "auto") -> Clock:
+    """Seconds since the first sample from numbers, timestamps or text."""
+    seconds, found = _seconds(column, name, unit)
+    return clock_from_steps(seconds, found, np.diff(seconds[np.isfinite(seconds)]), name)
+
+
+def clock_from_steps(seconds: npt.NDArray[np.float64], unit: str, steps: npt.NDArray[np.float64], name: str) -> Clock:
+    """A clock from the steps between neighbouring samples of the same trial."""
+    forward = steps[steps > 0]
+    if len(forward) == 0:
+        raise DataError(
+            f"The time column {name!r} never goes forward. Choose another column, or none and give the rate."
+        )
+    step = float(np.median(forward))
+    longest, backwards = float(forward.max()), int((steps <= 0).sum())
+    if unit == "frames":
+        return Clock(seconds, unit, None, 0.0, longest, backwards)
+    usual = np.abs(steps - step) <= 0.1 * step
+    if np.mean(usual) > 0.9:
+        step = float(np.mean(steps[usual]))  # finer than the median, where times are rounded
+    return Clock(seconds, unit, 1.0 / step, float(1 - np.mean(usual)), longest, backwards)
+
+
+def _seconds(column: pd.Series[Any], name: str, unit: TimeUnit) -> tuple[npt.NDArray[np.float64], str]:
+    if unit != "auto" and unit != "frames" and unit not in _IN_SECONDS:
+        raise ConfigError(f"unit is {unit!r}; choose auto, frames, {', '.join(_IN_SECONDS)}.")
+    if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+        return _since_first(column, name), "timestamps"
+    values = numeric_values(column).astype(np.float64)
+    if np.isfinite(values).sum() < 0.5 * column.notna().sum():
+        return _since_first(_parsed(column.astype(str), name), name), "timestamps"
+    if not np.isfinite(values).any():
+        raise DataError(f"The time column {name!r} holds no time. Choose another column, or none and give the rate.")
+    chosen = _unit_of(values, name) if unit == "auto" else unit
+    first = values[np.isfinite(values)][0]
+    return (values - first) * _IN_SECONDS.get(chosen, 1.0), chosen
+
+
+def _parsed(text: pd.Series[Any], name: str) -> pd.Series[Any]:
+    """Dates, or clock times such as 1:02:03.5, from text."""
+    durations = pd.to_timedelta(text, errors="coerce")
+    if durations.notna().mean() > 0.5:
+        return durations
+    dates = pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601")
+    if dates.notna().mean() <= 0.5:
+        sample = pd.to_datetime(text.iloc[:1000], errors="coerce", utc=True, format="mixed")
+        if sample.notna().mean() > 0.5:
+            dates = pd.to_datetime(text, errors="coerce", utc=True, format="mixed")
+    if dates.notna().mean() <= 0.5:
+        raise DataError(
+            f"The time column {name!r} holds neither numbers nor dates (such as {text.iloc[0][:40]!r}). "
+            "Choose another column, or none and give the rate."
+        )
+    return dates
+
+
+def _since_first(column: pd.Series[Any], name: str) -> npt.NDArray[np.float64]:
+    there = column.dropna()
+    if there.empty:
+        raise DataError(f"The time column {name!r} holds no time. Choose another column, or none and give the rate.")
+    return np.asarray((column - there.iloc[0]).dt.total_seconds(), dtype=np.float64)
+
+
+def _unit_of(values: npt.NDArray[np.float64], name: str) -> str:
+    """The unit by the column's name, else by size: epochs first, then counters, then seconds."""
+    if found := _UNIT_IN_NAME.search(name.strip().lower()):
+        word = found[1]
+        for unit, spellings in {
+            "s": ("s", "sec", "secs", "seconds"),
+            "ms": ("ms", "millis", "milliseconds"),
+            "frames": ("frame", "frames"),
+        }.items():
+            if word in spellings:
+                return unit
+        return word
+    seen = values[np.isfinite(values)]
+    largest = float(np.abs(seen).max())
+    for unit, epoch in (("ns", 1e17), ("us", 1e14), ("ms", 1e11)):
+        if largest > epoch:
+            return unit
+    if largest > 1e9:  # seconds since 1970
+        return "s"
+    steps = np.diff(seen)
+    steps = steps[steps > 0]
+    if len(steps) and np.all(np.mod(seen, 1) == 0):
+        step = float(np.median(steps))
+        if step == 1:
+            return "frames"
+        if 2 <= step <= 2000 and re.match(r"^(t|time|timestamp|elapsed)$", name.strip().lower()):
+            return "ms"
+    return "s"
+
+
+def resample(
+    seconds: npt.NDArray[np.float64], values: npt.NDArray[np.float32], rate_hz: float, max_gap: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+    """`values` [T, N] on a clock of fixed step: straight lines between samples, NaN inside gaps longer than `max_gap`."""
+    grid = _grid(seconds, rate_hz)
+    out = np.empty((len(grid), values.shape[1]), dtype=np.float32)
+    for j in range(values.shape[1]):  # each channel has gaps of its own
+        seen = np.isfinite(values[:, j])
+        if not seen.any():
+            out[:, j] = np.nan
+            continue
+        at = seconds[seen]
+        out[:, j] = np.interp(grid, at, values[seen, j])
+        after = np.searchsorted(at, grid)
+        before = np.maximum(np.searchsorted(at, grid, side="right") - 1, 0)
+        outside = (grid < at[0]) | (grid > at[-1])
+        gap = at[np.minimum(after, len(at) - 1)] - at[before]
+        out[outside | (gap > max_gap), j] = np.nan
+    return grid, out
+
+
+def nearest(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:
+    """For each step of the fixed clock, the sample closest in time (for labels, which cannot be interpolated)."""
+    grid = _grid(seconds, rate_hz)
+    right = (
+        np.clip(np.searchsorted(seconds, grid), 1, max(len(seconds) - 1, 1))
+        if len(seconds) > 1
+        else np.zeros(len(grid), int)
+    )
+    left = np.maximum(right - 1, 0)
+    return np.where(grid - seconds[left] <= seconds[right] - grid, left, right).astype(np.int64)
+
+
+def _grid(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.float64]:
+    n = int(np.floor((seconds[-1] - seconds[0]) * rate_hz + 1e-6)) + 1
+    if n > 20_000_000:
+        raise DataError(
+            f"At {rate_hz:.4g} samples a second this recording would have {n:,} samples. Check the time unit and the rate."
+        )
+    return seconds[0] + np.arange(n) / rate_hz

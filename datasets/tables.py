@@ -1,0 +1,238 @@
+"""Your own data: CSV, Parquet, NPZ and XLSX tables, what their columns are for, and how they become Trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from datasets.readers.formats import READABLE, read_frame
+from datasets.readers.quality import QualityReport, channel_quality, fill_gaps, outlier_mask
+from datasets.readers.roles import Role, check_roles, guess_roles, numeric_values
+from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
+from datasets.readers.templates import TEMPLATES, template
+from datasets.readers.timing import Clock, TimeUnit, clock_from_steps, nearest, read_clock, resample
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.trials import Trial, Trials
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "READABLE",
+    "TEMPLATES",
+    "Clock",
+    "Limits",
+    "QualityReport",
+    "Role",
+    "Table",
+    "path_within",
+    "read",
+    "template",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table as read, with a guessed role for each column. Pass edited roles to `report` and `to_trials`."""
+
+    frame: pd.DataFrame
+    roles: dict[str, Role]
+    name: str = "table"
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.frame.columns)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.frame)
+
+    def clock(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> Clock | None:
+        """What the time column says, None where no column has that role. Groups are timed one by one."""
+        checked = self._checked(roles)
+        name = _having(checked, Role.TIME)
+        if not name:
+            return None
+        whole = read_clock(self.frame[name[0]], name[0], unit)
+        groups = self._groups(checked)
+        if len(groups) == 1:
+            return whole
+        steps = [np.diff(whole.seconds[rows]) for _, rows in groups]
+        inside = np.concatenate(steps)
+        inside = inside[np.isfinite(inside)]
+        return clock_from_steps(whole.seconds, whole.unit, inside, name[0])
+
+    @cached_property
+    def guessed_report(self) -> QualityReport:
+        """The report on the guessed roles, worked out once."""
+        return self.report()
+
+    def report(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> QualityReport:
+        """Missing values, gaps, outliers and the clock, for the columns that are channels or positions."""
+        checked = self._checked(roles)
+        names = self._channels(checked, True)
+        y = self._numbers(names)
+        notes = list(self.notes)
+        for name in names:
+            unreadable = int(self.frame[name].notna().sum() - np.isfinite(numeric_values(self.frame[name])).sum())
+            if unreadable:
+                notes.append(f"{unreadable:,} cells of {name!r} are not numbers and count as missing")
+        clock = self.clock(checked, unit)
+        if clock is not None:
+            notes.append(clock.sentence())
+        sizes = [len(rows) for _, rows in self._groups(checked)]
+        if len(sizes) > 1:
+            notes.append(f"{len(sizes):,} trials of {min(sizes):,} to {max(sizes):,} samples")
+        return QualityReport(self.n_rows, channel_quality(y, names), notes=tuple(notes))
+
+    def to_trials(
+        self,
+        roles: Mapping[str, Role | str] | None = None,
+        rate_hz: float | None = None,
+        unit: TimeUnit = "auto",
+        resample_to_fixed_step: bool = False,
+        fill_seconds: float = 0.0,
+        drop_outliers: bool = False,
+        position_is_channel: bool = True,
+    ) -> Trials:
+        """The table as Trials, one for each value of the group column.
+
+        roles           of the columns, guessed if None; columns not named are ignored
+        rate_hz         samples a second; from the time column if None, 1 without one
+        resample_to_fixed_step   put samples on a clock of fixed step (for irregular time)
+        fill_seconds    interpolate gaps up to this long; longer ones stay missing
+        drop_outliers   count values that jump out of line as missing (before filling)
+        position_is_channel      whether the two position columns are also observations
+        """
+        checked = self._checked(roles)
+        channels = self._channels(checked, position_is_channel)
+        clock = self.clock(checked, unit)
+        rate = rate_hz if rate_hz is not None else (clock.rate_hz if clock is not None else None) or 1.0
+        if not (np.isfinite(rate) and rate > 0):
+            raise ConfigError(f"rate_hz is {rate}; it must be a positive number of samples a second.")
+        if not fill_seconds >= 0:
+            raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")
+        if resample_to_fixed_step and (clock is None or clock.rate_hz is None):
+            raise ConfigError(
+                "Resampling needs a time column in seconds, milliseconds or dates. Give one the role time."
+            )
+        y = self._numbers(channels)  # [rows, N]
+        position = self._numbers(tuple(_having(checked, Role.POSITION))) if _having(checked, Role.POSITION) else None
+        labels, label_names = self._labels(checked)
+        trials = []
+        for group, rows in self._groups(checked):
+            values = y[rows]
+            if drop_outliers:
+                values = np.where(outlier_mask(values), np.float32(np.nan), values)
+            place = None if position is None else position[rows]
+            label = None if labels is None else labels[rows]
+            if resample_to_fixed_step:
+                assert clock is not None
+                values, place, label = _on_fixed_clock(
+                    clock.seconds[rows], values, place, label, rate, max(fill_seconds, 1.5 / rate), group
+                )
+            values, _ = fill_gaps(values, round(fill_seconds * rate))
+            trials.append(Trial(values, rate, channels, labels=label, position=place, name=group))
+        return Trials(tuple(trials), self.name, label_names)
+
+    def _checked(self, roles: Mapping[str, Role | str] | None) -> dict[str, Role]:
+        return check_roles(self.frame, self.roles if roles is None else roles)
+
+    def _channels(self, roles: Mapping[str, Role], position_too: bool) -> tuple[str, ...]:
+        wanted = (Role.CHANNEL, Role.POSITION) if position_too else (Role.CHANNEL,)
+        names = tuple(name for name, role in roles.items() if role in wanted)
+        if not names:
+            raise DataError(
+                f"{self.name}: no column is a channel. Give the role channel to the columns to be modelled."
+            )
+        return names
+
+    def _numbers(self, names: tuple[str, ...]) -> npt.NDArray[np.float32]:
+        y = np.empty((self.n_rows, len(names)), dtype=np.float32)  # [rows, N]
+        with np.errstate(over="ignore"):
+            for j, name in enumerate(names):
+                y[:, j] = numeric_values(self.frame[name])
+        y[~np.isfinite(y)] = np.nan  # too large for single precision
+        return y
+
+    def _labels(self, roles: Mapping[str, Role]) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
+        name = _having(roles, Role.LABEL)
+        if not name:
+            return None, ()
+        column = self.frame[name[0]]
+        codes, words = pd.factorize(column, sort=True)  # NaN becomes -1, which is unlabelled
+        return codes.astype(np.int64), tuple(_word(word) for word in words)
+
+    def _groups(self, roles: Mapping[str, Role]) -> list[tuple[str, npt.NDArray[np.int64]]]:
+        """(name, rows) of each trial, in the order of first appearance; rows without a group are left out."""
+        name = _having(roles, Role.GROUP)
+        if not name:
+            return [(self.name, np.arange(self.n_rows))]
+        codes, words = pd.factorize(self.frame[name[0]])
+        if len(words) > 10_000:
+            raise DataError(
+                f"The column {name[0]!r} would split the table into {len(words):,} trials; the limit is 10,000. "
+                "Give it another role."
+            )
+        if len(words) == 0:
+            raise DataError(f"The column {name[0]!r} is empty, so it names no trial. Give it the role ignore.")
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(words) + 1))
+        return [(f"{name[0]} {_word(words[i])}", order[bounds[i] : bounds[i + 1]]) for i in range(len(words))]
+
+
+def read(
+    source: Readable,
+    name: str | None = None,
+    every: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: ProgressCallback | None = None,
+) -> Table:
+    """A table from a path, or from bytes or an open file with the file's `name`.
+
+    every     keep each n-th row of a text table that is longer than the limit
+    progress  called with the share done, 0 to 1, and a sentence
+    """
+    if every < 1:
+        raise ConfigError(f"every is {every}; it must be 1 (keep all rows) or more.")
+    opened = open_source(source, name, limits)
+    frame, notes = read_frame(opened, every, progress)
+    if every > 1:
+        notes.append(f"only each {every}th row was kept")
+    if progress is not None:
+        progress(1.0, f"{len(frame):,} rows, {len(frame.columns)} columns")
+    return Table(frame, guess_roles(frame), opened.name, tuple(notes))
+
+
+def _having(roles: Mapping[str, Role], role: Role) -> list[str]:
+    return [name for name, its in roles.items() if its is role]
+
+
+def _word(value: object) -> str:
+    return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
+
+
+def _on_fixed_clock(
+    seconds: npt.NDArray[np.float64],
+    values: npt.NDArray[np.float32],
+    place: npt.NDArray[np.float32] | None,
+    label: npt.NDArray[np.int64] | None,
+    rate: float,
+    max_gap: float,
+    where: str,
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None, npt.NDArray[np.int64] | None]:
+    """Values, positions and labels of one trial at fixed steps; rows without a time are left out, late ones sorted in."""
+    known = np.flatnonzero(np.isfinite(seconds))
+    if len(known) < 2:
+        raise DataError(f"{where}: fewer than two rows have a time, so it cannot be resampled.")
+    known = known[np.argsort(seconds[known], kind="stable")]
+    known = known[np.concatenate([[True], np.diff(seconds[known]) > 0])]  # of rows at the same time the first counts
+    at = seconds[known]
+    _, out = resample(at, values[known], rate, max_gap)
+    new_place = None if place is None else resample(at, place[known], rate, max_gap)[1]
+    new_label = None if label is None else label[known][nearest(at, rate)]
+    return out, new_place, new_label
