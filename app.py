@@ -1,6 +1,17 @@
-"""Builds the navigation and the theme, nothing else."""
+"""Builds the navigation and the theme, nothing else.
 
-from pages.ui import navigation, theme
+`streamlit run app.py` finds `app` and serves it; a test that runs this file as a script gets the same pages.
+"""
 
-theme.apply()
-navigation.build()
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from pages.ui import navigation, server, theme
+
+if get_script_run_ctx(suppress_warning=True) is None:
+    # The script lies in a folder without a pages/ of its own: beside one, the first visit of a new server would be
+    # taken for an app of the old kind, and a link to any page but Home would greet its reader with "Page not found".
+    app = st.App(server.MAIN, routes=server.ROUTES)
+else:
+    theme.apply()
+    navigation.build()

@@ -55,7 +55,7 @@ def page(folder: str) -> StreamlitPage:
     entry = info(folder)
     home = entry.folder == "home"
     return st.Page(
-        str(entry.path.relative_to(ROOT)),
+        entry.path,
         title=entry.title,
         icon=entry.icon,
         url_path=None if home else entry.url,

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-import plotly
 from streamlit.components.v2 import component
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
 from gdm_core.errors import ConfigError
 from pages.ui.figures.base import Figure
+from pages.ui.server import plotly_address
 from pages.ui.theme import TOKENS
 
 State = Literal["fresh", "preview", "stale", "running"]
@@ -33,21 +32,14 @@ BADGES: dict[str, str] = {
 EVENTS = ("click", "select", "range")
 
 _NAME = "gdm.plot"
-_HERE = Path(__file__).parent
-
-
-def _serve(name: str, package: Path, folder: str) -> None:
-    """Let the web server hand out one folder of files under the name of a component."""
-    manifest = ComponentManifest("gdm", version("plotly"), [ComponentConfig(name, folder)])
-    get_bidi_component_manager().register_from_manifest(manifest, package)
 
 
 def _renderer() -> Callable[..., Any]:
     """The component, registered with the server that runs this script (each test brings its own)."""
     manager = get_bidi_component_manager()
     if manager.get_component_asset_root(_NAME) is None:
-        _serve("plotly", Path(plotly.__file__).parent, "package_data")
-        _serve("plot", _HERE, "components")
+        manifest = ComponentManifest("gdm", "1", [ComponentConfig("plot", "components")])
+        manager.register_from_manifest(manifest, Path(__file__).parent)
         _make_renderer.cache_clear()
     return _make_renderer()
 
@@ -90,7 +82,7 @@ def plot(
         "group": group,
         "events": list(events),
         "filename": filename or f"gdm-{key}",
-        "version": version("plotly"),
+        "plotly": plotly_address(),
     }
     callbacks = {f"on_{name}_change": _ignore for name in events}
     data = {"figure": figure, "options": options, "tokens": TOKENS}

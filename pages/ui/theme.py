@@ -27,6 +27,7 @@ TOKENS: dict[str, dict[str, str]] = {
         "bad": "#b3372f",
         "band": "rgba(23,120,159,0.18)",
         "band2": "rgba(23,120,159,0.30)",
+        "band0": "rgba(23,120,159,0)",
         "clear": "rgba(0,0,0,0)",
     },
     "dark": {
@@ -42,6 +43,7 @@ TOKENS: dict[str, dict[str, str]] = {
         "bad": "#f0897f",
         "band": "rgba(95,183,201,0.18)",
         "band2": "rgba(95,183,201,0.32)",
+        "band0": "rgba(95,183,201,0)",
         "clear": "rgba(0,0,0,0)",
     },
 }

@@ -1,30 +1,22 @@
 // Draws a figure with Plotly.react into a node that lives as long as its place on the page: zoom, hover and the DOM
 // node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
 
-const PLOTLY = new URL("../gdm.plotly/plotly.min.js", import.meta.url);
+const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
 const ANNOUNCE = "gdm:cursor";
 const TOUCH = matchMedia("(pointer: coarse)");
 
 let loading = null;
 
-// One download for all figures of a visit; the browser keeps it for the next visits (the address names the version).
-function loadPlotly(version) {
+// One download for all figures of a visit, and none on the next: the address names the version.
+function loadPlotly(address) {
   if (window.Plotly?.react) return Promise.resolve(window.Plotly);
-  loading ??= (async () => {
-    const address = `${PLOTLY}?v=${version}`;
-    const answer = await fetch(address, { cache: "force-cache" });
-    if (!answer.ok) throw new Error(`The plotting library could not be loaded (${answer.status}).`);
-    const source = URL.createObjectURL(new Blob([await answer.text()], { type: "text/javascript" }));
-    await new Promise((resolve, reject) => {
-      const script = document.createElement("script");
-      script.src = source;
-      script.onload = resolve;
-      script.onerror = () => reject(new Error("The plotting library could not be started."));
-      document.head.appendChild(script);
-    });
-    URL.revokeObjectURL(source);
-    return window.Plotly;
-  })();
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = new URL(address.slice(1), ROOT);
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => reject(new Error("The plotting library could not be loaded."));
+    document.head.appendChild(script);
+  });
   loading.catch(() => (loading = null));
   return loading;
 }
@@ -191,7 +183,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   badge.textContent = options.badge;
   if (!view.updates) plot.style.minHeight = `${options.height}px`;
 
-  view.job = loadPlotly(options.version)
+  view.job = loadPlotly(options.plotly)
     .then(async (Plotly) => {
       if (!plot.isConnected || view.figure !== figure) return; // a newer figure came while loading
       const began = performance.now();

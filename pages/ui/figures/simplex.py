@@ -62,7 +62,7 @@ def simplex(
                 "x": typed(x),
                 "y": typed(y),
                 "z": typed(np.clip(values, low, high)),
-                "colorscale": [[0, "$clear"], [1, "$band2"]],
+                "colorscale": [[0, "$band0"], [1, "$band2"]],
                 "contours": {
                     "coloring": "fill",
                     "showlines": True,

@@ -1,0 +1,144 @@
+"""The Gumbel-Softmax distribution in numpy, quick enough to follow a finger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln, logsumexp, softmax
+
+Array = npt.NDArray[np.float64]
+
+
+def noise(n: int, n_states: int, seed: int) -> Array:
+    """[n, K] standard Gumbel noise. The same seed gives the same noise, so that draws glide as a setting moves."""
+    return np.random.default_rng(seed).gumbel(size=(n, n_states))
+
+
+def log_draws(logits: Array, temperature: float, gumbel: Array, scale: float = 1.0) -> Array:
+    """[n, K] logarithms of soft states softmax((logits + scale * noise) / temperature)."""
+    u = (logits + scale * gumbel) / temperature
+    result: Array = u - logsumexp(u, axis=-1, keepdims=True)
+    return result
+
+
+def draws(logits: Array, temperature: float, gumbel: Array, scale: float = 1.0) -> Array:
+    """[n, K] soft states."""
+    return np.exp(log_draws(logits, temperature, gumbel, scale))
+
+
+def log_density(log_z: Array, logits: Array, temperature: float) -> Array:
+    """[...] log-density on the log-simplex of log soft states [..., K]."""
+    k = logits.shape[-1]
+    u = logits - temperature * log_z
+    result: Array = gammaln(k) + (k - 1) * np.log(temperature) + u.sum(-1) - k * logsumexp(u, axis=-1)
+    return result
+
+
+def log_density_on_simplex(z: Array, logits: Array, temperature: float) -> Array:
+    """[...] the same on the simplex itself, NaN where a share is missing."""
+    log_z = np.log(z)
+    return log_density(log_z, logits, temperature) - log_z.sum(-1)
+
+
+def winners(logits: Array, gumbel: Array, scale: float = 1.0) -> Array:
+    """[K] how often each state has the largest share; the softness cannot change it."""
+    top = (logits + scale * gumbel).argmax(axis=1)
+    return np.bincount(top, minlength=len(logits)) / len(gumbel)
+
+
+@dataclass(frozen=True)
+class SampledKl:
+    """A Monte-Carlo estimate of a divergence and its standard error, for each softness."""
+
+    temperatures: Array
+    mean: Array
+    error: Array
+
+
+def sampled_kl(first: Array, second: Array, temperatures: Array, n: int, seed: int) -> SampledKl:
+    """KL from GS(first) to GS(second) at several shared temperatures, each from draws of its own."""
+    k = len(first)
+    gumbel = noise(n * len(temperatures), k, seed).reshape(len(temperatures), n, k)
+    tau = temperatures[:, None, None]
+    u = (first + gumbel) / tau
+    log_z = u - logsumexp(u, axis=-1, keepdims=True)  # [taus, n, K]
+
+    def unnormalised(logits: Array) -> Array:
+        v: Array = logits - tau * log_z
+        result: Array = v.sum(-1) - k * logsumexp(v, axis=-1)
+        return result
+
+    ratio = unnormalised(first) - unnormalised(second)  # [taus, n]
+    return SampledKl(temperatures, ratio.mean(1), ratio.std(1, ddof=1) / np.sqrt(n))
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Stays in one state of a sticky chain, at several strengths of staying."""
+
+    gammas: Array  # [G]
+    lengths: list[npt.NDArray[np.int64]]  # for each gamma
+    example: Array  # [G, T, K] one chain each
+
+    def mean(self) -> Array:
+        return np.array([float(np.mean(v)) if len(v) else np.nan for v in self.lengths])
+
+    def survival(self, index: int, longest: int) -> Array:
+        """[longest] share of stays that last at least 1, 2, ... steps."""
+        counts = np.bincount(np.minimum(self.lengths[index], longest + 1), minlength=longest + 2)
+        at_least = counts[::-1].cumsum()[::-1]
+        return at_least[1 : longest + 1] / max(len(self.lengths[index]), 1)
+
+
+def simulate_stays(
+    logits: Array,
+    temperature: float,
+    scale: float,
+    gammas: Array,
+    seed: int,
+    n_chains: int = 120,
+    n_steps: int = 400,
+) -> Stays:
+    """z_t = softmax(((1 - gamma) evidence_t + gamma z_{t-1} + scale * noise) / temperature), for each gamma.
+
+    The evidence deals the logits to the states anew at every step, so that without stickiness nothing lasts. Each step
+    needs the one before, so time is a loop; chains and gammas run side by side. Stays that begin in the first half are
+    counted, so that nearly all of them end before the simulation does.
+    """
+    k = len(logits)
+    rng = np.random.default_rng(seed)
+    gumbel = scale * rng.gumbel(size=(n_steps, 1, n_chains, k))  # the same noise for every gamma
+    evidence = rng.permuted(np.broadcast_to(logits, (n_steps, n_chains, k)), axis=-1)
+    g = gammas[:, None, None]
+    z = np.full((len(gammas), n_chains, k), 1 / k)
+    path = np.empty((n_steps, len(gammas), n_chains, k))
+    for t in range(n_steps):
+        u = ((1 - g) * evidence[t] + g * z + gumbel[t]) / temperature
+        u -= u.max(axis=-1, keepdims=True)
+        np.exp(u, out=u)
+        z = u / u.sum(axis=-1, keepdims=True)
+        path[t] = z
+    top = path.argmax(-1)  # [T, G, chains]
+    return Stays(gammas, [_first_half_stays(top[:, i]) for i in range(len(gammas))], path[:, :, 0].swapaxes(0, 1))
+
+
+def _first_half_stays(top: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Lengths of stays in [T, chains] that begin in the first half, without each chain's first one."""
+    n_steps = len(top)
+    flat = top.T.ravel()
+    begins = np.ones(len(flat), bool)
+    begins[1:] = flat[1:] != flat[:-1]
+    begins[::n_steps] = True
+    at = np.flatnonzero(begins)
+    length = np.diff(np.append(at, len(flat)))
+    when = at % n_steps
+    return length[(when > 0) & (when < n_steps // 2)]
+
+
+def probabilities(logits: Array, scale: float = 1.0) -> Array:
+    """[K] chance of each state to have the largest share."""
+    result: Array = softmax(logits / scale)
+    return result

@@ -1,0 +1,190 @@
+"""Playground: the soft switch of three states under the finger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+import torch
+
+from gdm_core.relaxed import gumbel_softmax_kl
+from pages.playground import gumbel, pictures
+from pages.ui import charts, figures, palette, shell
+from pages.ui.plot import plot
+
+SHOWN, COUNTED, SAMPLED = 500, 20_000, 8_000
+SOFTNESSES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
+NAMES = ("S1", "S2", "S3")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the controls say, within their ranges whatever an address may hold."""
+
+    logits: np.ndarray  # [3]
+    softness: float
+    noise: float
+    other: np.ndarray  # [3]
+    stay: float
+    seed: int
+
+    @property
+    def effective(self) -> tuple[np.ndarray, float]:
+        """Logits and softness of the same distribution with standard noise."""
+        return self.logits / self.noise, self.softness / self.noise
+
+
+def _slider(label: str, low: float, high: float, value: float, step: float, key: str, help: str | None = None) -> float:
+    chosen = st.slider(label, low, high, value, step, key=key, help=help, bind="query-params")
+    return float(min(max(chosen, low), high))
+
+
+def controls() -> Settings:
+    """The sliders, in a user's words with the symbol in brackets."""
+    shell.section("Evidence")
+    logits = [
+        _slider(
+            f"For state {i} (π{'₁₂₃'[i - 1]})",
+            -4.0,
+            4.0,
+            start,
+            0.1,
+            f"logit{i}",
+            "Before any noise. Only differences count: adding the same amount to all three changes nothing."
+            if i == 1
+            else None,
+        )
+        for i, start in ((1, 1.0), (2, 0.0), (3, -0.5))
+    ]
+    shell.section("Draw")
+    softness = _slider(
+        "Softness (τ)", 0.05, 3.0, 0.6, 0.05, "softness", "Low: nearly one state alone. High: all states blend."
+    )
+    noise = _slider(
+        "Noise (β)",
+        0.25,
+        3.0,
+        1.0,
+        0.05,
+        "noise",
+        "How much chance decides. The model fixes it at 1, see the second tab.",
+    )
+    seed = int(
+        _slider("Dice (seed)", 0, 20, 0, 1, "dice", "Another seed throws other dice; the picture's shape stays.")
+    )
+    shell.section("Staying")
+    stay = _slider(
+        "How long to stay (γ)", 0.0, 1.0, 0.6, 0.1, "stay", "How much of the state before flows into the next one."
+    )
+    shell.section("Compare with")
+    other = [
+        _slider(f"State {i} (φ{'₁₂₃'[i - 1]})", -4.0, 4.0, start, 0.1, f"other{i}")
+        for i, start in ((1, -0.5), (2, 0.5), (3, 0.5))
+    ]
+    return Settings(np.array(logits), softness, noise, np.array(other), stay, seed)
+
+
+def triangle(s: Settings) -> None:
+    """The draws on the simplex over their density."""
+    logits, softness = s.effective
+    x, y, grid = figures.simplex_grid(90)
+    density = gumbel.log_density_on_simplex(grid, logits, softness)
+    z = gumbel.draws(s.logits, s.softness, gumbel.noise(SHOWN, 3, s.seed), s.noise)
+    plot(figures.simplex(z, log_density=(x, y, density), names=NAMES, height=520), key="triangle")
+
+
+def marginal(s: Settings) -> None:
+    """Who wins, which softness cannot change."""
+    expected = gumbel.probabilities(s.logits, s.noise)
+    counted = gumbel.winners(s.logits, gumbel.noise(COUNTED, 3, s.seed + 1000), s.noise)
+    error = float(np.max(np.abs(counted - expected) / np.sqrt(expected * (1 - expected) / COUNTED)))
+    st.html('<p class="gdm-panel-title">Which state wins</p>')
+    charts.bars(NAMES, counted, expected, key="winners", colours=palette.colours(3), height=112)
+    shell.quiet(
+        f"Bars: how often each state has the largest share in {COUNTED:,} draws. Ticks: softmax of the evidence. "
+        f"They agree within {error:.1f} standard errors, and softness moves neither: it changes how sure a winner "
+        "looks, never who wins."
+    )
+
+
+def divergence(s: Settings) -> None:
+    """The divergence from the second distribution, exactly and by chance."""
+    first, second = s.logits / s.noise, s.other / s.noise
+    exact = float(gumbel_softmax_kl(torch.from_numpy(first), torch.from_numpy(second)))
+    sampled = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed)
+    st.html('<p class="gdm-panel-title">How far from the second one</p>')
+    plot(pictures.kl_against_softness(sampled, exact), key="divergence")
+
+
+def staying(s: Settings) -> None:
+    """What stickiness does to the length of stays."""
+    gammas = np.round(np.linspace(0, 1, 11), 2)
+    chosen = int(np.abs(gammas - s.stay).argmin())
+    stays = gumbel.simulate_stays(s.logits, s.softness, s.noise, gammas, s.seed)
+    longest = int(np.clip(4 * np.nanmax(stays.mean()[[0, chosen]]), 10, 150))
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("survival"):
+        plot(pictures.survival(stays, chosen, longest), key="survival")
+    with right, shell.panel("mean-stay"):
+        plot(pictures.mean_stay(stays, chosen), key="mean-stay")
+    with shell.panel("chain"):
+        rows = {"γ 0": stays.example[0, :200], f"γ {gammas[chosen]:.1f}": stays.example[chosen, :200]}
+        plot(
+            figures.state_strips(
+                rows,
+                caption="Two chains with the same noise: the upper one forgets, the lower one remembers its state.",
+            ),
+            key="chain",
+        )
+    shell.quiet(
+        "At each step the evidence is dealt to the states anew, so that without stickiness nothing lasts. The next state is "
+        "drawn from (1 − γ) × evidence + γ × the state before. That pull is at most one unit of evidence: under standard "
+        "noise (β = 1) even γ = 1 leaves often; with less noise it holds for long."
+    )
+
+
+def same_noise(s: Settings) -> None:
+    """A noise scale is nothing new."""
+    logits, softness = s.effective
+    g = gumbel.noise(SHOWN, 3, s.seed)
+    as_set = gumbel.draws(s.logits, s.softness, g, s.noise)
+    as_standard = gumbel.draws(logits, softness, g)
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("as-set", f"Noise β = {s.noise:.2f}, softness τ = {s.softness:.2f}"):
+        plot(
+            figures.simplex(as_set, names=NAMES, height=330, caption="Drawn with the settings as they are."),
+            key="as-set",
+        )
+    with right, shell.panel("as-standard", f"Noise β = 1, softness τ = {softness:.2f}"):
+        caption = "Drawn with the evidence and the softness both divided by β."
+        plot(figures.simplex(as_standard, names=NAMES, height=330, caption=caption), key="as-standard")
+    shell.quiet(
+        f"Same dice, same draws: the largest difference between the two is {np.abs(as_set - as_standard).max():.1e}. "
+        "So a noise scale needs no place of its own in the model: it is evidence and softness under other names."
+    )
+
+
+page = shell.frame("playground", card_share=0.36)
+with page.controls:
+    settings = controls()
+page.header(
+    "One soft state, drawn again and again",
+    [
+        ("softness τ", f"{settings.softness:.2f}"),
+        ("noise β", f"{settings.noise:.2f}"),
+        ("stay γ", f"{settings.stay:.1f}"),
+    ],
+)
+with page.picture:
+    triangle(settings)
+with page.card:
+    marginal(settings)
+    divergence(settings)
+with page.below:
+    tabs = st.tabs(["How long to stay (γ)", "Noise is softness (β)"])
+    with tabs[0]:
+        staying(settings)
+    with tabs[1]:
+        same_noise(settings)
+shell.footer(["Everything here is computed while you watch; no data are used."])

@@ -1,0 +1,143 @@
+"""Figures that only the Playground needs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pages.playground.gumbel import SampledKl, Stays
+from pages.ui.figures.base import Dict, Figure, axis, layout, note, typed
+
+
+def kl_against_softness(sampled: SampledKl, exact: float) -> Figure:
+    """The sampled divergence at several softnesses around the exact one."""
+    tau = sampled.temperatures
+    reach = max(float(np.max(np.abs(sampled.mean - exact) + 2 * sampled.error)), 0.05 * max(exact, 0.1))
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": typed(tau),
+                "y": typed(sampled.mean),
+                "error_y": {"array": typed(2 * sampled.error), "color": "$muted", "thickness": 1.2, "width": 4},
+                "marker": {"color": "$ink", "size": 7},
+                "hovertemplate": "τ %{x:.2~g}: %{y:.4f} nats<extra></extra>",
+            }
+        ],
+        "layout": layout(
+            xaxis=axis("softness τ (logarithmic)", type="log", tickvals=tau.tolist(), showgrid=False),
+            yaxis=axis("divergence (nats)", range=[exact - 1.35 * reach, exact + 1.35 * reach], nticks=5),
+            shapes=[
+                {
+                    "type": "line",
+                    "xref": "paper",
+                    "x0": 0,
+                    "x1": 1,
+                    "y0": exact,
+                    "y1": exact,
+                    "line": {"color": "$accent", "width": 2},
+                }
+            ],
+            annotations=[
+                note(
+                    f"exact: {exact:.4f}",
+                    1,
+                    1,
+                    xref="paper",
+                    yref="paper",
+                    xanchor="right",
+                    yanchor="top",
+                    font={"size": 12, "color": "$accent"},
+                )
+            ],
+        ),
+        "caption": "Dots: the divergence estimated from random draws, with two standard errors. Line: the exact integral, "
+        "which does not contain the softness at all.",
+        "alt": f"Sampled divergence at {len(tau)} softnesses; the exact value is {exact:.4f} nats at each of them.",
+        "height": 260,
+    }
+
+
+def survival(stays: Stays, chosen: int, longest: int) -> Figure:
+    """How long stays last with the chosen stickiness and with none."""
+    steps = np.arange(1, longest + 1)
+    traces: list[Dict] = []
+    marks: list[Dict] = []
+    looks = [(0, "not sticky", {"color": "$muted", "width": 1.5, "dash": "dash"})]
+    if chosen != 0:
+        looks.append((chosen, f"γ {stays.gammas[chosen]:.2f}", {"color": "$accent", "width": 2.2}))
+    for index, name, line in looks:
+        share = stays.survival(index, longest)
+        seen = share > 0
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": typed(steps[seen]),
+                "y": typed(share[seen]),
+                "line": line,
+                "hovertemplate": name + ": %{y:.1%} last %{x} steps or more<extra></extra>",
+            }
+        )
+        marks.append(
+            note(
+                f"{name}: {stays.mean()[index]:.1f} steps on average",
+                1,
+                1 - 0.09 * len(marks),
+                xref="paper",
+                yref="paper",
+                xanchor="right",
+                yanchor="top",
+                font={"size": 12, "color": line["color"]},
+            )
+        )
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis("steps in one state", showgrid=False, range=[0.5, longest + 0.5]),
+            yaxis=axis(
+                "share of stays",
+                type="log",
+                range=[-3, 0.05],
+                tickvals=[1, 0.1, 0.01, 0.001],
+                ticktext=["100%", "10%", "1%", "0.1%"],
+            ),
+            annotations=marks,
+        ),
+        "caption": "The share of stays that last at least so many steps; a straight line means forgetting at a constant rate.",
+        "alt": f"Lengths of stays with stickiness {stays.gammas[chosen]:.2f} beside none.",
+        "height": 260,
+    }
+
+
+def mean_stay(stays: Stays, chosen: int) -> Figure:
+    """Mean length of a stay against the stickiness."""
+    mean = stays.mean()
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "x": typed(stays.gammas),
+                "y": typed(mean),
+                "line": {"color": "$ink", "width": 1.5},
+                "marker": {"color": "$ink", "size": 5},
+                "hovertemplate": "γ %{x:.2f}: %{y:.1f} steps<extra></extra>",
+            },
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [float(stays.gammas[chosen])],
+                "y": [float(mean[chosen])],
+                "marker": {"color": "$accent", "size": 12},
+                "hoverinfo": "skip",
+            },
+        ],
+        "layout": layout(
+            xaxis=axis("how long to stay (γ)", showgrid=False, range=[-0.03, 1.03]),
+            yaxis=axis("mean stay (steps)", rangemode="tozero"),
+        ),
+        "caption": "Mean stay at every stickiness, for the evidence, softness and noise chosen at the left.",
+        "alt": f"Mean stay against stickiness; {mean[chosen]:.1f} steps at {stays.gammas[chosen]:.2f}.",
+        "height": 260,
+    }

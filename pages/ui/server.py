@@ -1,0 +1,39 @@
+"""What the web server hands out besides pages: the plotting library and our component, each downloaded once."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import plotly
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+MAIN = Path(__file__).with_name("main.py")
+PLOTLY_ROUTE = "/gdm/plotly.min.js"
+
+
+@cache
+def _plotly(compressed: bool) -> bytes:
+    source = (Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_bytes()
+    return gzip.compress(source, compresslevel=6) if compressed else source
+
+
+async def _serve_plotly(request: Request) -> Response:
+    """4.8 MB of source as 1.5 MB, compressed once; the address names the version, so a browser may keep it for good."""
+    compressed = "gzip" in request.headers.get("accept-encoding", "")
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
+    if compressed:
+        headers["Content-Encoding"] = "gzip"
+    return Response(_plotly(compressed), media_type="text/javascript", headers=headers)
+
+
+def plotly_address() -> str:
+    """Where the browser finds the plotting library."""
+    return f"{PLOTLY_ROUTE}?v={version('plotly')}"
+
+
+ROUTES = [Route(PLOTLY_ROUTE, _serve_plotly)]
