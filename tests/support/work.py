@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from gdm_core.engine import checkpoint
@@ -19,3 +20,10 @@ def two_seconds(i: int) -> int:
 def total(trials: Trials, factor: float) -> float:
     """The sum of the first trial, scaled."""
     return factor * float(trials[0].y.sum())
+
+
+def process_facts() -> dict[str, int]:
+    """How the process that runs this is set up."""
+    import torch
+
+    return {"torch threads": torch.get_num_threads(), "nice": os.nice(0)}

@@ -1,0 +1,176 @@
+"""Fits over a grid of configurations and seeds, as tidy records with their mean and spread.
+
+On an engine a sweep goes on when nobody looks, and lets people who watch a fit go first. With or without one, finished
+cells are kept on disk: a sweep started again does only what is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gdm_core.engine.bulk import Bulk, BulkView
+from gdm_core.engine.cache import ResultCache, call_key
+from gdm_core.engine.control import checkpoint
+from gdm_core.engine.engine import Engine
+from gdm_core.engine.messages import resolve, resolve_family
+from gdm_core.engine.records import Record, numbers_in
+from gdm_core.errors import ConfigError, FitError, GdmError
+from gdm_core.trials import Trials
+
+EVALUATE = "gdm_core.metrics:evaluate"
+MAX_CELLS = 5000
+CELL_DEADLINE_S = 600.0
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Every combination of the values in `grid` over `base`, with every seed.
+
+    `scorer` names a function of (model, train, test) as "module:function"; the numbers in what it returns become scores.
+    """
+
+    family: str
+    base: Mapping[str, Any]
+    grid: Mapping[str, Sequence[Any]]
+    seeds: Sequence[int]
+    train: Trials
+    test: Trials
+    scorer: str = EVALUATE
+
+    def __post_init__(self) -> None:
+        empty = [name for name, values in self.grid.items() if not len(values)]
+        if empty:
+            raise ConfigError(f"The grid has no value for {empty[0]!r}. Give it one or more, or leave it out.")
+        if "seed" in self.grid or "seed" in self.base:
+            raise ConfigError("Put seeds in `seeds`, not in `grid` or `base`: they are what results are averaged over.")
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ConfigError(f"seeds is {list(self.seeds)}; it must hold one seed or more, each once.")
+        if ":" not in self.scorer:
+            raise ConfigError(f"scorer is {self.scorer!r}; write 'module:function'.")
+        size = math.prod(len(values) for values in self.grid.values()) * len(self.seeds)
+        if size > MAX_CELLS:
+            raise ConfigError(f"The sweep has {size} fits; {MAX_CELLS} may be run at once. Take fewer values or seeds.")
+
+    def cells(self) -> dict[str, dict[str, Any]]:
+        """Configuration of every fit, by a key that names all its result depends on but the version of the code."""
+        combinations = itertools.product(*self.grid.values(), self.seeds)
+        configs = [dict(self.base) | dict(zip([*self.grid, "seed"], values, strict=True)) for values in combinations]
+        data = f"{self.train.fingerprint}/{self.test.fingerprint}"
+        try:
+            return {
+                f"{self.family}/{json.dumps(config, sort_keys=True)}/{self.scorer}/{data}": config for config in configs
+            }
+        except TypeError as error:
+            raise ConfigError(
+                f"Configurations must hold numbers, strings, booleans and None alone ({error})."
+            ) from error
+
+    @property
+    def key(self) -> str:
+        """Names the whole sweep."""
+        return "sweep-" + hashlib.sha256("\n".join(sorted(self.cells())).encode()).hexdigest()
+
+    def arguments(self, config: dict[str, Any]) -> tuple[Any, ...]:
+        """What `run_cell` takes."""
+        return self.family, config, self.scorer, self.train, self.test
+
+
+class SweepJob:
+    """A sweep on an engine."""
+
+    def __init__(self, sweep: Sweep, bulk: Bulk) -> None:
+        self.sweep, self._bulk = sweep, bulk
+
+    def poll(self) -> BulkView:
+        """How far it is; see `records` for what it has found."""
+        return self._bulk.poll()
+
+    def records(self) -> list[Record]:
+        """Finished fits in the order of the grid."""
+        view = self._bulk.poll()
+        found = []
+        for name, config in self.sweep.cells().items():
+            if name in view.results:
+                found.append(_record(config, view.results[name]))
+            elif name in view.failures:
+                found.append(_failure(config, view.failures[name]))
+        return found
+
+    def wait(self, timeout: float | None = None) -> list[Record]:
+        """Wait for the end and return every record."""
+        if not self._bulk.wait(timeout):
+            raise FitError(f"The sweep is not done after {timeout:g} s; it goes on. Ask again, or cancel it.")
+        return self.records()
+
+    def cancel(self) -> None:
+        """Start no more fits; finished ones stay."""
+        self._bulk.cancel()
+
+
+def start(sweep: Sweep, engine: Engine, session: str, progress: Progress | None = None) -> SweepJob:
+    """Run a sweep on the engine, or come back to the one that runs there already."""
+    items = {name: sweep.arguments(config) for name, config in sweep.cells().items()}
+    bulk = engine.map(run_cell, items, session=session, key=sweep.key, deadline_s=CELL_DEADLINE_S, progress=progress)
+    return SweepJob(sweep, bulk)
+
+
+def run(sweep: Sweep, cache: ResultCache | None = None, progress: Progress | None = None) -> list[Record]:
+    """Run a sweep in this process, one fit after the other."""
+    cache = cache or ResultCache()
+    cells = sweep.cells()
+    records: list[Record] = []
+    for name, config in cells.items():
+        key = call_key(run_cell, name)
+        known, value = cache.get_value(key)
+        try:
+            if not known:
+                value = run_cell(*sweep.arguments(config))
+                cache.put_value(key, value)
+            records.append(_record(config, value))
+        except GdmError as error:
+            records.append(_failure(config, str(error)))
+        if progress is not None:
+            progress(len(records), len(cells))
+    return records
+
+
+def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, test: Trials) -> dict[str, Any]:
+    """Fit one configuration on `train` and score it; plain numbers that JSON can hold."""
+    from gdm_core.models.base import Status
+
+    module, _, name = scorer.partition(":")
+    evaluate = resolve(module, name)
+    model = resolve_family(family)(**config)
+    began = time.perf_counter()
+    for progress in model.fit_iter(train):
+        checkpoint(int(progress.step), int(progress.total))
+    seconds = time.perf_counter() - began
+    if model.status_ is Status.DIVERGED:
+        raise FitError("The fit diverged. Try another seed, fewer states, or data without extreme values.")
+    return {
+        "elbo_train": float(model.elbo_),
+        "elbo_test": float(model.score(test)),
+        "scores": numbers_in(evaluate(model, train, test)),
+        "seconds": seconds,
+    }
+
+
+def _record(config: Mapping[str, Any], value: Mapping[str, Any]) -> Record:
+    return Record(_without_seed(config), config["seed"], **value)
+
+
+def _failure(config: Mapping[str, Any], message: str) -> Record:
+    return Record(_without_seed(config), config["seed"], message=message)
+
+
+def _without_seed(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name != "seed"}

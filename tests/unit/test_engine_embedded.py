@@ -1,0 +1,157 @@
+"""The embedded cluster, in servers of its own: how it starts, what it listens on, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gdm_core.engine import Engine, ResultCache
+from gdm_core.errors import ConfigError
+from tests.support.dask_cluster import ROOT, environment
+
+SCRIPT = """
+import json, os, sys
+import numpy as np
+from gdm_core.engine import FitRequest, get_engine
+from gdm_core.trials import Trial, Trials
+from tests.support.work import process_facts
+
+here = os.path.dirname(os.path.abspath(__file__))
+with open(os.path.join(here, "runs"), "a") as runs:
+    runs.write(f"{os.getpid()} {__name__}\\n")
+trials = Trials((Trial(np.random.default_rng(0).standard_normal((300, 2))),))
+engine = get_engine()
+assert get_engine() is engine
+request = FitRequest("tests.support.fake_model:FakeModel", {"n_steps": 5}, trials, use_cache=False)
+job = engine.submit(request, session="one")
+result = job.result(60)
+with open(os.path.join(here, "answer"), "w") as answer:
+    facts = engine.call(process_facts, session="one").result(20)
+    json.dump({"status": result.fit_status, "torch here": "torch" in sys.modules, "pid": os.getpid(), **facts}, answer)
+"""
+
+
+def until(condition: Callable[[], object], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not so within {seconds} s"
+        time.sleep(0.05)
+
+
+@contextmanager
+def started(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    env = environment(GDM_WORKERS="1", GDM_DATA_DIR=str(folder / "data"), PYTHONPATH=str(ROOT))
+    env.pop("GDM_SCHEDULER", None)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+        family: list[psutil.Process] = []
+        try:
+            yield process
+            family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        finally:
+            process.kill()
+            process.wait()
+            for child in family:
+                if child.is_running():
+                    child.kill()
+
+
+def write(folder: Path, tail: str = "") -> Path:
+    script = folder / "script.py"
+    script.write_text(SCRIPT + textwrap.dedent(tail))
+    return script
+
+
+def test_a_script_without_a_guard_runs_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    listening = """
+    import psutil
+    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    open_to = {c.laddr.ip for p in family for c in p.net_connections("inet") if c.status == "LISTEN"}
+    with open(os.path.join(here, "family"), "w") as file:
+        json.dump({"pids": [p.pid for p in family], "open to": sorted(open_to)}, file)
+    """
+    with started([sys.executable, str(write(tmp_path, listening))], tmp_path) as process:
+        assert process.wait(60) == 0, (tmp_path / "log").read_text()
+    answer = json.loads((tmp_path / "answer").read_text())
+    family = json.loads((tmp_path / "family").read_text())
+    assert (tmp_path / "runs").read_text() == f"{answer['pid']} __main__\n"
+    assert answer["status"] == "converged"
+    assert not answer["torch here"]
+    assert answer["torch threads"] == 1
+    assert answer["nice"] == os.nice(0) + 5
+    assert family["open to"] == ["127.0.0.1"]
+    assert len(family["pids"]) >= 4
+    until(lambda: not any(psutil.pid_exists(pid) for pid in family["pids"]), 10)
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_a_killed_server_takes_its_workers_with_it(tmp_path: Path) -> None:
+    with started([sys.executable, str(write(tmp_path, "import time\ntime.sleep(600)"))], tmp_path) as process:
+        until(lambda: (tmp_path / "answer").exists(), 60)
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) >= 3
+        process.send_signal(signal.SIGKILL)
+        until(lambda: not any(child.is_running() for child in family), 10)
+
+
+def test_a_page_of_a_streamlit_server_fits_without_running_again_in_the_workers(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    options = ["--server.headless", "true", "--server.port", str(port), "--server.address", "127.0.0.1"]
+    options += ["--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none"]
+    command = [sys.executable, "-m", "streamlit", "run", str(write(tmp_path)), *options]
+    with started(command, tmp_path):
+        until(lambda: _answers(port), 30)
+        asyncio.run(_open_page(port, until_exists=tmp_path / "answer", seconds=60))
+        answer = json.loads((tmp_path / "answer").read_text())
+        assert answer["status"] == "converged"
+        runs = (tmp_path / "runs").read_text().splitlines()
+        assert {int(line.split()[0]) for line in runs} == {answer["pid"]}
+        assert len(runs) == 1
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def _open_page(port: int, until_exists: Path, seconds: float) -> None:
+    """Do what a browser does: open the stream and ask for the page."""
+    from streamlit.proto.BackMsg_pb2 import BackMsg
+    from tornado.httpclient import HTTPRequest
+    from tornado.websocket import websocket_connect
+
+    headers = {"Sec-WebSocket-Protocol": "streamlit", "Origin": f"http://127.0.0.1:{port}"}
+    stream = await websocket_connect(HTTPRequest(f"ws://127.0.0.1:{port}/_stcore/stream", headers=headers))
+    message = BackMsg()
+    message.rerun_script.query_string = ""
+    await stream.write_message(message.SerializeToString(), binary=True)
+    end = time.monotonic() + seconds
+    while not (until_exists.exists() and until_exists.stat().st_size):
+        assert time.monotonic() < end, "the page was not run to its end"
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)  # a second run of the script would show by now
+    stream.close()
+
+
+def test_wrong_settings_are_told_when_the_engine_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
+    monkeypatch.setenv("GDM_WORKERS", "many")
+    with Engine(ResultCache(tmp_path)) as engine, pytest.raises(ConfigError, match="GDM_WORKERS is 'many'"):
+        engine.wait_ready(20)

@@ -1,0 +1,281 @@
+"""The parts of the engine that need no cluster: turns, kept results, requests, snapshots."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdm_core.engine import FitRequest, FitResult, Job, QueueFull, ResultCache, Snapshot, call_key, checkpoint
+from gdm_core.engine.cluster import worker_count, worker_memory
+from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family
+from gdm_core.engine.turns import FairQueue
+from gdm_core.errors import ConfigError, FitError
+from gdm_core.trials import Trial, Trials
+from tests.support.fake_model import FAMILY, FakeModel
+
+TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((400, 3))),))
+
+
+def job(session: str, bulk: bool = False) -> Job:
+    return Job(FitRequest(FAMILY, {}, TRIALS), session, None, bulk, lambda _: None)
+
+
+def result(key: str, n_bytes: int = 100) -> FitResult:
+    snapshot = Snapshot(3, (0,), (2,), (np.array([[255, 0], [51, 204]], dtype=np.uint8),))
+    return FitResult(key, os.urandom(n_bytes), "converged", -1.5, 0.25, (1, 2, 3), (-3.0, -2.0, float("nan")), snapshot)
+
+
+# ---- turns ------------------------------------------------------------------------------------------------------
+def test_sessions_take_turns_however_many_jobs_one_has() -> None:
+    turns = FairQueue(100, 50)
+    many = [job("many") for _ in range(5)]
+    few = [job("few") for _ in range(2)]
+    for one in [*many, *few]:
+        turns.add(one)
+    order = [turns.take([], bulk=False) for _ in range(7)]
+    assert order == [many[0], few[0], many[1], few[1], *many[2:]]
+    assert turns.take([], bulk=False) is None
+
+
+def test_a_session_with_running_jobs_waits_for_one_without() -> None:
+    turns = FairQueue(100, 50)
+    busy, idle = job("busy"), job("idle")
+    turns.add(busy)
+    turns.add(idle)
+    assert turns.take([job("busy")], bulk=False) is idle
+
+
+def test_cancelled_jobs_neither_run_nor_count() -> None:
+    turns = FairQueue(3, 2)
+    first, second = job("a"), job("a")
+    turns.add(first)
+    turns.add(second)
+    with pytest.raises(QueueFull, match="2 of your jobs"):
+        turns.add(job("a"))
+    first.cancel()
+    third = job("a")
+    turns.add(third)
+    turns.add(job("b", bulk=True))
+    with pytest.raises(QueueFull, match="3 jobs of all sessions"):
+        turns.add(job("c"))
+    assert turns.watched_waiting() == 2
+    assert [turns.take([], bulk=False) for _ in range(3)] == [second, third, None]
+
+
+def test_a_job_that_comes_back_is_first_and_never_refused() -> None:
+    turns = FairQueue(1, 1)
+    waiting, back = job("a"), job("a")
+    turns.add(waiting)
+    turns.add(back, again=True)
+    assert turns.take([], bulk=False) is back
+
+
+# ---- kept results -----------------------------------------------------------------------------------------------
+def test_a_kept_result_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
+    kept = result("k")
+    assert ResultCache(tmp_path).put(kept) == ""
+    found, note = ResultCache(tmp_path).get("k")
+    assert note == ""
+    assert found is not None
+    assert found.from_cache
+    assert (found.model_bytes, found.elbo, found.seconds, found.steps) == (kept.model_bytes, -1.5, 0.25, (1, 2, 3))
+    assert found.elbos[:2] == (-3.0, -2.0)
+    assert np.isnan(found.elbos[2])
+    assert found.snapshot is not None
+    np.testing.assert_allclose(found.snapshot.states(), [[1.0, 0.0], [0.2, 0.8]], atol=1e-6)
+    assert ResultCache(tmp_path).get("other") == (None, "")
+
+
+@pytest.mark.parametrize("damage", ["model", "truncated model", "side", "side not json", "side of another"])
+def test_damaged_files_are_moved_aside_with_a_note(tmp_path: Path, damage: str) -> None:
+    cache = ResultCache(tmp_path)
+    cache.put(result("k"))
+    model, side = tmp_path / "k.safetensors", tmp_path / "k.json"
+    if damage == "model":
+        model.write_bytes(b"x" + model.read_bytes()[1:] + b"y")
+    elif damage == "truncated model":
+        model.write_bytes(model.read_bytes()[:50])
+    elif damage == "side":
+        side.write_text(json.dumps({"sha256": "0"}))
+    elif damage == "side not json":
+        side.write_bytes(b"\xff\xfe not text")
+    else:
+        cache.put(result("other"))
+        side.write_text((tmp_path / "other.json").read_text())
+    found, note = ResultCache(tmp_path).get("k")
+    assert found is None
+    assert "damaged" in note
+    assert str(tmp_path / "damaged") in note
+    assert (tmp_path / "damaged" / "k.safetensors").exists()
+    assert not model.exists()
+    assert ResultCache(tmp_path).get("k") == (None, "")
+
+
+def test_the_disk_is_bounded_and_the_oldest_goes_first(tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path, memory_bytes=1, disk_bytes=35_000)
+    for i, key in enumerate(["a", "b", "c"]):
+        cache.put(result(key, 10_000))
+        for path in tmp_path.glob(f"{key}.*"):
+            os.utime(path, (1000 + i, 1000 + i))
+    assert cache.get("a")[0] is not None  # from disk; used, so no longer the oldest
+    cache.put(result("d", 10_000))
+    fresh = ResultCache(tmp_path)
+    assert [key for key in "abcd" if fresh.get(key)[0] is not None] == ["a", "c", "d"]
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*")) <= 35_000
+
+
+def test_memory_is_bounded_and_forgets_what_was_used_longest_ago(tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path, memory_bytes=25_000)
+    for key in "ab":
+        cache.put(result(key, 10_000))
+    cache.get("a")
+    cache.put(result("c", 10_000))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert [key for key in "abc" if cache.get(key)[0] is not None] == ["a", "c"]
+
+
+def test_a_disk_that_cannot_be_written_costs_a_note_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cache = ResultCache(tmp_path / "file" / "fits")
+    assert "could not be kept on disk" in cache.put(result("k"))
+    assert cache.get("k")[0] is not None
+    assert "could not be kept on disk" in cache.put_value("v", 1)
+
+
+def test_values_of_calls_are_kept_unless_damaged(tmp_path: Path) -> None:
+    cache = ResultCache(tmp_path)
+    assert cache.get_value("v") == (False, None)
+    assert cache.put_value("v", {"a": [1, None]}) == ""
+    assert cache.get_value("v") == (True, {"a": [1, None]})
+    assert "could not be kept" in cache.put_value("w", object())
+    (tmp_path / "v.json").write_text("{")
+    assert cache.get_value("v") == (False, None)
+    assert (tmp_path / "damaged" / "v.json").exists()
+    assert call_key(divmod, "a") != call_key(divmod, "b") != call_key(pow, "b")
+
+
+def test_the_data_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+    ResultCache().put(result("k"))
+    assert (tmp_path / "fits" / "k.safetensors").exists()
+
+
+# ---- requests ---------------------------------------------------------------------------------------------------
+def test_the_key_names_all_that_a_result_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    other_data = Trials((Trial(TRIALS[0].y + 1),))
+    base: dict[str, Any] = {"family": FAMILY, "config": {"n_states": 2, "seed": 0}, "trials": TRIALS}
+    keys = {
+        FitRequest(**base).key,
+        FitRequest(**base | {"family": "gdm"}).key,
+        FitRequest(**base | {"config": {"n_states": 3, "seed": 0}}).key,
+        FitRequest(**base | {"config": {"n_states": 2, "seed": 1}}).key,
+        FitRequest(**base | {"trials": other_data}).key,
+        FitRequest(**base, warm_start=b"one").key,
+        FitRequest(**base, warm_start=b"two").key,
+    }
+    assert len(keys) == 7
+    assert FitRequest(**base | {"config": {"seed": 0, "n_states": 2}}, deadline_s=9, preview=()).key in keys
+    monkeypatch.setattr("gdm_core.engine.messages.code_version", lambda: "another")
+    assert FitRequest(**base).key not in keys
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"family": "gmd"}, "family is 'gmd'; choose one of gdm"),
+        ({"preview": (1,)}, "preview names trial 1, but there are trials 0 to 0"),
+        ({"deadline_s": 0}, "deadline_s is 0; it must be a positive"),
+        ({"hold_limit_s": float("nan")}, "hold_limit_s is nan"),
+        ({"config": {"n_states": np.ones(2)}}, "config must hold numbers"),
+    ],
+)
+def test_a_wrong_request_says_what_is_wrong(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        FitRequest(**{"family": FAMILY, "config": {}, "trials": TRIALS} | wrong)
+
+
+def test_an_unknown_class_says_where_it_must_be() -> None:
+    with pytest.raises(ConfigError, match=r"nowhere:Model cannot be loaded.*importable on every worker"):
+        resolve_family("nowhere:Model")
+    assert resolve_family(FAMILY) is FakeModel
+
+
+def test_the_version_names_the_source() -> None:
+    assert code_version().startswith("0.")
+    assert len(code_version().split("+")[1]) == 12
+
+
+# ---- snapshots --------------------------------------------------------------------------------------------------
+def test_a_snapshot_is_small_and_true_to_the_states() -> None:
+    trials = Trials(tuple(Trial(np.random.default_rng(i).standard_normal((n, 2))) for i, n in enumerate((30_000, 500))))
+    model = FakeModel(n_states=4, n_steps=1)
+    for _ in model.fit_iter(trials):
+        snapshot = Snapshot.decode(Snapshot.take(model, trials, (0, 1), 1).encode())
+    assert snapshot.n_bytes <= SNAPSHOT_BYTES + 8
+    for position in (0, 1):
+        states = snapshot.states(position)
+        truth = model.predict_proba(trials[position])[:: snapshot.strides[position]]
+        np.testing.assert_allclose(states, truth, atol=0.005)
+        np.testing.assert_allclose(states.sum(axis=1), 1.0, atol=1e-6)
+
+
+# ---- the rest ---------------------------------------------------------------------------------------------------
+def test_history_is_thinned_but_spans_the_fit() -> None:
+    one = job("a")
+    one.apply({"kind": "started", "version": 0})
+    for step in range(1, 3001):
+        one.apply(
+            {"kind": "progress", "step": step, "total": 3000, "steps": [step], "elbos": [-step], "snapshot": None}
+        )
+    view = one.poll()
+    assert view.step == 3000
+    assert 100 < len(view.steps) <= 500
+    assert view.steps[0] == 1
+    assert view.steps[-1] > 2900
+    assert [-step for step in view.steps] == list(view.elbos)
+
+
+def test_a_final_view_never_changes() -> None:
+    one = job("a")
+    one.cancel()
+    one.succeed("late")
+    one.apply({"kind": "held", "step": 3})
+    one.pause()
+    assert (one.poll().message, one.poll().result, one.poll().held) == ("Cancelled.", None, False)
+    assert not one.orders.hold
+    with pytest.raises(ConfigError, match="n is 0"):
+        job("a").step(0)
+    with pytest.raises(FitError, match="not done after 0 s"):
+        job("a").result(0)
+
+
+def test_checkpoint_does_nothing_outside_the_engine() -> None:
+    assert checkpoint() is None
+    assert checkpoint(3, 10) is None
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+def test_a_wrong_number_of_workers_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("GDM_WORKERS", text)
+    with pytest.raises(ConfigError, match=f"GDM_WORKERS is '{text}'"):
+        worker_count()
+
+
+def test_size_of_the_embedded_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GDM_WORKERS", raising=False)
+    assert worker_count() >= 1
+    monkeypatch.setenv("GDM_WORKERS", "3")
+    assert worker_count() == 3
+    monkeypatch.setenv("GDM_WORKER_MEMORY", "1.5 GiB")
+    assert worker_memory(3) == 1.5 * 2**30
+    monkeypatch.setenv("GDM_WORKER_MEMORY", "plenty")
+    with pytest.raises(ConfigError, match="GDM_WORKER_MEMORY is 'plenty'"):
+        worker_memory(3)
+    monkeypatch.delenv("GDM_WORKER_MEMORY")
+    assert 0 < worker_memory(1000) < worker_memory(1) <= 4 * 2**30

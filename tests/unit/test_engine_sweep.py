@@ -1,0 +1,154 @@
+"""Sweeps: every cell once, on the engine or here, with the same records either way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gdm_core.engine import Engine, ResultCache
+from gdm_core.engine import sweep as sweeps
+from gdm_core.engine.records import Record, aggregate
+from gdm_core.engine.sweep import Sweep
+from gdm_core.errors import ConfigError, FitError
+from gdm_core.trials import Trial, Trials
+from tests.support.dask_cluster import running_cluster
+from tests.support.fake_model import FAMILY
+
+TRAIN = Trials((Trial(np.random.default_rng(0).standard_normal((120, 2))),))
+TEST = Trials((Trial(np.random.default_rng(1).standard_normal((80, 2))),))
+
+
+def sweep(tmp_path: Path | None = None, **changes: Any) -> Sweep:
+    base: dict[str, Any] = {"n_steps": 3}
+    if tmp_path is not None:
+        base["diary"] = str(tmp_path / "diary")
+    given = {
+        "family": FAMILY,
+        "base": base,
+        "grid": {"n_states": [2, 3]},
+        "seeds": [0, 1, 2],
+        "train": TRAIN,
+        "test": TEST,
+        "scorer": "tests.support.fake_model:score",
+    }
+    return Sweep(**given | changes)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with running_cluster(folder, n_workers=1) as address, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GDM_SCHEDULER", address)
+        with Engine(ResultCache(folder / "fits")) as engine:
+            engine.wait_ready()
+            yield engine
+
+
+def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    records = sweeps.run(sweep(), ResultCache(tmp_path), lambda done, total: seen.append((done, total)))
+    assert [(r.config["n_states"], r.seed) for r in records] == [(k, s) for k in (2, 3) for s in (0, 1, 2)]
+    assert seen == [(i, 6) for i in range(1, 7)]
+    first = records[0]
+    assert not first.failed
+    assert first.scores == {"elbo_test": first.elbo_test, "n_train": 120.0, "nested.half": 0.5}
+    assert first.elbo_train != first.elbo_test
+    assert first.seconds > 0
+    assert first.row()["n_states"] == 2
+    assert first.row()["nested.half"] == 0.5
+
+
+def test_the_engine_finds_what_a_process_finds(engine: Engine, tmp_path: Path) -> None:
+    job = sweeps.start(sweep(), engine, session="a")
+    there = job.wait(60)
+    here = sweeps.run(sweep(), ResultCache(tmp_path))
+    assert [(r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in there] == [
+        (r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in here
+    ]
+    assert job.poll().finished
+    assert sweeps.start(sweep(), engine, session="b").records() == there
+
+
+def test_a_sweep_does_only_what_is_missing(engine: Engine, tmp_path: Path) -> None:
+    sweeps.start(sweep(tmp_path), engine, session="a").wait(60)
+    wider = sweep(tmp_path, grid={"n_states": [2, 3, 4]})
+    sweeps.start(wider, engine, session="a").wait(60)
+    again = sweeps.run(wider, engine.cache)
+    assert len(again) == 9
+    assert len((tmp_path / "diary").read_text().splitlines()) == 9
+
+
+def test_failed_cells_say_why_and_the_others_go_on(engine: Engine, tmp_path: Path) -> None:
+    wanted = sweep(grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
+    there = sweeps.start(wanted, engine, session="a").wait(60)
+    here = sweeps.run(wanted, ResultCache(tmp_path))
+    for records in (there, here):
+        assert [r.failed for r in records] == [False, False, True, True, True, True] or not records
+        assert "diverged" in records[2].message
+        assert records[4].message == "Channel 'x' of trial 'lap 3' is unusable. Drop it."
+        assert math.isnan(records[2].elbo_train)
+
+
+def test_a_cancelled_sweep_keeps_what_it_has(engine: Engine) -> None:
+    slow = sweep(base={"n_steps": 20, "step_s": 0.01}, seeds=list(range(20)))
+    job = sweeps.start(slow, engine, session="a")
+    while not job.records():
+        pass
+    job.cancel()
+    with pytest.raises(FitError, match="not done after 0 s"):
+        sweeps.start(sweep(base={"n_steps": 500, "step_s": 0.01}), engine, session="a").wait(0)
+    kept = job.records()
+    assert 0 < len(kept) < 40
+    assert job.poll().cancelled
+
+
+def test_mean_and_spread_over_seeds() -> None:
+    records = [
+        Record({"K": 2, "tau": 0.5}, 0, -1.0, -2.0, {"r2": 0.5}, 1.0),
+        Record({"K": 2, "tau": 0.5}, 1, -3.0, -4.0, {"r2": math.nan}, 3.0),
+        Record({"K": 2, "tau": 0.5}, 2, message="diverged"),
+        Record({"K": 3, "tau": 0.5}, 0, -5.0, -6.0, {"r2": 0.25}, 5.0),
+    ]
+    two, three = aggregate(records)
+    assert (two.config, two.n, two.failed) == ({"K": 2}, 2, 1)
+    assert two.mean == {"elbo_train": -2.0, "elbo_test": -3.0, "seconds": 2.0, "r2": 0.5}
+    assert two.std["elbo_train"] == pytest.approx(math.sqrt(2))
+    assert math.isnan(two.std["r2"])
+    assert (three.config, three.n, three.failed) == ({"K": 3}, 1, 0)
+    (all_of_them,) = aggregate(records, by=["tau"])
+    assert (all_of_them.config, all_of_them.n) == ({"tau": 0.5}, 3)
+    with pytest.raises(ConfigError, match=r"no parameter 'gamma'.*K, tau"):
+        aggregate(records, by=["gamma"])
+    assert aggregate([]) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"grid": {"n_states": []}}, "no value for 'n_states'"),
+        ({"grid": {"seed": [1]}}, "Put seeds in `seeds`"),
+        ({"seeds": []}, "one seed or more"),
+        ({"seeds": [1, 1]}, "each once"),
+        ({"scorer": "evaluate"}, "module:function"),
+        ({"seeds": range(10_000)}, "20000 fits; 5000 may"),
+    ],
+)
+def test_a_wrong_sweep_says_what_is_wrong(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        sweep(**wrong)
+
+
+def test_a_grid_of_arrays_is_refused() -> None:
+    with pytest.raises(ConfigError, match="numbers, strings, booleans"):
+        sweep(grid={"n_states": [np.int64(2)]}).cells()
+
+
+def test_a_missing_scorer_is_told_before_the_fit(tmp_path: Path) -> None:
+    records = sweeps.run(sweep(tmp_path, scorer="nowhere:score", seeds=[0]), ResultCache(tmp_path))
+    assert "nowhere:score cannot be loaded" in records[0].message
+    assert not (tmp_path / "diary").exists()
