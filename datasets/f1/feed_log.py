@@ -25,6 +25,7 @@ STEPS = {
     "position_data": (0.6, "positions"),
 }
 DAMAGED = "Updating cache for "
+TIMING_HOST = "livetiming"  # the service and its mirror
 _UNREACHABLE = "the timing service cannot be reached"
 
 
@@ -65,7 +66,12 @@ class FeedLog(logging.Handler):
 
     @property
     def network_failed(self) -> bool:
-        return any(isinstance(error, requests.ConnectionError | requests.Timeout) for error in self.errors)
+        """Whether the timing service could not be reached; other services matter less."""
+        return any(
+            isinstance(error, requests.ConnectionError | requests.Timeout)
+            and TIMING_HOST in _address(error, TIMING_HOST)
+            for error in self.errors
+        )
 
 
 def rate_limited(where: str, error: Exception) -> FeedError:
@@ -101,3 +107,7 @@ def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedEr
         otherwise,
         f"{where}: {why}. It may not have been held, or may not be published yet. Try again later or choose another.",
     )
+
+
+def _address(error: requests.RequestException, unknown: str) -> str:
+    return str(getattr(error.request, "url", None) or unknown)

@@ -54,17 +54,19 @@ def corner_limit(curvature: FloatArray, car: Car) -> FloatArray:
 def flying_lap(curvature: FloatArray, spacing: float, car: Car) -> FloatArray:
     """[M, L] speed on a lap that begins as it ends."""
     limit = corner_limit(curvature, car)
-    # at the slowest corner the speed is known, so the lap is solved from there round to there
+    # the lap is solved from its slowest corner round to there: what the car brings back hardly depends on the start
     first = int(limit.mean(axis=1).argmin())
-    limit = np.roll(limit, -first, axis=0)
-    square = _drive(np.roll(curvature, -first), limit, limit[0], limit[0], spacing, car)
+    limit, bend = np.roll(limit, -first, axis=0), np.roll(curvature, -first)
+    square = _drive(bend, limit, limit[0], limit[0], spacing, car)
+    brought = np.minimum(limit[0], _pushed(square[-1], abs(bend[-1]), spacing, car))
+    square = _drive(bend, limit, brought, brought, spacing, car)
     return np.sqrt(np.roll(square, first, axis=0))
 
 
 def bounded_lap(
     curvature: FloatArray, spacing: float, car: Car, cap: FloatArray, enter: FloatArray, leave: FloatArray
 ) -> FloatArray:
-    """[M, L] speed on a lap under speed caps [M, L], entered and left at given speeds [L]."""
+    """[M, L] speed on a lap under speed caps [M, L], with given speeds [L] at the line before and after it."""
     limit = np.minimum(corner_limit(curvature, car), cap**2)
     return np.sqrt(_drive(curvature, limit, enter**2, leave**2, spacing, car))
 
@@ -87,18 +89,20 @@ def _drive(
     square = limit.copy()
     square[0] = np.minimum(limit[0], np.maximum(enter, SLOWEST**2))
     for i in range(len(square) - 1):
-        now = square[i]
-        hold = car.hold(now)
-        engine = car.power / (car.mass * np.sqrt(now))
-        push = np.minimum(engine, car.traction * _left_over(hold, now * bend[i]))
-        gain = 2 * spacing * (push - car.drag * now / car.mass)
-        square[i + 1] = np.clip(np.minimum(square[i + 1], now + gain), SLOWEST**2, None)
-    square[-1] = np.minimum(square[-1], np.maximum(leave, SLOWEST**2))
-    for i in range(len(square) - 1, 0, -1):
-        now = square[i]
-        slow = car.braking * _left_over(car.hold(now), now * bend[i]) + car.drag * now / car.mass
-        square[i - 1] = np.minimum(square[i - 1], now + 2 * spacing * slow)
+        square[i + 1] = np.minimum(square[i + 1], _pushed(square[i], bend[i], spacing, car))
+    now = np.clip(leave, SLOWEST**2, TOP_SPEED**2)  # at the line, one step after the last point
+    for i in range(len(square) - 1, -1, -1):
+        ahead = bend[(i + 1) % len(bend)]
+        slow = car.braking * _left_over(car.hold(now), now * ahead) + car.drag * now / car.mass
+        now = square[i] = np.minimum(square[i], now + 2 * spacing * slow)
     return square
+
+
+def _pushed(square: FloatArray, bend: float, spacing: float, car: Car) -> FloatArray:
+    """[L] squared speed one step on, with the engine pushing as hard as the tyres let it."""
+    engine = car.power / (car.mass * np.sqrt(square))
+    push = np.minimum(engine, car.traction * _left_over(car.hold(square), square * bend))
+    return np.maximum(square + 2 * spacing * (push - car.drag * square / car.mass), SLOWEST**2)
 
 
 def _left_over(hold: FloatArray, sideways: FloatArray) -> FloatArray:

@@ -200,18 +200,15 @@ class Session:
     @cached_property
     def reference(self) -> ReferenceLap:
         """The fastest clean lap of the session: distances along the lap are measured on it."""
-        best: tuple[float, Driver, int] | None = None
-        for driver in self.drivers:
-            row = _cleanest_lap(driver)
-            if row is not None and (best is None or driver.laps.seconds[row] < best[0]):
-                best = (float(driver.laps.seconds[row]), driver, row)
+        choices = [(_lap_ranks(driver), driver) for driver in self.drivers if driver.has_position]
+        best = min(((rank, driver) for ranks, driver in choices for rank in ranks), key=lambda c: c[0], default=None)
         if best is None:
             raise FeedError(
                 Reason.NO_LAPS,
                 f"{self.title}: no driver has a complete timed lap with position data, so distances along the lap "
                 "cannot be measured. Choose another session.",
             )
-        _, driver, row = best
+        (*_, row), driver = best
         return ReferenceLap.from_samples(
             driver.time, driver.position, driver.laps.start[row], driver.laps.end[row], where=self.title
         )
@@ -241,17 +238,16 @@ def _on_laps(driver: Driver, chosen: BoolArray) -> BoolArray:
     return np.isin(driver.lap, driver.laps.number[chosen])  # [T]
 
 
-def _cleanest_lap(driver: Driver, largest_gap_s: float = 0.8, fewest_samples: int = 100) -> int | None:
-    """Row of the fastest timed lap without holes in its positions; accurate laps first."""
+def _lap_ranks(
+    driver: Driver, small_gap_s: float = 0.8, fewest_samples: int = 100
+) -> list[tuple[bool, bool, float, int]]:
+    """Timed laps as (has a hole, is not accurate, seconds, row): the smallest is the best to measure distances on."""
     laps = driver.laps
-    if not driver.has_position:
-        return None
     first = np.searchsorted(driver.time, laps.start)
     last = np.searchsorted(driver.time, laps.end)
-    steps = np.diff(driver.time, append=np.inf)
-    order = np.lexsort((laps.seconds, ~laps.accurate))
-    for row in order:
-        inside = steps[first[row] : last[row] - 1]
-        if np.isfinite(laps.seconds[row]) and inside.size >= fewest_samples and inside.max() <= largest_gap_s:
-            return int(row)
-    return None
+    steps = np.diff(driver.time)
+    return [
+        (bool(steps[first[row] : last[row] - 1].max() > small_gap_s), not laps.accurate[row], laps.seconds[row], row)
+        for row in range(len(laps))
+        if np.isfinite(laps.seconds[row]) and last[row] - first[row] >= fewest_samples
+    ]

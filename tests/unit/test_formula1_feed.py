@@ -260,6 +260,10 @@ def test_the_network_is_blamed_before_the_account(served, log):
         served(session=failing(requests.ConnectionError("nobody there")))
     with raises(Reason.ACCOUNT, "Set the environment variables F1_USERNAME and F1_PASSWORD"):
         served(session=failing(None))
+    # a results service that is down says nothing about the timing service
+    elsewhere = requests.Request("GET", "https://api.jolpi.ca/ergast/f1/2024/1/results.json").prepare()
+    with raises(Reason.ACCOUNT):
+        served(session=failing(requests.ConnectionError("down", request=elsewhere)))
 
 
 def test_a_refused_account_is_told_without_its_password(served, log, monkeypatch):

@@ -1,0 +1,280 @@
+"""Simulated Formula 1: circuits that close, cars that obey their limits, and a feed that looks like the real one."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from datasets import formula1
+from datasets.f1.invented import DRIVERS
+from datasets.f1.laptime import Car, bounded_lap, corner_limit, flying_lap, lap_times
+from datasets.f1.layouts import LAYOUTS, centreline, ease
+from datasets.f1.race import simulate_race
+from gdm_core.errors import ConfigError
+
+CIRCUITS = {"shanghai": (5451, 16, 0), "suzuka": (5807, 18, 1)}  # metres, corners, places where it crosses itself
+
+
+@pytest.fixture(scope="module")
+def race():
+    return simulate_race("shanghai", seed=3)
+
+
+@pytest.fixture(scope="module")
+def suzuka():
+    return simulate_race("suzuka", drivers=3, laps=12)
+
+
+def car(n=1, **changes):
+    values = {"grip": 1.4, "power": 700e3, "braking": 0.85, "traction": 0.6, "mass": 850.0} | changes
+    return Car(**{name: np.full(n, value) for name, value in values.items()})
+
+
+def crossings(points):
+    """How often a closed path crosses itself: every pair of its pieces, tried one against the other."""
+    start, end = points, np.roll(points, -1, axis=0)
+
+    def side(a, b, c):
+        return (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
+
+    a, b, c, d = start[:, None], end[:, None], start[None], end[None]
+    hit = (side(a, b, c) * side(a, b, d) < 0) & (side(c, d, a) * side(c, d, b) < 0)
+    i, j = np.nonzero(hit)
+    return int(((j - i > 1) & (j - i < len(points) - 1)).sum())
+
+
+# --- circuits ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("circuit", CIRCUITS)
+def test_a_drawn_lap_closes_at_its_real_length(circuit):
+    length, n_corners, n_crossings = CIRCUITS[circuit]
+    line = centreline(circuit)
+    assert line.length == pytest.approx(length)
+    steps = np.hypot(*np.diff(np.vstack([line.points, line.points[:1]]), axis=0).T)
+    assert steps.max() < 1.01 * line.spacing  # also the last step, back to the start
+    assert steps.sum() == pytest.approx(length, rel=2e-3)
+    turn = (line.curvature * line.spacing).sum()
+    assert turn == pytest.approx(LAYOUTS[circuit].turning, abs=1e-9)
+    assert [key for key, _ in line.corners] == [str(i + 1) for i in range(n_corners)]
+    apexes = [apex for _, apex in line.corners]
+    assert apexes == sorted(apexes)
+    assert crossings(line.points[::2]) == n_crossings
+
+
+@pytest.mark.parametrize("circuit", CIRCUITS)
+def test_closing_a_lap_changes_the_drawing_little(circuit):
+    line, layout = centreline(circuit), LAYOUTS[circuit]
+    drawn = np.cumsum([piece.length for piece in layout.pieces]) - [piece.length / 2 for piece in layout.pieces]
+    drawn = [at for at, piece in zip(drawn, layout.pieces, strict=True) if piece.corner]
+    moved = np.diff([apex for _, apex in line.corners]) - np.diff(drawn)
+    assert np.abs(moved).max() < 200
+    assert np.median(np.abs(moved)) < 25
+
+
+def test_easing_keeps_the_whole_turn_and_rounds_its_edges():
+    step = np.zeros(200)
+    step[50:60] = 1.0
+    eased = ease(step, 4.0)
+    assert eased.sum() == pytest.approx(10)
+    assert np.abs(np.diff(eased)).max() < 0.2
+
+
+def test_unknown_circuits_are_refused():
+    with pytest.raises(ConfigError, match="no drawn circuit 'monza'; there are shanghai, suzuka"):
+        simulate_race("monza")
+
+
+# --- one lap -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("circuit", CIRCUITS)
+def test_a_lap_stays_within_every_limit(circuit):
+    line = centreline(circuit)
+    one = car(2, grip=LAYOUTS[circuit].grip)
+    speed = flying_lap(line.curvature, line.spacing, one)  # [M, 2]
+    square = speed**2
+    hold = one.hold(square)
+    bend = np.abs(line.curvature)[:, None]
+    assert (square * bend <= hold * (1 + 1e-9)).all()
+    along = (np.roll(square, -1, axis=0) - square) / (2 * line.spacing)
+    drag = one.drag * square / one.mass
+    spare = np.sqrt(np.maximum(hold**2 - (square * bend) ** 2, 0))
+    engine = one.power / (one.mass * speed)
+    assert (along <= np.minimum(engine, one.traction * spare) - drag + 1e-6).all()
+    # braking is solved from the point after
+    later = {name: np.roll(value, -1, axis=0) for name, value in {"spare": spare, "drag": drag}.items()}
+    assert (-along <= one.braking * later["spare"] + later["drag"] + 1e-6).all()
+    # and nothing is left on the table: every speed is bound by the bend, by the push up to it, or by braking after it
+    at_corner = np.isclose(square, corner_limit(line.curvature, one), rtol=1e-6)
+    pushing = np.isclose(along, np.minimum(engine, one.traction * spare) - drag, atol=1e-6)
+    braking = np.isclose(-along, one.braking * later["spare"] + later["drag"], atol=1e-6)
+    assert (at_corner | np.roll(pushing, 1, axis=0) | braking).all()
+
+
+def test_a_straight_ends_at_the_speed_where_drag_takes_all_power():
+    long = np.zeros(4000)
+    speed = bounded_lap(long, 5.0, car(), np.full((4000, 1), np.inf), np.zeros(1), np.full(1, np.inf))
+    assert speed[-1, 0] == pytest.approx((700e3 / 0.9) ** (1 / 3), rel=1e-3)
+    assert (np.diff(speed[:, 0]) > -1e-9).all()
+
+
+def test_a_circle_is_driven_at_the_speed_that_its_radius_allows():
+    curvature = np.full(200, 1 / 40.0)
+    speed = flying_lap(curvature, 1.0, car())
+    # a little of the grip must work against the drag, so the speed lies just below that of grip alone
+    alone = np.sqrt(1.4 * 9.81 / (1 / 40 - 1.4 * 0.0031))
+    np.testing.assert_allclose(speed, alone, rtol=3e-3)
+    assert (speed <= alone + 1e-9).all()
+    times = lap_times(speed, 1.0, speed[0])
+    assert times[-1, 0] == pytest.approx(200 / alone, rel=3e-3)
+
+
+@pytest.mark.parametrize(
+    "better", [{"grip": 1.5}, {"power": 750e3}, {"braking": 0.95}, {"traction": 0.7}, {"mass": 800.0}]
+)
+def test_a_better_car_is_faster(better):
+    line = centreline("shanghai")
+
+    def lap(one):
+        speed = flying_lap(line.curvature, line.spacing, one)
+        return lap_times(speed, line.spacing, speed[0])[-1, 0]
+
+    assert lap(car(**better)) < lap(car()) - 0.05
+
+
+# --- races ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("circuit", "low", "high"), [("shanghai", 94, 98), ("suzuka", 91, 96)])
+def test_race_laps_take_about_as_long_as_real_ones(circuit, low, high, race, suzuka):
+    session = race if circuit == "shanghai" else suzuka
+    for driver in session.drivers:
+        clean = driver.laps.seconds[driver.laps.accurate]
+        assert low < np.median(clean) < high
+        assert 0.05 < clean.std() < 1.0
+        assert driver.laps.seconds[0] > np.median(clean) + 2  # a standing start
+
+
+def test_a_full_race_is_quick_to_simulate():
+    started = time.process_time()
+    session = simulate_race("shanghai", seed=1)
+    assert time.process_time() - started < 3
+    assert sum(len(driver.laps) for driver in session.drivers) == 20 * 56
+
+
+def test_simulated_data_says_so_everywhere(race):
+    assert "simulated" in race.title
+    assert race.simulated
+    assert "approximate" in race.circuit
+    assert "nothing here was measured" in race.notes[0]
+    assert "simulated" in formula1.to_trials(race, race.codes[0]).name
+    assert sorted(race.codes) == sorted(entry[0] for entry in DRIVERS)
+
+
+def test_the_same_seed_gives_the_same_race_and_each_driver_is_their_own(race):
+    again = simulate_race("shanghai", drivers=("CHI", "APX"), seed=3)
+    for code in ("APX", "CHI"):
+        np.testing.assert_array_equal(again.driver(code).position, race.driver(code).position)
+    other = simulate_race("shanghai", drivers=("CHI", "APX"), seed=4)
+    assert not np.array_equal(other.driver("APX").laps.seconds, again.driver("APX").laps.seconds)
+    state = np.random.get_state()[1].copy()  # noqa: NPY002 (to see that the global state is left alone)
+    simulate_race("suzuka", drivers=1, laps=2)
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
+def test_drivers_finish_in_order_and_differ(race):
+    finish = [driver.laps.end[-1] for driver in race.drivers]
+    assert finish == sorted(finish)
+    assert 10 < finish[-1] - finish[0] < 150
+    # the difference lies in the corners: speeds at the same place differ by more than their rounding
+    speeds = []
+    for driver in race.drivers[:5]:
+        lap = driver.lap == 10
+        along = formula1.lap_distance(race, driver.position[lap], driver.lap[lap])
+        speeds.append(np.interp(np.arange(0, 5000, 25.0), along, driver.channels["speed"][lap]))
+    assert np.std(speeds, axis=0).max() > 3
+
+
+def test_tyres_fade_within_a_stint_and_new_ones_bring_time(race):
+    gains = []
+    for driver in race.drivers:
+        stop = int(np.flatnonzero(driver.laps.pit_in)[0])
+        gains.append(driver.laps.seconds[stop - 3 : stop].mean() - driver.laps.seconds[stop + 2 : stop + 5].mean())
+        assert driver.laps.compound[stop] != driver.laps.compound[stop + 1]
+    assert np.mean(gains) > 0.3
+
+
+def test_pit_stops_cost_what_they_cost(race):
+    for driver in race.drivers:
+        laps = driver.laps
+        assert 1 <= laps.pit_in.sum() <= 2
+        np.testing.assert_array_equal(laps.pit_out[1:], laps.pit_in[:-1])
+        normal = np.median(laps.seconds[laps.accurate])
+        lost = laps.seconds[laps.pit_in | laps.pit_out].sum() - 2 * normal * laps.pit_in.sum()
+        assert 18 < lost / laps.pit_in.sum() < 32
+        assert not laps.accurate[laps.pit_in | laps.pit_out].any()
+
+
+def test_the_safety_car_slows_its_laps_alone():
+    with_car = simulate_race("shanghai", drivers=2, laps=15, safety_car=(6, 8)).drivers[0].laps
+    assert with_car.number[with_car.neutralised].tolist() == [6, 7, 8]
+    assert (with_car.seconds[5:8] > 130).all()
+    assert (with_car.seconds[[2, 3, 9, 10]] < 99).all()
+
+
+def test_the_feed_looks_like_the_real_one(race):
+    driver = race.drivers[0]
+    steps = np.diff(driver.time)
+    assert np.median(steps) == pytest.approx(0.24, abs=0.011)
+    assert np.quantile(steps, [0.05, 0.95]) == pytest.approx([0.14, 0.42], abs=0.03)
+    assert 0.8 < steps.max() < 2.0
+    assert 19_000 < driver.time.size < 22_000  # the real race: 20,779
+    np.testing.assert_allclose(driver.position * 10, np.round(driver.position * 10), atol=1e-3)
+    assert np.isin(driver.time, race.drivers[1].time).mean() > 0.99  # one clock for all cars
+    speed = np.hypot(*np.diff(driver.position, axis=0).T) / steps * 3.6
+    told = driver.channels["speed"]
+    slow = np.isin(driver.lap[1:], driver.laps.number[driver.laps.accurate]) & (steps > 0.2)
+    assert np.median(np.abs(speed - (told[1:] + told[:-1]) / 2)[slow]) < 6
+    assert np.quantile(told, 0.01) > 50
+    assert 300 < told.max() < 345
+    assert set(np.unique(driver.channels["gear"])) == set(range(1, 9))
+    assert 0.25 < (driver.channels["throttle"] == 100).mean() < 0.6  # the real race: 0.46
+    assert 0.12 < driver.channels["brake"].mean() < 0.3  # the real race: 0.21
+    assert not ((driver.channels["brake"] > 0) & (driver.channels["throttle"] > 50)).any()
+
+
+@pytest.mark.parametrize("circuit", CIRCUITS)
+def test_segments_follow_each_other_also_where_the_track_crosses_itself(circuit, race, suzuka):
+    session = race if circuit == "shanghai" else suzuka
+    n = CIRCUITS[circuit][1]
+    assert len(session.corners) == n
+    distances = [corner.distance for corner in session.corners]
+    assert distances == sorted(distances)
+    for code in session.codes[:3]:
+        trial = formula1.to_trials(session, code)[0]
+        assert np.isin(np.diff(trial.labels) % n, (0, 1, 2)).all()  # two corners can fall between two samples
+        assert np.unique(trial.labels).size == n
+        along = formula1.lap_distance(session, trial.position, trial.segments)
+        ahead = np.mod(np.diff(along) + 20, session.reference.length) - 20
+        assert ahead.min() > -20
+        assert ahead.max() < 40
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"laps": 0}, "laps is 0"),
+        ({"laps": 101}, "laps is 101"),
+        ({"drivers": 0}, "drivers is 0"),
+        ({"drivers": ("VER",)}, "drivers names VER; the invented drivers are APX"),
+        ({"drivers": ("APX", "APX")}, "somebody twice"),
+        ({"drivers": ()}, "nobody"),
+        ({"laps": 5, "safety_car": (4, 6)}, r"safety_car is \(4, 6\)"),
+    ],
+)
+def test_races_that_cannot_be_are_refused(wrong, words):
+    with pytest.raises(ConfigError, match=words):
+        simulate_race("shanghai", **wrong)
