@@ -88,7 +88,7 @@ def controls() -> Settings:
 def triangle(s: Settings) -> None:
     """The draws on the simplex over their density."""
     logits, softness = s.effective
-    x, y, grid = figures.simplex_grid(90)
+    x, y, grid = figures.simplex_grid()
     density = gumbel.log_density_on_simplex(grid, logits, softness)
     z = gumbel.draws(s.logits, s.softness, gumbel.noise(SHOWN, 3, s.seed), s.noise)
     plot(figures.simplex(z, log_density=(x, y, density), names=NAMES, height=520), key="triangle")

@@ -22,6 +22,7 @@ PALETTE = (
     "#1e3ca5", "#7887ff", "#b4d2c3", "#ff874b", "#1e784b", "#b44ba5",
 )  # fmt: skip
 MAX_STATES = len(PALETTE)
+MAX_CELLS = 800  # of the colour grid; with more, quantising slows down and gains nothing that the eye could see
 
 # Linear sRGB -> cone response -> OKLab (Ottosson 2020).
 _TO_LMS = np.array(
@@ -140,8 +141,8 @@ class Buckets:
 def quantise(states: npt.ArrayLike, limit: int = 40, cell: float = 0.03) -> Buckets:
     """At most `limit` colours for soft states [T, K].
 
-    Mixed colours (OKLab and opacity) fall into cells of a grid; the fullest cells become the buckets, coloured by the
-    mean of their samples, and samples of the other cells go to the nearest bucket. So pure states keep their colour.
+    Mixed colours (OKLab and opacity) fall into cells of a grid. The fullest cells start as the buckets and move to the
+    middle of the cells nearest to them, three times; the result is the same on every call.
     """
     s = _checked(states)
     if not 1 <= limit <= 255:
@@ -151,15 +152,23 @@ def quantise(states: npt.ArrayLike, limit: int = 40, cell: float = 0.03) -> Buck
     s = np.nan_to_num(s)
     # Opacity joins colour as a fourth axis, at a lower weight: differences of it are seen less.
     feature = np.column_stack([s @ _palette_oklab(s.shape[1]), 0.35 * s.max(axis=1)])  # [T, 4]
-    grid = np.floor(feature / cell + 0.5).astype(np.int64) + 64
-    code = ((grid[:, 0] * 128 + grid[:, 1]) * 128 + grid[:, 2]) * 128 + grid[:, 3]
-    _, cell_of, count = np.unique(code, return_inverse=True, return_counts=True)
+    while True:
+        grid = np.floor(feature / cell + 0.5).astype(np.int64) + 64
+        code = ((grid[:, 0] * 128 + grid[:, 1]) * 128 + grid[:, 2]) * 128 + grid[:, 3]
+        _, cell_of, count = np.unique(code, return_inverse=True, return_counts=True)
+        if len(count) <= MAX_CELLS:
+            break
+        cell *= 1.6
     mean = np.column_stack([np.bincount(cell_of, feature[:, i]) for i in range(4)]) / count[:, None]  # [cells, 4]
-    kept = np.sort(np.argsort(-count, kind="stable")[:limit])
-    distance = ((mean[:, None] - mean[None, kept]) ** 2).sum(-1)  # [cells, B]
-    bucket_of = distance.argmin(axis=1).astype(np.uint8)
-    centre = mean[kept].astype(np.float32)
-    return Buckets(bucket_of[cell_of], from_oklab(centre[:, :3]), np.clip(centre[:, 3] / 0.35, 0, 1))
+    centre = mean[np.sort(np.argsort(-count, kind="stable")[:limit])]  # [B, 4]
+    for _ in range(3 if len(mean) > limit else 0):
+        nearest = ((mean[:, None] - centre[None]) ** 2).sum(-1).argmin(axis=1)
+        weight = np.bincount(nearest, count, len(centre))
+        moved = np.column_stack([np.bincount(nearest, count * mean[:, i], len(centre)) for i in range(4)])
+        centre = np.where(weight[:, None] > 0, moved / np.maximum(weight, 1)[:, None], centre)
+    bucket_of = ((mean[:, None] - centre[None]) ** 2).sum(-1).argmin(axis=1).astype(np.uint8)
+    lab = centre.astype(np.float32)
+    return Buckets(bucket_of[cell_of], from_oklab(lab[:, :3]), np.clip(lab[:, 3] / 0.35, 0, 1))
 
 
 def ink_on(colour: str) -> str:

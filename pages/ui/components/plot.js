@@ -21,7 +21,15 @@ function loadPlotly(address) {
   return loading;
 }
 
+let themed = { at: -1000, dark: false };
+
+// Looked up once for all figures of an update: reading a computed style makes the browser lay the page out.
 function isDark(element) {
+  if (performance.now() - themed.at > 50) themed = { at: performance.now(), dark: darkness(element) };
+  return themed.dark;
+}
+
+function darkness(element) {
   const background = getComputedStyle(element).getPropertyValue("--st-background-color").trim();
   const [r, g, b] = [1, 3, 5].map((i) => parseInt(background.slice(i, i + 2), 16));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b < 110;
@@ -76,9 +84,10 @@ function configuration(view, options) {
 
 function layoutFor(view, figure, options, tokens) {
   const layout = withColours(figure.layout, tokens);
-  const narrow = view.plot.clientWidth < 520;
+  view.width ??= view.plot.clientWidth;
+  const narrow = view.width < 520;
   layout.height = narrow && options.phone_height ? options.phone_height : options.height;
-  layout.width = view.plot.clientWidth;
+  layout.width = view.width;
   layout.uirevision = options.revision;
   // Under a thumb, dragging scrolls the page; zooming stays with the mouse.
   if (TOUCH.matches) layout.dragmode = false;
@@ -119,7 +128,7 @@ function timeOf(view, point) {
   const cursor = view.figure.cursor;
   if (!cursor) return null;
   if (cursor.kind === "time") return point.x;
-  return point.customdata === undefined ? null : Number(Object(point.customdata)[0] ?? point.customdata);
+  return cursor.numbered ? cursor.start + cursor.step * point.customdata[0] : null;
 }
 
 function announce(view, time) {
@@ -141,6 +150,8 @@ function showCursor(view, time) {
   let top = yaxis._offset;
   let height = yaxis._length;
   if (spec.kind === "path") {
+    spec.x = decode(spec.x);
+    spec.y = decode(spec.y);
     const i = Math.min(spec.x.length - 1, Math.max(0, Math.round((time - spec.start) / spec.step)));
     left = xaxis._offset + xaxis.l2p(spec.x[i]);
     top = yaxis._offset + yaxis.l2p(spec.y[i]);
@@ -167,9 +178,6 @@ function decode(array) {
 export default function ({ data, parentElement, setTriggerValue }) {
   const { figure, options, tokens } = data;
   const view = (parentElement.gdmView ??= build(parentElement));
-  if (figure.cursor?.kind === "path") {
-    figure.cursor = { ...figure.cursor, x: decode(figure.cursor.x), y: decode(figure.cursor.y) };
-  }
   Object.assign(view, { figure, events: options.events, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
   const picture = tokens[isDark(parentElement) ? "dark" : "light"];
@@ -190,15 +198,17 @@ export default function ({ data, parentElement, setTriggerValue }) {
       const coloured = withColours(figure.data, picture);
       const layout = layoutFor(view, figure, options, picture);
       plot.gdm = { tokens: picture };
-      await Plotly.react(plot, coloured, layout, configuration(view, options));
+      // The same object every time: a configuration that looks new makes Plotly start over with a new node.
+      view.config ??= configuration(view, options);
+      await Plotly.react(plot, coloured, layout, view.config);
       if (!view.updates) {
         plot.style.minHeight = "";
         listen(view);
         follow(view);
       }
       view.updates += 1;
-      root.dataset.updates = view.updates;
       root.dataset.updateMs = (performance.now() - began).toFixed(1);
+      root.dataset.updates = view.updates;
     })
     .catch((error) => {
       badge.hidden = false;
@@ -215,10 +225,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function follow(view) {
   const { plot } = view;
-  let width = plot.clientWidth;
-  view.resize = new ResizeObserver(() => {
-    if (plot.clientWidth === width || !plot.clientWidth) return;
-    width = plot.clientWidth;
+  view.resize = new ResizeObserver(([entry]) => {
+    const width = Math.round(entry.contentRect.width);
+    if (!width || width === view.width) return;
+    view.width = width;
     requestAnimationFrame(() => plot.isConnected && window.Plotly.relayout(plot, { width }));
   });
   view.resize.observe(plot);

@@ -108,6 +108,10 @@ def time_cursor() -> Dict:
     return {"kind": "time"}
 
 
-def path_cursor(x: npt.ArrayLike, y: npt.ArrayLike, start: float, step: float) -> Dict:
-    """This figure shows a path: sample i, at time start + i * step, lies at (x[i], y[i])."""
-    return {"kind": "path", "x": typed(x), "y": typed(y), "start": float(start), "step": float(step)}
+def path_cursor(x: npt.ArrayLike, y: npt.ArrayLike, start: float, step: float, numbered: bool) -> Dict:
+    """This figure shows a path: sample i, at time start + i * step, lies at (x[i], y[i]).
+
+    numbered  whether each point's custom data begins with its sample number, so that a hover knows its time
+    """
+    place: Dict = {"kind": "path", "start": float(start), "step": float(step), "numbered": numbered}
+    return place | {"x": typed(x), "y": typed(y)}

@@ -24,7 +24,7 @@ def barycentric(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return result
 
 
-def simplex_grid(n: int = 90) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def simplex_grid(n: int = 64) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """(x [n], y [n], soft states [n, n, 3]) of a grid over the triangle, NaN outside it and on its very edge."""
     x, y = np.linspace(0, 1, n), np.linspace(0, CORNERS[2, 1], n)
     top = y[:, None] / CORNERS[2, 1] * np.ones(n)

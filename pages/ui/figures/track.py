@@ -14,7 +14,8 @@ from pages.ui import palette
 from pages.ui.figures.base import Dict, Figure, bare, layout, names_of, note, path_cursor, typed
 
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
-RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the states and leaves out the time
+COLOURS_SVG, COLOURS_WEBGL = 22, 40  # every trace costs the browser most of a millisecond
+RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the strongest state and nothing else
 
 
 def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[Any]) -> list[npt.NDArray[np.int64]]:
@@ -39,19 +40,20 @@ def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[A
     return [visit[a:b] for a, b in pairwise(edges.tolist())]
 
 
-def _hover(states: npt.NDArray[Any], step: bool) -> npt.NDArray[np.uint16]:
-    """[T, 4 or 5] the two strongest states and their percentages, after the sample's number if wanted."""
-    n_states = states.shape[1]
+def _hover(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
+    """[T, 5] the sample's number, its two strongest states and their percentages; [T, 2] the strongest alone if not rich."""
     percent = np.round(np.nan_to_num(states) * 100)
-    first = percent.argmax(axis=1)
-    rest = percent.copy()
-    rest[np.arange(len(rest)), first] = -1
-    second = rest.argmax(axis=1) if n_states > 1 else first
     at = np.arange(len(percent))
-    columns = [first + 1, percent[at, first], second + 1, percent[at, second] if n_states > 1 else np.zeros(len(at))]
-    if step:
-        columns.insert(0, at)
-    return np.column_stack(columns).astype(np.uint16)
+    first = percent.argmax(axis=1)
+    strongest = [first + 1, percent[at, first]]
+    if not rich:
+        return np.column_stack(strongest).astype(np.uint16)
+    if states.shape[1] == 1:
+        return np.column_stack([at, *strongest]).astype(np.uint16)
+    rest = percent.copy()
+    rest[at, first] = -1
+    second = rest.argmax(axis=1)
+    return np.column_stack([at, *strongest, second + 1, percent[at, second]]).astype(np.uint16)
 
 
 def track(
@@ -64,31 +66,31 @@ def track(
     names: Sequence[str] | None = None,
     width: float = 4.0,
     height: int = 440,
-    seconds: float = 1.0,
-    unit: str = "step",
+    start: float = 0.0,
+    step: float = 1.0,
     ghost: npt.ArrayLike | None = None,
     caption: str = "Each piece of the path wears the mixed colour of its soft states; faint pieces are undecided.",
 ) -> Figure:
     """The path `position` [T, 2] coloured by `states` [T, K].
 
     labels   (x, y, text) for corner numbers and the like; badges: more Plotly annotations in data coordinates
-    seconds  time from one sample to the next, in `unit`s
+    start, step  time of the first sample and from one to the next, so that strips of the same group point at the place
     ghost    [M, 2] another path drawn beneath in grey
     """
     where, soft = np.asarray(position, np.float32), np.asarray(states, np.float32)
     if where.ndim != 2 or where.shape[1] != 2 or soft.ndim != 2 or len(where) != len(soft):
         raise DataError(f"A track needs positions [T, 2] and states [T, K]; got {where.shape} and {soft.shape}.")
     x, y = where.T
-    buckets = palette.quantise(soft)
     gl = len(x) - 1 > WEBGL_ABOVE
+    buckets = palette.quantise(soft, limit=COLOURS_WEBGL if gl else COLOURS_SVG)
     rich = len(x) <= RICH_HOVER_BELOW
     hover = _hover(soft, rich)
     shown = names_of(soft.shape[1], list(names) if names else None)
     first = 1 if rich else 0
     # Names cannot travel with every sample; their numbers do.
     text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}} %"
-    if soft.shape[1] > 1:
-        text += f" · S%{{customdata[{first + 2}]}} %{{customdata[{first + 3}]}} %"
+    if rich and soft.shape[1] > 1:
+        text += " · S%{customdata[3]} %{customdata[4]} %"
     traces: list[Dict] = []
     if ghost is not None:
         gx, gy = np.asarray(ghost, np.float32).T
@@ -114,7 +116,7 @@ def track(
                 "y": typed(np.where(lifted, np.nan, y[visit])),
                 "customdata": typed(hover[visit], "u2" if rich else "u1"),
                 "line": {"color": colour, "width": width} | ({} if gl else {"simplify": False}),
-                "hovertemplate": (f"{unit} %{{customdata[0]}}<br>" if rich else "") + text + "<extra></extra>",
+                "hovertemplate": ("sample %{customdata[0]}<br>" if rich else "") + text + "<extra></extra>",
                 "connectgaps": False,
             }
         )
@@ -151,5 +153,5 @@ def track(
         + ".",
         "height": height,
         "phone_height": min(height, 320),
-        "cursor": path_cursor(x, y, 0.0, 1.0 if rich else seconds),
+        "cursor": path_cursor(x, y, start, step, rich),
     }

@@ -1,0 +1,176 @@
+"""Figures are plain data: what was put in can be read back out of them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gdm_core.errors import DataError
+from pages.playground import gumbel, pictures
+from pages.ui import figures, palette, theme
+from pages.ui.figures.base import typed, untyped
+from pages.ui.figures.states import runs
+from pages.ui.figures.strips import averaged
+from pages.ui.figures.track import bucket_lines
+
+
+def _scene(n: int = 300, k: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    turn = np.linspace(0, 20, n)
+    return np.column_stack([np.cos(turn), np.sin(turn)]), rng.dirichlet(np.ones(k), n).astype(np.float32)
+
+
+def _all_figures() -> dict[str, figures.Figure]:
+    where, states = _scene()
+    time = np.arange(20.0)
+    grid = np.linspace(-1, 1, 12)
+    plane = np.random.default_rng(0).dirichlet(np.ones(4), (12, 12))
+    stays = gumbel.simulate_stays(np.array([1.0, 0, 0]), 0.5, 1.0, np.array([0.0, 0.5]), 0, n_chains=20, n_steps=60)
+    kl = gumbel.sampled_kl(np.array([1.0, 0, 0]), np.zeros(3), np.array([0.5, 1.0]), 500, 0)
+    return {
+        "track": figures.track(where, states, labels=[(0, 0, "T1")], ghost=where),
+        "strips": figures.state_strips({"a": states, "b": figures.one_hot([-1, 0, 1], 3)}),
+        "proportions": figures.proportions(states),
+        "entropy": figures.entropy_strip(states),
+        "usage": figures.usage(states, reference=np.full(4, 0.25)),
+        "usage_by_segment": figures.usage_by_segment(states, np.arange(300) // 100),
+        "dwell": figures.dwell(states.argmax(1), 4),
+        "matrix": figures.transition_matrix(np.eye(3)),
+        "plane": figures.transition_map(grid, grid, plane, path=where),
+        "envelope": figures.envelope(
+            time,
+            time,
+            band90=(time - 2, time + 2),
+            band50=(time - 1, time + 1),
+            three_sigma=(time - 3, time + 3),
+            observed=(time, time),
+            persistence=(time, time * 0),
+            now=3,
+        ),
+        "sweep": figures.sweep([2, 3], {"GDM": [[0.9, 0.8], [0.7, 0.9]]}, lines={"chance": 0.3}),
+        "heat": figures.heat([[0.1, 0.2]], [1, 2], [3]),
+        "simplex": figures.simplex(states[:, :3] / states[:, :3].sum(1, keepdims=True)),
+        "survival": pictures.survival(stays, 1, 10),
+        "mean_stay": pictures.mean_stay(stays, 1),
+        "divergence": pictures.kl_against_softness(kl, 0.5),
+    }
+
+
+@pytest.mark.parametrize("name", list(_all_figures()))
+def test_every_figure_explains_itself_and_can_be_sent(name):
+    figure = _all_figures()[name]
+    json.dumps(figure, allow_nan=False)
+    assert figure["caption"].endswith(".")
+    assert figure["alt"]
+    assert figure["height"] > 0
+    for scheme in theme.TOKENS:
+        text = json.dumps(theme.resolve(figure, scheme))
+        assert '"$' not in text, "a colour has a name that no theme knows"
+
+
+@pytest.mark.parametrize("name", list(_all_figures()))
+def test_plotly_accepts_every_figure(name):
+    import plotly.graph_objects as go
+
+    figure = theme.resolve(_all_figures()[name])
+    go.Figure(data=figure["data"], layout=figure["layout"])  # validates every attribute
+
+
+def test_typed_arrays_come_back():
+    array = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    np.testing.assert_array_equal(untyped(typed(array, "u1")), array)
+    np.testing.assert_array_equal(untyped(typed([1.5, np.nan])), np.array([1.5, np.nan], np.float32))
+
+
+def test_lines_draw_every_segment_once_in_its_bucket():
+    rng = np.random.default_rng(0)
+    n = 200
+    x, y, bucket = rng.normal(size=n), rng.normal(size=n), rng.integers(0, 5, n - 1)
+    x[50] = np.nan
+    seen = {}
+    for b, visit in enumerate(bucket_lines(x, y, bucket)):
+        for i, j in pairwise(visit):
+            if i >= 0 and j >= 0:
+                assert j == i + 1
+                seen[int(i)] = b
+    assert seen == {i: int(bucket[i]) for i in range(n - 1) if i not in (49, 50)}
+
+
+def test_a_track_keeps_its_points_and_colours():
+    where, states = _scene()
+    figure = figures.track(where, states)
+    drawn = sum(np.isfinite(untyped(t["x"])).sum() for t in figure["data"])
+    assert drawn >= len(where)
+    assert len(figure["data"]) <= 40
+    assert {t["type"] for t in figure["data"]} == {"scatter"}
+    assert {t["type"] for t in figures.track(*_scene(6_000))["data"]} == {"scattergl"}
+
+
+def test_a_race_fits_the_wire():
+    where, _ = _scene(23_000)
+    turn = np.linspace(0, 700, 23_000)
+    logits = np.stack([4 * np.cos(turn + k) for k in range(8)], axis=1)
+    states = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    weight = len(json.dumps(figures.track(where, states)))
+    print(f"track of 23,000 points: {weight:,} bytes")
+    assert weight < 700_000
+
+
+def test_strips_average_states_before_mixing_and_leave_the_unknown_blank():
+    states = np.tile([[1.0, 0.0], [0.0, 1.0]], (6_000, 1))
+    figure = figures.state_strips({"fast": states, "unknown": figures.one_hot(np.full(12_000, -1), 2)})
+    trace = figure["data"][0]
+    index = untyped(trace["z"])
+    blank = len(trace["colorscale"]) // 2 - 1
+    assert index.shape[1] <= 4_000
+    assert (index[1] == blank).all()
+    assert trace["colorscale"][2 * blank][1] == "$clear"
+    assert not (index[0] == blank).any()
+
+
+def test_averaging_ignores_what_is_missing():
+    values, width = averaged(np.array([[1.0], [np.nan], [4.0], [6.0], [5.0]]), 3)
+    assert width == 2
+    np.testing.assert_allclose(values[:, 0], [1, 5, 5])
+
+
+def test_runs_are_counted_between_changes():
+    state, length = runs([0, 0, 1, -1, -1, 1, 1, 1])
+    assert state.tolist() == [0, 1, 1]
+    assert length.tolist() == [2, 1, 3]
+    assert runs([])[0].size == 0
+
+
+def test_entropy_runs_from_one_state_to_all():
+    np.testing.assert_allclose(figures.entropy_of([[1, 0, 0], [1 / 3, 1 / 3, 1 / 3]]), [0, 1], atol=1e-6)
+    assert figures.entropy_of([[1.0]]).tolist() == [0]
+
+
+def test_usage_names_the_shares():
+    figure = figures.usage(np.array([[0.25, 0.75], [0.25, 0.75]]))
+    assert figure["data"][0]["text"] == ["25%", "75%"]
+    assert figure["data"][0]["marker"]["color"] == palette.colours(2)
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: figures.track(np.zeros((4, 3)), np.zeros((4, 2))), r"positions \[T, 2\]"),
+        (lambda: figures.track(np.zeros((4, 2)), np.zeros((5, 2))), r"positions \[T, 2\]"),
+        (lambda: figures.state_strips({}), "at least one row"),
+        (lambda: figures.one_hot([3], 2), "does not fit 2 states"),
+        (lambda: figures.transition_matrix(np.zeros((2, 3))), "square"),
+        (lambda: figures.transition_map([0, 1], [0, 1], np.zeros((3, 2, 2))), r"expected \[2, 2, states\]"),
+        (lambda: figures.usage_by_segment(np.zeros((3, 2)), [1]), "segment numbers"),
+        (lambda: figures.simplex(np.zeros((3, 4))), "three states"),
+        (lambda: figures.sweep([1, 2], {"a": [[1.0]]}), "scores for 1 settings"),
+        (lambda: figures.heat([[1.0]], [1, 2], [1]), r"expected \[1, 2\]"),
+        (lambda: figures.envelope([0.0, 1], [0.0, 1], band90=([0.0], [1.0])), "A band has edges"),
+    ],
+)
+def test_wrong_shapes_are_named(draw, message):
+    with pytest.raises(DataError, match=message):
+        draw()
