@@ -103,7 +103,8 @@ class Table:
 
         roles           of the columns, guessed if None; columns not named are ignored
         rate_hz         samples a second; from the time column if None, 1 without one
-        resample_to_fixed_step   put samples on a clock of fixed step (for irregular time)
+        resample_to_fixed_step   put samples on a clock of fixed step (for irregular time); gaps of more than three
+                        usual steps stay missing unless `fill_seconds` is longer
         fill_seconds    interpolate gaps up to this long; longer ones stay missing
         drop_outliers   count values that jump out of line as missing (before filling)
         position_is_channel      whether the two position columns are also observations
@@ -123,18 +124,17 @@ class Table:
         y = self._numbers(channels)  # [rows, N]
         position = self._numbers(tuple(_having(checked, Role.POSITION))) if _having(checked, Role.POSITION) else None
         labels, label_names = self._labels(checked)
-        trials = []
+        trials: list[Trial] = []
         for group, rows in self._groups(checked):
-            values = y[rows]
+            values = y if len(rows) == self.n_rows else y[rows]  # a large single trial is not copied
             if drop_outliers:
                 values = np.where(outlier_mask(values), np.float32(np.nan), values)
             place = None if position is None else position[rows]
             label = None if labels is None else labels[rows]
             if resample_to_fixed_step:
-                assert clock is not None
-                values, place, label = _on_fixed_clock(
-                    clock.seconds[rows], values, place, label, rate, max(fill_seconds, 1.5 / rate), group
-                )
+                assert clock is not None and clock.rate_hz is not None
+                bridge = max(fill_seconds, 3 / clock.rate_hz)  # steps of irregular length are not gaps yet
+                values, place, label = _on_fixed_clock(clock.seconds[rows], values, place, label, rate, bridge, group)
             values, _ = fill_gaps(values, round(fill_seconds * rate))
             trials.append(Trial(values, rate, channels, labels=label, position=place, name=group))
         return Trials(tuple(trials), self.name, label_names)

@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from datasets.readers.source import Source
+from datasets.readers.source import Source, brief
 from datasets.readers.zipped import open_archive, read_member
 from gdm_core.errors import DataError
 
@@ -55,7 +55,7 @@ def _array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> npt.NDAr
         else:
             raise ValueError(f"unknown format version {version}")
     except _HEADER_ERRORS as error:
-        raise DataError(f"{source.name}: {what} has no readable header ({error}). The file may be damaged.") from error
+        raise DataError(f"{source.name}: {what} has no readable header ({brief(error)}). The file may be damaged.") from error
     if dtype.hasobject:
         raise DataError(
             f"{source.name}: {what} is pickled, and opening a pickle from a stranger can run any program. "
@@ -79,5 +79,5 @@ def _array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> npt.NDAr
     try:
         loaded: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     except _HEADER_ERRORS as error:
-        raise DataError(f"{source.name}: {what} cannot be read ({error}).") from error
+        raise DataError(f"{source.name}: {what} cannot be read ({brief(error)}).") from error
     return loaded

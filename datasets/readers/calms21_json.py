@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from datasets.readers.source import brief
 from gdm_core.errors import DataError
 
 NOT_READABLE = (
@@ -54,7 +55,7 @@ class CountingStream:
             block = self._file.read(size)
         except _READ_ERRORS as error:
             raise DataError(
-                f"{self._path} cannot be read after {self.bytes_read:,} bytes ({error}). Download it again."
+                f"{self._path} cannot be read after {self.bytes_read:,} bytes ({brief(error)}). Download it again."
             ) from error
         self.bytes_read += len(block)
         if self.bytes_read > MAX_JSON_BYTES:
@@ -87,7 +88,7 @@ def size_of(path: Path, split: str) -> int:
             with zipfile.ZipFile(path) as archive:
                 return _member(archive, path, split).file_size
         except _READ_ERRORS as error:
-            raise DataError(f"{path} is not a readable zip file ({error}). Download it again.") from error
+            raise DataError(f"{path} is not a readable zip file ({brief(error)}). Download it again.") from error
     if path.suffix == ".gz":
         return 10 * path.stat().st_size  # keypoints written as text pack about ten to one
     return path.stat().st_size
@@ -107,7 +108,7 @@ def open_official(path: Path, split: str) -> Iterator[CountingStream]:
             with path.open("rb") as file:
                 yield CountingStream(file, path)
     except _READ_ERRORS as error:
-        raise DataError(f"{path} cannot be read ({error}). Download it again.") from error
+        raise DataError(f"{path} cannot be read ({brief(error)}). Download it again.") from error
 
 
 def raw_trials(stream: CountingStream, path: Path) -> Iterator[tuple[str, Any]]:
@@ -121,4 +122,4 @@ def raw_trials(stream: CountingStream, path: Path) -> Iterator[tuple[str, Any]]:
         annotator = json.loads(b'"' + opening[1] + b'"')
         yield from ijson.kvitems(stream, annotator, use_float=True)
     except (ijson.JSONError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path} is not valid JSON ({error}). It may be cut short: download it again.") from error
+        raise DataError(f"{path} is not valid JSON ({brief(error)}). It may be cut short: download it again.") from error

@@ -270,7 +270,10 @@ def _animals_in(stems: list[str]) -> dict[str, tuple[str, str]]:
         for animal, part in made.values():
             parts_of.setdefault(animal, set()).add(part)
         alike = len(made) == len(stems) and len({frozenset(parts) for parts in parts_of.values()}) == 1
-        if alike and 1 <= len(parts_of) <= 8 and not sides & {animal.lower() for animal in parts_of}:
+        only_sides = all(
+            part.lower() in sides for _, part in made.values()
+        )  # ear left, hip left: two parts, no animals
+        if alike and len(parts_of) <= 8 and not only_sides and not sides & {animal.lower() for animal in parts_of}:
             if len(parts_of) == 1 and not next(iter(parts_of)).isdigit():
                 continue  # a word that all names share says nothing, unless it is a number
             return {stem: (f"animal {a}" if a.isdigit() else a, part) for stem, (a, part) in made.items()}

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.source import ProgressCallback, Source
+from datasets.readers.source import ProgressCallback, Source, brief
 from gdm_core.errors import DataError
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -110,7 +110,7 @@ def _delimiter(lines: list[str], source: Source) -> tuple[str, list[tuple[str, .
         try:
             rows = [tuple(row) for row in csv.reader(lines, delimiter=delimiter) if row]
         except csv.Error as error:
-            raise DataError(f"{source.name} is not a readable text table ({error}).") from error
+            raise DataError(f"{source.name} is not a readable text table ({brief(error)}).") from error
         if not rows:
             continue
         width, count = Counter(len(row) for row in rows).most_common(1)[0]
@@ -183,7 +183,6 @@ def read_body(
                 decimal=layout.decimal,
                 header=None,
                 names=names,
-                index_col=False,
                 skiprows=layout.skipped + int(layout.has_header),
                 na_values=list(_MISSING),
                 skip_blank_lines=True,
@@ -191,6 +190,8 @@ def read_body(
                 chunksize=chunk_rows,
             )
             for chunk in reader:
+                if not isinstance(chunk.index, pd.RangeIndex):  # pandas takes what is too much as an index
+                    raise DataError(f"{source.name}: rows have more fields than the {len(names)} columns of the header.")
                 first = -seen % every
                 seen += len(chunk)
                 piece = chunk.iloc[first::every] if every > 1 else chunk
@@ -213,7 +214,7 @@ def read_body(
         ) as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"{source.name}: {_plain(str(error))}") from error
+            raise DataError(f"{source.name}: {_plain(brief(error))}") from error
     if not kept:
         raise DataError(f"{source.name} holds a header but no rows.")
     return join_pieces(pieces)

@@ -15,7 +15,7 @@ import pandas as pd
 from datasets.readers.arrays import read_arrays
 from datasets.readers.deeplabcut import looks_like_deeplabcut
 from datasets.readers.delimited import compact, join_pieces, read_delimited, sniff, unique_names
-from datasets.readers.source import ProgressCallback, Source
+from datasets.readers.source import ProgressCallback, Source, brief
 from datasets.readers.zipped import measure, open_archive
 from gdm_core.errors import DataError
 
@@ -77,7 +77,7 @@ def _read_parquet(source: Source, progress: ProgressCallback | None) -> tuple[pd
         except damage as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"{source.name} is not a readable Parquet file ({error}). It may be damaged.") from error
+            raise DataError(f"{source.name} is not a readable Parquet file ({brief(error)}). It may be damaged.") from error
     if not pieces or not seen:
         raise DataError(f"{source.name} holds no rows.")
     return join_pieces(pieces), notes
@@ -159,7 +159,7 @@ def _read_xlsx(source: Source, progress: ProgressCallback | None) -> tuple[pd.Da
                 with archive.open(info) as member:
                     real = measure(member, info.file_size)
             except _XLSX_ERRORS as error:
-                raise DataError(f"{source.name}: the part {info.filename!r} is damaged ({error}).") from error
+                raise DataError(f"{source.name}: the part {info.filename!r} is damaged ({brief(error)}).") from error
             if real > info.file_size:
                 raise DataError(f"{source.name}: the part {info.filename!r} unpacks to more than it declares.")
     with source.open() as raw:
@@ -169,7 +169,7 @@ def _read_xlsx(source: Source, progress: ProgressCallback | None) -> tuple[pd.Da
         except _XLSX_ERRORS as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"{source.name} is not a readable workbook ({error}). Save it again, or as CSV.") from error
+            raise DataError(f"{source.name} is not a readable workbook ({brief(error)}). Save it again, or as CSV.") from error
     header = ["" if cell is None else str(cell) for cell in rows[0]]
     names, more = unique_names(header)
     frame = pd.DataFrame([row[: len(names)] for row in rows[1:]], columns=names)

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from datasets.readers.source import Source
+from datasets.readers.source import Source, brief
 from gdm_core.errors import DataError
 
 # what h5py raises on damaged files
@@ -41,7 +41,7 @@ def open_hdf(source: Source) -> Iterator[h5py.File]:
             if isinstance(error, DataError):
                 raise
             raise DataError(
-                f"{source.name} is not a readable HDF5 file ({error}). It may be damaged or cut short."
+                f"{source.name} is not a readable HDF5 file ({brief(error)}). It may be damaged or cut short."
             ) from error
 
 

@@ -80,8 +80,8 @@ def outlier_mask(y: Floats, threshold: float = 10.0) -> npt.NDArray[np.bool_]:
     """[T, N] values that jump away from both neighbours and back, or that lie absurdly far from all the others.
 
     A jump counts from `threshold` times the channel's usual step (1.4826 times the median of its absolute steps), but at
-    least half its robust standard deviation, so that the small steps of a clean channel are not called outliers. Far
-    is 50 robust standard deviations from the median.
+    least half its spread (the range of the middle 90 % over 3.29), so that the small steps of a clean channel are not
+    called outliers. Far is 50 times that spread from the median.
     """
     if not threshold > 0:
         raise ConfigError(f"threshold is {threshold}; it must be positive.")
@@ -93,8 +93,9 @@ def outlier_mask(y: Floats, threshold: float = 10.0) -> npt.NDArray[np.bool_]:
             continue
         there = values[seen]
         step = np.diff(there)
-        off = np.abs(there - np.median(there))
-        spread = 1.4826 * np.median(off)
+        low, middle, high = np.quantile(there, [0.05, 0.5, 0.95])
+        off = np.abs(there - middle)
+        spread = (high - low) / 3.29  # the standard deviation, were it Gaussian
         level = max(threshold * 1.4826 * np.median(np.abs(step)), 0.5 * spread)
         if level == 0:  # a channel that hardly ever moves has no usual step to compare with
             continue
@@ -119,10 +120,10 @@ def fill_gaps(y: Floats, longest: int) -> tuple[npt.NDArray[np.float32], int]:
     stay NaN, which models treat as missing. Also the number of values filled."""
     if longest < 0:
         raise ConfigError(f"longest is {longest}; it must be 0 (fill nothing) or more.")
+    if longest == 0:
+        return np.asarray(y, dtype=np.float32), 0
     filled = np.array(y, dtype=np.float32)
     count = 0
-    if longest == 0:
-        return filled, 0
     for j in range(filled.shape[1]):
         missing = ~np.isfinite(filled[:, j])
         if not missing.any() or missing.all():

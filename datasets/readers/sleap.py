@@ -12,7 +12,7 @@ from datasets.readers.deeplabcut import finish
 from datasets.readers.delimited import unique_names
 from datasets.readers.hdf import array, text
 from datasets.readers.pose import KeypointTable
-from datasets.readers.source import Source
+from datasets.readers.source import Source, brief
 from gdm_core.errors import DataError
 
 
@@ -124,7 +124,7 @@ def _skeleton(file: h5py.File, source: Source) -> tuple[list[str], tuple[tuple[i
         ]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DataError(
-            f"{source.name}: its skeleton cannot be read ({error!r}). Export an analysis HDF5 from SLEAP."
+            f"{source.name}: its skeleton cannot be read ({brief(error)}). Export an analysis HDF5 from SLEAP."
         ) from error
     if not names:
         raise DataError(f"{source.name}: its skeleton has no nodes.")

@@ -20,6 +20,13 @@ Readable = str | Path | bytes | bytearray | memoryview | IO[bytes]
 PACKED_ERRORS = (OSError, EOFError, zlib.error)
 
 
+def brief(error: BaseException) -> str:
+    """What another library said, in one short line: some quote half the file."""
+    lines = str(error).strip().splitlines()
+    text = (lines[0] if lines else "") or type(error).__name__
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
 @dataclass(frozen=True)
 class Limits:
     """The most that a reader takes. Each refusal names the limit that it met."""
@@ -85,7 +92,7 @@ class Source:
                 yield self._unpacked(self._file)
         except PACKED_ERRORS as error:
             raise DataError(
-                f"{self.name} cannot be read to its end ({error}). It may be damaged or cut short."
+                f"{self.name} cannot be read to its end ({brief(error)}). It may be damaged or cut short."
             ) from error
 
     def _unpacked(self, raw: IO[bytes]) -> IO[bytes]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import IO
 
-from datasets.readers.source import Source
+from datasets.readers.source import Source, brief
 from gdm_core.errors import DataError
 
 # what the standard library raises on damaged, encrypted or exotic archives
@@ -34,7 +34,7 @@ def open_archive(source: Source) -> Iterator[zipfile.ZipFile]:
             archive = zipfile.ZipFile(file)
         except ZIP_ERRORS as error:
             raise DataError(
-                f"{source.name} is not a readable {source.suffix} file ({error}). It may be damaged."
+                f"{source.name} is not a readable {source.suffix} file ({brief(error)}). It may be damaged."
             ) from error
         with archive:
             _check(archive, source)
@@ -47,7 +47,7 @@ def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source)
         with archive.open(info) as member:
             data = member.read(info.file_size + 1)
     except ZIP_ERRORS as error:
-        raise DataError(f"{source.name}: the part {info.filename!r} is damaged ({error}).") from error
+        raise DataError(f"{source.name}: the part {info.filename!r} is damaged ({brief(error)}).") from error
     if len(data) != info.file_size:
         raise DataError(
             f"{source.name}: the part {info.filename!r} declares {info.file_size:,} bytes but holds others."

@@ -1,0 +1,196 @@
+"""Features of behaviour: right on poses that can be worked out by hand, blind to where the scene lies, safe with gaps."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from datasets import features, mice
+from datasets.features import body_axis, egocentric_features, principal_components, suggest
+from datasets.readers.pose import KeypointTable
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.trials import Trial, Trials
+
+PARTS = ("nose", "neck", "left hip", "right hip", "tail base")
+BODY = np.array([[60.0, 40.0, 10.0, 10.0, 0.0], [0.0, 0.0, 12.0, -12.0, 0.0]])  # ahead, to the left
+
+
+def pose(centre: np.ndarray, heading: np.ndarray) -> np.ndarray:
+    """A rigid body with its mean at `centre` [T, 2] and facing `heading` [T]: [T, 2, P]."""
+    c, s = np.cos(heading)[:, None], np.sin(heading)[:, None]
+    x, y = BODY - BODY.mean(axis=1, keepdims=True)
+    return np.stack([c * x - s * y, s * x + c * y], axis=1) + centre[..., None]
+
+
+def table(*bodies: np.ndarray, rate: float = 30.0) -> KeypointTable:
+    xy = np.stack(bodies, axis=1).astype(np.float32)  # [T, A, 2, P]
+    return KeypointTable(xy, tuple(f"m{a + 1}" for a in range(len(bodies))), PARTS, rate)
+
+
+def column(made: tuple[np.ndarray, tuple[str, ...]], name: str) -> np.ndarray:
+    return made[0][:, made[1].index(name)]
+
+
+@pytest.fixture
+def pair() -> KeypointTable:
+    """One runs along x at 3 px a frame, facing the other, which stands 300 px ahead, faces back and turns slowly."""
+    t = np.arange(50.0)
+    runner = pose(np.stack([100 + 3 * t, np.full(50, 200.0)], axis=1), np.zeros(50))
+    stander = pose(np.tile([400.0, 200.0], (50, 1)), np.pi - 0.02 * t)
+    return table(runner, stander)
+
+
+def test_motion_shape_and_relation_by_hand(pair: KeypointTable):
+    made = egocentric_features(pair, ("pose", "shape", "heading", "motion", "relation"))
+    t = np.arange(50.0)
+    assert made[0].dtype == np.float32
+    assert len(set(made[1])) == made[0].shape[1]
+    np.testing.assert_allclose(column(made, "m1 length"), 60, rtol=1e-5)
+    np.testing.assert_allclose(column(made, "m1 forward speed")[1:], 90, rtol=1e-4)
+    np.testing.assert_allclose(column(made, "m1 lateral speed")[1:], 0, atol=1e-3)
+    np.testing.assert_allclose(column(made, "m1 turning speed")[1:], 0, atol=1e-4)
+    np.testing.assert_allclose(column(made, "m2 turning speed")[1:], -0.6, rtol=1e-3)
+    np.testing.assert_allclose(column(made, "m1 to m2 distance"), 300 - 3 * t, rtol=1e-4)
+    np.testing.assert_allclose(column(made, "m1 to m2 approach speed")[1:], 90, rtol=1e-3)
+    np.testing.assert_allclose(column(made, "m1 facing m2 cos"), 1, atol=1e-5)
+    np.testing.assert_allclose(column(made, "m2 facing m1 cos"), np.cos(0.02 * t), atol=1e-5)
+    np.testing.assert_allclose(column(made, "m2 facing m1 sin"), np.sin(0.02 * t), atol=1e-4)
+    np.testing.assert_allclose(column(made, "m2 heading cos"), np.cos(np.pi - 0.02 * t), atol=1e-5)
+    np.testing.assert_allclose(column(made, "m2 left hip left") - column(made, "m2 tail base left"), 12, rtol=1e-4)
+    np.testing.assert_allclose(column(made, "m2 nose ahead") - column(made, "m2 tail base ahead"), 60, rtol=1e-4)
+    nose = np.asarray(pair.xy)[..., 0]
+    np.testing.assert_allclose(
+        column(made, "m1 to m2 nose-nose"), np.linalg.norm(nose[:, 0] - nose[:, 1], axis=1), rtol=1e-5
+    )
+    assert np.isnan(column(made, "m1 forward speed")[0])
+    assert np.isfinite(made[0][1:]).all()
+
+
+def test_elongation_grows_with_the_body():
+    still = np.zeros((4, 2))
+    long = pose(still, np.zeros(4))
+    long[:, 0] *= 2
+    made = egocentric_features(table(pose(still, np.zeros(4)), long), ("shape",))
+    difference = column(made, "m2 elongation") - column(made, "m1 elongation")
+    np.testing.assert_allclose(difference, np.log(2), rtol=1e-4)
+    line = np.zeros((3, 2, 5))
+    line[:, 0] = np.arange(5)
+    assert np.isfinite(egocentric_features(table(line), ("shape",))[0]).all()
+
+
+def test_moving_and_turning_the_scene_changes_nothing_but_the_heading():
+    recording = mice.simulate_recordings(1, 600, seed=2)[0]
+    c, s = np.cos(0.7), np.sin(0.7)
+    xy = np.asarray(recording.xy, dtype=np.float64)
+    turned = np.stack([c * xy[:, :, 0] - s * xy[:, :, 1] + 50, s * xy[:, :, 0] + c * xy[:, :, 1] - 80], axis=2)
+    moved = replace(recording, xy=turned.astype(np.float32))
+    groups: tuple[features.Group, ...] = ("pose", "shape", "motion", "relation")
+    before, after = egocentric_features(recording, groups)[0], egocentric_features(moved, groups)[0]
+    scale = np.nanstd(before, axis=0)
+    assert np.nanmax(np.abs(before - after) / scale) < 0.02
+    heading = egocentric_features(moved, ("heading",))[0] - egocentric_features(recording, ("heading",))[0]
+    assert np.abs(heading).mean() > 0.1
+
+
+def test_features_look_only_backwards():
+    recording = mice.simulate_recordings(1, 400, seed=5)[0]
+    xy = np.array(recording.xy)
+    xy[250:] += 100 * np.random.default_rng(0).normal(size=xy[250:].shape).astype(np.float32)
+    before = egocentric_features(recording)[0][:250]
+    np.testing.assert_array_equal(before, egocentric_features(replace(recording, xy=xy))[0][:250])
+
+
+def test_missing_parts_make_only_what_needs_them_missing():
+    recording = mice.simulate_recordings(1, 300, seed=6)[0]
+    xy = np.array(recording.xy)
+    xy[100, 0, :, 0] = np.nan  # the resident's nose
+    xy[200:210, 1] = np.nan  # the intruder altogether
+    xy[:20] = np.nan
+    made = egocentric_features(replace(recording, xy=xy))
+    assert np.isnan(column(made, "resident length")[100])
+    assert np.isnan(column(made, "resident to intruder nose-nose")[100])
+    assert np.isfinite(column(made, "resident to intruder distance")[100])
+    assert np.isfinite(column(made, "resident forward speed")[100])
+    assert np.isfinite(column(made, "resident forward speed")[200:210]).all()
+    assert np.isnan(column(made, "intruder elongation")[200:210]).all()
+    assert np.isnan(made[0][:20]).all()
+    assert np.isfinite(made[0][220:]).all()
+
+
+def test_one_animal_has_no_relation_and_three_have_three():
+    body = pose(np.cumsum(np.ones((20, 2)), axis=0), np.zeros(20))
+    assert egocentric_features(table(body))[0].shape == (20, 5)
+    assert egocentric_features(table(body, body + 50, body + 90))[0].shape == (20, 3 * 5 + 3 * 9)
+    with pytest.raises(ConfigError, match="needs two animals"):
+        egocentric_features(table(body), ("relation",))
+    for groups in ((), ("speed",)):
+        with pytest.raises(ConfigError, match="choose one or more"):
+            egocentric_features(table(body), groups)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="lag_seconds"):
+        egocentric_features(table(body), lag_seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "tip", "front", "rear", "guessed"),
+    [
+        (("nose", "left ear", "right ear", "neck", "left hip", "right hip", "tail base"), 0, 3, 6, False),
+        (("top", "body", "tail", "tail-m", "tail-e"), 0, 0, 2, False),
+        (("Nose", "Head", "Neck", "Tail_1", "Tail_0", "TTI", "TailTip"), 0, 2, 4, False),
+        (("Tail_base", "Snout"), 1, 1, 0, False),
+        (("a", "b", "c"), 0, 0, 2, True),
+    ],
+)
+def test_front_and_rear_are_known_by_name(parts: tuple[str, ...], tip: int, front: int, rear: int, guessed: bool):
+    axis = body_axis(parts)
+    assert (axis.tip, axis.front, axis.rear, axis.guessed) == (tip, front, rear, guessed)
+    with pytest.raises(DataError, match="at least two body parts"):
+        body_axis(parts[:1])
+
+
+def test_principal_components_match_a_plain_decomposition():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 6)) + 0.1 * rng.normal(size=(500, 6)) + 50
+    trials = Trials((Trial(y[:200]), Trial(y[200:])))
+    preview = principal_components(trials)
+    values = np.linalg.eigvalsh(np.corrcoef(y.T))[::-1]
+    np.testing.assert_allclose(preview.variance_held, values.cumsum() / values.sum(), atol=1e-4)
+    assert preview.variance_held[2] > 0.98
+    np.testing.assert_allclose(preview.components @ preview.components.T, np.eye(6), atol=1e-6)
+    holes = y.copy()
+    holes[rng.random(y.shape) < 0.1] = np.nan
+    np.testing.assert_allclose(
+        principal_components(Trials((Trial(holes),))).variance_held, preview.variance_held, atol=0.05
+    )
+    with pytest.raises(DataError, match="does not vary"):
+        principal_components(Trials((Trial(np.ones((9, 2))),)))
+
+
+def test_suggestions_follow_labels_and_clusters():
+    labelled = suggest(mice.simulate(2, 4000, seed=1))
+    assert labelled.n_states == 5  # four behaviours and one to spare
+    assert 3 <= labelled.n_latent <= 6
+    rng = np.random.default_rng(0)
+    which = np.repeat(np.arange(300) % 3, 10)
+    y = np.array([[0, 0, 0], [9, 0, 9], [0, 9, -9]])[which] + rng.normal(size=(3000, 3))
+    found = suggest(Trials((Trial(y),)))
+    assert found.n_states == 3
+    assert "90 %" in found.why_states
+    cloud = suggest(Trials((Trial(rng.normal(size=(3000, 3))),)))
+    assert cloud.n_states == 2
+    assert suggest(Trials((Trial(y[:20]),))).n_states == 2
+    assert suggest(Trials((Trial(y[:, :1]),))).n_latent == 1
+
+
+def test_the_real_size_takes_seconds():
+    recording = mice.simulate_recordings(1, 507_738, seed=0)[0]
+    started = time.process_time()
+    y, names = egocentric_features(recording)
+    assert y.shape == (507_738, len(names))
+    assert time.process_time() - started < 5
+    raw = recording.to_trials()
+    started = time.process_time()
+    assert principal_components(raw).variance_held[3] > 0.88
+    assert time.process_time() - started < 8

@@ -1,0 +1,388 @@
+"""Tracked keypoints: every flavour of DeepLabCut and SLEAP files, their faults found, and repaired on request."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+
+from datasets import keypoints, mice
+from datasets.readers.pose import KeypointSet, KeypointTable
+from datasets.tables import template
+from gdm_core.errors import ConfigError, DataError
+
+REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+PARTS, N = ("nose", "left ear", "tail"), 40
+
+
+def values(n_animals: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    xy = np.cumsum(rng.normal(0, 1, (N, n_animals, 2, len(PARTS))), axis=0).round(3) + 200
+    return xy, rng.uniform(0.5, 1, (N, n_animals, len(PARTS))).round(3)
+
+
+def dlc_frame(
+    animals: tuple[str, ...], levels: tuple[str, ...] = ("scorer", "individuals", "bodyparts", "coords")
+) -> Any:
+    xy, score = values(len(animals))
+    columns, data = [], []
+    for a, animal in enumerate(animals):
+        for p, part in enumerate(PARTS):
+            for axis, column in (("x", xy[:, a, 0, p]), ("y", xy[:, a, 1, p]), ("likelihood", score[:, a, p])):
+                names = {"scorer": "DLC_net", "individuals": animal, "animals": animal, "axis": axis}
+                names |= dict.fromkeys(("bodyparts", "keypoints"), part) | dict.fromkeys(("coords", "coord"), axis)
+                columns.append(tuple(names[level] for level in levels))
+                data.append(column)
+    return pd.DataFrame(np.column_stack(data), columns=pd.MultiIndex.from_tuples(columns, names=levels))
+
+
+def check(table: KeypointTable, n_animals: int) -> None:
+    xy, score = values(n_animals)
+    assert table.parts == PARTS
+    np.testing.assert_allclose(table.xy, xy, rtol=1e-6)
+    np.testing.assert_allclose(table.scores, score, rtol=1e-6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ("scorer", "bodyparts", "coords"),
+        ("scorer", "individuals", "bodyparts", "coords"),
+        ("scorer", "individuals", "keypoints", "coord"),
+        ("individuals", "bodyparts", "coords"),
+        ("bodyparts", "coords"),
+    ],
+)
+def test_deeplabcut_csv_with_two_to_four_header_rows(levels: tuple[str, ...]):
+    animals = ("one", "two") if "individuals" in levels else ("animal",)
+    data = dlc_frame(animals, levels).to_csv().encode()
+    table = keypoints.read(data, "a.csv")
+    assert table.animals == animals
+    check(table, len(animals))
+    check(keypoints.read(gzip.compress(data), "a.csv.gz"), len(animals))
+    assert any("30 Hz is assumed" in note for note in table.notes)
+    assert keypoints.read(data, "a.csv", rate_hz=60).rate_hz == 60
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_deeplabcut_csv_saved_again_by_pandas(lines: int):
+    text = dlc_frame(("one", "two")).to_csv()
+    if lines == 2:  # without the scorer, so that the animals' row is the one that pandas changes
+        text = text.split("\n", 1)[1]
+    mangled = pd.read_csv(io.StringIO(text), index_col=0).to_csv()
+    assert ".1," in mangled.split("\n", 1)[0]
+    table = keypoints.read(mangled.encode(), "a.csv")
+    assert table.animals == ("one", "two")
+    check(table, 2)
+
+
+def test_deeplabcut_csv_without_row_names_or_with_blank_ones():
+    text = dlc_frame(("one", "two")).to_csv()
+    lines = text.split("\n")
+    blank = "\n".join("," + line.split(",", 1)[1] if i < 4 else line for i, line in enumerate(lines))
+    assert keypoints.read(blank.encode(), "a.csv").n_frames == N
+    frame = dlc_frame(("animal",), ("scorer", "bodyparts", "coords"))
+    check(keypoints.read(frame.to_csv(sep=";", decimal=",").encode(), "a.csv"), 1)
+
+
+def test_corner_markers_and_a_third_coordinate_are_left_out():
+    frame = dlc_frame(("one", "two"))
+    frame[("DLC_net", "single", "corner", "x")] = 1.0
+    frame[("DLC_net", "single", "corner", "y")] = 2.0
+    frame[("DLC_net", "one", "nose", "z")] = 9.0
+    table = keypoints.read(frame.to_csv().encode(), "a.csv")
+    assert table.animals == ("one", "two")
+    check(table, 2)
+    assert any("single" in note for note in table.notes)
+    assert any("(z)" in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    "style", ["{part}_{a}_{axis}", "{a}_{part}_{axis}", "mouse{a} {part} {axis}", "{part}.{a}.{axis}"]
+)
+def test_flat_tables_whose_names_tell_animal_part_and_axis(style: str):
+    xy, score = values(2)
+    columns = {}
+    for a in range(2):
+        for p, part in enumerate(PARTS):
+            for axis, column in (("x", xy[:, a, 0, p]), ("y", xy[:, a, 1, p]), ("p", score[:, a, p])):
+                columns[style.format(a=a + 1, part=part.replace(" ", "_"), axis=axis)] = column
+    frame = pd.DataFrame(columns)
+    frame.insert(0, "frame", range(N))
+    frame["note"] = "text"
+    table = keypoints.read(frame.to_csv(index=False).encode(), "a.csv")
+    assert len(table.animals) == 2
+    order = [table.parts.index(part) for part in ("nose", "left ear", "tail")]
+    np.testing.assert_allclose(table.xy[..., order], xy, rtol=1e-6)
+    np.testing.assert_allclose(table.scores[..., order], score, rtol=1e-6)  # type: ignore[index]
+
+
+def test_sides_are_not_taken_for_animals():
+    names = [f"{side}_{part}_{axis}" for side in ("left", "right") for part in ("ear", "hip") for axis in "xy"]
+    frame = pd.DataFrame(np.arange(80.0).reshape(10, 8), columns=names)
+    table = keypoints.read(frame.to_csv(index=False).encode(), "a.csv")
+    assert table.animals == ("animal",)
+    assert table.parts == ("left ear", "left hip", "right ear", "right hip")
+
+
+def dlc_h5(table_format: bool = False) -> bytes:
+    frame = dlc_frame(("one", "two"))
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        group = file.create_group("df_with_missing")
+        if table_format:
+            group["table"] = np.zeros(3)
+        else:
+            for level in range(4):
+                words, codes = np.unique(frame.columns.get_level_values(level), return_inverse=True)
+                group[f"block0_items_level{level}"] = words.astype("S")
+                group[f"block0_items_label{level}"] = codes.astype("i1")
+            group["block0_values"] = frame.to_numpy()
+    return out.getvalue()
+
+
+def test_deeplabcut_h5_in_the_fixed_format_and_a_message_for_the_pickled_one():
+    table = keypoints.read(dlc_h5(), "a.h5")
+    order = [table.parts.index(part) for part in PARTS]
+    np.testing.assert_allclose(table.xy[..., order], values(2)[0], rtol=1e-6)
+    with pytest.raises(DataError, match=r"pickle.*CSV"):
+        keypoints.read(dlc_h5(table_format=True), "a.h5")
+
+
+def sleap_h5(frames_first: bool = False, **changes: Any) -> bytes:
+    xy, score = values(2)
+    tracks = xy.transpose(1, 2, 3, 0)  # [A, 2, P, T]
+    content = {
+        "tracks": tracks.T if frames_first else tracks,
+        "point_scores": score.transpose(1, 2, 0).T if frames_first else score.transpose(1, 2, 0),
+        "node_names": np.array([part.encode() for part in PARTS]),
+        "track_names": np.array([b"one", b"two"]),
+        "edge_inds": np.array([[0, 1], [1, 2]]),
+    } | changes
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        for name, value in content.items():
+            if value is not None:
+                file[name] = value
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("frames_first", [False, True])
+def test_sleap_analysis_h5(frames_first: bool, tmp_path: Path):
+    table = keypoints.read(sleap_h5(frames_first), "a.analysis.h5")
+    assert table.animals == ("one", "two")
+    assert table.edges == ((0, 1), (1, 2))
+    check(table, 2)
+    path = tmp_path / "a.h5"
+    path.write_bytes(sleap_h5(track_names=None, edge_inds=None))
+    again = keypoints.read(path)
+    assert again.animals == ("animal 1", "animal 2")
+    check(again, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"tracks": np.zeros((2, 2, 9, 5))}, "does not fit its 3 nodes"),
+        ({"tracks": np.zeros((2, 5))}, "expected .tracks, 2, nodes, frames"),
+        ({"tracks": np.zeros((2, 2, 3, 0))}, "no tracked frames"),
+        ({"tracks": np.array([b"words"])}, "expected numbers"),
+        ({"node_names": np.zeros(3)}, "list of names"),
+        ({"tracks": None}, "neither a SLEAP analysis"),
+        ({"node_names": h5py.ExternalLink("/etc/passwd", "/x")}, "points elsewhere"),
+        ({"tracks": h5py.SoftLink("/node_names")}, "points elsewhere"),
+    ],
+)
+def test_sleap_files_that_do_not_fit_say_why(changes: dict[str, Any], says: str):
+    with pytest.raises(DataError, match=says):
+        keypoints.read(sleap_h5(**changes), "a.h5")
+
+
+def test_an_h5_that_unpacks_without_end_or_reads_other_files_is_refused(tmp_path: Path):
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        file["node_names"] = np.array([b"a"])
+        file.create_dataset("tracks", (1, 2, 1, 10**12), "f4", chunks=(1, 2, 1, 10**5), compression="gzip")
+    with pytest.raises(DataError, match="the limit is"):
+        keypoints.read(out.getvalue(), "a.h5")
+    (tmp_path / "secret").write_bytes(b"\0" * 240)
+    other = tmp_path / "b.h5"
+    with h5py.File(other, "w") as file:
+        file["node_names"] = np.array([b"a"])
+        file.create_dataset("tracks", (1, 2, 1, 15), "f8", external=[(str(tmp_path / "secret"), 0, 240)])
+    with pytest.raises(DataError, match="another file"):
+        keypoints.read(other)
+
+
+def test_zero_zero_and_half_seen_points_are_missing():
+    frame = dlc_frame(("animal",), ("scorer", "bodyparts", "coords"))
+    frame.iloc[3, :2] = 0.0
+    frame.iloc[4, 0] = np.nan
+    table = keypoints.read(frame.to_csv().encode(), "a.csv")
+    assert np.argwhere(np.isnan(table.xy).any(axis=2)).tolist() == [[3, 0, 0], [4, 0, 0]]
+    assert np.isnan(table.xy).sum() == 4
+
+
+@pytest.fixture(scope="module")
+def clean_mice() -> KeypointTable:
+    return mice.simulate_recordings(1, 3000, seed=4)[0]
+
+
+def changed(table: KeypointTable, xy: np.ndarray, scores: np.ndarray | None = None) -> KeypointTable:
+    return KeypointTable(xy, table.animals, table.parts, table.rate_hz, scores, edges=table.edges)
+
+
+def test_flips_of_left_and_right_are_counted_and_undone(clean_mice: KeypointTable):
+    before = keypoints.report(clean_mice).side_flips
+    xy = np.array(clean_mice.xy)
+    mirrored = [0, 2, 1, 3, 5, 4, 6]
+    xy[500:520, 0] = xy[500:520, 0][..., mirrored]
+    xy[900:903, 1] = xy[900:903, 1][..., mirrored]
+    broken = changed(clean_mice, xy)
+    assert keypoints.report(broken).side_flips == before + 2
+    repaired = keypoints.clean(broken, undo_side_flips=True)
+    np.testing.assert_array_equal(repaired.xy[480:540], clean_mice.xy[480:540])
+    np.testing.assert_array_equal(repaired.xy[890:910, 1], clean_mice.xy[890:910, 1])
+
+
+def test_swapped_animals_are_counted_and_undone(clean_mice: KeypointTable):
+    xy = np.array(clean_mice.xy)
+    apart = np.linalg.norm(xy.mean(axis=-1)[:, 0] - xy.mean(axis=-1)[:, 1], axis=1)
+    start = int(np.flatnonzero(np.convolve(apart > 250, np.ones(60), "valid") == 60)[0])  # well apart for two seconds
+    xy[start + 10 : start + 50] = xy[start + 10 : start + 50, ::-1]
+    broken = changed(clean_mice, xy, np.array(clean_mice.scores)[..., :])
+    assert keypoints.report(clean_mice).identity_swaps == 0
+    assert keypoints.report(broken).identity_swaps == 2
+    repaired = keypoints.clean(broken, undo_identity_swaps=True)
+    np.testing.assert_array_equal(repaired.xy, clean_mice.xy)
+
+
+def test_cleaning_marks_low_scores_and_jumps_and_fills_short_gaps(clean_mice: KeypointTable):
+    xy = np.array(clean_mice.xy)
+    xy[1000, 0, :, 0] += 400
+    xy[1500:1503, 1, :, 6] = np.nan
+    xy[2000:2100, 1, :, 6] = np.nan
+    broken = changed(clean_mice, xy, clean_mice.scores)
+    report = keypoints.report(broken)
+    low = int((np.asarray(clean_mice.scores) < 0.3).sum())
+    assert report.low_scores == low
+    assert report.missing_share == pytest.approx(2 * 103 / xy.size)
+    assert max(channel.longest_gap for channel in report.channels) == 100
+    assert any("jump out of line" in sentence for sentence in report.sentences())
+    cleaned = keypoints.clean(broken, min_score=0.3, drop_outliers=True, fill_seconds=0.2)
+    assert np.abs(cleaned.xy[1000, 0, :, 0] - clean_mice.xy[1000, 0, :, 0]).max() < 30
+    assert np.isfinite(cleaned.xy[1500:1503]).all()
+    assert np.isnan(cleaned.xy[2010:2090, 1, :, 6]).all()
+    assert np.isnan(cleaned.xy).sum() < 250
+    assert any("interpolated" in note for note in cleaned.notes)
+    np.testing.assert_array_equal(keypoints.clean(broken).xy, broken.xy)
+    with pytest.raises(ConfigError, match="fill_seconds"):
+        keypoints.clean(broken, fill_seconds=-1)
+
+
+def test_labels_of_other_lengths_and_codes(clean_mice: KeypointTable):
+    short = keypoints.with_labels(clean_mice, np.array([0, 1, 7, -3]), ("a", "b"))
+    assert short.labels[:5].tolist() == [0, 1, -1, -1, -1]  # type: ignore[index]
+    long = keypoints.with_labels(clean_mice, np.zeros(3005, int), ("a",))
+    assert any("5 labels past" in note for note in long.notes)
+    with pytest.raises(DataError, match="one whole number a frame"):
+        keypoints.with_labels(clean_mice, np.zeros(3000), ("a",))
+
+
+def test_annotations_from_bento_bouts_and_tables():
+    bento = (
+        b"Caltech Behavior Annotator - Annotation File\n\nConfiguration file:\nrest\tr\n\nS1:\tstart\tend\ttype\n----\n"
+    )
+    bento += b"   \t1\t3\trest\n   \t4\t5\trun\n\nS2:\n---\n 1 5 rest\n"
+    got = keypoints.read_annotation(bento, 30, "a.txt")
+    assert [got.label_names[k] for k in got.labels] == ["rest"] * 3 + ["run"] * 2
+    boris = b"Behavior,Start (s),Stop (s)\nrun,0.5,1.0\nrest,0,0.5\n"
+    got = keypoints.read_annotation(boris, 10, "a.csv")
+    assert [got.label_names[k] for k in got.labels] == ["rest"] * 5 + ["run"] * 5
+    framed = b"behaviour,start_frame,end_frame\nrun,2,3\n"
+    assert keypoints.read_annotation(framed, 10, "a.csv").labels.tolist() == [-1, -1, 0, 0]
+    each = b"frame,label\n0,rest\n1,run\n2,\n"
+    assert keypoints.read_annotation(each, 10, "a.csv").labels.tolist() == [0, 1, -1]
+    with pytest.raises(DataError, match="impossible"):
+        keypoints.read_annotation(b"behaviour,start,stop\nrun,5,2\n", 10, "a.csv")
+    with pytest.raises(DataError, match="lists no bout"):
+        keypoints.read_annotation(b"Bento Annotation file\n", 10, "a.txt")
+
+
+def test_other_files_are_refused_with_a_hint():
+    for data, name, says in (
+        (b"a,b\n1,2\n", "a.csv", "Open it as a table"),
+        (b"nonsense", "a.h5", "not an HDF5"),
+        (b"\x89HDF\r\n\x1a\nnonsense", "a.h5", "not a readable HDF5"),
+        (b"nonsense", "a.mp4", "readable: .csv"),
+        (template("table.npz"), "a.npz", "no array named keypoints"),
+        (b"scorer,a,a\nbodyparts,nose,nose\ncoords,x,y\n", "a.csv", "no frames"),
+        (b"scorer,a,a\nbodyparts,nose,nose\ncoords,x,x\n0,1,2\n", "a.csv", "y"),
+        (b"scorer,a,a\nbodyparts,nose,nose\ncoords,x,q\n0,1,2\n", "a.csv", "coord"),
+    ):
+        with pytest.raises(DataError, match=says):
+            keypoints.read(data, name)
+    with pytest.raises(ConfigError, match="rate_hz"):
+        keypoints.read(b"x", "a.csv", rate_hz=0)
+
+
+def test_recordings_with_other_skeletons_do_not_mix(clean_mice: KeypointTable):
+    other = keypoints.read(sleap_h5(), "a.h5")
+    with pytest.raises(DataError, match="other animals or body parts"):
+        KeypointSet((clean_mice, other))
+    with pytest.raises(DataError, match="use scaling='pixels'"):
+        other.to_trial(scaling="image")
+    with pytest.raises(ConfigError, match="features is"):
+        other.to_trial(features="speed")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"expected .time, 2 animals"):
+        KeypointTable(np.zeros((5, 2, 3, 3)), ("a", "b"), ("c", "d", "e"))
+
+
+REAL_FILES = [
+    ("crim_Tvideo_80_trim.csv", 101, 2, 8),
+    ("deepof_madlc.csv", 97, 2, 14),
+    ("deepof_madlc.h5", 100, 2, 14),
+    ("deepof_single.analysis.h5", 101, 1, 14),
+    ("deepof_single.slp", 101, 1, 14),
+    ("rat_1_maDLC.csv.gz", 14734, 2, 5),
+    ("rat_pair_1.npz", 14734, 2, 5),
+    ("rat_pair_8.npz", 15249, 2, 5),
+    ("talmo_3mice_pre.slp", 400, 3, 15),
+]
+
+
+@pytest.mark.parametrize(("name", "frames", "animals", "parts"), REAL_FILES)
+def test_real_files(name: str, frames: int, animals: int, parts: int):
+    path = REAL / "other" / name
+    if not path.is_file():
+        pytest.skip(f"the real recording is not at {path}")
+    table = keypoints.read(path)
+    assert (table.n_frames, len(table.animals), len(table.parts)) == (frames, animals, parts)
+    assert np.isfinite(table.xy).mean() > 0.5
+    assert keypoints.report(table).n_samples == frames
+    assert table.to_trials("egocentric")[0].n_samples == frames
+
+
+def test_real_files_agree_with_each_other():
+    folder = REAL / "other"
+    if not folder.is_dir():
+        pytest.skip(f"there are no real recordings at {folder}")
+    slp, analysis = (keypoints.read(folder / f"deepof_single.{kind}") for kind in ("slp", "analysis.h5"))
+    order = [slp.parts.index(part) for part in analysis.parts]
+    np.testing.assert_allclose(slp.xy[..., order], analysis.xy, atol=0.01)
+    csv, npz = keypoints.read(folder / "rat_1_maDLC.csv.gz"), keypoints.read(folder / "rat_pair_1.npz")
+    np.testing.assert_allclose(csv.xy, npz.xy, rtol=1e-5)
+    annotation = keypoints.read_annotation(folder / "rat_1_annot.txt", 30)
+    assert annotation.label_names == npz.label_names
+    np.testing.assert_array_equal(annotation.labels, npz.labels)
+    h5, text = keypoints.read(folder / "deepof_madlc.h5"), keypoints.read(folder / "deepof_madlc.csv")
+    assert (h5.animals, h5.parts) == (text.animals, text.parts)
+    assert json.dumps(h5.parts) == json.dumps(text.parts)
