@@ -30,7 +30,7 @@ MEMORY_VARIABLE = "GDM_WORKER_MEMORY"
 GIBIBYTE = 2**30
 START_TIMEOUT_S = 60.0
 JOIN_TIMEOUT_S = 15.0
-# A worker with torch and the models loaded, without any data, takes about a quarter of this.
+# A worker with torch and the models loaded, without any data, takes about half of this.
 LEAST_MEMORY = GIBIBYTE
 MOST_MEMORY = 4 * GIBIBYTE
 # Deaths of workers that a job survives.
@@ -87,6 +87,7 @@ def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
     except FitError:
         link.close()
         raise
+    link.capacity()
     link.client.subscribe_topic(link.topic, lambda event: on_event(event[1]))
     return link
 

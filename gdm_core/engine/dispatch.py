@@ -16,14 +16,13 @@ from typing import Any
 
 from distributed import Client, Future
 from distributed.comm import CommClosedError
-from distributed.scheduler import KilledWorker
 
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.cluster import Link, connect
 from gdm_core.engine.control import end_topic, kill_worker, set_control
 from gdm_core.engine.flights import Flight, launch
-from gdm_core.engine.jobs import Call, Job, rebuild_error
-from gdm_core.engine.messages import FitRequest, FitResult, Snapshot
+from gdm_core.engine.jobs import Job
+from gdm_core.engine.outcomes import explained, settle
 from gdm_core.engine.shelf import Shelf
 from gdm_core.engine.turns import FairQueue
 from gdm_core.errors import ConfigError, FitError
@@ -264,68 +263,16 @@ class Dispatcher:
         future: Future = flight.future
         if future.status == "finished":
             self._jobs.pop(job.id, None)
-            self._finish(job, future.result(timeout=30))
+            settle(job, future.result(timeout=30), self._cache)
         elif future.status == "error":
-            self._explain(job, future.exception(timeout=30))
+            error = future.exception(timeout=30)
+            if isinstance(error, LINK_ERRORS) and type(error).__module__.startswith("distributed"):
+                self._again(job, f"A worker could not be reached ({error}).")
+                return
+            self._jobs.pop(job.id, None)
+            job.fail(explained(error))
         else:
             self._again(job, "The cluster lost the job.")
-
-    def _explain(self, job: Job, error: BaseException) -> None:
-        if isinstance(error, LINK_ERRORS) and type(error).__module__.startswith("distributed"):
-            self._again(job, f"A worker could not be reached ({error}).")
-            return
-        self._jobs.pop(job.id, None)
-        if isinstance(error, KilledWorker):
-            job.fail(
-                FitError(
-                    "The worker died each time the job ran, most likely because it needs more memory than a worker has. Use "
-                    "less data or a smaller model, or give workers more memory (docs/scaling.md)."
-                )
-            )
-            return
-        failure = FitError(f"The job ended with an unexpected {type(error).__name__}: {error}")
-        failure.__cause__ = error
-        job.fail(failure)
-
-    def _finish(self, job: Job, outcome: Mapping[str, Any]) -> None:
-        if outcome["status"] == "failed":
-            job.fail(rebuild_error(outcome["error"], outcome["message"]))
-        elif outcome["status"] == "cancelled":
-            job.cancel()
-        elif isinstance(job.work, Call):
-            if job.work.cache_key is not None and (note := self._cache.put_value(job.work.cache_key, outcome["value"])):
-                job.note(note)
-            job.succeed(outcome["value"])
-        else:
-            self._finish_fit(job, job.work, outcome)
-
-    def _finish_fit(self, job: Job, request: FitRequest, outcome: Mapping[str, Any]) -> None:
-        snapshot = None if outcome["snapshot"] is None else Snapshot.decode(outcome["snapshot"])
-        result = FitResult(
-            request.key,
-            outcome["model"],
-            outcome["fit_status"],
-            outcome["elbo"],
-            outcome["seconds"],
-            tuple(outcome["steps"]),
-            tuple(outcome["elbos"]),
-            snapshot,
-        )
-        if request.use_cache and (note := self._cache.put(result)):
-            job.note(note)
-        job.succeed(result, **shown(result))
-
-
-def shown(result: FitResult) -> dict[str, Any]:
-    """What the view of a finished fit takes from its result."""
-    last = result.steps[-1] if result.steps else 0
-    return {
-        "step": last,
-        "total": last,
-        "steps": result.steps,
-        "elbos": result.elbos,
-        "snapshot": result.snapshot,
-    }
 
 
 def _end_by_force(client: Client, flight: Flight) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 from gdm_core.engine.bulk import Bulk, Progress
 from gdm_core.engine.cache import ResultCache, call_key
-from gdm_core.engine.dispatch import Dispatcher, shown
+from gdm_core.engine.dispatch import Dispatcher
 from gdm_core.engine.jobs import Call, Job
 from gdm_core.engine.messages import FitRequest
+from gdm_core.engine.outcomes import shown
 from gdm_core.engine.turns import FairQueue
 from gdm_core.errors import FitError
 
@@ -28,12 +29,14 @@ MAX_BULKS_REMEMBERED = 32
 class EngineInfo:
     """What the engine has at hand, for a status line.
 
+    ready    whether there are workers; until then jobs wait
     workers  threads of each, as last heard
     waiting  jobs in the queue
     out      jobs on the cluster, those among them that are on their way to an end or on hold
     trouble  why there are no workers, if so
     """
 
+    ready: bool
     workers: dict[str, int]
     waiting: int
     out: tuple[str, ...]
@@ -193,12 +196,9 @@ class Engine:
 
     def info(self) -> EngineInfo:
         trouble = self._dispatcher.trouble
-        return EngineInfo(
-            self._dispatcher.workers(),
-            len(self._turns),
-            self._dispatcher.out(),
-            "" if trouble is None else str(trouble),
-        )
+        here = self._dispatcher
+        ready = here.ready.is_set() and trouble is None
+        return EngineInfo(ready, here.workers(), len(self._turns), here.out(), "" if trouble is None else str(trouble))
 
     def forget(self, session: str) -> None:
         """Cancel the slots of a session that has left. Its bulk jobs go on."""

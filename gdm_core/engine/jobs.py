@@ -165,10 +165,3 @@ class Job:
         self._ended.set()
         if self._on_end is not None:
             self._on_end(self)
-
-
-def rebuild_error(name: str, message: str) -> Exception:
-    """The error that a worker raised, as its own class where that is one of the library's."""
-    kind = getattr(errors, name, FitError)
-    error: Exception = kind(message)
-    return error

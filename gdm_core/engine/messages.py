@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -204,7 +205,13 @@ def resolve(module: str, name: str) -> Any:
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Version of the library and a digest of its source, so that results of older code are never taken for new ones."""
+    """Version of the library and a digest of its source, so that results of older code are never taken for new ones.
+
+    Where the code is pinned by other means, GDM_CODE_VERSION (an image's digest, say) stands for the source.
+    """
+    pinned = os.environ.get("GDM_CODE_VERSION", "").strip()
+    if pinned:
+        return f"{gdm_core.__version__}+{pinned}"
     root = Path(gdm_core.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):

@@ -12,8 +12,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gdm_core.engine.control import Control, DeadlinePassed, JobCancelled, Orders, controlled
 from gdm_core.engine.messages import Snapshot, code_version, resolve_family
@@ -164,7 +167,9 @@ class _Watch:
         self.all_steps.append(self.step)
         self.all_elbos.append(elbo)
         now = time.monotonic()
-        if now >= self._next_snapshot and math.isfinite(elbo):
+        # After the last step the model is still scored and calibrated: the final picture need not wait for that.
+        last = self.step == self._total
+        if (now >= self._next_snapshot or last) and math.isfinite(elbo):
             self._report(with_snapshot=bool(self._task.preview))
         elif now >= self._next_report:
             self._report(with_snapshot=False)
@@ -200,8 +205,9 @@ def use_one_thread() -> None:
         torch.set_num_threads(1)
 
 
+@lru_cache(maxsize=1)
 def warm_up() -> str:
-    """Load what the first job would otherwise wait for; returns the version of the code found here."""
+    """Load what the first fit would otherwise wait for, once a process; returns the version of the code found here."""
     from gdm_core.models import FAMILIES, import_family
 
     use_one_thread()
@@ -212,4 +218,16 @@ def warm_up() -> str:
             # A family that is not part of this installation is reported when somebody asks for it.
             if not (error.name or "").startswith("gdm_core"):
                 raise
+    _first_step()
     return code_version()
+
+
+def _first_step() -> None:
+    """Libraries load some of their parts when first used, which makes a first fit wait for a second or more."""
+    y = np.random.default_rng(0).standard_normal((64, 2))
+    smallest: dict[str, Any] = {"n_states": 2, "n_latent": 2, "seed": 0}
+    model = resolve_family("gdm")(**smallest)
+    for _ in model.fit_iter(y):
+        model.predict_proba(y)
+        model.params_ = {}  # spares the scoring of a model that nobody wants
+        return
