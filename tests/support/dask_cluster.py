@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gdm_core.engine.messages import code_version
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -31,7 +29,6 @@ def running_cluster(folder: Path, n_workers: int, nanny: bool = True) -> Iterato
     worker += ["--host", "127.0.0.1", "--no-dashboard", "--local-directory", str(folder)]
     worker += ["--nanny" if nanny else "--no-nanny"]
     processes = [subprocess.Popen([*scheduler, "--no-dashboard", "--scheduler-file", str(notes)], **common)]
-    code_version.cache_clear()  # in step with workers that start now, where somebody is editing the code
     try:
         processes += [subprocess.Popen(worker, **common) for _ in range(n_workers)]
         yield _address(notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,11 @@ def test_a_sweep_does_only_what_is_missing(engine: Engine, tmp_path: Path) -> No
 
 
 def test_failed_cells_say_why_and_the_others_go_on(engine: Engine, tmp_path: Path) -> None:
-    wanted = sweep(grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
+    wanted = sweep(base={"n_steps": 10}, grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
     there = sweeps.start(wanted, engine, session="a").wait(60)
     here = sweeps.run(wanted, ResultCache(tmp_path))
     for records in (there, here):
-        assert [r.failed for r in records] == [False, False, True, True, True, True] or not records
+        assert [r.failed for r in records] == [False, False, True, True, True, True]
         assert "diverged" in records[2].message
         assert records[4].message == "Channel 'x' of trial 'lap 3' is unusable. Drop it."
         assert math.isnan(records[2].elbo_train)
@@ -98,7 +99,7 @@ def test_a_cancelled_sweep_keeps_what_it_has(engine: Engine) -> None:
     slow = sweep(base={"n_steps": 20, "step_s": 0.01}, seeds=list(range(20)))
     job = sweeps.start(slow, engine, session="a")
     while not job.records():
-        pass
+        time.sleep(0.01)
     job.cancel()
     with pytest.raises(FitError, match="not done after 0 s"):
         sweeps.start(sweep(base={"n_steps": 500, "step_s": 0.01}), engine, session="a").wait(0)
