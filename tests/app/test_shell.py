@@ -1,0 +1,186 @@
+"""The frame around every page, run as a script without a browser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from gdm_core.errors import ConfigError, DataError
+from pages.ui import card, demo, navigation, server, shell
+
+APP = str(navigation.ROOT / "app.py")
+
+
+def _html(app: AppTest) -> str:
+    return "\n".join(element.proto.body for element in app.get("html"))
+
+
+@pytest.mark.parametrize("script", [APP, str(server.MAIN)])
+def test_home_opens_through_the_app(script):
+    app = AppTest.from_file(script, default_timeout=30).run()
+    assert not app.exception
+    text = _html(app)
+    assert "Soft switching" in text
+    for title in ("Formula 1", "NASCAR", "Mice"):
+        assert title in text
+    assert f"GDM Studio {shell.app_version()}" in text
+
+
+def test_the_menu_holds_the_pages_that_exist():
+    folders = [entry.folder for entry in navigation.available()]
+    assert folders[0] == "home"
+    assert "playground" in folders
+    assert all(entry.path.is_file() for entry in navigation.available())
+    assert len({entry.url for entry in navigation.REGISTRY}) == len(navigation.REGISTRY)
+
+
+def test_no_page_can_be_taken_for_an_old_style_one():
+    # Streamlit would run pages/*.py by itself, past app.py.
+    stray = [path.name for path in (navigation.ROOT / "pages").glob("*.py") if path.name != "__init__.py"]
+    assert stray == []
+    assert not (server.MAIN.parent / "pages").exists()
+
+
+def _broken() -> None:
+    from pages.ui import shell
+
+    page = shell.frame("home", title="Broken")
+    page.header("about <b>", [("states K", "4")])
+    with page.picture:
+        shell.empty("Nothing yet", "Choose a file.")
+        if shell.error("No network", "Try later & often.", retry="again"):
+            shell.quiet("tried again")
+        shell.running("fitting", 1.7)
+    shell.footer(["CC BY 4.0"])
+
+
+def test_empty_error_and_running_states_say_what_to_do():
+    app = AppTest.from_function(_broken).run()
+    text = _html(app)
+    assert not app.exception
+    assert "Choose a file." in text
+    assert 'role="alert"' in text
+    assert "Try later &amp; often." in text
+    assert "about &lt;b&gt;" in text, "words from data must not become markup"
+    assert "100 %" in text
+    assert "tried again" not in text
+    app.button(key="again").click().run()
+    assert "tried again" in _html(app)
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "spread", "higher", "verdict"),
+    [
+        (0.93, 0.90, 0.01, True, "beats"),
+        (0.93, 0.90, 0.05, True, "level"),
+        (0.80, 0.90, 0.01, True, "below"),
+        (0.93, 0.90, None, True, "unknown"),
+        (0.10, 0.20, 0.01, False, "beats"),
+        (0.93, None, 0.01, True, None),
+        (float("nan"), 0.9, 0.01, True, None),
+    ],
+)
+def test_green_only_beyond_the_spread(value, line, spread, higher, verdict):
+    score = card.Score("s", value, line=line, line_name="x", spread=spread, higher_is_better=higher)
+    assert score.verdict == verdict
+
+
+def _card() -> None:
+    from pages.ui import card
+
+    card.scores(
+        [
+            card.Score(
+                "Matches <corners>", 0.86, line=0.19, line_name="chance", spread=0.02, others=[("untrained", 0.61)]
+            ),
+            card.Score("Next second", float("nan"), line=0.9, line_name="stands still"),
+        ],
+        status="1.3 s · seed 0",
+    )
+
+
+def test_the_card_puts_each_score_beside_its_line():
+    text = _html(AppTest.from_function(_card).run())
+    for words in (
+        "0.860",
+        "± 0.020",
+        "chance 0.190",
+        "untrained 0.610",
+        "not measured",
+        "1.3 s · seed 0",
+        "&lt;corners&gt;",
+    ):
+        assert words in text
+    assert text.count('data-verdict="beats"') == 1
+
+
+def _bad_event() -> None:
+    import numpy as np
+
+    from pages.ui import figures
+    from pages.ui.plot import plot
+
+    plot(figures.usage(np.eye(2)), key="a", events=("hover",))
+
+
+def test_an_unknown_plot_event_is_named():
+    app = AppTest.from_function(_bad_event).run()
+    assert "Unknown plot event 'hover'" in app.exception[0].message
+    assert issubclass(ConfigError, ValueError)
+
+
+def _write_demo(folder, **arrays) -> None:
+    np.savez(folder / "nascar.npz", **arrays)
+    (folder / "nascar.json").write_text(
+        '{"title": "Track", "about": "1,000 steps", "facts": {"states K": "2"}, "licence": "simulated",'
+        ' "scores": [{"name": "match", "value": 0.93, "line": 0.9, "line_name": "k-means", "spread": 0.01}]}'
+    )
+
+
+def test_bundled_results_come_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "FOLDER", tmp_path)
+    assert demo.load_demo("nascar") is None
+    _write_demo(tmp_path, x=np.arange(3), y=np.zeros(3), states=np.full((3, 2), 255, np.uint8), labels=[-1, 0, 1])
+    found = demo.load_demo("nascar")
+    assert found is not None
+    assert found.states.tolist() == [[1, 1]] * 3
+    assert found.position.shape == (3, 2)
+    assert found.scores[0].verdict == "beats"
+    assert found.labels.tolist() == [-1, 0, 1]
+
+
+def test_home_shows_a_bundled_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "FOLDER", tmp_path)
+    turn = np.linspace(0, 6, 400)
+    _write_demo(tmp_path, x=np.cos(turn), y=np.sin(turn), states=np.eye(2)[(turn > 3).astype(int)].astype(np.float16))
+    app = AppTest.from_file(APP, default_timeout=30).run()
+    assert not app.exception
+    text = _html(app)
+    assert "data:image/svg+xml;base64," in text
+    assert "k-means 0.900" in text
+    assert "simulated" in text
+
+
+def test_a_damaged_bundled_result_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "FOLDER", tmp_path)
+    _write_demo(tmp_path, x=np.arange(3), states=np.eye(3))
+    with pytest.raises(DataError, match="lacks y"):
+        demo.load_demo("nascar")
+    _write_demo(tmp_path, x=np.arange(4), y=np.arange(4), states=np.eye(3))
+    with pytest.raises(DataError, match="4 positions but 3 states"):
+        demo.load_demo("nascar")
+
+
+def test_streamlit_still_has_what_the_component_relies_on():
+    from streamlit.components.v2.component_manager import BidiComponentManager
+    from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+
+    manager = BidiComponentManager()
+    manifest = ComponentManifest("gdm", "1", [ComponentConfig("plot", "components")])
+    manager.register_from_manifest(manifest, server.MAIN.parent)
+    root = manager.get_component_asset_root("gdm.plot")
+    assert root is not None
+    assert (root / "plot.js").is_file()
+    assert st.App is not None
