@@ -39,11 +39,33 @@ class ChainPosterior:
     pairs: Float
 
 
+def row_max(values: Float) -> Float:
+    """Maximum over a short last axis, several times faster than numpy's own reduction."""
+    top = values[..., 0].copy()
+    for column in range(1, values.shape[-1]):
+        np.maximum(top, values[..., column], out=top)
+    return top
+
+
+def row_sum(values: Float) -> Float:
+    """Sum over a short last axis, likewise."""
+    result: Float = np.einsum("...k->...", values)
+    return result
+
+
+def softmax(log_weights: Float) -> tuple[Float, Float]:
+    """(probabilities, log-sum-exp) over the last axis."""
+    top = row_max(log_weights)
+    p = np.exp(log_weights - top[..., None])
+    total = row_sum(p)
+    p /= total[..., None]
+    return p, top + np.log(total)
+
+
 def log_normalise(log_weights: Float) -> tuple[Float, Float]:
     """Subtract the log-sum-exp of the last axis; returns (normalised, log-sum-exp)."""
-    top = log_weights.max(axis=-1, keepdims=True)
-    total = top + np.log(np.exp(log_weights - top).sum(axis=-1, keepdims=True))
-    return log_weights - total, total[..., 0]
+    total = softmax(log_weights)[1]
+    return log_weights - total[..., None], total
 
 
 def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> ChainPosterior:
@@ -57,8 +79,7 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
     log_likelihoods = np.maximum(log_likelihoods, LOG_ZERO)
     if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
         log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
-        normalised, evidence = log_normalise(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)
-        states = np.exp(normalised)
+        states, evidence = softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)
         pairs = np.where(starts[:, None], 0.0, states)[:, None, :]
         return ChainPosterior(float(evidence.sum()), states, pairs)
     steps = _steps(log_likelihoods, log_initial, log_transitions, starts)
@@ -66,10 +87,8 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
     forward = _forward(levels)  # [T, K] log weight of each state before its sample is seen, up to a constant
     backward = _backward(levels)
     log_pairs = forward[:, :, None] + steps + backward[:, None, :]  # [T, K, K]
-    top = log_pairs.max(axis=(1, 2), keepdims=True)
-    pairs = np.exp(log_pairs - top)
-    pairs /= pairs.sum(axis=(1, 2), keepdims=True)
-    states = pairs.sum(axis=1)
+    pairs = softmax(log_pairs.reshape(len(log_pairs), -1))[0].reshape(log_pairs.shape)
+    states = np.einsum("tij->tj", pairs)
     pairs[starts] = 0.0
     root, scale = levels[-1]
     total = scale[0, 0] + np.log(root[0, 0].sum())
@@ -81,13 +100,12 @@ def filtered(log_likelihoods: Float, log_initial: Float, log_transitions: Float,
     log_likelihoods = np.maximum(log_likelihoods, LOG_ZERO)
     if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
         log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
-        return np.exp(log_normalise(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)[0])
+        return softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)[0]
     steps = _steps(log_likelihoods, log_initial, log_transitions, starts)
     forward = _forward(_products(*_scaled(steps)))
     joint = forward[:, :, None] + steps
-    weights = np.exp(joint - joint.max(axis=(1, 2), keepdims=True)).sum(axis=1)
-    result: Float = weights / weights.sum(axis=1, keepdims=True)
-    return result
+    weights = softmax(joint.reshape(len(joint), -1))[0].reshape(joint.shape)
+    return np.asarray(np.einsum("tij->tj", weights))
 
 
 def _steps(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:
@@ -99,16 +117,16 @@ def _steps(log_likelihoods: Float, log_initial: Float, log_transitions: Float, s
 
 def _scaled(steps: Float) -> tuple[Float, Float]:
     """(matrices with row maxima of one, log of the row scales)."""
-    scale = steps.max(axis=2)
+    scale = row_max(steps)
     return np.exp(steps - scale[:, :, None]), scale
 
 
 def _join(left: tuple[Float, Float], right: tuple[Float, Float]) -> tuple[Float, Float]:
     """Row-scaled products of matrices."""
     (a, a_scale), (b, b_scale) = left, right
-    top = b_scale.max(axis=1, keepdims=True)
+    top = row_max(b_scale)[:, None]
     product = (a * np.exp(b_scale - top)[:, None, :]) @ b  # [n, K, K]
-    peak = product.max(axis=2)
+    peak = row_max(product)
     scale = a_scale + top
     lost = peak < _TINY
     if lost.any():
@@ -139,17 +157,17 @@ def _products(matrices: Float, scale: Float) -> list[tuple[Float, Float]]:
 def _log_times(weights: Float, matrices: Float, scale: Float) -> Float:
     """log of (exp(weights) as a row vector, times the matrix), its largest entry set to zero."""
     weights = weights + scale
-    weights = weights - weights.max(axis=1, keepdims=True)
+    weights = weights - row_max(weights)[:, None]
     with np.errstate(divide="ignore"):
         product = np.log((np.exp(weights)[:, None, :] @ matrices)[:, 0])
-    return np.maximum(product - product.max(axis=1, keepdims=True), LOG_ZERO)
+    return np.maximum(product - row_max(product)[:, None], LOG_ZERO)
 
 
 def _log_times_column(matrices: Float, scale: Float, weights: Float) -> Float:
     """log of (the matrix times exp(weights) as a column vector), its largest entry set to zero."""
     with np.errstate(divide="ignore"):
         product = scale + np.log((matrices @ np.exp(weights)[:, :, None])[:, :, 0])
-    return np.maximum(product - product.max(axis=1, keepdims=True), LOG_ZERO)
+    return np.maximum(product - row_max(product)[:, None], LOG_ZERO)
 
 
 def _forward(levels: list[tuple[Float, Float]]) -> Float:

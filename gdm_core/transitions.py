@@ -14,6 +14,7 @@ expected log-probabilities used here are a strict lower bound, tight where x is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.hmm import ChainPosterior, log_normalise
+from gdm_core.hmm import ChainPosterior, log_normalise, row_sum, softmax
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -31,6 +32,8 @@ STAY_COUNT = 10.0  # sticky: prior observations of staying in each state
 ROW_COUNT = 0.1  # prior observations of every other move, so that no probability reaches zero
 WEIGHT_PENALTY = 1e-3  # on squared recurrent weights; separable data would drive them to infinity
 BIAS_PENALTY = 1e-2
+_CACHED_NUMBERS = 50_000
+_INFORMATION_STEPS = 4000  # steps of the path that the curvature of the recurrent weights is measured on
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,14 @@ class Transitions:
         """
         if not self.recurrent:
             return log_normalise(self.bias)[0]
-        mean = self._into(x)[:, None, :] + self.bias  # [T, R, K]
+        expected = self._into(x)[:, None, :] + self.bias  # [T, R, K]
         if covariance is None:
-            return log_normalise(mean)[0]
-        spread = self.weights @ _shifted(covariance) @ self.weights.T  # [T, K, K]
-        _, total = log_normalise(_tilted(mean, spread)[0])
-        return mean - total[..., None]
+            return log_normalise(expected)[0]
+        before = _shifted(covariance)
+        for part in _blocks(*expected.shape):
+            spread = self.weights @ before[part] @ self.weights.T  # [n, K, K]
+            expected[part] -= softmax(_tilted(expected[part], spread)[0])[1][..., None]
+        return expected
 
     def _into(self, x: Float) -> Float:
         """[T, K] recurrent logits leading into each sample."""
@@ -97,18 +102,23 @@ class Transitions:
     def curvature(self, x: Float, chain: ChainPosterior) -> tuple[float, Float, Float]:
         """Value, gradient [T, D] and negative Hessian [T, D, D] of E_q(z)[log p(z | x)] as a function of the path x."""
         n, d = x.shape
-        gradient, precision = np.zeros((n, d)), np.zeros((n, d, d))
-        logits = self._into(x)[:, None, :] + self.bias  # [T, R, K]
-        log_p = log_normalise(logits)[0]
-        weight = chain.pairs.sum(axis=2, keepdims=True)  # [T, R, 1]
-        p = np.exp(log_p)
-        mixed = (weight * p).sum(axis=1)  # [T, K]
-        gradient[:-1] = ((chain.pairs.sum(axis=1) - mixed) @ self.weights)[1:]
-        centred = p @ self.weights  # [T, R, D] mean weights under p
+        value, gradient, precision = 0.0, np.zeros((n, d)), np.zeros((n, d, d))
+        into = self._into(x)[:, None, :]
         outer = (self.weights[:, :, None] * self.weights[:, None, :]).reshape(-1, d * d)
-        second = (mixed @ outer).reshape(n, d, d) - np.swapaxes(weight * centred, 1, 2) @ centred
-        precision[:-1] = second[1:]
-        return float((chain.pairs * log_p).sum()), gradient, precision
+        for part in _blocks(n, *self.bias.shape):
+            logits, pairs = into[part] + self.bias, chain.pairs[part]  # [n, R, K]
+            p, total = softmax(logits)
+            weight = row_sum(pairs)  # [n, R]
+            value += float((pairs * logits).sum() - (weight * total).sum())
+            mixed = np.einsum("tr,trk->tk", weight, p)
+            gradient[part] = (np.einsum("trk->tk", pairs) - mixed) @ self.weights
+            centred = p @ self.weights  # [n, R, D] mean weights under p
+            second = (mixed @ outer).reshape(-1, d, d)
+            precision[part] = second - np.swapaxes(weight[..., None] * centred, 1, 2) @ centred
+        # Row t holds what the step into sample t says about sample t - 1.
+        gradient[:-1], precision[:-1] = gradient[1:].copy(), precision[1:].copy()
+        gradient[-1], precision[-1] = 0.0, 0.0
+        return value, gradient, precision
 
     def fitted(
         self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
@@ -122,20 +132,22 @@ class Transitions:
             return Transitions(self.kind, log_initial, bias, self.weights)
         current = Transitions(self.kind, log_initial, self.bias, self.weights)
         problem = _Problem(chain.pairs[1:], x[:-1], None if covariance is None else covariance[:-1])
-        value, gradient, hessian = problem.evaluate(current)
-        for _ in range(steps):
-            move = np.linalg.solve(hessian, gradient)
+        value, gradient = problem.evaluate(current)
+        for number in range(steps):
+            move: Float = np.linalg.solve(problem.information(current), gradient)
             gain = float(move @ gradient)
             if gain < 1e-6:
                 break
             for shrink in (1.0, 0.5, 0.2, 0.05, 0.01):
-                trial = current._moved(shrink * move)
-                trial_value, trial_gradient, trial_hessian = problem.evaluate(trial)
-                if trial_value > value:
-                    current, value, gradient, hessian = trial, trial_value, trial_gradient, trial_hessian
+                trial = current._moved(np.asarray(shrink * move, dtype=np.float64))
+                reached = problem.value(trial)
+                if reached > value:
+                    current, value = trial, reached
                     break
             else:
                 break
+            if number + 1 < steps:
+                value, gradient = problem.evaluate(current)
         return current
 
     def _moved(self, step: Float) -> Transitions:
@@ -162,13 +174,19 @@ def _shifted(values: Float) -> Float:
     return moved
 
 
+def _blocks(n: int, rows: int, columns: int) -> Iterator[slice]:
+    """Stretches of time short enough for their [n, R, K] arrays to stay in the processor's cache."""
+    size = max(256, _CACHED_NUMBERS // (rows * columns))
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
 def _tilted(mean: Float, spread: Float) -> tuple[Float, Float, Float]:
     """(m_k + 1/2 (e_k - a)' V (e_k - a), a, V a) for logits' means [T, R, K] and covariance [T, K, K]."""
-    a = np.exp(log_normalise(mean)[0])
+    a = softmax(mean)[0]
     pulled = a @ spread  # [T, R, K]
     own = np.diagonal(spread, axis1=1, axis2=2)[:, None, :]
-    quadratic = own - 2 * pulled + (a * pulled).sum(axis=2, keepdims=True)
-    return mean + 0.5 * quadratic, a, pulled
+    both = np.einsum("trk,trk->tr", a, pulled)
+    return mean - pulled + 0.5 * (own + both[..., None]), a, pulled
 
 
 @dataclass(frozen=True)
@@ -179,53 +197,68 @@ class _Problem:
     x: Float  # [n, D]
     covariance: Float | None  # [n, D, D]
 
-    def evaluate(self, at: Transitions) -> tuple[float, Float, Float]:
-        """Value, gradient, and a positive definite stand-in for the negative Hessian."""
-        mean = (self.x @ at.weights.T)[:, None, :] + at.bias  # [n, R, K]
-        weight = self.pairs.sum(axis=2, keepdims=True)
-        extra = np.zeros_like(at.weights)
-        if self.covariance is None:
-            log_p, total = log_normalise(mean)
-            p = np.exp(log_p)
-            slope = p
-        else:
-            half = at.weights @ self.covariance  # [n, K, D]
-            spread = half @ at.weights.T
-            tilted, a, pulled = _tilted(mean, spread)
-            log_p, total = log_normalise(tilted)
-            p = np.exp(log_p)
-            push = pulled - p @ spread
-            slope = p + a * (push - (a * push).sum(axis=2, keepdims=True))
-            wp, wa = np.swapaxes(weight * p, 1, 2), np.swapaxes(weight * a, 1, 2)  # [n, K, R]
-            outer = wa @ (a - p) - wp @ a  # [n, K, K]
-            extra = (outer @ half).sum(axis=0) + np.einsum("nk,nkd->kd", wp.sum(axis=2), half)
-        value = float((self.pairs * mean).sum() - (weight[..., 0] * total).sum()) + at.log_prior()
-        left = self.pairs - weight * slope
-        gradient = np.concatenate(
-            [
-                (left.sum(axis=0) - BIAS_PENALTY * at.bias).ravel(),
-                (left.sum(axis=1).T @ self.x - extra - WEIGHT_PENALTY * at.weights).ravel(),
-            ]
-        )
-        return value, gradient, self._information(at, p, weight)
+    def value(self, at: Transitions) -> float:
+        value = at.log_prior()
+        for part in _blocks(*self.pairs.shape):
+            mean = (self.x[part] @ at.weights.T)[:, None, :] + at.bias  # [n, R, K]
+            tilted = mean
+            if self.covariance is not None:
+                tilted = _tilted(mean, at.weights @ self.covariance[part] @ at.weights.T)[0]
+            pairs = self.pairs[part]
+            value += float((pairs * mean).sum() - (row_sum(pairs) * softmax(tilted)[1]).sum())
+        return value
 
-    def _information(self, at: Transitions, p: Float, weight: Float) -> Float:
-        """[P, P] expected curvature of the softmax, plus the penalties."""
-        rows, k, d = at.bias.shape[0], at.bias.shape[1], self.x.shape[1]
+    def evaluate(self, at: Transitions) -> tuple[float, Float]:
+        """Value and gradient."""
+        value = at.log_prior()
+        bias, weights = -BIAS_PENALTY * at.bias, -WEIGHT_PENALTY * at.weights
+        for part in _blocks(*self.pairs.shape):
+            covariance = None if self.covariance is None else self.covariance[part]
+            gain, by_bias, by_weights = _expected(at, self.pairs[part], self.x[part], covariance)
+            value, bias, weights = value + gain, bias + by_bias, weights + by_weights
+        return value, np.concatenate([bias.ravel(), weights.ravel()])
+
+    def information(self, at: Transitions) -> Float:
+        """[P, P] expected curvature of the softmax plus the penalties, a positive definite stand-in for the negative
+        Hessian. A few thousand evenly spread steps are enough: the line search does not depend on its being exact."""
+        stride = max(1, len(self.x) // _INFORMATION_STEPS)
+        x, weight = self.x[::stride], stride * row_sum(self.pairs[::stride])
+        p = softmax((x @ at.weights.T)[:, None, :] + at.bias)[0]
+        rows, k, d = at.bias.shape[0], at.bias.shape[1], x.shape[1]
         split = rows * k
         matrix = np.diag(np.repeat([BIAS_PENALTY, WEIGHT_PENALTY], [split, k * d]))
-        features = np.concatenate([np.ones((len(self.x), 1)), self.x], axis=1)  # [n, 1 + D]
+        features = np.concatenate([np.ones((len(x), 1)), x], axis=1)  # [n, 1 + D]
+        states = np.arange(k)
         for row in range(rows):
-            weighted = weight[:, row] * p[:, row]  # [n, K]
-            spread = (p[:, row, :, None] * features[:, None, :]).reshape(len(self.x), -1)  # [n, K (1 + D)]
-            block = -(spread * weight[:, row]).T @ spread
-            block = block.reshape(k, 1 + d, k, 1 + d)
-            own = (weighted[:, :, None] * features[:, None, :]).reshape(len(self.x), -1).T @ features
-            states = np.arange(k)
-            block[states, :, states, :] += own.reshape(k, 1 + d, 1 + d)
+            spread = (p[:, row, :, None] * features[:, None, :]).reshape(len(x), -1)  # [n, K (1 + D)]
+            weighted = spread * weight[:, row, None]
+            block = -(weighted.T @ spread).reshape(k, 1 + d, k, 1 + d)
+            block[states, :, states, :] += (weighted.T @ features).reshape(k, 1 + d, 1 + d)
             at_row = slice(row * k, (row + 1) * k)
             matrix[at_row, at_row] += block[:, 0, :, 0]
             matrix[at_row, split:] += block[:, 0, :, 1:].reshape(k, k * d)
             matrix[split:, at_row] += block[:, 1:, :, 0].reshape(k * d, k)
             matrix[split:, split:] += block[:, 1:, :, 1:].reshape(k * d, k * d)
         return matrix
+
+
+def _expected(at: Transitions, pairs: Float, x: Float, covariance: Float | None) -> tuple[float, Float, Float]:
+    """Expected log-probability of the states over n steps, and its gradients by bias and weights."""
+    mean = (x @ at.weights.T)[:, None, :] + at.bias  # [n, R, K]
+    weight = row_sum(pairs)  # [n, R]
+    curved = np.zeros_like(at.weights)
+    if covariance is None:
+        slope, total = softmax(mean)
+    else:
+        half = at.weights @ covariance  # [n, K, D]
+        spread = half @ at.weights.T
+        tilted, a, pulled = _tilted(mean, spread)
+        p, total = softmax(tilted)
+        push = pulled - p @ spread
+        slope = p + a * (push - np.einsum("nrk,nrk->nr", a, push)[..., None])
+        wp, wa = (np.swapaxes(weight[..., None] * share, 1, 2) for share in (p, a))  # [n, K, R]
+        outer = wa @ (a - p) - wp @ a  # [n, K, K]
+        curved = np.einsum("nkd->kd", outer @ half) + np.einsum("nk,nkd->kd", row_sum(wp), half)
+    value = float((pairs * mean).sum() - (weight * total).sum())
+    left = pairs - weight[..., None] * slope
+    return value, left.sum(axis=0), np.einsum("nrk->nk", left).T @ x - curved

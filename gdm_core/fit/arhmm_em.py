@@ -7,7 +7,7 @@ multinomial logistic regression. Every step raises log-evidence plus log-prior. 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from gdm_core.transitions import Transitions
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
-_CLUSTER_SAMPLES = 20_000
+_START_SAMPLES = 8_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,16 @@ class Series:
         full, some = observed.all(axis=1), observed.any(axis=1)
         rows = np.flatnonzero(some & ~full)
         residual = float(scores.log_residual(y[full]).sum())
-        return cls(joint, x, age == 0, age >= lags, full, rows, PartialRows.reduce(y[rows], scores), residual)
+        return cls(
+            joint,
+            x,
+            np.asarray(age == 0),
+            np.asarray(age >= lags),
+            full,
+            rows,
+            PartialRows.reduce(y[rows], scores),
+            residual,
+        )
 
 
 @dataclass(frozen=True)
@@ -198,12 +207,10 @@ def first_states(series: Series, n_states: int, attempt: int, seed: int) -> Floa
     if place:
         features = np.concatenate([features, place * series.x], axis=1)
     rng = np.random.default_rng([seed, attempt])
-    shown = features if len(features) <= _CLUSTER_SAMPLES else rng.choice(features, _CLUSTER_SAMPLES, replace=False)
-    if len(np.unique(shown, axis=0)) < n_states:
+    if len(np.unique(features, axis=0)) < n_states:
         labels = np.arange(len(features)) * n_states // len(features)
     else:
-        means = KMeans(n_states, n_init=seeded, random_state=int(rng.integers(2**31))).fit(shown)
-        labels = means.predict(features)
+        labels = KMeans(n_states, n_init=seeded, random_state=int(rng.integers(2**31))).fit_predict(features)
     return np.eye(n_states)[labels]
 
 
@@ -240,6 +247,30 @@ def iterate(
             parameters = m_step(series, step, parameters, prior)
 
 
+def excerpt(series: Series, n_samples: int) -> Series:
+    """About `n_samples` of a long recording, as evenly spread stretches."""
+    total = len(series.x)
+    if total <= 2 * n_samples:
+        return series
+    parts = 8
+    firsts = np.linspace(0, total - n_samples // parts, parts).astype(np.int64)
+    kept = (firsts[:, None] + np.arange(n_samples // parts)).ravel()
+    starts, full = series.starts[kept].copy(), series.full[kept]
+    # What stands before a cut is still among the inputs, but the chain of states begins anew there.
+    starts[:: n_samples // parts] = True
+    place = np.full(total, -1)
+    place[kept] = np.arange(len(kept))
+    rows = place[series.partial_rows]
+    inside = rows >= 0
+    partial = replace(
+        series.partial,
+        pattern=series.partial.pattern[inside],
+        projected=series.partial.projected[inside],
+        square=series.partial.square[inside],
+    )
+    return Series(series.joint[kept], series.x[kept], starts, series.regressed[kept], full, rows[inside], partial, 0.0)
+
+
 def best_start(
     series: Series,
     scores: Scores,
@@ -250,7 +281,8 @@ def best_start(
     seed: int,
     n_iter: int,
 ) -> ARParameters:
-    """Several starts, a few iterations each; the one with the highest objective."""
+    """Several starts, a few iterations each on an excerpt; the one with the highest objective."""
+    series = excerpt(series, _START_SAMPLES)
     best: Iterate | None = None
     for attempt in range(attempts):
         parameters = from_states(series, first_states(series, n_states, attempt, seed), kind, prior)

@@ -255,24 +255,28 @@ def infer_path(observed: Observed, p: Parameters, now: Posterior, newton_steps: 
 # ---- parameters -------------------------------------------------------------------------------------------------
 def fit_emission(observed: Observed, x: PathPosterior) -> Emission:
     """Regression of every channel on the path, over the samples where it was observed."""
-    mean = x.path.mean
+    return regress_emission(observed, x.path.mean, x.variance)
+
+
+def regress_emission(observed: Observed, mean: Float, variance: Float) -> Emission:
+    """The same from the mean [T, D] and variance [T, D, D] of any path."""
     n, d = mean.shape
     joint = np.concatenate([mean, np.ones((n, 1))], axis=1)
     ridge = _LOADING_STRENGTH * np.eye(d + 1)
     across = observed.y.T @ joint  # [N, D + 1]
     if observed.mask is None:
         inside = joint.T @ joint
-        inside[:d, :d] += x.variance.sum(axis=0)
+        inside[:d, :d] += variance.sum(axis=0)
         joined = np.linalg.solve(inside + ridge, across.T).T
-        count, wobble = np.full(len(across), float(n)), np.broadcast_to(x.variance.sum(axis=0), (len(across), d, d))
+        count, wobble = np.full(len(across), float(n)), np.broadcast_to(variance.sum(axis=0), (len(across), d, d))
         error = observed.y - joint @ joined.T
     else:
         outer = joint[:, :, None] * joint[:, None, :]
-        outer[:, :d, :d] += x.variance
+        outer[:, :d, :d] += variance
         insides = (observed.mask.T @ outer.reshape(n, -1)).reshape(-1, d + 1, d + 1)
         joined = np.linalg.solve(insides + ridge, across[:, :, None])[:, :, 0]
         count = observed.mask.sum(axis=0)
-        wobble = (observed.mask.T @ x.variance.reshape(n, -1)).reshape(-1, d, d)
+        wobble = (observed.mask.T @ variance.reshape(n, -1)).reshape(-1, d, d)
         error = (observed.y - joint @ joined.T) * observed.mask
     loadings = joined[:, :d]
     squares = (error**2).sum(axis=0) + ((loadings[:, None, :] @ wobble)[:, 0] * loadings).sum(axis=1)

@@ -94,7 +94,9 @@ class Scores:
         noise = rng.standard_normal((*shape, basis.shape[0]), dtype=np.float32)
         if basis.shape[0] == basis.shape[1]:
             return np.zeros_like(noise)
-        return (noise - (noise @ basis) @ basis.T) * np.float32(np.sqrt(self.residual_variance))
+        across: npt.NDArray[np.float32] = noise - (noise @ basis) @ basis.T
+        across *= np.float32(np.sqrt(self.residual_variance))
+        return across
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,13 @@ from gdm_core.fit import arhmm_em as em
 from gdm_core.fit.dynamics import Dynamics
 from gdm_core.fit.filtering import roll
 from gdm_core.fit.pca import Scores, interpolated
+from gdm_core.fit.threads import on_one_thread, one_thread
 from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
 from gdm_core.transitions import Transitions
 from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
-_TOLERANCE = 1e-6  # nats per sample; a gain below this in each of three iterations ends the fit
+_TOLERANCE = 1e-5  # nats per sample; a gain below this in each of three iterations ends the fit
 
 
 def require_at_least(name: str, value: int, least: int) -> None:
@@ -79,6 +80,9 @@ class ARHMM(StateModel):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        return on_one_thread(self._steps(ys))
+
+    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
         ys = sorted(ys, key=lambda y: (len(y), y.tobytes()))  # the order of trials must not reach rounding errors
         previous = self._start_from()
@@ -143,7 +147,7 @@ class ARHMM(StateModel):
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, parameters: em.ARParameters, scores: Scores) -> None:
         chain = parameters.transitions
-        self.params_ = {
+        kept: dict[str, Any] = {
             "center": scores.center,
             "basis": scores.basis,
             "scale": scores.scale,
@@ -156,15 +160,16 @@ class ARHMM(StateModel):
             "transition_bias": chain.bias,
             "transition_weights": chain.weights,
         }
+        self.params_ = kept
 
     @property
     def _scores(self) -> Scores:
-        p = self.params_
+        p: dict[str, Any] = self.params_
         return Scores(p["center"], p["basis"], p["scale"], float(p["residual_variance"][0]))
 
     @property
     def _parameters(self) -> em.ARParameters:
-        p = self.params_
+        p: dict[str, Any] = self.params_
         return em.ARParameters(
             Dynamics(p["coefficients"], p["covariance"]),
             Transitions(self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"]),
@@ -175,7 +180,8 @@ class ARHMM(StateModel):
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _infer(self, y: Array) -> tuple[em.Series, em.EStep]:
         series = em.Series.prepare([y], self._scores, self.config.lags)
-        return series, em.e_step(series, self._parameters, self._scores)
+        with one_thread():
+            return series, em.e_step(series, self._parameters, self._scores)
 
     def _soft_states(self, y: Array) -> Array:
         return self._infer(y)[1].chain.states.astype(np.float32)

@@ -23,14 +23,15 @@ from gdm_core.fit import laplace_em as em
 from gdm_core.fit.dynamics import Dynamics, DynamicsPrior
 from gdm_core.fit.filtering import filtered, roll
 from gdm_core.fit.pca import Scores, interpolated
+from gdm_core.fit.threads import on_one_thread, one_thread
 from gdm_core.models.arhmm import require_at_least
 from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
 from gdm_core.transitions import Transitions
 from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
-_LONG_RUN = 30  # iterations of the chosen start
-_TOLERANCE = 1e-6  # nats per sample; a gain below this in each of three iterations ends the fit
+_LONG_RUN = 10  # iterations of the chosen start
+_TOLERANCE = 1e-5  # nats per sample; a gain below this in each of three iterations ends the fit
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,9 @@ class SLDS(StateModel):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        return on_one_thread(self._steps(ys))
+
+    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
         ys = sorted(ys, key=lambda y: (len(y), y.tobytes()))  # the order of trials must not reach rounding errors
         observed = em.Observed.prepare(ys)
@@ -140,7 +144,7 @@ class SLDS(StateModel):
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, p: em.Parameters) -> None:
-        self.params_ = {
+        kept: dict[str, Any] = {
             "loadings": p.emission.loadings,
             "offset": p.emission.offset,
             "noise": p.emission.noise,
@@ -152,10 +156,11 @@ class SLDS(StateModel):
             "transition_bias": p.transitions.bias,
             "transition_weights": p.transitions.weights,
         }
+        self.params_ = kept
 
     @property
     def _parameters(self) -> em.Parameters:
-        p = self.params_
+        p: dict[str, Any] = self.params_
         return em.Parameters(
             em.Emission(p["loadings"], p["offset"], p["noise"]),
             Dynamics(p["coefficients"], p["covariance"]),
@@ -169,7 +174,8 @@ class SLDS(StateModel):
         """The posterior of a trial; the last one is kept, since a page asks for its states, path and score in turn."""
         digest = hashlib.blake2b(y.tobytes()).digest()
         if self._known is None or self._known[0] != digest or self._known[1] is not self.params_:
-            self._known = (digest, self.params_, em.infer(em.Observed.prepare([y]), self._parameters))
+            with one_thread():
+                self._known = (digest, self.params_, em.infer(em.Observed.prepare([y]), self._parameters))
         return self._known[2]
 
     def _soft_states(self, y: Array) -> Array:

@@ -1,0 +1,37 @@
+"""Small matrices multiply fastest on one thread: on a busy machine BLAS threads wait for each other far longer than
+they work, and a result must not depend on how many there were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401 (its BLAS must be loaded to be found)
+
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """BLAS at one thread inside the block."""
+    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limit
+
+
+def on_one_thread(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items, each computed on one thread; between them the caller has all of its threads."""
+    while True:
+        with one_thread():
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+        yield item
