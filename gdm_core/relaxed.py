@@ -26,8 +26,10 @@ def gumbel(
     shape: tuple[int, ...] | torch.Size, generator: torch.Generator, dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """Standard Gumbel noise from a generator of its own, so that a seed fixes a fit and global state stays untouched."""
-    exponential = torch.empty(shape, dtype=dtype, device=generator.device).exponential_(generator=generator)
-    return -exponential.clamp_min_(torch.finfo(dtype).tiny).log_()
+    noise = torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
+    # -log(1 - u) is exponential; u steps by 2^-24 in float32, so half a step stands for an exact zero.
+    noise.neg_().log1p_().neg_().clamp_min_(2**-25)
+    return noise.log_().neg_()
 
 
 def log_flat_dirichlet(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

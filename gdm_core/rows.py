@@ -28,6 +28,22 @@ class Rows:
     def __len__(self) -> int:
         return int(self.y.shape[0])
 
+    def piece(self, begin: int, end: int) -> Rows:
+        """Rows begin to end as one sequence."""
+        if (begin, end) == (0, len(self)):
+            return self
+        part = slice(begin, end)
+        return replace(
+            self,
+            y=self.y[part],
+            known=None if self.known is None else self.known[part],
+            past=self.past[part],
+            age=self.age[part],
+            scored=None if self.scored is None else self.scored[part],
+            n_scored=end - begin,
+            lengths=(end - begin,),
+        )
+
 
 def carry_forward(y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Each gap takes the last observed value of its channel, or the channel's mean (0) before the first."""
@@ -49,10 +65,12 @@ def make_rows(ys: list[npt.NDArray[Any]], device: torch.device, dtype: torch.dty
     joined = np.concatenate(ys)
     missing = np.isnan(joined)
     lengths = tuple(len(y) for y in ys)
+    gaps = bool(missing.any())
+    observed = tensor(np.where(missing, 0.0, joined) if gaps else joined)
     return Rows(
-        y=tensor(np.where(missing, 0.0, joined) if missing.any() else joined),
-        known=tensor(~missing) if missing.any() else None,
-        past=tensor(np.concatenate([carry_forward(y) for y in ys])),
+        y=observed,
+        known=tensor(~missing) if gaps else None,
+        past=tensor(np.concatenate([carry_forward(y) for y in ys])) if gaps else observed,
         age=torch.as_tensor(np.concatenate([np.arange(n) for n in lengths]), device=device),
         scored=None,
         n_scored=len(joined),
@@ -67,14 +85,17 @@ def shift(values: Tensor, by: int) -> Tensor:
 
 
 class WindowSampler:
-    """Random windows of rows, each with `context` unscored rows before it, so that no batch steps across a seam."""
+    """Random windows of rows, each with `context` unscored rows before it (and `after` behind it), so that no batch
+    steps across a seam."""
 
-    def __init__(self, rows: Rows, length: int, n_windows: int, context: int, generator: torch.Generator) -> None:
-        self.rows, self.length, self.n_windows, self.context = rows, length, n_windows, context
+    def __init__(
+        self, rows: Rows, length: int, n_windows: int, context: int, generator: torch.Generator, after: int = 0
+    ) -> None:
+        self.rows, self.length, self.n_windows = rows, length, n_windows
         self.generator = generator
-        offsets = torch.arange(-context, length)
+        offsets = torch.arange(-context, length + after)
         self._offsets = offsets.to(rows.y.device)
-        self._scored = (offsets >= 0).float().repeat(n_windows).to(rows.y.device)
+        self._scored = ((offsets >= 0) & (offsets < length)).float().repeat(n_windows).to(rows.y.device)
 
     def draw(self) -> Rows:
         """One batch. Rows before the first or after the last are padding: never scored, age -1."""
@@ -96,5 +117,5 @@ class WindowSampler:
             age=torch.where(outside, -1, rows.age[index]),
             scored=scored,
             n_scored=max(1, int(scored.sum())),
-            lengths=(self.context + self.length,) * self.n_windows,
+            lengths=(len(self._offsets),) * self.n_windows,
         )

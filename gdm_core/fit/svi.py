@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from gdm_core.config import GDMConfig
+from gdm_core.fit import fused
 from gdm_core.generative import GdmModule, importance_objective, sampled_elbo
 from gdm_core.relaxed import gumbel, log_density
 from gdm_core.rows import Rows, WindowSampler
@@ -25,7 +25,7 @@ ELBO_SHARE = 2 / 3
 IMPORTANCE_SAMPLES = 8
 REPORT_EVERY = 10
 _WINDOW = 64
-_NOISE_POOL = 2_000_000
+_RUN_UP = 32
 _IMPORTANCE_BATCH_SHARE = 4  # the weighted phase sees this many times fewer rows a step
 
 
@@ -54,29 +54,17 @@ def _one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5
 
 
-class _Noise:
-    """Gumbel noise drawn in bulk when steps are small: drawing is then a fifth of a step's cost."""
-
-    def __init__(self, generator: torch.Generator) -> None:
-        self.generator = generator
-        self._pool: Tensor | None = None
-        self._used = 0
-
-    def draw(self, n_samples: int, n_rows: int, k: int) -> Tensor:
-        shape = (n_samples, n_rows, k)
-        pooled = max(1, min(64, _NOISE_POOL // (n_samples * n_rows * k)))
-        if self._pool is None or self._pool.shape[1:] != shape or self._used == len(self._pool):
-            self._pool, self._used = gumbel((pooled, *shape), self.generator), 0
-        self._used += 1
-        return self._pool[self._used - 1]
-
-
 def _batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
     """All rows when they fit in one batch, windows of them otherwise."""
     if len(rows) <= size:
         return lambda: rows
-    context = max(config.lags, 2) + 1
-    sampler = WindowSampler(rows, _WINDOW, max(1, size // (_WINDOW + context)), context, generator)
+    # Networks over sequences need a run-up, and those that read the future as much behind the window.
+    context = _RUN_UP if config.transition == "gru" else max(config.lags, 2) + 1
+    after = 0
+    if config.posterior in ("bigru", "transformer"):
+        context = after = _RUN_UP
+    n_windows = max(1, size // (_WINDOW + context + after))
+    sampler = WindowSampler(rows, _WINDOW, n_windows, context, generator, after)
     return sampler.draw
 
 
@@ -84,32 +72,76 @@ def fast_steps(
     module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
 ) -> Iterator[Step]:
     """Run the fast recipe. A step that is not finite is reported and not applied."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    optimiser = torch.optim.Adam(parameters, lr=PEAK_RATE, betas=(0.9, 0.99), fused=True)
-    noise = _Noise(generator)
     climb = round(ELBO_SHARE * total)
     whole = _batches(rows, config, config.batch_size, generator)
     part = _batches(rows, config, max(1024, config.batch_size // _IMPORTANCE_BATCH_SHARE), generator)
+    run = _FusedRun(module, config) if fused.supports(config, module) else _AutogradRun(module, generator)
     for index in range(total):
         weighted = index >= climb
         n_samples = config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
         batch = part() if weighted else whole()
-        tau = _temperature(config, index, total)
-        for group in optimiser.param_groups:
-            group["lr"] = _one_cycle(index, total, PEAK_RATE)
-        bound = importance_objective if weighted else sampled_elbo
-        per_row = bound(module, batch, noise.draw(n_samples, len(batch), module.n_states), tau)
-        scored = per_row if batch.scored is None else per_row * batch.scored
-        value = scored.sum() / batch.n_scored
-        optimiser.zero_grad(set_to_none=True)
-        (-value).backward()
-        seen = value.item()
-        finite = math.isfinite(seen)
+        value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
+        finite = math.isfinite(value)
         if finite:
-            optimiser.step()
-        yield Step(index + 1, total, seen, seen, finite)
+            run.ascend(_one_cycle(index, total, PEAK_RATE))
+        step = Step(index + 1, total, value, value, finite)
+        if index + 1 == total or step.index % REPORT_EVERY == 0:
+            run.write_back()
+        yield step
         if not finite:
             return
+
+
+class _AutogradRun:
+    """Objective and update for any configuration."""
+
+    def __init__(self, module: GdmModule, generator: torch.Generator) -> None:
+        self.module, self.generator = module, generator
+        self.optimiser = torch.optim.Adam(
+            [p for p in module.parameters() if p.requires_grad], betas=(0.9, 0.99), fused=True
+        )
+
+    def value(self, batch: Rows, n_samples: int, temperature: float, weighted: bool) -> float:
+        bound = importance_objective if weighted else sampled_elbo
+        noise = gumbel((n_samples, len(batch), self.module.n_states), self.generator)
+        per_row = bound(self.module, batch, noise, temperature)
+        scored = per_row if batch.scored is None else per_row * batch.scored
+        objective = scored.sum() / batch.n_scored
+        self.optimiser.zero_grad(set_to_none=True)
+        (-objective).backward()
+        return objective.item()
+
+    def ascend(self, rate: float) -> None:
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+
+    def write_back(self) -> None:
+        """The module is always current."""
+
+
+class _FusedRun:
+    """The same with the hand-written pass."""
+
+    def __init__(self, module: GdmModule, config: GDMConfig) -> None:
+        self.module, self.config = module, config
+        self.objective = fused.FusedObjective(module, config)
+        self.noise = fused.Noise(config.seed)
+        self.adam = fused.Adam(self.objective.flat.size)
+        self._rows: Rows | None = None
+        self._batch: fused.Batch | None = None
+
+    def value(self, batch: Rows, n_samples: int, temperature: float, weighted: bool) -> float:
+        if self._batch is None or batch is not self._rows:
+            self._rows, self._batch = batch, fused.Batch(batch, self.config.lags)
+        noise = self.noise.draw(self.config.n_states, n_samples, len(batch))
+        return self.objective(self._batch, noise, temperature, weighted)
+
+    def ascend(self, rate: float) -> None:
+        self.adam.ascend(self.objective.flat, self.objective.gradient * self.objective.trainable, rate)
+
+    def write_back(self) -> None:
+        self.objective.write_to(self.module)
 
 
 def paper_steps(
