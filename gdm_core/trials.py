@@ -25,7 +25,7 @@ UNLABELLED = -1
 def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
     """A read-only, contiguous copy, so that no caller can change what a fingerprint was computed from."""
     try:
-        copy = np.array(array, dtype=dtype, order="C", copy=True)
+        copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
     except (TypeError, ValueError) as error:
         raise DataError(f"{where} is not numeric ({error}). Convert text columns to numbers or drop them.") from error
     copy.flags.writeable = False
