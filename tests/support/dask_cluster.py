@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gdm_core.engine.messages import code_version
+
 ROOT = Path(__file__).parents[2]
 
 
 def environment(**more: str) -> dict[str, str]:
     """For a child process that can import the project, with torch kept from hogging the machine."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
+    version = code_version().partition("+")[2]  # as it is here, even where somebody edits the code meanwhile
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GDM_CODE_VERSION": version, **more}
 
 
 @contextmanager
