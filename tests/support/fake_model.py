@@ -61,7 +61,7 @@ class FakeModel(StateModel):
             if config.misbehave == "stuck":
                 time.sleep(600)
             if config.misbehave == "memory":
-                self._ballast = np.ones((step, 200, 2**17))  # 200 MiB more each step
+                self._ballast = np.ones((step, 200, 2**15))  # 50 MiB more each step
             self.params_ = {"level": np.array([first + step], dtype=np.float32)}
             if config.misbehave == "diverge" and step == 5:
                 self.status_ = Status.DIVERGED

@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
-from gdm_core.engine import Engine, ResultCache
-from gdm_core.errors import ConfigError
+from gdm_core.engine import Engine, FitRequest, ResultCache
+from gdm_core.errors import ConfigError, FitError
+from gdm_core.trials import Trial, Trials
 from tests.support.dask_cluster import ROOT, environment
+from tests.support.fake_model import FAMILY
 
 SCRIPT = """
 import json, os, sys
@@ -155,3 +158,29 @@ def test_wrong_settings_are_told_when_the_engine_starts(monkeypatch: pytest.Monk
     monkeypatch.setenv("GDM_WORKERS", "many")
     with Engine(ResultCache(tmp_path)) as engine, pytest.raises(ConfigError, match="GDM_WORKERS is 'many'"):
         engine.wait_ready(20)
+
+
+def test_workers_that_do_not_start_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
+    monkeypatch.setenv("GDM_WORKERS", "1")
+    monkeypatch.setattr("gdm_core.engine.cluster.START_TIMEOUT_S", 0.01)
+    before = set(psutil.Process().children(recursive=True))
+    with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"could not be started.*GDM_WORKERS=1"):
+        engine.wait_ready(60)
+    until(lambda: not set(psutil.Process().children(recursive=True)) - before, 10)
+
+
+@pytest.mark.slow
+def test_a_fit_that_needs_too_much_memory_fails_and_the_server_lives(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
+    monkeypatch.setenv("GDM_WORKERS", "1")
+    monkeypatch.setenv("GDM_WORKER_MEMORY", "1 GiB")
+    trials = Trials((Trial(np.random.default_rng(0).standard_normal((300, 2))),))
+    with Engine(ResultCache(tmp_path)) as engine:
+        engine.wait_ready()
+        greedy = FitRequest(FAMILY, {"misbehave": "memory", "step_s": 0.1, "n_steps": 200}, trials, deadline_s=60)
+        with pytest.raises(FitError, match="needs more memory than a worker has"):
+            engine.submit(greedy, session="a").result(120)
+        assert engine.submit(FitRequest(FAMILY, {}, trials), session="a").result(60).fit_status == "converged"
