@@ -65,7 +65,7 @@ def suggest(trials: Trials, seed: int = 0) -> Suggestion:
 
     D: the smallest number of principal components that hold 90 % of the variance, between 2 and 8.
     K: with expert labels, one more than the behaviours that occur (room for what the expert did not name). Without,
-    Gaussian mixtures of 1 to 8 are compared on up to 3,000 samples of those components by their Bayesian
+    Gaussian mixtures of 1 to 8 are compared on up to 2,000 samples of those components by their Bayesian
     information criterion, and the smallest that brings 90 % of the best one's gain over a single Gaussian is taken.
     """
     pca = principal_components(trials)
@@ -83,22 +83,22 @@ def suggest(trials: Trials, seed: int = 0) -> Suggestion:
 
 def _states_by_mixture(trials: Trials, pca: PcaPreview, d: int, seed: int) -> tuple[int, str]:
     from sklearn.mixture import GaussianMixture
+    from threadpoolctl import threadpool_limits
 
     rng = np.random.default_rng(seed)
-    y = np.concatenate([trial.y[rng.permutation(trial.n_samples)[:3000]] for trial in trials])
-    y = y[rng.permutation(len(y))[:3000]]
+    y = np.concatenate([trial.y[rng.permutation(trial.n_samples)[:2000]] for trial in trials])
+    y = y[rng.permutation(len(y))[:2000]]
     z = np.nan_to_num((y - pca.center) / pca.scale) @ pca.components[:d].T  # [S, D]
     counts = np.arange(1, max(2, min(8, len(z) // 20)) + 1)
     if len(z) < 40:
         return 2, "there are too few samples to tell states apart"
-    bic = np.array(
-        [
-            GaussianMixture(int(k), covariance_type="full", reg_covar=1e-3, max_iter=60, random_state=seed)
-            .fit(z)
-            .bic(z)
-            for k in counts
-        ]
-    )
+    with threadpool_limits(1):  # small matrices: more threads only wait for each other
+        bic = np.array(
+            [
+                GaussianMixture(int(k), reg_covar=1e-3, tol=1e-2, max_iter=50, random_state=seed).fit(z).bic(z)
+                for k in counts
+            ]
+        )
     gain = bic[0] - bic
     if gain.max() <= 0:
         return 2, "one cloud of points: more states do not describe the samples better"

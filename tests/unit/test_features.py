@@ -184,13 +184,13 @@ def test_suggestions_follow_labels_and_clusters():
     assert suggest(Trials((Trial(y[:, :1]),))).n_latent == 1
 
 
-def test_the_real_size_takes_seconds():
-    recording = mice.simulate_recordings(1, 507_738, seed=0)[0]
+def test_half_the_real_size_takes_seconds():
+    recording = mice.simulate_recordings(1, 250_000, seed=0)[0]
     started = time.process_time()
     y, names = egocentric_features(recording)
-    assert y.shape == (507_738, len(names))
-    assert time.process_time() - started < 5
+    assert y.shape == (250_000, len(names))
+    assert time.process_time() - started < 3
     raw = recording.to_trials()
     started = time.process_time()
     assert principal_components(raw).variance_held[3] > 0.88
-    assert time.process_time() - started < 8
+    assert time.process_time() - started < 4
