@@ -65,7 +65,7 @@ class Transitions:
 
     def logits(self, before: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """[..., K] logits of the next state, given states [...] and latents [..., D]."""
-        rows = self.bias[0] if self.bias.shape[0] == 1 else self.bias[before]
+        rows = self.bias[np.zeros_like(before) if len(self.bias) == 1 else before]
         result: npt.NDArray[Any] = rows + x @ self.weights.T if self.recurrent else rows
         return result
 
@@ -90,9 +90,10 @@ class Transitions:
         return _shifted(x @ self.weights.T)
 
     def log_prior(self) -> float:
+        first = ROW_COUNT * float(self.log_initial.sum())
         if not self.recurrent:
-            return float((self._counts() * log_normalise(self.bias)[0]).sum())
-        return float(-WEIGHT_PENALTY / 2 * (self.weights**2).sum() - BIAS_PENALTY / 2 * (self.bias**2).sum())
+            return first + float((self._counts() * log_normalise(self.bias)[0]).sum())
+        return first - float(WEIGHT_PENALTY / 2 * (self.weights**2).sum() + BIAS_PENALTY / 2 * (self.bias**2).sum())
 
     def _counts(self) -> Float:
         stay = STAY_COUNT if self.kind == "sticky" else 0.0

@@ -61,8 +61,8 @@ class Series:
             columns.append(before)
         joint = np.concatenate([*columns, np.ones((len(y), 1))], axis=1)
         observed = np.isfinite(y)
-        full, some = observed.all(axis=1), observed.any(axis=1)
-        rows = np.flatnonzero(some & ~full)
+        full: Bool = np.asarray(observed.all(axis=1))
+        rows = np.flatnonzero(observed.any(axis=1) & ~full)
         residual = float(scores.log_residual(y[full]).sum())
         return cls(
             joint,

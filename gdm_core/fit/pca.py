@@ -94,7 +94,7 @@ class Scores:
         noise = rng.standard_normal((*shape, basis.shape[0]), dtype=np.float32)
         if basis.shape[0] == basis.shape[1]:
             return np.zeros_like(noise)
-        across: npt.NDArray[np.float32] = noise - (noise @ basis) @ basis.T
+        across: npt.NDArray[np.float32] = (noise - (noise @ basis) @ basis.T).astype(np.float32)
         across *= np.float32(np.sqrt(self.residual_variance))
         return across
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -176,6 +176,26 @@ class ARHMM(StateModel):
             p["start_mean"],
             p["start_covariance"],
         )
+
+    def relabelled(self, order: npt.ArrayLike) -> Self:
+        """The same model with its states renamed: new state i is the old state order[i]."""
+        self._require_fitted()
+        chosen = np.asarray(order, dtype=np.int64)
+        if sorted(chosen.tolist()) != list(range(self.config.n_states)):
+            raise ConfigError(f"order is {chosen.tolist()}; it must name each state 0..{self.config.n_states - 1} once.")
+        model = type(self)._from_config(self.config)
+        model.scaler_, model.calibration_, model.status_ = self.scaler_, self.calibration_, self.status_
+        p, transitions = dict(self.params_), self._parameters.transitions.reordered(chosen)
+        dynamics = self._parameters.dynamics.reordered(chosen)
+        renamed: dict[str, Any] = {
+            "coefficients": dynamics.coefficients,
+            "covariance": dynamics.covariance,
+            "log_initial": transitions.log_initial,
+            "transition_bias": transitions.bias,
+            "transition_weights": transitions.weights,
+        }
+        model.params_ = p | renamed
+        return model
 
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _infer(self, y: Array) -> tuple[em.Series, em.EStep]:

@@ -1,0 +1,228 @@
+"""The autoregressive HMM: exact evidence with and without missing values, EM that never falls, and recovery."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from gdm_core import ARHMM, Status
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.fit import arhmm_em as em
+from gdm_core.fit.dynamics import Dynamics, DynamicsPrior, weighted_moments
+from gdm_core.fit.pca import PartialRows, Scores, carried_forward, interpolated
+from gdm_core.metrics import matched_accuracy
+from gdm_core.transitions import Transitions
+
+
+def random_model(rng, kind, n_states=2, n_latent=2, n_channels=4, lags=1):
+    """Scores and parameters of no particular meaning."""
+    k, d, n = n_states, n_latent, n_channels
+    basis = np.linalg.qr(rng.normal(size=(n, d)))[0]
+    scores = Scores(rng.normal(size=n), basis, 0.5 + rng.random(d), 0.3 if n > d else 1.0)
+    spread = rng.normal(size=(k + 1, d, d))
+    spread = spread @ np.swapaxes(spread, 1, 2) + 0.2 * np.eye(d)
+    blank = Transitions.blank(kind, k, d)
+    weights = rng.normal(size=(k, d)) if blank.recurrent else blank.weights
+    transitions = Transitions(kind, np.log(np.full(k, 1 / k)), rng.normal(size=blank.bias.shape), weights)
+    dynamics = Dynamics(0.5 * rng.normal(size=(k, d, d * lags + 1)), spread[:k])
+    return scores, em.ARParameters(dynamics, transitions, rng.normal(size=d), spread[k])
+
+
+def evidence_by_enumeration(y, scores, p, lags):
+    """Sum over all K^T paths of scipy's densities of the observed entries."""
+    k = len(p.dynamics.covariance)
+    x = scores.project(carried_forward(y))
+    loadings = scores.basis * scores.scale
+    n, d = loadings.shape
+    across = scores.residual_variance * (np.eye(n) - scores.basis @ scores.basis.T) if n > d else 0.0
+
+    def density(t, z):
+        seen = np.isfinite(y[t])
+        if not seen.any():
+            return 0.0
+        if t < lags:
+            mean, spread = p.start_mean, p.start_covariance
+        else:
+            inputs = np.concatenate([*(x[t - lag] for lag in range(1, lags + 1)), [1.0]])
+            mean, spread = p.dynamics.coefficients[z] @ inputs, p.dynamics.covariance[z]
+        centre, cover = scores.expand(mean), loadings @ spread @ loadings.T + across
+        return multivariate_normal(centre[seen], cover[np.ix_(seen, seen)]).logpdf(y[t, seen])
+
+    table = np.array([[density(t, z) for z in range(k)] for t in range(len(y))])
+    total = []
+    for path in itertools.product(range(k), repeat=len(y)):
+        weight = p.transitions.log_initial[path[0]] + table[0, path[0]]
+        for t in range(1, len(y)):
+            logits = p.transitions.logits(np.array(path[t - 1]), x[t - 1])
+            weight += logits[path[t]] - np.logaddexp.reduce(logits) + table[t, path[t]]
+        total.append(weight)
+    return np.logaddexp.reduce(total)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize(("lags", "n_channels"), [(1, 4), (2, 4), (1, 2)])
+@pytest.mark.parametrize("kind", ["stationary", "sticky", "recurrent_only"])
+def test_evidence_equals_enumeration(kind, lags, n_channels, missing):
+    rng = np.random.default_rng(lags + n_channels)
+    scores, p = random_model(rng, kind, n_channels=n_channels, lags=lags)
+    trials = [rng.normal(size=(t, n_channels)) for t in (6, 4)]
+    for y in trials:
+        y[rng.random(y.shape) < missing] = np.nan
+    if missing:
+        trials[0][3] = np.nan
+    series = em.Series.prepare(trials, scores, lags)
+    expected = sum(evidence_by_enumeration(y, scores, p, lags) for y in trials)
+    assert em.e_step(series, p, scores).log_evidence == pytest.approx(expected, abs=1e-8)
+
+
+def test_incomplete_rows_are_conditioned_as_dense_gaussians():
+    rng = np.random.default_rng(1)
+    scores, p = random_model(rng, "sticky", n_channels=5)
+    loadings = scores.basis * scores.scale
+    across = scores.residual_variance * (np.eye(5) - scores.basis @ scores.basis.T)
+    y = rng.normal(size=(8, 5))
+    y[:, 1:][rng.random((8, 4)) < 0.5] = np.nan
+    mean = rng.normal(size=(8, 2, 2))
+    _, after, spread = PartialRows.reduce(y, scores).condition(mean, p.dynamics.covariance, scores)
+    for row, k in itertools.product(range(8), range(2)):
+        seen = np.isfinite(y[row])
+        prior = p.dynamics.covariance[k]
+        cover = (loadings @ prior @ loadings.T + across)[np.ix_(seen, seen)]
+        gain = prior @ loadings[seen].T @ np.linalg.inv(cover)
+        error = y[row, seen] - scores.expand(mean[row, k])[seen]
+        np.testing.assert_allclose(after[row, k], mean[row, k] + gain @ error, atol=1e-9)
+        np.testing.assert_allclose(spread[row, k], prior - gain @ loadings[seen] @ prior, atol=1e-9)
+
+
+def test_filling_uses_only_the_past_or_straight_lines():
+    y = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan], [5.0, np.nan]])
+    np.testing.assert_array_equal(carried_forward(y), [[0.0, 1.0], [2.0, 1.0], [2.0, 1.0], [5.0, 1.0]])
+    np.testing.assert_array_equal(interpolated(y), [[2.0, 1.0], [2.0, 1.0], [3.5, 1.0], [5.0, 1.0]])
+
+
+def test_regression_is_the_posterior_mode():
+    """No small move of coefficients or noise raises log-likelihood plus log-prior."""
+    rng = np.random.default_rng(2)
+    joint = np.concatenate([rng.normal(size=(50, 4)), np.ones((50, 1))], axis=1)
+    weights = rng.random((50, 2))
+    prior = DynamicsPrior.stay(2, 1, np.array([0.3, 0.5]))
+    moments = weighted_moments(weights, joint)
+
+    def objective(dynamics):
+        return float((weights * dynamics.log_density(joint)).sum()) + dynamics.log_prior(prior)
+
+    best = Dynamics.fitted(moments, prior)
+    top = objective(best)
+    for _ in range(50):
+        shift = 1e-3 * rng.normal(size=best.coefficients.shape)
+        tilt = 1e-3 * rng.normal(size=best.covariance.shape)
+        moved = Dynamics(best.coefficients + shift, best.covariance + tilt + np.swapaxes(tilt, 1, 2))
+        assert objective(moved) < top
+
+
+def wandering(rng, n_samples=400, n_channels=5, step=1.0):
+    """A path that moves in one of three directions for a while, seen through a random map."""
+    moves = step * np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
+    z = np.repeat(np.arange(n_samples // 20 + 1) % 3, 20)[:n_samples]
+    x = np.cumsum(moves[z] + 0.1 * rng.normal(size=(n_samples, 2)), axis=0)
+    y = x @ rng.normal(size=(2, n_channels)) + 0.05 * rng.normal(size=(n_samples, n_channels))
+    return y.astype(np.float32), z
+
+
+@pytest.mark.parametrize("lags", [1, 3])
+@pytest.mark.parametrize("kind", ["stationary", "sticky", "recurrent_only"])
+def test_em_never_lowers_its_objective_with_gaps_and_trials(kind, lags):
+    rng = np.random.default_rng(3)
+    trials = [wandering(rng, t)[0] for t in (150, 96, 31)]
+    trials[0][rng.random(trials[0].shape) < 0.2] = np.nan
+    trials[1][40:50] = np.nan
+    model = ARHMM(n_states=3, transitions=kind, lags=lags, n_iter=40, n_restarts=2).fit(trials)
+    objective = np.array([p.objective for p in model.history_])
+    assert len(objective) > 2
+    assert np.diff(objective).min() > -1e-9
+
+
+def test_each_part_of_the_m_step_raises_its_objective():
+    rng = np.random.default_rng(4)
+    y = wandering(rng)[0].astype(float)
+    y[rng.random(y.shape) < 0.1] = np.nan
+    scores = Scores.fitted([y], 2)
+    series = em.Series.prepare([y], scores, 1)
+    prior = em.prior_for(series, 1)
+    p = em.from_states(series, rng.dirichlet(np.ones(3), size=len(y)), "recurrent_only", prior)
+    step = em.e_step(series, p, scores)
+    new = em.m_step(series, step, p, prior)
+
+    def expected(dynamics):
+        table = em.log_likelihoods(
+            series, em.ARParameters(dynamics, p.transitions, p.start_mean, p.start_covariance), scores
+        )[0]
+        full = series.full & series.regressed
+        return float((step.chain.states * table)[full].sum()) + dynamics.log_prior(prior)
+
+    def moves(transitions):
+        return float((step.chain.pairs * transitions.expected_log(series.x)).sum()) + transitions.log_prior()
+
+    assert moves(new.transitions) > moves(p.transitions)
+    assert expected(new.dynamics) > expected(p.dynamics)
+
+
+def test_recovers_states_of_a_wandering_path():
+    y, z = wandering(np.random.default_rng(5), 600)
+    model = ARHMM(n_states=3, transitions="sticky").fit(y)
+    assert matched_accuracy(model.predict(y), z) > 0.97
+    assert model.status_ in (Status.CONVERGED, Status.MAX_STEPS)
+
+
+def test_evidence_is_that_of_the_data_in_the_users_units():
+    """With one state and as many latents as channels the score is a plain Gaussian autoregression."""
+    y = wandering(np.random.default_rng(6), 200, 2)[0]
+    model = ARHMM(n_states=1, n_latent=2).fit(y)
+    p, scale = model.params_, model.scaler_.scale.astype(float)
+    x = model.latent(y).astype(float)
+    loadings = (p["basis"] * p["scale"]) * scale[:, None]
+    total = multivariate_normal(p["start_mean"], p["start_covariance"]).logpdf(x[0])
+    means = np.concatenate([x[:-1], np.ones((199, 1))], axis=1) @ p["coefficients"][0].T
+    total += multivariate_normal([0, 0], p["covariance"][0]).logpdf(x[1:] - means).sum()
+    total -= 200 * np.linalg.slogdet(loadings)[1]
+    assert model.score(y) == pytest.approx(total / 200, abs=1e-4)
+
+
+def test_excerpt_keeps_rows_and_their_gaps_together():
+    rng = np.random.default_rng(7)
+    y = rng.normal(size=(3000, 3))
+    y[rng.random(y.shape) < 0.1] = np.nan
+    scores = Scores.fitted([y], 2)
+    series = em.Series.prepare([y], scores, 1)
+    part = em.excerpt(series, 400)
+    assert len(part.x) == 400
+    assert part.starts.sum() == 8
+    assert not part.full[part.partial_rows].any()
+    # The rows that are left have the likelihoods they had.
+    _, p = random_model(rng, "sticky")
+    whole, small = em.log_likelihoods(series, p, scores)[0], em.log_likelihoods(part, p, scores)[0]
+    kept = (np.linspace(0, 3000 - 50, 8).astype(int)[:, None] + np.arange(50)).ravel()
+    np.testing.assert_allclose(small, whole[kept], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"n_states": 0}, "n_states is 0"),
+        ({"lags": 0}, "lags is 0"),
+        ({"n_latent": 1.5}, "n_latent is 1.5"),
+        ({"n_iter": -1}, "n_iter is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"n_restarts": 0}, "n_restarts is 0"),
+        ({"transitions": "recurrent"}, "transitions is 'recurrent'"),
+    ],
+)
+def test_bad_parameters_are_named(bad, message):
+    with pytest.raises(ConfigError, match=message):
+        ARHMM(**bad)
+
+
+def test_trials_shorter_than_the_lags_are_refused():
+    with pytest.raises(DataError, match="needs at least 4"):
+        ARHMM(n_states=1, lags=3).fit([np.random.default_rng(0).normal(size=(3, 4))])

@@ -1,0 +1,141 @@
+"""Messages of a chain against every path written out, and against hmmlearn."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hmmlearn.hmm import GaussianHMM
+
+from gdm_core import hmm
+
+
+def chain(rng, n_samples, n_states, scale=1.0, recurrent=True):
+    shape = (n_samples, n_states, n_states) if recurrent else (n_states, n_states)
+    log_transitions = hmm.log_normalise(2 * rng.normal(size=shape))[0]
+    log_initial = hmm.log_normalise(rng.normal(size=n_states))[0]
+    return scale * rng.normal(size=(n_samples, n_states)), log_initial, log_transitions
+
+
+def enumerate_paths(table, log_initial, log_transitions, starts):
+    """(log evidence, marginals [T, K], pairs [T, K, K]) by summing over all K^T paths."""
+    n, k = table.shape
+    full = np.broadcast_to(log_transitions, (n, log_transitions.shape[-2], k))
+    paths = np.array(list(itertools.product(range(k), repeat=n)))
+    weight = np.zeros(len(paths))
+    for t in range(n):
+        before = paths[:, t - 1] if full.shape[1] > 1 else 0
+        weight += log_initial[paths[:, t]] if starts[t] else full[t, before, paths[:, t]]
+        weight += table[t, paths[:, t]]
+    evidence = np.logaddexp.reduce(weight)
+    p = np.exp(weight - evidence)
+    marginal = np.array([[p[paths[:, t] == j].sum() for j in range(k)] for t in range(n)])
+    pairs = np.zeros((n, k, k))
+    for t in range(1, n):
+        if not starts[t]:
+            np.add.at(pairs[t], (paths[:, t - 1], paths[:, t]), p)
+    return evidence, marginal, pairs
+
+
+@pytest.mark.parametrize("scale", [1.0, 60.0, 4000.0])
+@pytest.mark.parametrize("recurrent", [True, False])
+@pytest.mark.parametrize("n_samples", [1, 2, 5, 7])
+def test_posterior_equals_enumeration(n_samples, recurrent, scale):
+    rng = np.random.default_rng(n_samples)
+    table, first, moves = chain(rng, n_samples, 3, scale, recurrent)
+    starts = np.arange(n_samples) == 0
+    evidence, marginal, pairs = enumerate_paths(table, first, moves, starts)
+    found = hmm.posterior(table, first, moves, starts)
+    assert found.log_evidence == pytest.approx(evidence, rel=1e-12, abs=1e-10)
+    np.testing.assert_allclose(found.states, marginal, atol=1e-9)
+    np.testing.assert_allclose(found.pairs, pairs, atol=1e-9)
+
+
+def test_chain_without_memory_equals_enumeration():
+    rng = np.random.default_rng(0)
+    table, first, _ = chain(rng, 6, 3)
+    moves = hmm.log_normalise(rng.normal(size=(6, 1, 3)))[0]
+    starts = np.isin(np.arange(6), [0, 4])
+    evidence, marginal, pairs = enumerate_paths(table, first, moves, starts)
+    found = hmm.posterior(table, first, moves, starts)
+    assert found.log_evidence == pytest.approx(evidence, abs=1e-10)
+    np.testing.assert_allclose(found.states, marginal, atol=1e-10)
+    np.testing.assert_allclose(found.pairs[:, 0], pairs.sum(axis=1), atol=1e-10)
+
+
+def test_trials_end_to_end_are_independent():
+    rng = np.random.default_rng(1)
+    table, first, moves = chain(rng, 40, 4)
+    starts = np.isin(np.arange(40), [0, 1, 17, 30])
+    together = hmm.posterior(table, first, moves, starts)
+    edges = [0, 1, 17, 30, 40]
+    alone = [hmm.posterior(table[a:b], first, moves[a:b], np.arange(b - a) == 0) for a, b in itertools.pairwise(edges)]
+    assert together.log_evidence == pytest.approx(sum(one.log_evidence for one in alone), abs=1e-9)
+    np.testing.assert_allclose(together.states, np.concatenate([one.states for one in alone]), atol=1e-12)
+    np.testing.assert_allclose(together.pairs, np.concatenate([one.pairs for one in alone]), atol=1e-12)
+
+
+def test_likelihood_and_marginals_equal_hmmlearn():
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=(500, 2)) + np.repeat(rng.normal(size=(10, 2)) * 2, 50, axis=0)
+    reference = GaussianHMM(3, "diag", init_params="stmc", n_iter=5, random_state=0).fit(y)
+    table = reference._compute_log_likelihood(y)
+    with np.errstate(divide="ignore"):
+        first, moves = np.log(reference.startprob_), np.log(reference.transmat_)
+    found = hmm.posterior(table, first, moves, np.arange(500) == 0)
+    score, marginal = reference.score_samples(y)
+    assert found.log_evidence == pytest.approx(score, rel=1e-10)
+    np.testing.assert_allclose(found.states, marginal, atol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_filter_equals_posterior_of_the_past(rows):
+    rng = np.random.default_rng(3)
+    table, first, _ = chain(rng, 12, 3, 3.0)
+    moves = hmm.log_normalise(rng.normal(size=(12, rows, 3)))[0]
+    starts = np.isin(np.arange(12), [0, 5])
+    found = hmm.filtered(table, first, moves, starts)
+    for t in range(12):
+        past = hmm.posterior(table[: t + 1], first, moves[: t + 1], starts[: t + 1])
+        np.testing.assert_allclose(found[t], past.states[-1], atol=1e-10)
+
+
+def test_filter_is_causal_to_the_bit():
+    rng = np.random.default_rng(4)
+    table, first, moves = chain(rng, 64, 3)
+    starts = np.arange(64) == 0
+    changed = table.copy()
+    changed[41:] = 50 * rng.normal(size=(23, 3))
+    np.testing.assert_array_equal(
+        hmm.filtered(table, first, moves, starts)[:41], hmm.filtered(changed, first, moves, starts)[:41]
+    )
+
+
+def test_renaming_states_renames_the_posterior():
+    rng = np.random.default_rng(5)
+    table, first, moves = chain(rng, 30, 4)
+    order = rng.permutation(4)
+    starts = np.arange(30) == 0
+    plain = hmm.posterior(table, first, moves, starts)
+    renamed = hmm.posterior(table[:, order], first[order], moves[:, order][:, :, order], starts)
+    assert renamed.log_evidence == pytest.approx(plain.log_evidence, abs=1e-10)
+    np.testing.assert_allclose(renamed.states, plain.states[:, order], atol=1e-12)
+
+
+def test_impossible_moves_stay_finite():
+    """Zero probabilities and likelihoods far below the smallest double must not poison the sums."""
+    with np.errstate(divide="ignore"):
+        moves = np.log(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    table = np.tile([[0.0, -2000.0]], (33, 1))
+    found = hmm.posterior(table, np.log([0.5, 0.5]), moves, np.arange(33) == 0)
+    assert np.isfinite(found.log_evidence)
+    np.testing.assert_allclose(found.states.sum(axis=1), 1.0)
+    np.testing.assert_allclose(found.states[:, 0], np.arange(33) % 2 == 0, atol=1e-12)
+    assert found.log_evidence == pytest.approx(np.log(0.5) - 16 * 2000.0)
+
+
+def test_sampled_indices_follow_their_probabilities():
+    rng = np.random.default_rng(6)
+    p = np.array([0.1, 0.6, 0.3])
+    draws = hmm.sample_index(np.broadcast_to(np.log(p), (20_000, 3)), rng)
+    share = np.bincount(draws, minlength=3) / len(draws)
+    assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / len(draws))).all()
