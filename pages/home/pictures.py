@@ -74,7 +74,8 @@ def strip_svg(states: npt.NDArray[np.float32], alt: str, columns: int = 240, hei
         f'<rect x="{i}" width="1.05" height="{height}" fill="{c}" fill-opacity="{o:.2f}"/>'
         for i, (c, o) in enumerate(zip(palette.hex_colours(colours), opacity, strict=True))
     )
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none">{cells}</svg>'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none" '
+        f'shape-rendering="crispEdges">{cells}</svg>'
     return _image(svg, alt, "gdm-strip")
 
 
@@ -110,6 +111,25 @@ def soft_lap(n: int, softness: float) -> npt.NDArray[np.float32]:
     return np.column_stack([1 - turn, turn]).astype(np.float32)
 
 
+def _road_svg(softness: float, alt: str) -> str:
+    """The stadium in mixed colours. Its states depend on x alone, so that one gradient colours it without a seam."""
+    position, lap = _oval(384), soft_lap(384, softness)
+    order = np.argsort(position[:, 0], kind="stable")[:: 4 if softness else 1]
+    colours, opacity = palette.mix(lap[order])
+    left, right = position[:, 0].min(), position[:, 0].max()
+    stops = "".join(
+        f'<stop offset="{(position[i, 0] - left) / (right - left):.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
+        for i, c, o in zip(order, palette.hex_colours(colours), opacity, strict=True)
+    )
+    d = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 118" width="300" height="118"><defs>'
+        f'<linearGradient id="g" gradientUnits="userSpaceOnUse" x1="{left:.1f}" x2="{right:.1f}" y1="0" y2="0">{stops}'
+        f'</linearGradient></defs><path d="{d}" fill="none" stroke="url(#g)" stroke-width="7" stroke-linejoin="round"/></svg>'
+    )
+    return _image(svg, alt)
+
+
 def _frames(name: str, shares: npt.NDArray[np.float32]) -> str:
     """Keyframes that let a bar show `shares` one after the other."""
     steps = "".join(
@@ -126,15 +146,7 @@ def animation() -> str:
         ("soft", "Soft switching", "Shares that slide: 70 % turning is a state, too.", 0.32),
     ):
         lap = soft_lap(FRAMES, softness)
-        fine = _oval(192)
-        picture = track_svg(
-            np.vstack([fine, fine[:1]]).astype(np.float32) * [1, -1],
-            np.vstack([soft_lap(192, softness), soft_lap(192, softness)[:1]]),
-            f"{title}: a lap in the colours of two states",
-            300,
-            118,
-            stroke=7,
-        )
+        picture = _road_svg(softness, f"{title}: a lap in the colours of two states")
         road = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
         bars = "".join(
             f'<span>{label}</span><i><b style="background:{colour};animation-name:gdm-{key}-{k};'

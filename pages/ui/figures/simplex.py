@@ -86,6 +86,17 @@ def simplex(
             "hoverinfo": "skip",
         }
     )
+    # Room for the labels, as points and not as a range: Plotly forgets the zoom where scaled axes have a range of their own.
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [-0.06, 1.06],
+            "y": [-0.05, float(CORNERS[2, 1]) + 0.05],
+            "marker": {"color": "$clear"},
+            "hoverinfo": "skip",
+        }
+    )
     hover = "%{customdata[0]} % · %{customdata[1]} % · %{customdata[2]} %<extra></extra>"
     if other is not None:
         second = np.asarray(other, np.float32)
@@ -130,8 +141,8 @@ def simplex(
     return {
         "data": traces,
         "layout": layout(
-            xaxis=bare(range=[-0.09, 1.09]),
-            yaxis=bare(range=[-0.08, CORNERS[2, 1] + 0.08], scaleanchor="x", scaleratio=1),
+            xaxis=bare(),
+            yaxis=bare(scaleanchor="x", scaleratio=1),
             annotations=marks,
             margin={"l": 4, "r": 4, "t": 4, "b": 4},
         ),

@@ -1,0 +1,114 @@
+"""Makes the finished results that Home shows, from real fits: `python assets/make_demo.py [name ...]`.
+
+Each maker returns what `pages/ui/demo.py` reads. A result shows the test trial of the first seed; its scores are means
+over several seeds, with their standard deviation, beside the line they have to beat.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, not in one of them
+
+from datasets import nascar  # noqa: E402
+from gdm_core import GDM  # noqa: E402
+from gdm_core.metrics import match_states, matched_accuracy, state_baselines  # noqa: E402
+from gdm_core.trials import as_trials  # noqa: E402
+
+DEMO = Path(__file__).parent / "demo"
+SEEDS = range(5)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result: a path [T, 2], soft states [T, K], and words and scores about it."""
+
+    position: npt.NDArray[Any]
+    states: npt.NDArray[Any]
+    words: dict[str, Any]
+    labels: npt.NDArray[Any] | None = None
+
+
+def make_nascar() -> Result:
+    """Soft tracks: fitted on one, applied to another that the model has not seen."""
+    matched, lines, seconds = [], [], []
+    shown: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None = None
+    for seed in SEEDS:
+        train, test = nascar.train_test("soft", seed=seed)
+        model = GDM(n_states=4, n_latent=2, seed=seed).fit(train)
+        states = model.predict_proba(test)
+        hard = states.argmax(axis=1)
+        matched.append(matched_accuracy(hard, test.labels))
+        lines.append(state_baselines(as_trials(train), as_trials(test), 4, seed)["k-means on steps"].matched_accuracy)
+        seconds.append(model.seconds_)
+        print(f"  seed {seed}: {matched[-1]:.3f}, k-means on steps {lines[-1]:.3f}, {seconds[-1]:.1f} s", flush=True)
+        if shown is None:
+            order = match_states(hard, test.labels, 4)
+            coloured = np.zeros_like(states)
+            coloured[:, order] = states  # state k of the model takes the colour of the true state it matches
+            shown = test.position, coloured, test.labels
+    assert shown is not None
+    words = {
+        "title": "Soft track",
+        "about": "A car on a simulated track, 1,000 steps the model had not seen, in the states it found.",
+        "facts": {"states K": "4", "fitted in": f"{np.median(seconds):.1f} s", "tracks": str(len(SEEDS))},
+        "query": {},
+        "licence": "NASCAR: simulated data.",
+        "scores": [
+            {
+                "name": "matches the true states",
+                "value": round(float(np.mean(matched)), 4),
+                "spread": round(float(np.std(matched)), 4),
+                "line": round(float(np.mean(lines)), 4),
+                "line_name": "k-means on steps",
+                "digits": 2,
+            }
+        ],
+    }
+    return Result(shown[0], shown[1], words, shown[2])
+
+
+MAKERS: dict[str, Callable[[], Result]] = {"nascar": make_nascar}
+
+
+def write(name: str, result: Result) -> None:
+    """Save a result as small as it can be shown."""
+    DEMO.mkdir(exist_ok=True)
+    arrays = {
+        "x": result.position[:, 0].astype(np.float32),
+        "y": result.position[:, 1].astype(np.float32),
+        "states": np.round(np.asarray(result.states) * 255).astype(np.uint8),
+    }
+    if result.labels is not None:
+        arrays["labels"] = np.asarray(result.labels).astype(np.int16)
+    np.savez_compressed(DEMO / f"{name}.npz", **arrays)
+    (DEMO / f"{name}.json").write_text(json.dumps(result.words, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    size = (DEMO / f"{name}.npz").stat().st_size / 1000
+    print(f"{name}: {len(result.position):,} samples, {size:.0f} kB")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(MAKERS)}; all when none is given")
+    names = parser.parse_args().names or list(MAKERS)
+    unknown = [name for name in names if name not in MAKERS]
+    if unknown:
+        print(f"Unknown result {unknown[0]!r}; known: {', '.join(MAKERS)}.", file=sys.stderr)
+        return 2
+    for name in names:
+        write(name, MAKERS[name]())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

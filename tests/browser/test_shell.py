@@ -1,0 +1,163 @@
+"""The frame in a real browser: both themes, both widths, links to any page, and pictures that live on."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+PAGES = {"/": ".gdm-lap", "/playground": ".gdm-figure[data-updates]"}
+TRIANGLE = ".gdm-figure"
+
+
+@pytest.mark.parametrize("path", list(PAGES))
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_a_page_fits_and_is_clean(visit, path, scheme, size):
+    opened = visit(path, size=size, scheme=scheme)
+    page = opened.ready(PAGES[path])
+    page.wait_for_timeout(500)
+    assert opened.errors == []
+    assert opened.overflow() <= 0
+    ground = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
+    assert (sum(int(v) for v in ground[4:-1].split(",")[:3]) < 200) == (scheme == "dark")
+    assert page.locator("h1").first.is_visible()
+
+
+def test_a_link_to_a_page_with_its_settings_opens_just_that(visit):
+    opened = visit("/playground?softness=1.5&logit1=-2")
+    page = opened.ready()
+    assert opened.errors == []
+    assert page.get_by_text("Page not found").count() == 0
+    assert page.locator(".gdm-facts").inner_text().startswith("softness τ\n1.50")
+    assert float(page.get_by_role("slider", name="For state 1").input_value()) == -2
+
+
+def test_a_setting_beyond_its_range_does_not_break_the_page(visit):
+    opened = visit("/playground?softness=99&dice=abc")
+    page = opened.ready()
+    assert opened.errors == []
+    assert page.locator(".stException").count() == 0
+
+
+def test_a_slider_changes_the_picture_and_keeps_node_zoom_and_link(visit):
+    opened = visit("/playground")
+    page = opened.ready()
+    page.wait_for_timeout(1_000)
+    figure = page.locator(TRIANGLE).first
+    box = figure.bounding_box()
+    assert box is not None
+    whole = _range(page)
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 180)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 360, steps=5)
+    page.mouse.up()
+    page.wait_for_function(f"{RANGE}[1] < {whole[1]} - 0.05")
+    zoomed = _range(page)
+    page.evaluate(f"window.gdmNode = document.querySelector('{TRIANGLE} .main-svg')")
+    times = []
+    for _ in range(4):
+        before = figure.get_attribute("data-updates")
+        began = page.evaluate("performance.now()")
+        page.get_by_role("slider", name="Softness").press("ArrowRight")
+        page.wait_for_function(f"document.querySelector('{TRIANGLE}').dataset.updates !== '{before}'")
+        times.append(page.evaluate("performance.now()") - began)
+        page.wait_for_timeout(600)
+    print(f"slider to picture: median {statistics.median(times):.0f} ms")
+    assert page.evaluate(f"window.gdmNode === document.querySelector('{TRIANGLE} .main-svg')")
+    assert _range(page) == pytest.approx(zoomed)
+    assert "softness=0.8" in page.url
+    assert opened.errors == []
+    # The goal is 0.3 s on a machine of its own.
+    assert statistics.median(times) < 3_000
+
+
+RANGE = f"[...document.querySelector('{TRIANGLE} .gdm-plot')._fullLayout.xaxis.range]"
+
+
+def _range(page) -> list[float]:
+    return page.evaluate(RANGE)
+
+
+def test_a_strip_points_at_the_same_moment_in_all_figures_of_its_group(visit):
+    opened = visit("/playground")
+    page = opened.ready()
+    page.wait_for_timeout(1_000)
+    strip = page.locator(".st-key-gdm-panel-chain .gdm-figure")
+    strip.scroll_into_view_if_needed()
+    box = strip.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 25, steps=3)
+    page.locator(".hoverlayer .hovertext").first.wait_for(state="attached")
+    assert opened.errors == []
+
+
+def test_the_menu_leads_from_home_to_a_page(visit):
+    opened = visit("/")
+    page = opened.ready(PAGES["/"])
+    page.get_by_role("link", name="Playground").click()
+    page.wait_for_selector(PAGES["/playground"])
+    assert "/playground" in page.url
+    assert opened.errors == []
+
+
+def test_the_theme_can_change_under_a_figure(visit):
+    opened = visit("/playground", scheme="light")
+    page = opened.ready()
+    label = f"{TRIANGLE} .annotation-text"
+    dark_ink = page.locator(label).first.evaluate("node => getComputedStyle(node).fill")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"getComputedStyle(document.querySelector('{label}')).fill !== '{dark_ink}'", timeout=15_000)
+    assert opened.errors == []
+
+
+def test_home_stands_still_for_those_who_ask_for_it(visit):
+    opened = visit("/", reduced_motion="reduce")
+    page = opened.ready(PAGES["/"])
+    assert page.locator(".gdm-road em").first.evaluate("node => getComputedStyle(node).animationName") == "none"
+    moving = visit("/").ready(PAGES["/"])
+    assert moving.locator(".gdm-road em").first.evaluate("node => getComputedStyle(node).animationName") == "gdm-drive"
+
+
+def test_home_weighs_little_and_the_plotting_library_comes_once(visit):
+    opened = visit("/")
+    own: dict[str, int] = {}
+    cached: list[str] = []
+
+    def note(response) -> None:
+        if "/static/" in response.url:
+            return
+        if response.url.startswith("http") and response.from_service_worker is False:
+            own[response.url] = int(response.headers.get("content-length", 0))
+        if "plotly.min.js" in response.url:
+            cached.append(response.url)
+
+    opened.page.on("response", note)
+    opened.page.reload()
+    opened.ready(PAGES["/"])
+    assert sum(own.values()) < 500_000, "Home needs no plotting library"
+    opened.page.goto(opened.page.url.rstrip("/") + "/playground")
+    opened.ready()
+    print(f"own weight of Home and Playground together: {sum(own.values()):,} bytes")
+    assert 1_000_000 < sum(own.values()) < 6_000_000
+    assert len(cached) == 1
+    again = opened.page.evaluate(
+        "performance.getEntriesByType('resource').filter((e) => e.name.includes('plotly.min')).length"
+    )
+    assert again == 1
+    opened.page.reload()
+    opened.ready()
+    transferred = opened.page.evaluate(
+        "performance.getEntriesByType('resource').find((e) => e.name.includes('plotly.min')).transferSize"
+    )
+    assert transferred == 0, "a second visit takes the library from the browser's own store"
+
+
+def test_the_link_can_be_copied(visit):
+    opened = visit("/playground?softness=2", permissions=["clipboard-read", "clipboard-write"])
+    page = opened.ready()
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Link copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").endswith("/playground?softness=2")
