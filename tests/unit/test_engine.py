@@ -236,7 +236,7 @@ def test_bulk_work_stands_aside_and_goes_on(engine: Engine) -> None:
     bulk = engine.map(two_seconds, {f"aside-{i}": (i,) for i in range(2)}, session="sweeper", key="aside", cached=False)
     until(lambda: len(engine.info().out) == 2)
     watched = engine.submit(request(n_steps=20, step_s=0.01, use_cache=False), session="watcher")
-    watched.result(2)
+    watched.result(10)
     assert bulk.poll().done == 0
     assert bulk.wait(15)
     assert bulk.poll().results == {"aside-0": 0, "aside-1": 1}
