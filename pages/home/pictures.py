@@ -74,8 +74,10 @@ def strip_svg(states: npt.NDArray[np.float32], alt: str, columns: int = 240, hei
         f'<rect x="{i}" width="1.05" height="{height}" fill="{c}" fill-opacity="{o:.2f}"/>'
         for i, (c, o) in enumerate(zip(palette.hex_colours(colours), opacity, strict=True))
     )
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none" '
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none" '
         f'shape-rendering="crispEdges">{cells}</svg>'
+    )
     return _image(svg, alt, "gdm-strip")
 
 
