@@ -1,0 +1,218 @@
+"""What lies below the picture: shares, stays, transitions and predictions of the fit that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from gdm_core.trials import Trial
+from pages.ui import figures, live, results, shell
+from pages.ui.figures.states import runs
+from pages.ui.live.pictures import State
+from pages.ui.plot import plot
+
+Array = npt.NDArray[np.float32]
+MAX_HORIZON = 50
+BEFORE = 40  # samples of the past beside a prediction
+
+
+@dataclass(frozen=True)
+class Here:
+    """A trial and the states to draw on it."""
+
+    trial: Trial
+    states: Array | None
+    state: State
+
+
+@dataclass(frozen=True)
+class View:
+    """The page's picture: which fit, and which of its two trials."""
+
+    fit: live.Live
+    shown: live.Shown
+    look: results.Look | None
+    which: str
+
+    def at(self, shown: live.Shown) -> Here:
+        """The trial and its states. The new trial is looked at once a fit is done; until then the earlier look stays."""
+        wanted = shown.wanted
+        assert wanted is not None
+        if self.which == "train":
+            return Here(wanted.train[0], shown.train[0] if shown.train else None, shown.state)
+        assert wanted.test is not None
+        kept = self.fit.kept
+        if self.look is not None and shown.result is self.shown.result and shown.train:
+            kept["test"] = Here(wanted.test[0], live.in_order(self.look.test, shown.order)[0], shown.state)
+            return kept["test"]
+        if "test" in kept:
+            earlier: Here = kept["test"]
+            return Here(earlier.trial, earlier.states, "stale")
+        return Here(wanted.test[0], None, shown.state)
+
+    @property
+    def trial(self) -> Trial:
+        return self.at(self.shown).trial
+
+    def ask(self, name: str, function: Callable[..., Any], *args: Any) -> live.Answer:
+        """A question about the fit that is shown."""
+        result = self.shown.result
+        if result is None:
+            return live.Answer()
+        key = "/".join([result.key, *(a.fingerprint if isinstance(a, Trial) else str(a) for a in args)])
+        return self.fit.ask(name, key, function, result.model_bytes, *args)
+
+
+def tabs(view: View) -> None:
+    """The tabs; only the open one is worked out."""
+    named = {
+        "Shares": shares,
+        "How long": stays,
+        "Transitions": transitions,
+        "Prediction": prediction,
+    }
+    for tab, draw in zip(
+        st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True
+    ):
+        if tab.open:
+            with tab:
+                here = view.at(view.shown)
+                if here.states is None:
+                    shell.empty("Nothing fitted yet", "This fills in with the first result.")
+                else:
+                    draw(view, here)
+
+
+def shares(view: View, here: Here) -> None:
+    """Stacked shares over time, and the use of each state."""
+    assert here.states is not None
+    left, right = st.columns([0.7, 0.3], gap="small")
+    with left, shell.panel("shares", "Shares of each state"):
+        plot(figures.proportions(here.states), key="proportions", state=here.state)
+        plot(figures.entropy_strip(here.states), key="entropy", state=here.state)
+    with right, shell.panel("usage", "Use of each state"):
+        plot(
+            figures.usage(
+                here.states,
+                reference=_true_usage(here),
+                caption="Bars: the model's states. Ticks: the true ones of the same colour.",
+            ),
+            key="usage",
+            state=here.state,
+        )
+
+
+def _true_usage(here: Here) -> Array | None:
+    """[K] the use of the true states, where the model has as many."""
+    truth = here.trial.states
+    if truth is None or here.states is None or truth.shape[1] != here.states.shape[1]:
+        return None
+    return np.asarray(truth, np.float32).mean(axis=0)
+
+
+def stays(view: View, here: Here) -> None:
+    """How long states last, true beside inferred."""
+    assert here.states is not None
+    assert here.trial.states is not None
+    true, inferred = here.trial.states.argmax(axis=1), here.states.argmax(axis=1)
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("dwell-true", "True stays"):
+        plot(figures.dwell(true, here.trial.states.shape[1]), key="dwell-true")
+    with right, shell.panel("dwell-inferred", "Inferred stays"):
+        plot(figures.dwell(inferred, here.states.shape[1]), key="dwell-inferred", state=here.state)
+
+
+def transitions(view: View, here: Here) -> None:
+    """Which state wins where, and what follows what."""
+    assert here.states is not None
+    left, right = st.columns([0.55, 0.45], gap="small")
+    with left, shell.panel("map", "Which state wins where"):
+        answer = view.ask("map", results.plane_map, here.trial)
+        if answer.fresh:
+            found: results.PlaneMap = answer.value
+            order = list(view.shown.order)
+            caption = (
+                "Where the model's transition leads from each place, in mixed colours; the line is the path."
+                if found.source == "transition"
+                else "This model's transitions do not look at the place: shown are the states found nearby."
+            )
+            plot(
+                figures.transition_map(
+                    found.xs, found.ys, found.probabilities[..., order], path=here.trial.position, caption=caption
+                ),
+                key="plane",
+                state=here.state,
+            )
+        else:
+            shell.quiet(answer.message or "The map is being worked out.")
+    with right, shell.panel("matrix", "What follows what"):
+        plot(
+            figures.transition_matrix(
+                counted(here.states.argmax(axis=1), here.states.shape[1]),
+                caption="Among changes of the strongest state: from the row to the column. Rows add up to 100 %.",
+            ),
+            key="matrix",
+            state=here.state,
+        )
+
+
+def counted(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float64]:
+    """[K, K] share of moves from each state to each other one; NaN in rows of states that are never left."""
+    visited, _ = runs(labels)
+    counts = np.zeros((n_states, n_states))
+    np.add.at(counts, (visited[:-1], visited[1:]), 1)
+    total = counts.sum(axis=1, keepdims=True)
+    shares: npt.NDArray[np.float64] = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
+    return shares
+
+
+def prediction(view: View, here: Here) -> None:
+    """One prediction with its envelope, and what envelopes like it hold."""
+    trial = here.trial
+    left, middle, right = st.columns(3, gap="medium")
+    moment = left.slider(
+        "From step", 0, trial.n_samples - 2, trial.n_samples // 2, key="moment", help="The model sees nothing after it."
+    )
+    horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, 20, key="horizon", bind="query-params")
+    horizon = min(max(horizon, 1), MAX_HORIZON)
+    channel = right.selectbox("Channel", list(trial.channels), key="channel", bind="query-params")
+    index = trial.channels.index(channel) if channel in trial.channels else 0
+    answer = view.ask("envelope", results.envelope, trial, int(moment), horizon)
+    with shell.panel("envelope"):
+        if answer.value is None:
+            shell.quiet(answer.message or "The prediction is being worked out.")
+            return
+        _envelope(answer.value, trial, index, "fresh" if answer.fresh else "stale")
+
+
+def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State) -> None:
+    n, first = found.origin, max(0, found.origin - BEFORE)
+    time = np.arange(n + 1, n + 1 + len(found.mean))
+    past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
+    last = np.full(len(time), trial.y[n, channel])
+    spread = 3 * found.std[:, channel]
+    plot(
+        figures.envelope(
+            time,
+            found.mean[:, channel],
+            band90=(found.lower90[:, channel], found.upper90[:, channel]),
+            band50=(found.lower50[:, channel], found.upper50[:, channel]),
+            three_sigma=(found.mean[:, channel] - spread, found.mean[:, channel] + spread),
+            observed=(past, trial.y[past, channel]),
+            persistence=(time, last),
+            now=float(n),
+            channel=trial.channels[channel],
+        ),
+        key="envelope",
+        state=state,
+    )
+    h = len(found.mean)
+    shell.quiet(
+        f"Measured over {found.n_origins} moments of this trial and all channels, {h} steps ahead: the 50 % band holds "
+        f"{100 * found.held50[-1]:.1f} % of outcomes, the 90 % band {100 * found.held90[-1]:.1f} %."
+    )

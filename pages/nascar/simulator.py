@@ -1,0 +1,180 @@
+"""The controls of the simulated track: every parameter of the simulator, in the address of the page."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from datasets.nascar import PRESETS, parameters, train_test
+from gdm_core.trials import Trials
+from pages.ui import shell
+
+SETTINGS = {
+    "standard": "Standard",
+    "soft": "Soft and sticky",
+    "variable_speed": "Variable speed",
+    "standard_appendix": "Standard (appendix)",
+    "soft_appendix": "Soft and sticky (appendix)",
+    "variable_speed_appendix": "Variable speed (appendix)",
+}
+LENGTHS = (200, 5000, 100)
+MAX_CHANNELS = 30
+PLACES = {0: "right end", 1: "left end", 2: "upper straight", 3: "lower straight"}
+
+
+@dataclass(frozen=True)
+class Track:
+    """What the controls describe: a preset, what was changed in it, length and seed."""
+
+    setting: str
+    changes: tuple[tuple[str, Any], ...]
+    length: int
+    seed: int
+
+    @property
+    def about(self) -> str:
+        changed = f", {len(self.changes)} changed" if self.changes else ""
+        return f"{SETTINGS[self.setting].lower()} track{changed}, {self.length:,} steps"
+
+    @property
+    def call(self) -> str:
+        """The line of Python that makes the same trials."""
+        parts = [repr(self.setting), f"seed={self.seed}", f"T={self.length}"]
+        parts += [f"{name}={value!r}" for name, value in self.changes]
+        return f"train_test({', '.join(parts)})"
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def simulate(track: Track) -> tuple[Trials, Trials]:
+    """(train, test) of a track. The same object each time, so that its fingerprint is computed once."""
+    train, test = train_test(track.setting, track.seed, track.length, **dict(track.changes))
+    return Trials((train,), name=train.name), Trials((test,), name=test.name)
+
+
+def choose() -> Track:
+    """Show the controls and say what they describe."""
+    shell.section("Track")
+    setting = st.selectbox(
+        "Setting",
+        list(SETTINGS),
+        format_func=lambda name: SETTINGS.get(name, name),
+        key="setting",
+        bind="query-params",
+        help="Standard switches sharply. Soft and sticky blends states and holds on to them. Variable speed draws a new "
+        "speed for each stretch. The appendix of the paper and its notebooks differ in how steep the borders are.",
+    )
+    setting = setting if setting in SETTINGS else "standard"
+    low, high, step = LENGTHS
+    length = st.slider("Steps (T)", low, high, 1000, step, key="T", bind="query-params", help="Length of each trial.")
+    seed = st.number_input(
+        "Track (seed)",
+        0,
+        9999,
+        0,
+        key="track",
+        bind="query-params",
+        help="Draws another lap. The test trial is the track of 100 + this seed, seen through the same channels.",
+    )
+    chosen = _parameters(setting)
+    preset = PRESETS[setting]
+    changes = tuple((name, value) for name, value in chosen.items() if value != getattr(preset, name))
+    parameters(setting, **dict(changes))  # refuses what contradicts itself, before anything is drawn
+    return Track(setting, changes, int(min(max(length, low), high)), int(min(max(seed, 0), 9999)))
+
+
+def _parameters(setting: str) -> dict[str, Any]:
+    """Every field of the simulator. Widgets belong to their preset, so that another one brings its own values."""
+    preset = PRESETS[setting]
+
+    def number(label: str, name: str, low: float, high: float, step: float, help: str, shape: str = "%.3g") -> float:
+        value = float(getattr(preset, name))
+        found = st.number_input(
+            label, low, high, value, step, shape, key=f"{setting}.{name}", bind="query-params", help=help
+        )
+        # The widget rounds: a value that was not touched stays the preset's own.
+        return value if found is None or math.isclose(found, value, rel_tol=1e-9) else float(min(max(found, low), high))
+
+    values: dict[str, Any] = {}
+    with st.expander("Switching", icon=":material/alt_route:"):
+        values["tau"] = number("Softness (τ)", "tau", 0.001, 5.0, 0.01, "Low: one state at a time. High: states blend.")
+        values["gamma"] = number(
+            "Stickiness (γ)", "gamma", 0.0, 0.95, 0.05, "How much of the last state flows into the next one."
+        )
+        values["transition_scale"] = number(
+            "Evidence (c)", "transition_scale", 0.001, 10.0, 0.01, "How much the place decides against chance."
+        )
+        values["transition_weight"] = number(
+            "Steepness of borders",
+            "transition_weight",
+            0.1,
+            1000.0,
+            10.0,
+            "How sharply one region of the plane ends and the next begins: 100 in the notebooks, 10 in the appendix.",
+        )
+    with st.expander("Driving", icon=":material/speed:"):
+        values["track"] = st.segmented_control(
+            "Shape",
+            ["rounded", "square"],
+            default=preset.track,
+            format_func=str.capitalize,
+            required=True,
+            key=f"{setting}.track",
+            bind="query-params",
+            help="Rounded: the ends turn. Square: every state is a straight move.",
+        )
+        values["s_min"] = number("Slowest speed (s)", "s_min", 0.05, 1.0, 0.05, "Speeds are drawn between this and 1.")
+        rounded = values["track"] != "square"
+        if rounded:
+            values["turn"] = math.radians(
+                _angle(setting, preset.turn, "Turn a step (degrees)", "On the rounded track's two ends.")
+            )
+            upper, lower = preset.straight_steps
+            left, right = st.columns(2, gap="small")
+            with left:
+                upper = _pair("Upper step", f"{setting}.upper", upper, 0.01, 1.0, "Length of a move to the right.")
+            with right:
+                lower = _pair("Lower step", f"{setting}.lower", lower, 0.01, 1.0, "Length of a move to the left.")
+            values["straight_steps"] = (upper, lower)
+            if math.isclose(values["turn"], preset.turn, rel_tol=1e-6):
+                values["turn"] = preset.turn
+        else:
+            values["step"] = number("Step", "step", 0.005, 0.5, 0.01, "Length of a move on the square track.")
+    with st.expander("Seen through", icon=":material/sensors:"):
+        values["n_channels"] = int(
+            number("Channels (N)", "n_channels", 2.0, float(MAX_CHANNELS), 1.0, "A random mixture each.", "%.0f")
+        )
+        values["noise"] = number(
+            "Noise (σ)", "noise", 0.0, 2.0, 0.01, "Standard deviation of the noise on every channel."
+        )
+    with st.expander("Start", icon=":material/flag:"):
+        values["start_state"] = st.selectbox(
+            "First state",
+            list(PLACES),
+            index=preset.start_state,
+            format_func=lambda k: f"S{k + 1}, {PLACES[k]}",
+            key=f"{setting}.start_state",
+            bind="query-params",
+        )
+        left, right = st.columns(2, gap="small")
+        with left:
+            x = _pair(
+                "Start x", f"{setting}.x", preset.start[0], -5.0, 5.0, "Where the car stands before the first step."
+            )
+        with right:
+            y = _pair("Start y", f"{setting}.y", preset.start[1], -5.0, 5.0, "")
+        values["start"] = (x, y)
+    return values
+
+
+def _angle(setting: str, turn: float, label: str, help: str) -> float:
+    return _pair(label, f"{setting}.turn", math.degrees(turn), 0.5, 60.0, help, step=0.5)
+
+
+def _pair(label: str, key: str, value: float, low: float, high: float, help: str, step: float = 0.05) -> float:
+    found = st.number_input(
+        label, low, high, float(value), step, "%.3g", key=key, bind="query-params", help=help or None
+    )
+    return value if found is None or math.isclose(found, value, rel_tol=1e-9) else float(min(max(found, low), high))

@@ -1,0 +1,21 @@
+"""Live tuning: a control is released, the picture changes, the fit follows. LIVE.md shows how a page uses it."""
+
+from pages.ui.live.answers import Answer
+from pages.ui.live.pictures import Shown, Wanted
+from pages.ui.live.screen import fit, problem, progress, region, share_colours, states_of, transport
+from pages.ui.live.session import Live, in_order
+
+__all__ = [
+    "Answer",
+    "Live",
+    "Shown",
+    "Wanted",
+    "fit",
+    "in_order",
+    "problem",
+    "progress",
+    "region",
+    "share_colours",
+    "states_of",
+    "transport",
+]

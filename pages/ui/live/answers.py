@@ -1,0 +1,92 @@
+"""Questions about a finished fit (scores, envelopes, maps), answered on the workers while the page goes on."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gdm_core.engine import Engine, Job, JobStatus
+from gdm_core.errors import GdmError
+
+MAX_KEPT = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What is known of a question: the value asked for, or an earlier one of the same name that may be shown as such.
+
+    fresh     whether `value` belongs to the question as it was asked
+    pending   whether the answer is being worked out
+    message   why there is none
+    """
+
+    value: Any = None
+    fresh: bool = False
+    pending: bool = False
+    message: str = ""
+
+
+class Answers:
+    """The questions of one page and one visitor; of each name, the latest wins."""
+
+    def __init__(self, engine: Engine, session: str) -> None:
+        self._engine, self._session = engine, session
+        self._known: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._failed: dict[tuple[str, str], str] = {}
+        self._jobs: dict[str, tuple[str, Job]] = {}
+        self._latest: dict[str, Any] = {}
+        self.news = 0  # how often something has been answered
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._jobs)
+
+    def ask(self, name: str, key: str, function: Callable[..., Any], *args: Any, deadline_s: float = 60.0) -> Answer:
+        """The answer of `function(*args)` if it is there; otherwise it is being worked out: ask again later.
+
+        `key` must name everything that the answer depends on. A question of the same name with another key replaces
+        the one before.
+        """
+        self.collect()
+        here = (name, key)
+        if here in self._known:
+            self._drop(name, unless=key)
+            self._known.move_to_end(here)
+            self._latest[name] = self._known[here]
+            return Answer(self._known[here], fresh=True)
+        if here in self._failed:
+            return Answer(self._latest.get(name), message=self._failed[here])
+        if self._jobs.get(name, ("",))[0] != key:
+            try:
+                job = self._engine.call(
+                    function, *args, session=self._session, slot=f"ask-{name}", deadline_s=deadline_s, bulk=True
+                )
+            except GdmError as error:
+                return Answer(self._latest.get(name), message=str(error))
+            self._jobs[name] = (key, job)
+        return Answer(self._latest.get(name), pending=True)
+
+    def again(self, name: str) -> None:
+        """Forget that a question could not be answered."""
+        self._failed = {here: why for here, why in self._failed.items() if here[0] != name}
+
+    def collect(self) -> None:
+        """Take in what has been worked out."""
+        for name, (key, job) in list(self._jobs.items()):
+            view = job.poll()
+            if not view.status.final:
+                continue
+            del self._jobs[name]
+            self.news += 1
+            if view.status is JobStatus.DONE:
+                self._known[name, key] = view.result
+                while len(self._known) > MAX_KEPT:
+                    self._known.popitem(last=False)
+            elif view.status is JobStatus.FAILED:
+                self._failed[name, key] = view.message
+
+    def _drop(self, name: str, unless: str) -> None:
+        if name in self._jobs and self._jobs[name][0] != unless:
+            self._jobs.pop(name)[1].cancel()

@@ -1,0 +1,73 @@
+"""Which fitted state gets which colour, so that colours stay with the states from one fit to the next.
+
+A fit numbers its states as it likes. What is drawn and exported is a fixed reordering of them: column j of the picture
+is column order[j] of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Order = tuple[int, ...]
+States = npt.NDArray[np.floating[Any]]
+
+MAX_SAMPLES = 6_000  # of each comparison; evenly spaced ones say as much as all of them
+
+
+def overlap(first: States, second: States) -> npt.NDArray[np.float64]:
+    """[K1, K2] how much two states share: 1 where they are the same at all times, 0 where they never meet."""
+    stride = -(-len(first) // MAX_SAMPLES) or 1
+    a = np.nan_to_num(np.asarray(first[::stride], np.float64))  # [t, K1]
+    b = np.nan_to_num(np.asarray(second[::stride], np.float64))  # [t, K2]
+    norm = np.sqrt(np.outer((a**2).sum(axis=0), (b**2).sum(axis=0)))
+    shared: npt.NDArray[np.float64] = np.divide(a.T @ b, norm, out=np.zeros_like(norm), where=norm > 0)
+    return shared
+
+
+def match(states: States, references: Sequence[tuple[States, float]]) -> Order:
+    """The order in which `states` [T, K] look most like the references (states [T, any number], weight).
+
+    Without a reference (or for states that resemble nothing), states are taken in the order in which they are first
+    the strongest.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    n_states = states.shape[1]
+    value = np.zeros((n_states, n_states))  # [place, state]
+    for reference, weight in references:
+        if len(reference) == len(states):
+            shared = overlap(reference, states)[:n_states]
+            value[: len(shared)] += weight * shared
+    # A whisper of preference settles ties the same way every time: early states first.
+    rank = np.empty(n_states)
+    rank[_by_appearance(states)] = np.arange(n_states)
+    places = np.arange(n_states)
+    value -= 1e-4 * np.abs(places[:, None] - rank[None, :]) / max(1, n_states)
+    return tuple(int(state) for state in linear_sum_assignment(value, maximize=True)[1])
+
+
+def _by_appearance(states: States) -> npt.NDArray[np.int64]:
+    """States in the order in which each is first the strongest; those that never are come last."""
+    strongest = np.nan_to_num(states).argmax(axis=1)
+    first = np.full(states.shape[1], len(states))
+    present, at = np.unique(strongest, return_index=True)
+    first[present] = at
+    return np.argsort(first, kind="stable")
+
+
+def parse(text: str | None, n_states: int) -> Order | None:
+    """An order as an address holds it ("3-1-2", counted from one), or None where it is not one for `n_states` states."""
+    parts = (text or "").split("-")
+    if not all(part.isdigit() for part in parts):
+        return None
+    order = tuple(int(part) - 1 for part in parts)
+    return order if sorted(order) == list(range(n_states)) else None
+
+
+def text_of(order: Order) -> str:
+    """The order for an address."""
+    return "-".join(str(state + 1) for state in order)

@@ -1,0 +1,121 @@
+"""What a live page wants, and what it has to show for it. Plain values that are safe to keep between runs of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.engine import FitRequest, FitResult, Snapshot
+from gdm_core.trials import Trials
+from pages.ui.live.matching import Order
+
+Array = npt.NDArray[np.float32]
+State = Literal["fresh", "preview", "stale", "running"]
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """One fit that a page asks for.
+
+    family, config   which model with which parameters, the seed among them
+    train            what it is fitted to
+    test             what it is looked at through besides
+    truth            known soft states of the training trials, one [T, any number] each: they get the first colours
+    where            the page's own settings behind the data, carried along so that an earlier picture keeps its words
+    """
+
+    family: str
+    config: Mapping[str, Any]
+    train: Trials
+    test: Trials | None = None
+    truth: tuple[Array, ...] | None = None
+    where: Any = None
+
+    @cached_property
+    def request(self) -> FitRequest:
+        return FitRequest(self.family, dict(self.config), self.train, preview=tuple(range(len(self.train))))
+
+    @property
+    def key(self) -> str:
+        return self.request.key
+
+    def changes_from(self, other: Wanted) -> dict[str, Any] | None:
+        """The parameters in which this fit differs from `other`; None where data or family differ."""
+        if other.family != self.family or other.train.fingerprint != self.train.fingerprint:
+            return None
+        if set(other.config) != set(self.config):
+            return None
+        return {name: value for name, value in self.config.items() if other.config[name] != value}
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What stands on the screen.
+
+    wanted      the fit that the states belong to, which is an earlier one while `state` is "stale"
+    state       "fresh": the result. "preview": a first look or a fit that still moves. "stale": an earlier result.
+                "running": nothing to show yet
+    train       soft states [T, K] of each training trial, in the order of colours; () while there is nothing
+    order       column j here is column order[j] of the model
+    result      the finished fit behind the states, None for a preview
+    step, total, steps, elbos   the fit that runs, or ran
+    message     what went wrong, in words for the visitor
+    held        paused
+    """
+
+    state: State
+    wanted: Wanted | None = None
+    train: tuple[Array, ...] = ()
+    order: Order = ()
+    result: FitResult | None = None
+    step: int = 0
+    total: int = 0
+    steps: tuple[int, ...] = ()
+    elbos: tuple[float, ...] = ()
+    seconds: float = 0.0
+    message: str = ""
+    notes: tuple[str, ...] = ()
+    held: bool = False
+    busy: bool = False
+    _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.order)
+
+    @property
+    def status(self) -> str:
+        """One line on the run, for the foot of the card."""
+        if self.state == "running":
+            return ""
+        parts = []
+        if self.result is not None:
+            parts.append(f"{self.result.seconds:.1f} s")
+            if self.result.from_cache:
+                parts.append("seen before")
+            parts.append({"max_steps": "stopped at its last step"}.get(self.result.fit_status, self.result.fit_status))
+        if self.wanted is not None and "seed" in self.wanted.config:
+            parts.append(f"seed {self.wanted.config['seed']}")
+        return " · ".join(parts)
+
+    def once(self, name: Any, make: Callable[[], Any]) -> Any:
+        """`make()`, computed once for this picture: a page that looks again and again does the work once."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
+
+def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
+    """Soft states [T, K] of each trial, thinned ones repeated to full length."""
+    found = []
+    for position, index in enumerate(snapshot.preview):
+        states = snapshot.states(position)
+        stride = snapshot.strides[position]
+        full = np.repeat(states, stride, axis=0) if stride > 1 else states
+        found.append(full[: trials[index].n_samples])
+    return tuple(found)

@@ -1,0 +1,123 @@
+"""The live fit on the screen: parts of a page that look again while something runs, and the buttons that steer it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from gdm_core.engine import Engine, get_engine
+from pages.ui import charts, results, shell
+from pages.ui.live.answers import Answer
+from pages.ui.live.matching import parse, text_of
+from pages.ui.live.pictures import Shown, Wanted
+from pages.ui.live.session import Live
+
+LOOK_EVERY_S = 0.25
+COLOURS = "colours"  # the parameter of a link that names them
+
+
+def engine() -> Engine:
+    """Where fits run. Tests put another one here."""
+    return get_engine()
+
+
+def fit(page: str, wanted: Wanted) -> Live:
+    """The live fit of this page for this visitor, told what is wanted now."""
+    key = f"live-{page}"
+    context = get_script_run_ctx()
+    if key not in st.session_state:
+        session = context.session_id if context is not None else "script"
+        st.session_state[key] = Live(engine(), f"{session}/{page}")
+    live: Live = st.session_state[key]
+    live.want(wanted, first_order=parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))))
+    return live
+
+
+def region(live: Live, draw: Callable[[Shown], None], *, every: float = LOOK_EVERY_S) -> None:
+    """Call `draw` with what there is to show: now, and again and again while something runs.
+
+    The page runs once more when the fit is done and whenever a question has been answered.
+
+    No widgets in `draw`: they belong to the page's script, which does not wait for a fit.
+    """
+    waiting, fitting, heard = live.busy, live.running, live.answers.news
+
+    @st.fragment(run_every=every if waiting else None)
+    def body() -> None:
+        draw(live.poll())
+        live.answers.collect()
+        if (waiting and not live.busy) or (fitting and not live.running) or live.answers.news != heard:
+            st.rerun()
+
+    body()
+
+
+def states_of(live: Live, shown: Shown) -> tuple[results.Look | None, bool]:
+    """(the model's exact look at all trials in its own order, whether it is still being worked out)."""
+    if shown.result is None or shown.wanted is None or shown.state == "preview":
+        return None, live.running
+    wanted = shown.wanted
+    key = f"{shown.result.key}/{'' if wanted.test is None else wanted.test.fingerprint}"
+    answer: Answer = live.ask("look", key, results.look, shown.result.model_bytes, wanted.train, wanted.test)
+    return (answer.value if answer.fresh else None), answer.pending
+
+
+def share_colours(live: Live, shown: Shown) -> None:
+    """Put the order of colours into the address where it does not follow from the settings alone."""
+    if shown.state != "fresh":
+        return
+    text = None if live.plain_order(shown) else text_of(shown.order)
+    if text is None:
+        if COLOURS in st.query_params:
+            del st.query_params[COLOURS]
+    elif st.query_params.get(COLOURS) != text:
+        st.query_params[COLOURS] = text
+
+
+def transport(live: Live, page: str) -> None:
+    """Reset, play or pause, step: to watch a fit learn."""
+    running, held = live.running, live.held
+    going = running and (live.playing or not held)
+    with st.container(key=f"gdm-transport-{page}", horizontal=True, gap="small"):
+        st.button(
+            "Reset",
+            key=f"{page}-reset",
+            icon=":material/replay:",
+            on_click=live.reset,
+            help="Back to before the first step, with the same seed.",
+        )
+        st.button(
+            "Pause" if going else "Play",
+            key=f"{page}-play",
+            icon=":material/pause:" if going else ":material/play_arrow:",
+            on_click=live.pause if going else live.play,
+            help="Watch the fit learn, slowed down. Without it, fits run as fast as they can.",
+        )
+        st.button(
+            "Step",
+            key=f"{page}-step",
+            icon=":material/skip_next:",
+            on_click=live.step,
+            help="Ten steps of the fit, then stand still.",
+        )
+
+
+def problem(live: Live, shown: Shown, page: str) -> None:
+    """What went wrong, if anything, with a button to try again. The picture stays."""
+    if not shown.message:
+        return
+    title = "The fit was stopped" if "cancel" in shown.message.lower() else "The fit did not work out"
+    if shell.error(title, shown.message, retry=f"{page}-retry"):
+        live.retry()
+        st.rerun()
+
+
+def progress(shown: Shown, *, key: str) -> None:
+    """The ELBO while it climbs, with a line on where the fit is."""
+    if shown.busy and shown.total and shown.state != "fresh":
+        word = "paused" if shown.held else "fitting"
+        shell.running(f"{word}, step {shown.step} of {shown.total}", shown.step / shown.total)
+    if len(shown.elbos) > 1:
+        charts.elbo(shown.steps, shown.elbos, key=key, total=shown.total or None)

@@ -1,0 +1,362 @@
+"""The live fit of one page and one visitor: what is wanted, what runs, what stands on the screen. No screen in here.
+
+Every change starts up to three jobs, the quick ones first:
+
+preview   the parameters as they are with the new softness: a forward pass
+warm      a short fit that starts from the nearest one seen so far, with states split or merged where K changed
+main      the fit from the start that the settings alone decide. It stands in the end, so that a copied link shows the
+          same picture as the page it was copied from, whatever had been tried there before
+
+A fit seen before is there at once. A newer wish cancels all jobs of an older one.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobView
+from gdm_core.errors import GdmError
+from pages.ui import results
+from pages.ui.live.answers import Answer, Answers
+from pages.ui.live.matching import Order, match
+from pages.ui.live.pictures import Array, Shown, State, Wanted, unpack
+
+SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
+HURRY_S = 0.4  # changes closer together than this are one movement
+PREVIEW_WAIT_S = 0.15
+WARM_CHANGES = frozenset({"n_states", "temperature", "stickiness"})
+MAX_PAST = 12
+STEPS_A_CLICK = 10
+PLAY_LOOKS = 30  # looks that a slowed-down fit takes from start to end
+TRUTH_WEIGHT = 0.5
+
+
+class Live:
+    """One page of one visitor. `want` and `poll` are for the page's script; they return at once."""
+
+    def __init__(self, engine: Engine, session: str) -> None:
+        self._engine, self._session = engine, session
+        self.answers = Answers(engine, session)
+        self.kept: dict[str, Any] = {}  # a page's own memory of what it drew
+        self._wanted: Wanted | None = None
+        self._changed_at = -1e9
+        self._due: float | None = None
+        self._jobs: dict[str, Job] = {}
+        self._good: tuple[Wanted, FitResult] | None = None
+        self._past: OrderedDict[str, tuple[Wanted, FitResult]] = OrderedDict()
+        self._shown = Shown("running")
+        self._anchor: tuple[str, tuple[Array, ...]] | None = None
+        self._first_order: Order | None = None
+        self._playing = False
+        self._failure = ""
+        weakref.finalize(self, engine.forget, session).atexit = False
+
+    # ---- what the page says -------------------------------------------------------------------------------------
+    def want(self, wanted: Wanted, *, first_order: Order | None = None) -> None:
+        """Ask for a fit. Asking for the same one again changes nothing. `first_order` comes from a copied link."""
+        if self._wanted is not None and wanted.key == self._wanted.key:
+            return
+        now = time.monotonic()
+        hurried = now - self._changed_at < HURRY_S
+        self._changed_at = now
+        self._stop()
+        if self._wanted is None:
+            self._first_order = first_order
+        self._wanted, self._failure, self._playing = wanted, "", False
+        self._drop_anchor()
+        result, _ = self._engine.cache.get(wanted.key)
+        if result is not None:
+            self._start_main(bulk=False)
+        elif hurried:
+            self._due = now + SETTLE_S
+        else:
+            self._start()
+
+    def retry(self) -> None:
+        """Start the fit that failed again."""
+        self._stop()
+        self._failure = ""
+        self._start()
+
+    def reset(self) -> None:
+        """Start anew from the seed, and stand still before the first step."""
+        self._stop()
+        self._failure = ""
+        self._playing = False
+        self._start_main(bulk=False, fresh=True)
+        if "main" in self._jobs:
+            self._jobs["main"].pause()
+
+    def play(self) -> None:
+        """Let a paused fit run on, slowly enough to watch; start anew where none is under way."""
+        if not self.running:
+            self.reset()
+        self._playing = True
+
+    def pause(self) -> None:
+        """Stand still between two steps."""
+        self._playing = False
+        self._end("preview", "warm")
+        if (job := self._jobs.get("main")) is not None:
+            job.pause()
+
+    def step(self) -> None:
+        """A few steps of a paused fit; starts anew where none is under way."""
+        if not self.running:
+            self.reset()
+        self._playing = False
+        if (job := self._jobs.get("main")) is not None:
+            job.step(STEPS_A_CLICK)
+
+    def stop(self) -> None:
+        """Give up what runs and keep what stands."""
+        self._stop()
+        self._failure = "The fit was cancelled." if self._good is None or self._stale else ""
+
+    # ---- what the page sees -------------------------------------------------------------------------------------
+    @property
+    def running(self) -> bool:
+        """Whether a fit is under way, or about to be."""
+        return self._due is not None or bool(self._jobs)
+
+    @property
+    def busy(self) -> bool:
+        """Whether looking again will bring something new."""
+        return self.running or self.answers.pending
+
+    @property
+    def playing(self) -> bool:
+        return self._playing
+
+    @property
+    def held(self) -> bool:
+        return self._shown.held
+
+    @property
+    def _stale(self) -> bool:
+        return self._good is None or self._wanted is None or self._good[0].key != self._wanted.key
+
+    def poll(self) -> Shown:
+        """Take in what has happened; what to draw now. The same object as before when nothing has changed."""
+        if self._due is not None and time.monotonic() >= self._due:
+            self._due = None
+            self._start()
+        picture = self._look()
+        if not _same(picture, self._shown):
+            self._shown = picture
+        return self._shown
+
+    def ask(self, name: str, key: str, function: Callable[..., Any], *args: Any, deadline_s: float = 60.0) -> Answer:
+        """What `function(*args)` says, computed on a worker; see `Answers.ask`."""
+        return self.answers.ask(name, key, function, *args, deadline_s=deadline_s)
+
+    # ---- starting and ending jobs -------------------------------------------------------------------------------
+    def _start(self) -> None:
+        wanted = self._wanted
+        if wanted is None:
+            return
+        near = self._nearest(wanted)
+        if near is None:
+            self._start_main(bulk=False)
+            return
+        _, result, changes = near
+        try:
+            if set(changes) == {"temperature"}:
+                self._jobs["preview"] = self._engine.call(
+                    results.first_look, result.model_bytes, wanted.train, changes, session=self._session, slot="preview"
+                )
+            request = FitRequest(
+                wanted.family, changes, wanted.train, warm_start=result.model_bytes, preview=wanted.request.preview
+            )
+            self._jobs["warm"] = self._engine.submit(request, session=self._session, slot="warm")
+        except GdmError as error:
+            self._failure = str(error)
+            return
+        self._start_main(bulk=True)
+        if "preview" in self._jobs:
+            self._jobs["preview"].wait(PREVIEW_WAIT_S)
+
+    def _start_main(self, *, bulk: bool, fresh: bool = False) -> None:
+        assert self._wanted is not None
+        request = replace(self._wanted.request, use_cache=False) if fresh else self._wanted.request
+        try:
+            self._jobs["main"] = self._engine.submit(request, session=self._session, slot="main", bulk=bulk)
+        except GdmError as error:
+            self._failure = str(error)
+
+    def _nearest(self, wanted: Wanted) -> tuple[Wanted, FitResult, dict[str, Any]] | None:
+        """The fit seen before that a warm start has least to change in."""
+        candidates = []
+        for age, (past, result) in enumerate(reversed(self._past.values())):
+            changes = wanted.changes_from(past)
+            if changes and set(changes) <= WARM_CHANGES:
+                states = abs(wanted.config.get("n_states", 0) - past.config.get("n_states", 0))
+                candidates.append((len(changes), states, age, past, result, changes))
+        if not candidates:
+            return None
+        *_, past, result, changes = min(candidates, key=lambda c: c[:3])
+        return past, result, changes
+
+    def _end(self, *roles: str) -> None:
+        for role in roles:
+            if (job := self._jobs.pop(role, None)) is not None:
+                job.cancel()
+
+    def _stop(self) -> None:
+        self._due = None
+        self._playing = False
+        self._end(*list(self._jobs))
+
+    # ---- taking in ----------------------------------------------------------------------------------------------
+    def _look(self) -> Shown:
+        views = {role: job.poll() for role, job in self._jobs.items()}
+        main, warm, preview = views.get("main"), views.get("warm"), views.get("preview")
+        if main is not None and main.status.final:
+            self._end("preview", "warm")
+            self._jobs.pop("main", None)
+            self._playing = False
+            if main.status is JobStatus.DONE:
+                return self._finished(main)
+            self._failure = main.message or "The fit ended without a result."
+            return self._unfinished(None, warm, preview)
+        if self._playing and main is not None and main.held:
+            self._jobs["main"].step(max(1, main.total // PLAY_LOOKS))
+        return self._unfinished(main, warm, preview)
+
+    def _finished(self, main: JobView) -> Shown:
+        wanted, result = self._wanted, main.result
+        assert wanted is not None
+        self._good = (wanted, result)
+        self._past[wanted.key] = self._good
+        self._past.move_to_end(wanted.key)
+        while len(self._past) > MAX_PAST:
+            self._past.popitem(last=False)
+        raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()
+        order = self._order(wanted, raw)
+        self._first_order = None
+        return Shown(
+            "fresh",
+            wanted,
+            _ordered(raw, order),
+            order,
+            result,
+            steps=result.steps,
+            elbos=result.elbos,
+            step=result.steps[-1] if result.steps else 0,
+            total=result.steps[-1] if result.steps else 0,
+            seconds=result.seconds,
+            notes=main.notes,
+            busy=self.busy,
+        )
+
+    def _unfinished(self, main: JobView | None, warm: JobView | None, preview: JobView | None) -> Shown:
+        """The best look at a fit that is not done: warm before main, any of the two before the forward pass."""
+        wanted, now = self._wanted, self._shown
+        raw: tuple[Array, ...] | None = None
+        told = main
+        result: FitResult | None = None
+        if wanted is not None:
+            if warm is not None and warm.status is JobStatus.DONE and warm.result.snapshot is not None:
+                raw, told, result = unpack(warm.result.snapshot, wanted.train), warm, warm.result
+            elif warm is not None and warm.snapshot is not None and not warm.status.final:
+                raw, told = unpack(warm.snapshot, wanted.train), warm
+            elif main is not None and main.snapshot is not None:
+                raw = unpack(main.snapshot, wanted.train)
+            elif preview is not None and preview.status is JobStatus.DONE:
+                raw = preview.result
+        told = told or warm
+        progress: dict[str, Any] = {"message": self._failure, "busy": self.busy}
+        if told is not None:
+            progress |= {
+                "step": told.step,
+                "total": told.total,
+                "steps": told.steps,
+                "elbos": told.elbos,
+                "seconds": told.seconds,
+                "notes": told.notes,
+                "held": told.held,
+            }
+        if wanted is not None and raw is not None:
+            order = self._order(wanted, raw)
+            watched = told is not None and (told.held or self._playing)
+            state: State = "stale" if not self.running else "running" if watched else "preview"
+            return Shown(state, wanted, _ordered(raw, order), order, result, **progress)
+        if not now.train:
+            return Shown("running", wanted, **progress)
+        if now.wanted is not None and wanted is not None and now.wanted.key == wanted.key:
+            # It is done, runs anew, or went wrong on the way: what was seen of this very fit says most.
+            state = now.state if self.running or now.state == "fresh" else "stale"
+            return replace(now, state=state, **progress, _kept=now._kept)
+        return replace(now, state="stale", **progress, _kept=now._kept)
+
+    # ---- colours ------------------------------------------------------------------------------------------------
+    def _drop_anchor(self) -> None:
+        """From now on, colours follow what stands on the screen at this moment."""
+        now = self._shown
+        if now.train and now.wanted is not None:
+            self._anchor = (now.wanted.train.fingerprint, now.train)
+
+    def _order(self, wanted: Wanted, raw: tuple[Array, ...]) -> Order:
+        if not raw:
+            return ()
+        n_states = raw[0].shape[1]
+        if self._first_order is not None and len(self._first_order) == n_states:
+            return self._first_order
+        anchor = self._anchor
+        here = anchor is not None and anchor[0] == wanted.train.fingerprint
+        return order_of(raw, wanted.truth, anchor[1] if here and anchor is not None else None)
+
+    def plain_order(self, shown: Shown) -> bool:
+        """Whether anybody who opens the link gets these colours without being told."""
+        if shown.wanted is None or not shown.train:
+            return True
+        raw = _ordered(shown.train, _inverse(shown.order))
+        return shown.order == order_of(raw, shown.wanted.truth, None)
+
+
+def order_of(raw: tuple[Array, ...], truth: tuple[Array, ...] | None, anchor: tuple[Array, ...] | None) -> Order:
+    """Colours for the model's states: those of the picture before, and of the known states where there are any."""
+    states = np.concatenate(raw)
+    references = []
+    if anchor is not None:
+        references.append((np.concatenate(anchor), 1.0))
+    if truth is not None:
+        references.append((np.concatenate(truth), TRUTH_WEIGHT))
+    return match(states, references)
+
+
+def in_order(states: Mapping[int, Array] | tuple[Array, ...], order: Order) -> tuple[Array, ...]:
+    """States of the model in the order of colours."""
+    parts = states.values() if isinstance(states, Mapping) else states
+    return _ordered(tuple(parts), order)
+
+
+def _ordered(states: tuple[Array, ...], order: Order) -> tuple[Array, ...]:
+    return tuple(part[:, list(order)] for part in states)
+
+
+def _inverse(order: Order) -> Order:
+    return tuple(int(i) for i in np.argsort(order))
+
+
+def _same(new: Shown, old: Shown) -> bool:
+    """Whether two pictures would be drawn alike."""
+    return (
+        new.state == old.state
+        and new.wanted is old.wanted
+        and new.order == old.order
+        and new.step == old.step
+        and new.held == old.held
+        and new.message == old.message
+        and new.result is old.result
+        and new.busy == old.busy
+        and len(new.train) == len(old.train)
+        and all(a is b or np.array_equal(a, b) for a, b in zip(new.train, old.train, strict=True))
+    )

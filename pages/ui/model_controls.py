@@ -1,0 +1,182 @@
+"""The controls of a model that pages share, in a user's words with the symbol in brackets. They live in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from gdm_core.named_models import NAMED_MODELS, available
+from pages.ui import palette, shell
+
+MODELS = {
+    "gdm": "Gumbel Dynamical Model",
+    "gdm-rnn": "GDM with memory (GRU)",
+    "gdm-mixture": "GDM, three levels",
+    "slds-sticky": "Sticky SLDS",
+    "rslds-sticky": "Recurrent SLDS (sticky)",
+    "rslds-ro": "Recurrent SLDS",
+    "arhmm": "AR-HMM",
+    "arhmm-sticky": "Sticky AR-HMM",
+    "pdlds": "Decomposed LDS (p-dLDS)",
+}
+# Which of the controls a family has; those of NAMED_MODELS decide themselves what they fix.
+SOFT = {"gdm", "gdm_mixture"}
+SEES = {"moves": "window", "places": "linear"}
+K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)
+TAU_RANGE, GAMMA_RANGE, SEED_RANGE = (0.01, 3.0), (0.0, 0.99), (0, 9999)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The model that the controls describe.
+
+    name      as in `named_models.build`; family and config are what a fit request takes
+    label     its name on the screen
+    """
+
+    name: str
+    family: str
+    config: dict[str, Any]
+    label: str
+
+    @property
+    def n_states(self) -> int:
+        return int(self.config["n_states"])
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Name and value of what matters, for the page's header."""
+        found = [("states K", str(self.n_states))]
+        if "temperature" in self.config:
+            found.append(("softness τ", f"{self.config['temperature']:g}"))
+        if "stickiness" in self.config:
+            stay = self.config["stickiness"]
+            found.append(("stay γ", "learned" if stay == "learn" else f"{stay:g}"))
+        found.append(("seed", str(self.config["seed"])))
+        return found
+
+
+def _clamp(value: Any, low: float, high: float) -> float:
+    return float(min(max(value, low), high))
+
+
+def choose(
+    *,
+    n_channels: int,
+    n_samples: int,
+    n_states: int = 4,
+    n_latent: int = 2,
+    softness: float = 0.99,
+    stay: float | None = None,
+    sees: str = "moves",
+    models: Sequence[str] | None = None,
+) -> Choice:
+    """Show the controls and say what they describe. The arguments after `n_samples` are what a first visit finds."""
+    shell.section("Model")
+    offered = [name for name in (models or MODELS) if name in available()]
+    name = st.selectbox(
+        "Model",
+        offered,
+        format_func=lambda n: MODELS.get(n, n),
+        key="model",
+        bind="query-params",
+        help="Soft models blend states; the others put every moment into one state and say how sure they are.",
+    )
+    name = name if name in offered else offered[0]
+    family, fixed = NAMED_MODELS[name]
+    soft = family in SOFT
+    most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
+    k = st.slider(
+        "States (K)", *K_RANGE, n_states, key="K", bind="query-params", help="How many behaviours to look for."
+    )
+    k = int(_clamp(k, K_RANGE[0], most))
+    config: dict[str, Any] = {"n_states": k}
+    tau = st.slider(
+        "Softness (τ)",
+        *TAU_RANGE,
+        softness,
+        0.01,
+        key="tau",
+        bind="query-params",
+        disabled=not soft,
+        help="Low: nearly one state at a time. High: states blend. The paper uses 0.99."
+        if soft
+        else f"{MODELS[name]} has hard states: there is no softness to set.",
+    )
+    learn, gamma = _stay(soft, stay, name)
+    options = ["moves", "places"]
+    choice = st.segmented_control(
+        "States are made of",
+        options,
+        default=sees,
+        format_func=str.capitalize,
+        required=True,
+        key="sees",
+        bind="query-params",
+        disabled=family != "gdm" or "posterior" in fixed or fixed.get("transition") == "gru",
+        help="Moves: a state is told by how things change from one moment to the next. Places: by where they are "
+        "(the paper's linear posterior). Offered by the Gumbel Dynamical Model alone.",
+    )
+    if soft:
+        config |= {"temperature": _clamp(tau, *TAU_RANGE), "stickiness": "learn" if learn else gamma}
+    if family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru":
+        config["posterior"] = SEES.get(choice, "window")
+    d, seed = _more(n_channels, n_latent)
+    config |= {"n_latent": d, "seed": seed} | fixed
+    return Choice(name, family, config, MODELS.get(name, name))
+
+
+def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float]:
+    """(whether gamma is learned, its value otherwise)."""
+    mode = st.segmented_control(
+        "How long to stay (γ)",
+        ["learn", "fix"],
+        default="learn" if stay is None else "fix",
+        format_func={"learn": "Learn it", "fix": "Set it"}.get,
+        required=True,
+        key="stay",
+        bind="query-params",
+        disabled=not soft,
+        help="How much of the state before flows into the next one."
+        if soft
+        else f"{MODELS[name]} learns from the data how long it stays.",
+    )
+    learn = mode != "fix"
+    gamma = 0.3 if stay is None else stay
+    if not learn and soft:
+        gamma = st.slider(
+            "Stickiness (γ)",
+            *GAMMA_RANGE,
+            gamma,
+            0.01,
+            key="gamma",
+            bind="query-params",
+            help="0: each moment is decided anew. Towards 1: a state goes on until something speaks against it.",
+        )
+    return learn, _clamp(gamma, *GAMMA_RANGE)
+
+
+def _more(n_channels: int, n_latent: int) -> tuple[int, int]:
+    """(latent dimensions, seed)."""
+    left, right = st.columns(2, gap="small")
+    d = left.number_input(
+        "Dimensions (D)",
+        *D_RANGE,
+        n_latent,
+        key="D",
+        bind="query-params",
+        help=f"How many directions the dynamics see, at most the {n_channels} channels of the data.",
+    )
+    seed = right.number_input(
+        "Start (seed)",
+        *SEED_RANGE,
+        0,
+        key="seed",
+        bind="query-params",
+        help="Another seed starts the fit elsewhere. States that come back are more to be trusted.",
+    )
+    d = int(_clamp(d, D_RANGE[0], min(D_RANGE[1], n_channels)))
+    return d, int(_clamp(seed, *SEED_RANGE))
