@@ -19,6 +19,7 @@ from gdm_core.rows import Rows, shift
 from gdm_core.transition_networks import make_transition
 
 _LOG_2PI = math.log(2 * math.pi)
+_BOUND_ELEMENTS = 50_000_000
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a channel's standard deviation; keeps noise-free data from a singular fit
 
 
@@ -62,9 +63,13 @@ class GdmModule(nn.Module):
         return View(x, design, self.transition.context(rows, x), self.posterior(rows, x))
 
     # ---- prior --------------------------------------------------------------------------------------------------
-    def prior_logits(self, context: Tensor, z: Tensor, rows: Rows) -> Tensor:
-        """[S, R, K] logits of each row given the sampled z of the row before it; pi_1 where a trial starts."""
-        logits = self.transition.logits(context.expand(*z.shape[:-1], -1), shift(z, 1))
+    def prior_logits(self, context: Tensor, z: Tensor, rows: Rows, before: Tensor | None = None) -> Tensor:
+        """[S, R, K] logits of each row given the sampled z of the row before it; pi_1 where a trial starts.
+
+        `before` [S, 1, K] is what preceded the first row when the rows continue a trial.
+        """
+        previous = shift(z, 1) if before is None else torch.cat([before, z[:, :-1]], 1)
+        logits = self.transition.logits(context.expand(*z.shape[:-1], -1), previous)
         return torch.where((rows.age > 0)[:, None], logits, self.initial)
 
     # ---- emission -----------------------------------------------------------------------------------------------
@@ -164,6 +169,28 @@ def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperatu
     return torch.logsumexp(weights, 0) - math.log(len(weights))
 
 
+def _sampled_bound(module: GdmModule, rows: Rows, view: View, temperature: float, n_samples: int) -> Tensor:
+    """[R] each row's share of the ELBO, averaged over samples of z_{t-1}; in pieces, so that memory stays bounded."""
+    generator = torch.Generator(device=view.x.device).manual_seed(0)
+    k = module.n_states
+    if module.posterior.sequential:  # a draw needs the whole history, so all of it is drawn at once
+        pieces = [(0, len(rows))]
+    else:
+        step = max(1, _BOUND_ELEMENTS // (n_samples * (k * view.design.shape[1] + rows.y.shape[1])))
+        pieces = [(begin, min(begin + step, len(rows))) for begin in range(0, len(rows), step)]
+    parts, before = [], torch.full((n_samples, 1, k), 1 / k, dtype=view.x.dtype, device=view.x.device)
+    for begin, end in pieces:
+        here, look = rows.piece(begin, end), View(*(part[begin:end] for part in view))
+        noise = gumbel((n_samples, end - begin, k), generator, view.x.dtype)
+        log_z, posterior = module.sample_posterior(look, here, noise, temperature)
+        z = log_z.exp()
+        prior = module.prior_logits(look.context, z, here, before)
+        divergence = gumbel_softmax_kl(posterior, prior)
+        parts.append((module.log_likelihood(z, look.design, here) - divergence).mean(0))
+        before = z[:, -1:]
+    return torch.cat(parts)
+
+
 @torch.no_grad()
 def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16, skip: int = 0) -> float:
     """Total ELBO of the rows after the first `skip` (which are context alone), in nats.
@@ -173,16 +200,23 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16,
     """
     view = module.view(rows)
     if module.posterior.sequential or not module.transition.affine_in_state:
-        generator = torch.Generator(device=view.x.device).manual_seed(0)
-        noise = gumbel((n_samples, len(rows), module.n_states), generator, view.x.dtype)
-        log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
-        z = log_z.exp()
-        divergence = gumbel_softmax_kl(posterior, module.prior_logits(view.context, z, rows))
-        return float((module.log_likelihood(z, view.design, rows) - divergence).mean(0)[skip:].double().sum())
+        return float(_sampled_bound(module, rows, view, temperature, n_samples)[skip:].double().sum())
+    step = max(1, _BOUND_ELEMENTS // (4 * module.n_states * rows.y.shape[1]))
+    total = 0.0
+    for begin in range(0, len(rows), step):  # a piece looks one row back
+        head, end = max(0, begin - 1), min(begin + step, len(rows))
+        look = View(*(part[head:end] for part in view))
+        shares = _exact_bound(module, rows.piece(head, end), look, temperature)[begin - head :]
+        total += float(shares[max(0, skip - begin) :].double().sum())
+    return total
+
+
+def _exact_bound(module: GdmModule, rows: Rows, view: View, temperature: float) -> Tensor:
+    """[R] each row's share of the ELBO, from exact moments of q."""
     exact = moments(view.posterior, temperature, second=True)
     fit = module.expected_log_likelihood(exact.mean, exact.covariance, view, rows)
     delta = module.prior_logits(view.context, exact.mean[None], rows)[0] - view.posterior
     started = (rows.age > 0).to(view.x.dtype)
     covariance = shift(exact.covariance.flatten(1), 1).reshape(exact.covariance.shape) * started[:, None, None]
     divergence = sticky_kl_bound(delta, float(module.transition.gamma), covariance)
-    return float((fit - divergence)[skip:].double().sum())
+    return fit - divergence

@@ -84,13 +84,13 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     else:
         variance = residual.square().mean(0)
     module.log_noise.copy_((variance + 1e-6).sqrt().log())
+    after = rows.age > 0
+    weight, bias = discriminant(shift(x, 1)[after], member[after])
     if config.transition == "linear":
-        after = rows.age > 0
-        weight, bias = discriminant(shift(x, 1)[after], member[after])
         module.transition.weight.copy_(weight)
         module.transition.bias.copy_(bias)
     else:
-        module.transition.start(generator)
+        module.transition.start(generator, weight, bias)
     _start_posterior(module, rows, features, move_scale, member, config, generator)
 
 
@@ -138,10 +138,16 @@ def start_random(module: GdmModule, seed: int) -> None:
     module.dynamics[:, : module.lags * d] = lagged.to(module.dynamics)
     module.dynamics[:, -1] = normal(module.dynamics[:, -1], 1.0)
     module.log_noise.copy_((-1.0 + torch.rand(n, generator=generator)) / 2)
-    for name, parameter in [*module.transition.named_parameters(), *module.posterior.named_parameters()]:
-        if name == "stickiness_logit":
-            parameter.fill_(-2.197)  # gamma = 0.1
-        elif parameter.ndim > 1:
-            parameter.copy_(normal(parameter, 0.8 if parameter.shape[0] == n or name == "out" else 1.0))
+    plain = []
+    for part in (module.transition, module.posterior):
+        if hasattr(part, "start_random"):
+            part.start_random(generator)
         else:
+            plain.extend(part.named_parameters())
+    if hasattr(module.transition, "stickiness_logit"):
+        module.transition.stickiness_logit.fill_(-2.197)  # gamma = 0.1
+    for name, parameter in plain:
+        if parameter.ndim > 1:
+            parameter.copy_(normal(parameter, 0.8 if parameter.shape[0] == n or name == "out" else 1.0))
+        elif name != "stickiness_logit":
             parameter.zero_()

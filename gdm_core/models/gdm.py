@@ -18,12 +18,12 @@ from gdm_core.fit.surgery import resize_states
 from gdm_core.generative import GdmModule, elbo
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.moments import moments
-from gdm_core.readout import corrected_states
+from gdm_core.readout import read_out
 from gdm_core.rollout import generate, sample_paths
 from gdm_core.rows import Rows, make_rows
 from gdm_core.trials import Trials
 
-WARM_STEPS = 120
+WARM_STEPS = 200
 _WARM_CHANGES = {
     "n_states",
     "temperature",
@@ -34,7 +34,6 @@ _WARM_CHANGES = {
     "seed",
     "readout",
 }
-_MAX_ROWS = 100_000  # of one pass without gradients, which bounds memory on very long trials
 
 
 class GDM(StateModel):
@@ -83,7 +82,7 @@ class GDM(StateModel):
         device: str = "auto",
     ) -> None:
         if posterior is None:
-            posterior = "linear" if preset == "paper" else ("bigru" if transition == "gru" else "window")
+            posterior = "bigru" if transition == "gru" else ("linear" if preset == "paper" else "window")
         super().__init__(
             GDMConfig(
                 n_states, n_latent, temperature, stickiness, transition, posterior, preset, lags, covariance,
@@ -132,7 +131,7 @@ class GDM(StateModel):
         if self._module is None:
             module = GdmModule(self.n_channels, self._resolved)
             module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
-            self._module = module.to(self._device).requires_grad_(False)
+            self._module = module.to(self._device).requires_grad_(False).eval()
         return self._module
 
     def _keep(self, module: GdmModule) -> None:
@@ -249,8 +248,8 @@ class GDM(StateModel):
     # ---- hooks --------------------------------------------------------------------------------------------------
     def _soft_states(self, y: Array) -> Array:
         rows = make_rows([y], self._device)
-        if self.config.corrects:
-            return _numpy(corrected_states(self._net, rows, self.config.temperature))
+        if self.config.corrects and not self._net.posterior.sequential:
+            return _numpy(read_out(self._net, rows, self.config.temperature).states)
         return _numpy(self._posterior_mean(rows))
 
     @torch.no_grad()
@@ -276,17 +275,10 @@ class GDM(StateModel):
         return _numpy(rows.past @ self._net.projection.T)
 
     def _bound(self, y: Array) -> float:
-        total, pieces = 0.0, range(0, len(y), _MAX_ROWS)
-        if self._net.posterior.sequential or self._resolved.posterior in ("bigru", "transformer") or len(pieces) == 1:
-            return elbo(self._net, make_rows([y], self._device), self.config.temperature)
-        context = self.config.lags + 2
-        for begin in pieces:  # exact: rows need only a few predecessors
-            head = max(0, begin - context)
-            rows = make_rows([y[head : begin + _MAX_ROWS]], self._device)
-            if head:
-                rows = dataclasses.replace(rows, age=rows.age + head)
-            total += elbo(self._net, rows, self.config.temperature, skip=begin - head)
-        return total
+        rows = make_rows([y], self._device)
+        if self.config.corrects and not self._net.posterior.sequential:
+            return float(read_out(self._net, rows, self.config.temperature).log_evidence.double().sum())
+        return elbo(self._net, rows, self.config.temperature)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rows = make_rows([y], self._device)

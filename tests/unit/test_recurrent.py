@@ -1,0 +1,423 @@
+"""The GDM with memory: recurrent transitions, and posteriors that read whole trials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from datasets import nascar
+from gdm_core import generative
+from gdm_core.config import GDMConfig
+from gdm_core.errors import ConfigError
+from gdm_core.fit.svi import _batches
+from gdm_core.forecast import outcomes
+from gdm_core.generative import GdmModule, elbo, importance_objective, sampled_elbo
+from gdm_core.gru import RUN_UP, WINDOW, Gru, starts_anew
+from gdm_core.metrics import matched_accuracy
+from gdm_core.models.base import load_model
+from gdm_core.models.gdm import GDM
+from gdm_core.relaxed import gumbel, log_density
+from gdm_core.rows import Rows, WindowSampler, make_rows
+from gdm_core.sequence_posteriors import BAND
+from gdm_core.trials import as_trials
+
+CPU = torch.device("cpu")
+POSTERIORS = ("bigru", "transformer")
+
+
+def _generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _rows(*lengths: int, n_channels: int = 3, dtype: torch.dtype = torch.float64) -> Rows:
+    rng = np.random.default_rng(0)
+    return make_rows([rng.normal(size=(n, n_channels)).cumsum(0) * 0.2 for n in lengths], CPU, dtype)
+
+
+def _module(config: GDMConfig, n_channels: int = 3) -> GdmModule:
+    """A module whose every part speaks: random weights everywhere."""
+    module = GdmModule(n_channels, config).double()
+    generator = _generator(7)
+    with torch.no_grad():
+        module.transition.start_random(generator)
+        module.posterior.start_random(generator)
+        for parameter in (module.projection, module.dynamics, module.initial):
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator))
+    return module
+
+
+def _gru(n_inputs: int = 2, n_hidden: int = 5, both_ways: bool = False) -> Gru:
+    unit = Gru(n_inputs, n_hidden, both_ways).double()
+    with torch.no_grad():
+        unit.start(_generator())
+        unit.hidden_bias.normal_(generator=_generator(1))
+        unit.input_bias.normal_(generator=_generator(2))
+    return unit
+
+
+@pytest.fixture(scope="module")
+def soft():
+    return nascar.train_test("soft", seed=2, T=500)
+
+
+@pytest.fixture(scope="module", params=POSTERIORS)
+def fitted(request, soft):
+    return GDM(4, 2, transition="gru", posterior=request.param, n_steps=150, seed=0).fit(soft[0])
+
+
+# ---- the unit itself ----------------------------------------------------------------------------------------------
+def test_gru_is_that_of_torch():
+    unit = _gru(both_ways=True)
+    reference = torch.nn.GRU(2, 5, bidirectional=True).double()
+    with torch.no_grad():
+        for index, suffix in enumerate(("", "_reverse")):
+            getattr(reference, f"weight_ih_l0{suffix}").copy_(unit.input_weight[index].T)
+            getattr(reference, f"weight_hh_l0{suffix}").copy_(unit.hidden_weight[index].T)
+            getattr(reference, f"bias_ih_l0{suffix}").copy_(unit.input_bias[index, 0])
+            getattr(reference, f"bias_hh_l0{suffix}").copy_(unit.hidden_bias[index, 0])
+    rows = _rows(37)
+    x = torch.randn(37, 2, dtype=torch.float64, generator=_generator(3))
+    expected = reference(x[:, None])[0][:, 0]
+    torch.testing.assert_close(unit(x, rows), expected)  # windows, while training
+    with torch.no_grad():
+        torch.testing.assert_close(unit(x, rows), expected)  # whole trials otherwise
+
+
+def test_step_by_step_is_the_whole_pass():
+    unit, rows = _gru(), _rows(20)
+    x = torch.randn(20, 2, dtype=torch.float64, generator=_generator(3))
+    hidden = torch.zeros(5, dtype=torch.float64)
+    with torch.no_grad():
+        for t, expected in enumerate(unit(x, rows)):
+            hidden = unit.step(x[t], hidden)
+            torch.testing.assert_close(hidden, expected)
+
+
+def test_gradients_of_windows_are_exact():
+    unit, rows = _gru(n_hidden=3, both_ways=True), _rows(6, 5)
+    x = torch.randn(11, 2, dtype=torch.float64, generator=_generator(3), requires_grad=True)
+
+    def run(inputs, *weights):
+        names = [name for name, _ in unit.named_parameters()]
+        return torch.func.functional_call(unit, dict(zip(names, weights, strict=True)), (inputs, rows))
+
+    weights = [parameter.detach().clone().requires_grad_() for parameter in unit.parameters()]
+    assert torch.autograd.gradcheck(run, (x, *weights), fast_mode=True)
+
+
+def test_windows_agree_with_whole_trials_where_memory_is_short():
+    unit = _gru(both_ways=True)
+    with torch.no_grad():
+        unit.hidden_weight.mul_(0.1)
+        unit.input_bias[..., 5:10] = -3.0  # quick to forget
+    rows = _rows(3 * WINDOW + RUN_UP + 5, 40, 7)
+    x = torch.randn(len(rows), 2, dtype=torch.float64, generator=_generator(3))
+    windowed = unit(x, rows).detach()
+    with torch.no_grad():
+        torch.testing.assert_close(windowed, unit(x, rows), atol=1e-9, rtol=0)
+
+
+def test_rows_know_where_sequences_begin():
+    rows = replace(_rows(4, 3), age=torch.tensor([2, 3, 0, 1, 5, 6, -1]))
+    assert starts_anew(rows).tolist() == [True, False, True, False, True, False, True]
+
+
+def test_a_window_across_two_trials_keeps_them_apart():
+    """Mini-batches may hold the end of one trial and the start of the next."""
+    unit, rows = _gru(both_ways=True), _rows(9, 8)
+    x = torch.randn(17, 2, dtype=torch.float64, generator=_generator(3))
+    one_window = replace(rows, lengths=(17,))
+    torch.testing.assert_close(unit(x, one_window), unit(x, rows))
+
+
+# ---- transitions --------------------------------------------------------------------------------------------------
+def test_rollouts_continue_the_hidden_state_of_the_trial():
+    module = _module(GDMConfig(n_states=3, transition="gru", posterior="bigru")).eval()
+    rows = _rows(30, 20)
+    with torch.no_grad():
+        x = rows.past @ module.projection.T
+        context, memory = module.transition.context(rows, x), module.transition.memory(rows, x)
+        ahead, newer = module.transition.next_context(x, memory)
+    inside = torch.arange(50) != 29  # the last row of the first trial leads nowhere
+    torch.testing.assert_close(ahead[:-1][inside[:-1]], context[1:][inside[:-1]])
+    torch.testing.assert_close(newer[:-1][inside[:-1]], memory[1:][inside[:-1]])
+    assert torch.equal(memory[[0, 30]], module.transition.memory_at_start().expand(2, -1))
+
+
+def test_logits_depend_on_more_than_the_last_step():
+    module = _module(GDMConfig(n_states=3, transition="gru", posterior="bigru")).eval()
+    rows = _rows(30)
+    changed = replace(rows, past=rows.past.clone())
+    changed.past[10] += 1.0
+    even = torch.full((1, 30, 3), 1 / 3, dtype=torch.float64)
+    with torch.no_grad():
+        before, after = (module.prior_logits(module.view(r).context, even, r)[0] for r in (rows, changed))
+    moved = (before - after).abs().max(1).values
+    assert (moved[:11] == 0).all()  # the present and the future change nothing
+    assert (moved[11:15] > 1e-6).all()  # and memory is longer than one sample
+
+
+def test_stickiness_pulls_towards_the_previous_state():
+    for gamma in (0.0, 0.9):
+        module = _module(GDMConfig(n_states=3, transition="gru", posterior="bigru", stickiness=gamma)).eval()
+        with torch.no_grad():
+            module.transition.state_weight.zero_()  # the network's own use of z_{t-1}
+            context = torch.randn(4, module.transition.weight.shape[1] + module.transition.out.shape[0]).double()
+            z = torch.eye(3, dtype=torch.float64)[:2]
+            logits = [module.transition.logits(context[:1], state[None]) for state in z]
+        torch.testing.assert_close(logits[0] - logits[1], gamma * (z[:1] - z[1:]))
+
+
+# ---- posteriors ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_posteriors_read_both_ways_and_stay_in_their_trial(name):
+    module = _module(GDMConfig(n_states=3, posterior=name, transition="gru")).eval()
+    rows = _rows(40, 40)
+    changed = replace(rows, past=rows.past.clone())
+    changed.past[20] += 0.5
+    with torch.no_grad():
+        moved = (module.view(rows).posterior - module.view(changed).posterior).abs().max(1).values
+    assert (moved[16:19] > 1e-7).all()  # its future
+    assert (moved[22:25] > 1e-7).all()  # its past
+    assert (moved[40:] == 0).all()  # another trial
+
+
+def test_attention_ends_at_its_band():
+    module = _module(GDMConfig(n_states=3, posterior="transformer", transition="gru")).eval()
+    rows = _rows(120)
+    changed = replace(rows, past=rows.past.clone())
+    changed.past[60] += 0.5  # moves the features of rows 60 and 61
+    with torch.no_grad():
+        moved = (module.view(rows).posterior - module.view(changed).posterior).abs().max(1).values > 0
+    seen = torch.nonzero(moved).flatten()
+    assert int(seen[0]) == 60 - BAND
+    assert int(seen[-1]) == 61 + BAND
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_starts_as_the_linear_discriminant(name, soft):
+    """The networks are silent at first, so a fit never starts worse than the linear window posterior."""
+    from gdm_core.fit.start import start
+
+    y = (soft[0].y - soft[0].y.mean(0)) / soft[0].y.std(0)
+    rows = make_rows([y], CPU)
+    config = GDMConfig(transition="gru", posterior=name)
+    module, linear = GdmModule(10, config), GdmModule(10, GDMConfig(posterior="window_linear"))
+    start(module, rows, config, 0)
+    start(linear, rows, GDMConfig(posterior="window_linear"), 0)
+    with torch.no_grad():
+        ours, theirs = module.view(rows), linear.view(rows)
+        even = torch.full((1, len(rows), 4), 0.25)
+        torch.testing.assert_close(ours.posterior, theirs.posterior)
+        torch.testing.assert_close(
+            module.prior_logits(ours.context, even, rows), linear.prior_logits(theirs.context, even, rows)
+        )
+
+
+# ---- bounds and gradients -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", POSTERIORS)
+@pytest.mark.parametrize("objective", [sampled_elbo, importance_objective])
+def test_every_parameter_learns_and_gradients_are_right(name, objective):
+    module = _module(GDMConfig(n_states=3, n_hidden=4, transition="gru", posterior=name))
+    rows = _rows(8, 6)
+    noise = gumbel((2, 14, 3), _generator(4), torch.float64)
+    parameters = {n: p for n, p in module.named_parameters() if p.requires_grad}
+
+    def bound(*values):
+        return torch.func.functional_call(
+            _Wrapped(module, objective, rows, noise), dict(zip(names, values, strict=True)), ()
+        )
+
+    names = [f"module.{name}" for name in parameters]
+    assert torch.autograd.gradcheck(
+        bound, tuple(p.detach().clone().requires_grad_() for p in parameters.values()), fast_mode=True
+    )
+    objective(module, rows, noise, 0.7).sum().backward()
+    for parameter_name, parameter in parameters.items():
+        assert parameter.grad is not None, parameter_name
+        assert parameter.grad.abs().max() > 0, parameter_name
+
+
+class _Wrapped(torch.nn.Module):
+    def __init__(self, module, objective, rows, noise):
+        super().__init__()
+        self.module, self.objective, self.rows, self.noise = module, objective, rows, noise
+
+    def forward(self):
+        return self.objective(self.module, self.rows, self.noise, 0.7).sum()
+
+
+def test_bound_lies_below_the_likelihood():
+    """K = 2, T = 2: the likelihood by quadrature over both states, against the bound averaged over many samples."""
+    module = _module(GDMConfig(n_states=2, n_latent=1, n_hidden=4, transition="gru", posterior="bigru"), 2).eval()
+    rows, tau = _rows(2, n_channels=2), 0.8
+    grid = torch.linspace(-14, 14, 561, dtype=torch.float64)  # of log(z_1 / z_2)
+    log_z = torch.stack([torch.nn.functional.logsigmoid(grid), torch.nn.functional.logsigmoid(-grid)], -1)
+    z = log_z.exp()
+    n = len(grid)
+    with torch.no_grad():
+        view = module.view(rows)
+        first = z[:, None].expand(-1, n, -1).reshape(-1, 2)
+        second = z.expand(n, -1, -1).reshape(-1, 2)
+        pair = torch.stack([first, second], 1)  # [S, 2, K]
+        prior = module.prior_logits(view.context, pair, rows)
+        # For K = 2 the density on the log-simplex is that of log(z_1 / z_2).
+        log_weight = log_density(pair.log(), prior, tau)
+        joint = (module.log_likelihood(pair, view.design, rows) + log_weight).sum(-1)
+        spacing = float(grid[1] - grid[0])
+        evidence = float(torch.logsumexp(joint, 0)) + 2 * np.log(spacing)
+        total_prior = float(torch.logsumexp(log_weight.sum(-1), 0)) + 2 * np.log(spacing)
+    assert total_prior == pytest.approx(0, abs=1e-3)  # the quadrature itself
+    bound = elbo(module, rows, tau, n_samples=4000)
+    assert bound < evidence
+    assert bound > evidence - 10
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_bound_in_pieces_is_the_bound(name, monkeypatch):
+    rows = _rows(90)
+    for transition in ("gru", "linear"):
+        config = GDMConfig(n_states=3, transition=transition, posterior=name)
+        module = GdmModule(3, config).double().eval()
+        with torch.no_grad():
+            module.posterior.start_random(_generator(5))
+            module.dynamics.normal_(generator=_generator(6))
+            if transition == "gru":
+                module.transition.start_random(_generator(7))
+        monkeypatch.setattr(generative, "_BOUND_ELEMENTS", 50_000_000)
+        whole = elbo(module, rows, 0.9, n_samples=400)
+        monkeypatch.setattr(generative, "_BOUND_ELEMENTS", 100_000 if transition == "gru" else 500)
+        pieces = elbo(module, rows, 0.9, n_samples=400)
+        # The sampled bound draws other noise in pieces, the exact one has none.
+        assert pieces == pytest.approx(whole, rel=0.02 if transition == "gru" else 1e-9)
+
+
+def test_mini_batches_of_long_trials_see_enough_around_them():
+    rows = _rows(4000, dtype=torch.float32)
+    batch = _batches(rows, GDMConfig(transition="gru", posterior="bigru", batch_size=1024), 1024, _generator())()
+    assert batch.scored is not None
+    scored = batch.scored.reshape(len(batch.lengths), -1)
+    assert (scored[:, :RUN_UP] == 0).all()
+    assert (scored[:, -RUN_UP:] == 0).all()
+    assert scored.sum() > 0.3 * len(batch)
+
+
+def test_windows_with_rows_behind_score_every_row_alike():
+    rows = _rows(300, dtype=torch.float32)
+    numbered = replace(rows, y=torch.arange(300.0)[:, None].expand(-1, 3))
+    sampler = WindowSampler(numbered, 64, 40, 32, _generator(), after=32)
+    counts = torch.zeros(300)
+    for _ in range(60):
+        batch = sampler.draw()
+        counts += torch.bincount(batch.y[batch.scored > 0][:, 0].long(), minlength=300)
+    assert counts.min() > 0.5 * counts.mean()
+    assert counts.max() < 1.5 * counts.mean()
+
+
+# ---- the model -----------------------------------------------------------------------------------------------------
+def test_finds_the_states(fitted, soft):
+    test = soft[1]
+    assert matched_accuracy(fitted.predict(test), test.labels) > 0.85
+    assert 0 <= fitted.gamma_ < 1
+
+
+def test_forecasts_look_only_back(fitted, soft):
+    y = soft[1].y[:120]
+    later = y.copy()
+    later[81:] = later[81:][::-1] + 3.0
+    origins = np.arange(40, 81, 10)
+    ours, theirs = (fitted.forecast(data, 5, n_paths=20, origins=origins) for data in (y, later))
+    np.testing.assert_array_equal(ours.mean, theirs.mean)
+    earlier = y.copy()
+    earlier[70] += 3.0
+    changed = fitted.forecast(earlier, 5, n_paths=20, origins=origins)
+    assert (ours.mean[:3] == changed.mean[:3]).all()
+    assert (ours.mean[3:] != changed.mean[3:]).any()
+
+
+def test_forecasts_are_useful(fitted, soft):
+    y = soft[1].y
+    found = fitted.forecast(y, 10, n_paths=40, origins=np.arange(10, 480, 5))
+    truth = outcomes(y, found.origins, 10)
+    at = found.origins[:, None]
+    missed = np.square(found.mean - truth).mean()
+    still = np.square(y[at] - truth).mean()  # persistence
+    assert missed < 0.2 * still
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_same_seed_same_fit_and_files_to_the_bit(name, soft, tmp_path):
+    state = torch.get_rng_state()
+    models = [GDM(3, 2, transition="gru", posterior=name, n_steps=30, seed=4).fit(soft[0]) for _ in range(2)]
+    assert torch.equal(state, torch.get_rng_state())
+    for key, value in models[0].params_.items():
+        np.testing.assert_array_equal(value, models[1].params_[key])
+    models[0].save(tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(models[0].predict_proba(soft[1]), again.predict_proba(soft[1]))
+    assert models[0].score(soft[1]) == again.score(soft[1])
+
+
+def test_company_changes_nothing(fitted, soft):
+    a, b = soft[1].y[:150], soft[1].y[150:230]
+    alone = [fitted.predict_proba(y) for y in (a, b)]
+    for order in ((a, b), (b, a)):
+        for found, y in zip(fitted.predict_proba(list(order)), order, strict=True):
+            np.testing.assert_array_equal(found, alone[0 if len(y) == 150 else 1])
+    joined = make_rows([fitted.scaler_.apply(a), fitted.scaler_.apply(b)], CPU)
+    with torch.no_grad():
+        together = fitted._net.view(joined).posterior
+        apart = torch.cat([fitted._net.view(make_rows([fitted.scaler_.apply(y)], CPU)).posterior for y in (a, b)])
+    torch.testing.assert_close(together, apart, atol=1e-4, rtol=1e-5)
+
+
+def test_warm_start_from_four_states_to_five_and_three(fitted, soft):
+    for k in (5, 3):
+        model = fitted.warm_start(n_states=k, n_steps=20).fit(soft[0])
+        assert model.predict_proba(soft[0]).shape == (500, k)
+        assert model.elbo_ > fitted.elbo_ - 8
+
+
+def test_generates_and_copes_with_gaps_and_short_trials(fitted, soft):
+    y, z, x = fitted.sample(50, seed=1)
+    assert y.shape == (50, 10)
+    assert z.shape == (50, 4)
+    np.testing.assert_allclose(z.sum(1), 1, atol=1e-5)
+    assert np.isfinite(x).all()
+    holes = soft[1].y[:60].copy()
+    holes[10:20, 3] = np.nan
+    holes[30] = np.nan
+    assert np.isfinite(fitted.predict_proba(holes)).all()
+    assert np.isfinite(fitted.score(holes))
+    assert fitted.predict_proba(soft[1].y[:2]).shape == (2, 4)
+
+
+def test_one_state():
+    y = nascar.simulate("soft", T=200, seed=0).y
+    model = GDM(1, 2, transition="gru", n_steps=20).fit(y)
+    np.testing.assert_allclose(model.predict_proba(y), 1, atol=1e-6)
+    assert np.isfinite(model.elbo_)
+
+
+def test_long_trials_go_through_mini_batches():
+    y = nascar.simulate("soft", T=3000, seed=0).y
+    model = GDM(4, 2, transition="gru", n_steps=40, batch_size=1024).fit(y)
+    assert model.status_ != "diverged"
+    assert np.isfinite(model.elbo_)
+
+
+def test_untrained_control_and_the_papers_recipe(soft):
+    model = GDM(4, 2, transition="gru", preset="paper", n_steps=3, n_samples=2).fit(soft[0])
+    assert model.posterior_ == "bigru"
+    control = model.untrained(as_trials(soft[0]))
+    assert np.isfinite(control.predict_proba(soft[0])).all()
+
+
+def test_unknown_choices_are_refused():
+    with pytest.raises(ConfigError, match="transition"):
+        GDM(4, 2, transition="lstm")
+    with pytest.raises(ConfigError, match="posterior"):
+        GDM(4, 2, transition="gru", posterior="rnn")
