@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from datasets.readers.calms21_json import NOT_READABLE, open_official, raw_trials, size_of
 from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
+from datasets.readers.source import brief
 from datasets.storage import cache_dir
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trials
@@ -216,7 +217,7 @@ def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
         scores = np.full((len(xy), 2, 7), np.nan) if raw_scores is None else np.asarray(raw_scores, dtype=np.float64)
         annotations = np.asarray(record.get("annotations", []), dtype=np.int64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{where} is damaged: its arrays do not hold numbers of one shape ({error}).") from error
+        raise DataError(f"{where} is damaged: its arrays do not hold numbers of one shape ({brief(error)}).") from error
     if xy.ndim != 4 or xy.shape[1:] != (2, 2, 7) or len(xy) == 0:
         raise DataError(
             f"{where} has keypoints of shape {xy.shape}; expected [frames, 2 mice, 2 coordinates, 7 parts]."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from datasets.readers.annotations import Annotation, read_annotation
 from datasets.readers.arrays import read_arrays
@@ -16,14 +17,18 @@ from datasets.readers.deeplabcut import (
     read_deeplabcut_h5,
     read_flat,
 )
-from datasets.readers.delimited import read_delimited, sniff
+from datasets.readers.delimited import sniff
 from datasets.readers.flips import identity_swaps, runs, side_flips, undo_swaps
 from datasets.readers.formats import read_frame
 from datasets.readers.hdf import open_hdf
 from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
 from datasets.readers.quality import QualityReport, channel_quality, fill_gaps, outlier_mask
+from datasets.readers.roles import Role, guess_roles
 from datasets.readers.sleap import is_analysis, is_project, read_analysis, read_project
 from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
+from datasets.readers.zipped import open_archive
+from datasets.tables import Table
+from datasets.tables import read as read_table
 from gdm_core.errors import ConfigError, DataError
 
 __all__ = [
@@ -34,8 +39,10 @@ __all__ = [
     "KeypointTable",
     "Scaling",
     "clean",
+    "from_table",
     "read",
     "read_annotation",
+    "read_any",
     "report",
     "standardise",
     "with_labels",
@@ -82,18 +89,47 @@ def _read(source: Source, rate_hz: float, progress: ProgressCallback | None) -> 
     if source.suffix in (".csv", ".tsv", ".txt"):
         if looks_like_deeplabcut(sniff(source)):
             return read_deeplabcut_csv(source, rate_hz, progress)
-        frame, _ = read_delimited(source, 1, progress)
-    elif source.suffix in (".parquet", ".pq", ".xlsx"):
-        frame, _ = read_frame(source, 1, progress)
-    else:
+    elif source.suffix not in (".parquet", ".pq", ".xlsx"):
         raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.")
-    flat = read_flat(frame, rate_hz, source.name)
+    frame, _ = read_frame(source, 1, progress)
+    flat = from_table(Table(frame, guess_roles(frame), source.name), rate_hz)
     if flat is None:
         raise DataError(
             f"{source.name} holds no keypoints: no DeepLabCut header (scorer, bodyparts, coords), and fewer than two "
             "parts with columns named like nose_x and nose_y. Open it as a table instead."
         )
     return flat
+
+
+def from_table(table: Table, rate_hz: float = _DEFAULT_RATE) -> KeypointTable | None:
+    """The keypoints of a table whose columns are named by part and coordinate, with its label column; else None."""
+    found = read_flat(table.frame, rate_hz, table.name)
+    words = next((name for name, role in table.roles.items() if role is Role.LABEL), None)
+    if found is None or words is None:
+        return found
+    codes, names = pd.factorize(table.frame[words], sort=True)
+    return with_labels(found, codes.astype(np.int64), [str(name) for name in names])
+
+
+def read_any(
+    source: Readable,
+    name: str | None = None,
+    rate_hz: float | None = None,
+    every: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: ProgressCallback | None = None,
+) -> KeypointTable | Table:
+    """Keypoints from a tracking file, else a table (of which `from_table` may still make keypoints)."""
+    opened = open_source(source, name, limits)
+    tracked = opened.suffix in (".h5", ".hdf5", ".hdf", ".slp")
+    if opened.suffix in (".csv", ".tsv", ".txt"):
+        tracked = looks_like_deeplabcut(sniff(opened))
+    elif opened.suffix == ".npz" and not opened.packed:
+        with open_archive(opened) as archive:
+            tracked = "keypoints.npy" in archive.namelist()
+    if tracked:
+        return read(source, name, rate_hz, limits, progress)
+    return read_table(source, name, every, limits, progress)
 
 
 def _read_npz(source: Source, rate_hz: float) -> KeypointTable:

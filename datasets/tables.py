@@ -132,7 +132,8 @@ class Table:
             place = None if position is None else position[rows]
             label = None if labels is None else labels[rows]
             if resample_to_fixed_step:
-                assert clock is not None and clock.rate_hz is not None
+                assert clock is not None
+                assert clock.rate_hz is not None
                 bridge = max(fill_seconds, 3 / clock.rate_hz)  # steps of irregular length are not gaps yet
                 values, place, label = _on_fixed_clock(clock.seconds[rows], values, place, label, rate, bridge, group)
             values, _ = fill_gaps(values, round(fill_seconds * rate))

@@ -55,7 +55,9 @@ def _array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> npt.NDAr
         else:
             raise ValueError(f"unknown format version {version}")
     except _HEADER_ERRORS as error:
-        raise DataError(f"{source.name}: {what} has no readable header ({brief(error)}). The file may be damaged.") from error
+        raise DataError(
+            f"{source.name}: {what} has no readable header ({brief(error)}). The file may be damaged."
+        ) from error
     if dtype.hasobject:
         raise DataError(
             f"{source.name}: {what} is pickled, and opening a pickle from a stranger can run any program. "

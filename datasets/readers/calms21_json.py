@@ -122,4 +122,6 @@ def raw_trials(stream: CountingStream, path: Path) -> Iterator[tuple[str, Any]]:
         annotator = json.loads(b'"' + opening[1] + b'"')
         yield from ijson.kvitems(stream, annotator, use_float=True)
     except (ijson.JSONError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path} is not valid JSON ({brief(error)}). It may be cut short: download it again.") from error
+        raise DataError(
+            f"{path} is not valid JSON ({brief(error)}). It may be cut short: download it again."
+        ) from error

@@ -191,7 +191,9 @@ def read_body(
             )
             for chunk in reader:
                 if not isinstance(chunk.index, pd.RangeIndex):  # pandas takes what is too much as an index
-                    raise DataError(f"{source.name}: rows have more fields than the {len(names)} columns of the header.")
+                    raise DataError(
+                        f"{source.name}: rows have more fields than the {len(names)} columns of the header."
+                    )
                 first = -seen % every
                 seen += len(chunk)
                 piece = chunk.iloc[first::every] if every > 1 else chunk
@@ -251,7 +253,8 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
         if column.dtype == object:
             columns[name] = column.astype(str).where(column.notna(), None).astype("category")
         elif column.dtype == np.float64 and not _precise(column.to_numpy()):
-            columns[name] = column.astype(np.float32)
+            with np.errstate(over="ignore"):  # what is too large becomes infinite, which counts as missing
+                columns[name] = column.astype(np.float32)
         else:
             columns[name] = column
     return pd.DataFrame(columns)

@@ -77,7 +77,9 @@ def _read_parquet(source: Source, progress: ProgressCallback | None) -> tuple[pd
         except damage as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"{source.name} is not a readable Parquet file ({brief(error)}). It may be damaged.") from error
+            raise DataError(
+                f"{source.name} is not a readable Parquet file ({brief(error)}). It may be damaged."
+            ) from error
     if not pieces or not seen:
         raise DataError(f"{source.name} holds no rows.")
     return join_pieces(pieces), notes
@@ -169,7 +171,9 @@ def _read_xlsx(source: Source, progress: ProgressCallback | None) -> tuple[pd.Da
         except _XLSX_ERRORS as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"{source.name} is not a readable workbook ({brief(error)}). Save it again, or as CSV.") from error
+            raise DataError(
+                f"{source.name} is not a readable workbook ({brief(error)}). Save it again, or as CSV."
+            ) from error
     header = ["" if cell is None else str(cell) for cell in rows[0]]
     names, more = unique_names(header)
     frame = pd.DataFrame([row[: len(names)] for row in rows[1:]], columns=names)

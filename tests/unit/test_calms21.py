@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,15 @@ def test_conversion_happens_once_and_reports_progress(tmp_path: Path):
     assert calms21.convert(source, "train", tmp_path / "cache", lambda share, _: seen.append(share)) == folder
     assert seen == []
     assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == [folder.name]
+
+
+def test_memory_does_not_grow_with_the_number_of_trials(tmp_path: Path):
+    source = write(tmp_path / "calms21_task1_train.json", {f"mouse{i:03d}": record(200, i) for i in range(30)})
+    tracemalloc.start()
+    calms21.convert(source, "train", tmp_path / "cache")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.7 * source.stat().st_size  # all trials as Python lists would take several times the file
 
 
 def test_a_changed_file_is_converted_again(tmp_path: Path):
