@@ -91,7 +91,7 @@ class GDMConfig:
 
     @property
     def steps(self) -> int:
-        return self.n_steps if self.n_steps is not None else (4000 if self.preset == "paper" else 300)
+        return self.n_steps if self.n_steps is not None else (4000 if self.preset == "paper" else 600)
 
     @property
     def corrects(self) -> bool:

@@ -15,6 +15,7 @@ from gdm_core.errors import ConfigError, FitError
 from gdm_core.fit import svi
 from gdm_core.fit.start import start, start_random
 from gdm_core.fit.surgery import resize_states
+from gdm_core.fit.threads import on_one_thread
 from gdm_core.generative import GdmModule, elbo
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.moments import moments
@@ -157,6 +158,9 @@ class GDM(StateModel):
         super()._adopt(previous)
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other
+
+    def _all_fits(self, ys: list[Array]) -> Iterator[Progress]:
         if self.config.posterior == "auto" and self._warm_from is None:
             yield from self._fit_auto(ys)
             return
