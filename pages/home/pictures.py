@@ -70,13 +70,13 @@ def strip_svg(states: npt.NDArray[np.float32], alt: str, columns: int = 240, hei
     soft, _ = averaged(states, columns)
     colours, opacity = palette.mix(soft)
     n = len(soft)
-    cells = "".join(
-        f'<rect x="{i}" width="1.05" height="{height}" fill="{c}" fill-opacity="{o:.2f}"/>'
+    stops = "".join(
+        f'<stop offset="{(i + 0.5) / n:.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
         for i, (c, o) in enumerate(zip(palette.hex_colours(colours), opacity, strict=True))
     )
     svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none" '
-        f'shape-rendering="crispEdges">{cells}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {n} {height}" preserveAspectRatio="none"><defs>'
+        f'<linearGradient id="g">{stops}</linearGradient></defs><rect width="{n}" height="{height}" fill="url(#g)"/></svg>'
     )
     return _image(svg, alt, "gdm-strip")
 
@@ -116,7 +116,12 @@ def soft_lap(n: int, softness: float) -> npt.NDArray[np.float32]:
 def _road_svg(softness: float, alt: str) -> str:
     """The stadium in mixed colours. Its states depend on x alone, so that one gradient colours it without a seam."""
     position, lap = _oval(384), soft_lap(384, softness)
-    order = np.argsort(position[:, 0], kind="stable")[:: 4 if softness else 1]
+    order = np.argsort(position[:, 0], kind="stable")
+    if softness:
+        order = order[::4]
+    else:  # the two sides of each jump are enough
+        jump = np.flatnonzero(np.diff(lap[order, 0]))
+        order = order[np.sort(np.concatenate([[0], jump, jump + 1, [len(order) - 1]]))]
     colours, opacity = palette.mix(lap[order])
     left, right = position[:, 0].min(), position[:, 0].max()
     stops = "".join(

@@ -1,8 +1,10 @@
-"""What the web server hands out besides pages: the plotting library and our component, each downloaded once."""
+"""What the web server does besides pages: it hands out the plotting library, once a browser, and words an error."""
 
 from __future__ import annotations
 
 import gzip
+import logging
+import secrets
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +13,11 @@ import plotly
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+
+from gdm_core.errors import GdmError
+from pages.ui import shell
+
+log = logging.getLogger(__name__)
 
 MAIN = Path(__file__).with_name("main.py")
 PLOTLY_ROUTE = "/gdm/plotly.min.js"
@@ -34,6 +41,20 @@ async def _serve_plotly(request: Request) -> Response:
 def plotly_address() -> str:
     """Where the browser finds the plotting library."""
     return f"{PLOTLY_ROUTE}?v={version('plotly')}"
+
+
+def show_error(error: Exception) -> bool:
+    """An error that no page caught: its own words where they were meant for a reader, else a number to find it by."""
+    if isinstance(error, GdmError):
+        shell.error("This does not work as it stands", str(error))
+        return True
+    number = secrets.token_hex(3)
+    log.error("error %s", number, exc_info=error)
+    shell.error(
+        "Something went wrong on this page",
+        f"Reload it to go on. If it happens again, the server's log tells more under the number {number}.",
+    )
+    return True
 
 
 ROUTES = [Route(PLOTLY_ROUTE, _serve_plotly)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+
 import numpy as np
 import pytest
 import streamlit as st
@@ -171,6 +174,41 @@ def test_a_damaged_bundled_result_is_named(tmp_path, monkeypatch):
     _write_demo(tmp_path, x=np.arange(4), y=np.arange(4), states=np.eye(3))
     with pytest.raises(DataError, match="4 positions but 3 states"):
         demo.load_demo("nascar")
+
+
+def _errors() -> None:
+    from gdm_core.errors import DataError
+    from pages.ui import server
+
+    assert server.show_error(DataError("Channel <x> is constant. Drop it."))
+    assert server.show_error(ValueError("an inner secret"))
+
+
+def test_errors_that_no_page_caught_are_worded_for_a_reader(caplog):
+    app = AppTest.from_function(_errors).run()
+    text = _html(app)
+    assert not app.exception
+    assert "Channel &lt;x&gt; is constant. Drop it." in text
+    assert "an inner secret" not in text, "what a reader cannot use stays in the log"
+    number = text.rsplit("under the number ", 1)[1][:6]
+    assert any(number in record.getMessage() for record in caplog.records)
+
+
+def _ask_for_plotly(encoding: bytes):
+    from starlette.requests import Request
+
+    (route,) = server.ROUTES
+    assert server.plotly_address().split("?")[0] == route.path
+    return asyncio.run(route.endpoint(Request({"type": "http", "headers": [(b"accept-encoding", encoding)]})))
+
+
+def test_the_plotting_library_is_sent_small_and_kept():
+    small, plain = _ask_for_plotly(b"gzip, br"), _ask_for_plotly(b"identity")
+    assert small.headers["content-encoding"] == "gzip"
+    assert len(small.body) < 2_000_000
+    assert "immutable" in small.headers["cache-control"]
+    assert "content-encoding" not in plain.headers
+    assert gzip.decompress(small.body) == plain.body
 
 
 def test_streamlit_still_has_what_the_component_relies_on():
