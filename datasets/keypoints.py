@@ -22,7 +22,7 @@ from datasets.readers.flips import identity_swaps, runs, side_flips, undo_swaps
 from datasets.readers.formats import read_frame
 from datasets.readers.hdf import open_hdf
 from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
-from datasets.readers.quality import QualityReport, channel_quality, fill_gaps, outlier_mask
+from datasets.readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
 from datasets.readers.roles import Role, guess_roles
 from datasets.readers.sleap import is_analysis, is_project, read_analysis, read_project
 from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
@@ -195,7 +195,7 @@ def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_
     return replace(table, labels=fitted, label_names=tuple(label_names), notes=notes)
 
 
-def report(table: KeypointTable, min_score: float = 0.3) -> QualityReport:
+def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:
     """Missing keypoints, low scores, jumps, flips of left and right and swaps of animals, counted but not changed."""
     y = np.asarray(table.xy).reshape(table.n_frames, -1)  # [T, A * 2 * P]
     low = 0 if table.scores is None else int(np.count_nonzero(np.asarray(table.scores) < min_score))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from datasets.readers.formats import READABLE, read_frame
-from datasets.readers.quality import QualityReport, channel_quality, fill_gaps, outlier_mask
+from datasets.readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
 from datasets.readers.roles import Role, check_roles, guess_roles, numeric_values
 from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
 from datasets.readers.templates import TEMPLATES, template
@@ -87,7 +87,9 @@ class Table:
         sizes = [len(rows) for _, rows in self._groups(checked)]
         if len(sizes) > 1:
             notes.append(f"{len(sizes):,} trials of {min(sizes):,} to {max(sizes):,} samples")
-        return QualityReport(self.n_rows, channel_quality(y, names), notes=tuple(notes))
+        scores = self._numbers(tuple(_having(checked, Role.SCORE)))
+        low = int(np.count_nonzero(scores < LOW_SCORE))
+        return QualityReport(self.n_rows, channel_quality(y, names), low_scores=low, notes=tuple(notes))
 
     def to_trials(
         self,

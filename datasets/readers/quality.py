@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
 
+LOW_SCORE = 0.3  # below it a tracker is guessing
+
 Floats = npt.NDArray[np.floating[Any]]
 
 
@@ -66,7 +68,7 @@ class QualityReport:
                 f"{longest.longest_gap:,} samples ({longest.name})"
             )
         for count, text in (
-            (self.low_scores, "keypoints with a low score"),
+            (self.low_scores, f"scores below {LOW_SCORE:g}"),
             (self.side_flips, "spells with left and right parts on the wrong side"),
             (self.identity_swaps, "frames where two animals seem to change places"),
             (self.outliers, "values that jump out of line with their neighbours"),

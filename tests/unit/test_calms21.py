@@ -109,7 +109,7 @@ def test_conversion_happens_once_and_reports_progress(tmp_path: Path):
 
 
 def test_memory_does_not_grow_with_the_number_of_trials(tmp_path: Path):
-    source = write(tmp_path / "calms21_task1_train.json", {f"mouse{i:03d}": record(200, i) for i in range(30)})
+    source = write(tmp_path / "calms21_task1_train.json", {f"mouse{i:03d}": record(200, i) for i in range(60)})
     tracemalloc.start()
     calms21.convert(source, "train", tmp_path / "cache")
     _, peak = tracemalloc.get_traced_memory()

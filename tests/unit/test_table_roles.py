@@ -62,6 +62,7 @@ def test_roles_are_guessed():
         "comment": Role.IGNORE,
         "empty": Role.IGNORE,
     }
+    assert table.report().low_scores == int((frame["likelihood"] < 0.3).sum())
     trials = table.to_trials()
     assert [trial.name for trial in trials] == ["session a", "session b"]
     assert trials[0].rate_hz == pytest.approx(25)
