@@ -68,7 +68,7 @@ class QualityReport:
                 f"{longest.longest_gap:,} samples ({longest.name})"
             )
         for count, text in (
-            (self.low_scores, f"scores below {LOW_SCORE:g}"),
+            (self.low_scores, "low scores"),
             (self.side_flips, "spells with left and right parts on the wrong side"),
             (self.identity_swaps, "frames where two animals seem to change places"),
             (self.outliers, "values that jump out of line with their neighbours"),
