@@ -294,9 +294,11 @@ def infer(observed: Observed, p: Parameters, prior: Prior, max_steps: int = 30, 
     return now
 
 
-def iterate(observed: Observed, p: Parameters, prior: Prior, n_iter: int) -> Iterator[tuple[Parameters, Posterior]]:
-    """Variational EM; the first item holds the parameters given."""
-    now = first_posterior(observed, p, prior)
+def iterate(
+    observed: Observed, p: Parameters, prior: Prior, n_iter: int, start: Posterior | None = None
+) -> Iterator[tuple[Parameters, Posterior]]:
+    """Variational EM; the first item holds what was given."""
+    now = first_posterior(observed, p, prior) if start is None else start
     yield p, now
     for _ in range(n_iter):
         p = m_step(observed, p, prior, now.x, now.c)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.fit.decomposed import iterate
-from gdm_core.fit.decomposed_model import Parameters, Prior
+from gdm_core.fit.decomposed_model import Parameters, Posterior, Prior
 from gdm_core.fit.laplace_em import Emission, Observed
 from gdm_core.fit.pca import Scores, interpolated
 from gdm_core.models.base import Array
@@ -89,7 +89,7 @@ def from_coefficients(series: Series, member: Float, prior: Prior, drifts: bool)
 
 def best_start(
     observed: Observed, series: Series, prior: Prior, drifts: bool, k: int, attempts: int, seed: int, n_iter: int
-) -> Parameters:
+) -> tuple[Parameters, Posterior]:
     """Several starts, a few iterations each; the one with the highest objective."""
     best, found = -np.inf, None
     for attempt in range(attempts):
@@ -97,6 +97,6 @@ def best_start(
         p, now = list(iterate(observed, start, prior, n_iter))[-1]
         objective = now.elbo + p.log_prior(prior)
         if found is None or objective > best:
-            best, found = objective, p
+            best, found = objective, (p, now)
     assert found is not None
     return found

@@ -112,13 +112,14 @@ class PDLDS(StateModel):
         previous = self._start_from()
         if previous is not None:
             parameters = previous._adapted(observed, series, prior, c)
+            start = em.infer(observed, parameters, prior)
         else:
             short = min(_SHORT_RUN, c.n_iter)
-            parameters = decomposed_start.best_start(
+            parameters, start = decomposed_start.best_start(
                 observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
             )
         best, calm = -np.inf, 0
-        for number, (p, now) in enumerate(em.iterate(observed, parameters, prior, c.n_iter)):
+        for number, (p, now) in enumerate(em.iterate(observed, parameters, prior, c.n_iter, start)):
             objective = now.elbo + p.log_prior(prior)
             if not np.isfinite(objective):
                 self.status_ = Status.DIVERGED
