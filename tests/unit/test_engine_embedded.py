@@ -103,22 +103,15 @@ def test_a_script_without_a_guard_runs_once_and_leaves_nothing_behind(tmp_path: 
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-def test_a_killed_server_takes_its_workers_with_it(tmp_path: Path) -> None:
-    with started([sys.executable, str(write(tmp_path, "import time\ntime.sleep(600)"))], tmp_path) as process:
-        until(lambda: (tmp_path / "answer").exists(), 60)
-        family = psutil.Process(process.pid).children(recursive=True)
-        assert len(family) >= 3
-        process.send_signal(signal.SIGKILL)
-        until(lambda: not any(child.is_running() for child in family), 10)
-
-
-def test_a_page_of_a_streamlit_server_fits_without_running_again_in_the_workers(tmp_path: Path) -> None:
+def test_a_streamlit_server_fits_without_running_its_page_in_the_workers_and_takes_them_along_when_killed(
+    tmp_path: Path,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     options = ["--server.headless", "true", "--server.port", str(port), "--server.address", "127.0.0.1"]
     options += ["--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none"]
     command = [sys.executable, "-m", "streamlit", "run", str(write(tmp_path)), *options]
-    with started(command, tmp_path):
+    with started(command, tmp_path) as server:
         until(lambda: _answers(port), 30)
         asyncio.run(_open_page(port, until_exists=tmp_path / "answer", seconds=60))
         answer = json.loads((tmp_path / "answer").read_text())
@@ -126,6 +119,10 @@ def test_a_page_of_a_streamlit_server_fits_without_running_again_in_the_workers(
         runs = (tmp_path / "runs").read_text().splitlines()
         assert {int(line.split()[0]) for line in runs} == {answer["pid"]}
         assert len(runs) == 1
+        family = psutil.Process(server.pid).children(recursive=True)
+        assert len(family) >= 3
+        server.send_signal(signal.SIGKILL)
+        until(lambda: not any(child.is_running() for child in family), 10)
 
 
 def _answers(port: int) -> bool:
