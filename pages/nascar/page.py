@@ -127,3 +127,4 @@ live.share_colours(fit, shown)
 with page.below:
     depth.tabs(view)
 shell.footer(["Simulated data, no licence needed."])
+live.watch(fit)

@@ -36,19 +36,29 @@ def fit(page: str, wanted: Wanted) -> Live:
 
 
 def region(live: Live, draw: Callable[[Shown], None], *, every: float = LOOK_EVERY_S) -> None:
-    """Call `draw` with what there is to show: now, and again and again while something runs.
-
-    The page runs once more when the fit is done and whenever a question has been answered.
+    """Call `draw` with what there is to show: now, and again and again while a fit runs; then the page runs once more.
 
     No widgets in `draw`: they belong to the page's script, which does not wait for a fit.
     """
-    waiting, fitting, heard = live.busy, live.running, live.answers.news
+    fitting = live.running
+
+    @st.fragment(run_every=every if fitting else None)
+    def body() -> None:
+        draw(live.poll())
+        if fitting and not live.running:
+            st.rerun()
+
+    body()
+
+
+def watch(live: Live, *, every: float = LOOK_EVERY_S) -> None:
+    """The last line of a page's script: runs the page once more whenever a question has been answered."""
+    waiting, heard = live.answers.pending, live.answers.news
 
     @st.fragment(run_every=every if waiting else None)
     def body() -> None:
-        draw(live.poll())
         live.answers.collect()
-        if (waiting and not live.busy) or (fitting and not live.running) or live.answers.news != heard:
+        if live.answers.news != heard:
             st.rerun()
 
     body()
