@@ -236,10 +236,10 @@ def laplace(quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x
         else:
             break
     at = GaussianPath(quadratic.diagonal + curve, quadratic.below, gradient)
-    return GaussianPath(at.diagonal, at.below, gradient + at.times(x))
+    return GaussianPath(at.diagonal, at.below, at.times(x))
 
 
-def infer_path(observed: Observed, p: Parameters, now: Posterior, newton_steps: int = 2) -> PathPosterior:
+def infer_path(observed: Observed, p: Parameters, now: Posterior, newton_steps: int = 3) -> PathPosterior:
     """q(x) given q(z): the Laplace approximation, or a step towards it that raises the bound."""
     quadratic = quadratic_part(observed, p, now.chain)
     target = PathPosterior.of(laplace(quadratic, p, now.chain, now.x.path.mean, newton_steps))

@@ -1,0 +1,411 @@
+"""Laplace-EM: its bound against exact evidences, its derivatives against autograd, and steps that never go down."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm
+
+from gdm_core import SLDS, hmm
+from gdm_core.errors import ConfigError
+from gdm_core.fit import laplace_em as em
+from gdm_core.fit.dynamics import Dynamics, DynamicsPrior
+from gdm_core.fit.filtering import STRETCH, filtered
+from gdm_core.metrics import matched_accuracy
+from gdm_core.transitions import Transitions, _Problem
+
+KINDS = ["sticky", "recurrent", "recurrent_only"]
+
+
+def random_parameters(rng, kind, k=2, d=2, n=3, recurrence=1.0):
+    spread = rng.normal(size=(k + 1, d, d))
+    spread = 0.3 * spread @ np.swapaxes(spread, 1, 2) + 0.1 * np.eye(d)
+    blank = Transitions.blank(kind, k, d)
+    weights = recurrence * rng.normal(size=(k, d)) if blank.recurrent else blank.weights
+    bias = hmm.log_normalise(rng.normal(size=blank.bias.shape))[0]
+    return em.Parameters(
+        em.Emission(rng.normal(size=(n, d)), rng.normal(size=n), 0.1 + rng.random(n)),
+        Dynamics(0.6 * rng.normal(size=(k, d, d + 1)), spread[:k]),
+        Transitions(kind, hmm.log_normalise(rng.normal(size=k))[0], bias, weights),
+        rng.normal(size=d),
+        spread[k],
+    )
+
+
+def random_trials(rng, lengths, n=3, missing=0.0):
+    trials = [rng.normal(size=(t, n)) for t in lengths]
+    for y in trials:
+        y[rng.random(y.shape) < missing] = np.nan
+    return trials
+
+
+def dense_path(p, states):
+    """Mean [T D] and covariance [T D, T D] of the latents along given states."""
+    d, t = len(p.start_mean), len(states)
+    mean, cover = np.zeros((t, d)), np.zeros((t, d, t, d))
+    mean[0], cover[0, :, 0] = p.start_mean, p.start_covariance
+    for s in range(1, t):
+        a, b = p.dynamics.coefficients[states[s], :, :-1], p.dynamics.coefficients[states[s], :, -1]
+        mean[s] = a @ mean[s - 1] + b
+        for r in range(s):
+            cover[s, :, r] = a @ cover[s - 1, :, r]
+            cover[r, :, s] = cover[s, :, r].T
+        cover[s, :, s] = a @ cover[s - 1, :, s - 1] @ a.T + p.dynamics.covariance[states[s]]
+    return mean.ravel(), cover.reshape(t * d, t * d)
+
+
+def dense_observation(p, y, states):
+    """(log evidence, smoothed mean [T, D], smoothed covariance [T, D, T, D]) by conditioning one large Gaussian."""
+    mean, cover = dense_path(p, states)
+    t, d = len(states), len(p.start_mean)
+    loadings = np.kron(np.eye(t), p.emission.loadings)
+    seen = np.isfinite(y).ravel()
+    centre = (loadings @ mean + np.tile(p.emission.offset, t))[seen]
+    loadings = loadings[seen]
+    total = loadings @ cover @ loadings.T + np.diag(np.tile(p.emission.noise, t)[seen])
+    gain = cover @ loadings.T @ np.linalg.inv(total)
+    after = mean + gain @ (y.ravel()[seen] - centre)
+    evidence = multivariate_normal(centre, total).logpdf(y.ravel()[seen]) if seen.any() else 0.0
+    return evidence, after.reshape(t, d), (cover - gain @ loadings @ cover).reshape(t, d, t, d)
+
+
+def exact_evidence(p, y):
+    """Sum over all K^T paths of their Kalman evidences (transitions must not depend on x)."""
+    moves = hmm.log_normalise(p.transitions.bias)[0]
+    total = []
+    for path in itertools.product(range(len(moves)), repeat=len(y)):
+        weight = p.transitions.log_initial[path[0]] + sum(moves[a, b] for a, b in itertools.pairwise(path))
+        total.append(weight + dense_observation(p, y, path)[0])
+    return logsumexp(total)
+
+
+def evidence_on_a_grid(p, y, size=600):
+    """For one latent dimension: the exact filter over states and a fine grid of latents, recurrence included."""
+    k = len(p.transitions.log_initial)
+    x = np.linspace(-9, 9, size)
+    width = x[1] - x[0]
+
+    def seen(t):
+        known = np.isfinite(y[t])
+        means = x[:, None] * p.emission.loadings[known, 0] + p.emission.offset[known]
+        return norm(means, np.sqrt(p.emission.noise[known])).logpdf(y[t, known]).sum(axis=1)
+
+    weight = p.transitions.log_initial[:, None] + norm(p.start_mean[0], np.sqrt(p.start_covariance[0, 0])).logpdf(x)
+    weight = weight + seen(0)  # [K, X]
+    for t in range(1, len(y)):
+        logits = np.stack([p.transitions.logits(np.full(size, i), x[:, None]) for i in range(k)])  # [K, X, K]
+        arriving = logsumexp(weight[:, :, None] + hmm.log_normalise(logits)[0], axis=0)  # [X, K]
+        new = []
+        for j in range(k):
+            a, b = p.dynamics.coefficients[j, 0]
+            step = norm(a * x + b, np.sqrt(p.dynamics.covariance[j, 0, 0])).logpdf(x[:, None])  # [X', X]
+            new.append(logsumexp(step + arriving[:, j], axis=1) + np.log(width) + seen(t))
+        weight = np.stack(new)
+    return logsumexp(weight) + np.log(width)
+
+
+# ---- the bound --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize("seed", range(4))
+def test_bound_is_below_the_exact_evidence(seed, missing):
+    rng = np.random.default_rng(seed)
+    p = random_parameters(rng, "sticky")
+    trials = random_trials(rng, (5, 3), missing=missing)
+    exact = sum(exact_evidence(p, y) for y in trials)
+    reached = em.infer(em.Observed.prepare(trials), p, tolerance=1e-10).elbo
+    assert reached <= exact + 1e-9
+    assert reached > exact - 8.0  # mean field is not tight on data that the model would never make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_bound_is_the_evidence_with_one_state(kind, missing):
+    rng = np.random.default_rng(7)
+    p = random_parameters(rng, kind, k=1)
+    trials = random_trials(rng, (6, 1, 4), missing=missing)
+    exact = sum(dense_observation(p, y, [0] * len(y))[0] for y in trials)
+    assert em.infer(em.Observed.prepare(trials), p).elbo == pytest.approx(exact, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "recurrent_only"])
+@pytest.mark.parametrize("seed", range(3))
+def test_recurrent_bound_is_below_the_evidence_on_a_grid(kind, seed):
+    rng = np.random.default_rng(seed)
+    p = random_parameters(rng, kind, d=1, recurrence=2.0)
+    y = random_trials(rng, (5,), missing=0.1)[0]
+    exact = evidence_on_a_grid(p, y)
+    reached = em.infer(em.Observed.prepare([y]), p, tolerance=1e-10).elbo
+    assert reached <= exact + 1e-6
+    assert reached > exact - 8.0  # mean field is not tight on data that the model would never make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bound_agrees_with_monte_carlo(kind):
+    """Exact without recurrence; with it, below the sampled bound, and close."""
+    rng = np.random.default_rng(11)
+    p = random_parameters(rng, kind)
+    y = random_trials(rng, (8,), missing=0.1)[0]
+    observed = em.Observed.prepare([y])
+    now = em.infer(observed, p)
+    table = em.dynamics_table(now.x, p.dynamics, observed.starts)
+    n = 4000
+    x = now.x.path.sample(n, rng)  # [n, T, D]
+    exact_moves = []
+    for path in x:
+        moves = p.transitions.expected_log(path)
+        exact_moves.append(float((now.chain.pairs * moves).sum()))
+    error = (y - x @ p.emission.loadings.T - p.emission.offset) / np.sqrt(p.emission.noise)
+    seen = np.isfinite(y)
+    emitted = -0.5 * np.where(seen, error**2 + np.log(2 * np.pi * p.emission.noise), 0.0).sum(axis=(1, 2))
+    start = multivariate_normal(p.start_mean, p.start_covariance).logpdf(x[:, 0])
+    joint = np.concatenate([x[:, 1:], x[:, :-1], np.ones((n, 7, 1))], axis=2)
+    dynamics = (p.dynamics.log_density(joint.reshape(-1, 5)).reshape(n, 7, 2) * now.chain.states[1:]).sum(axis=(1, 2))
+    centre = now.x.path.mean
+    deviation = x - centre
+    log_q = np.array([-0.5 * (one * now.x.path.times(one)).sum() for one in deviation])
+    log_q += 0.5 * now.x.path.log_determinant - 8 * np.log(2 * np.pi)
+    initial = float(now.chain.states[0] @ p.transitions.log_initial)
+    draws = np.array(exact_moves) + emitted + start + dynamics - log_q + initial + now.chain_entropy
+    spread = draws.std() / np.sqrt(n)
+    assert now.elbo < draws.mean() + 5 * spread
+    slack = 5 * spread + (0.0 if kind == "sticky" else 0.25)
+    assert now.elbo > draws.mean() - slack
+    assert np.isfinite(table).all()
+
+
+def test_expected_log_softmax_is_a_tight_lower_bound():
+    rng = np.random.default_rng(12)
+    p = random_parameters(rng, "recurrent", k=4, recurrence=1.5).transitions
+    x = rng.normal(size=(6, 2))
+    half = rng.normal(size=(6, 2, 2)) * np.array([0.05, 0.1, 0.2, 0.4, 0.8, 0.0])[:, None, None]
+    cover = half @ np.swapaxes(half, 1, 2)
+    bounded = p.expected_log(x, cover)
+    for t in range(1, 6):
+        draws = x[t - 1] + rng.normal(size=(20_000, 2)) @ half[t - 1].T
+        exact = np.stack([hmm.log_normalise(p.logits(np.full(len(draws), i), draws))[0] for i in range(4)])
+        error = 6 * exact.std(axis=1) / np.sqrt(exact.shape[1]) + 1e-9
+        assert (bounded[t] <= exact.mean(axis=1) + error).all()
+        assert (bounded[t] >= exact.mean(axis=1) - error - 2.0 * np.trace(cover[t - 1])).all()
+
+
+# ---- the smoother -----------------------------------------------------------------------------------------------
+def test_smoother_equals_dense_conditioning():
+    rng = np.random.default_rng(13)
+    p = random_parameters(rng, "sticky", k=1)
+    y = random_trials(rng, (9,), missing=0.3)[0]
+    now = em.infer(em.Observed.prepare([y]), p)
+    _, mean, cover = dense_observation(p, y, [0] * 9)
+    np.testing.assert_allclose(now.x.path.mean, mean, atol=1e-9)
+    for t in range(9):
+        np.testing.assert_allclose(now.x.variance[t], cover[t, :, t], atol=1e-9)
+        if t:
+            np.testing.assert_allclose(now.x.moments[t, :2, 2:4], cover[t, :, t - 1] + np.outer(mean[t], mean[t - 1]))
+
+
+def torch_log_joint(p, y, chain, starts, x):
+    """E_q(z)[log p(x, z, y)] written out step by step with autograd."""
+
+    def as_tensor(array):
+        return torch.as_tensor(np.asarray(array, dtype=float))
+
+    def log_normal(error, cover):
+        return -0.5 * error @ torch.linalg.solve(as_tensor(cover), error)
+
+    total = torch.zeros((), dtype=torch.float64)
+    transitions = p.transitions
+    for t in range(len(y)):
+        seen = np.isfinite(y[t])
+        error = as_tensor(np.nan_to_num(y[t])) - as_tensor(p.emission.loadings) @ x[t] - as_tensor(p.emission.offset)
+        total = total - 0.5 * (as_tensor(seen / p.emission.noise) * error**2).sum()
+        if starts[t]:
+            total = total + log_normal(x[t] - as_tensor(p.start_mean), p.start_covariance)
+            continue
+        inputs = torch.cat([x[t - 1], torch.ones(1, dtype=torch.float64)])
+        for k, weight in enumerate(chain.states[t]):
+            mean = as_tensor(p.dynamics.coefficients[k]) @ inputs
+            total = total + weight * log_normal(x[t] - mean, p.dynamics.covariance[k])
+        if transitions.recurrent:
+            logits = as_tensor(transitions.bias) + as_tensor(transitions.weights) @ x[t - 1]
+            total = total + (as_tensor(chain.pairs[t]) * torch.log_softmax(logits, dim=1)).sum()
+    return total
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_laplace_gradient_and_hessian_equal_autograd(kind):
+    rng = np.random.default_rng(14)
+    p = random_parameters(rng, kind, k=3)
+    trials = random_trials(rng, (4, 3), missing=0.2)
+    observed = em.Observed.prepare(trials)
+    chain = em.first_posterior(observed, p).chain
+    x = rng.normal(size=(7, 2))
+    quadratic = em.quadratic_part(observed, p, chain)
+    _, gradient, curve = em.log_joint(quadratic, p, chain, x)
+    joined = np.concatenate(trials)
+
+    def function(path):
+        return torch_log_joint(p, joined, chain, observed.starts, path)
+
+    at = torch.tensor(x, requires_grad=True)
+    (expected,) = torch.autograd.grad(function(at), at)
+    np.testing.assert_allclose(gradient, expected.numpy(), atol=1e-9)
+    hessian = torch.autograd.functional.hessian(function, at).numpy()
+    ours = np.zeros((7, 2, 7, 2))
+    for t in range(7):
+        ours[t, :, t] = quadratic.diagonal[t] + curve[t]
+        if t:
+            ours[t, :, t - 1], ours[t - 1, :, t] = quadratic.below[t], quadratic.below[t].T
+    np.testing.assert_allclose(-hessian, ours, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "recurrent_only"])
+def test_newton_never_lowers_its_objective_and_arrives(kind):
+    rng = np.random.default_rng(15)
+    p = random_parameters(rng, kind, k=3, recurrence=5.0)
+    observed = em.Observed.prepare(random_trials(rng, (40,)))
+    chain = em.first_posterior(observed, p).chain
+    quadratic = em.quadratic_part(observed, p, chain)
+    x = 10 * rng.normal(size=(40, 2))
+    values = [em.log_joint(quadratic, p, chain, x)[0]]
+    for _ in range(20):
+        x = em.laplace(quadratic, p, chain, x, steps=1).mean
+        values.append(em.log_joint(quadratic, p, chain, x)[0])
+    assert np.diff(values).min() >= -1e-9
+    mode = em.laplace(quadratic, p, chain, x, steps=5)
+    assert np.abs(em.log_joint(quadratic, p, chain, mode.mean)[1]).max() < 0.05
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "recurrent_only"])
+@pytest.mark.parametrize("known", [True, False])
+def test_gradient_of_recurrent_weights_equals_differences(kind, known):
+    rng = np.random.default_rng(16)
+    p = random_parameters(rng, kind, k=3)
+    now = em.infer(em.Observed.prepare(random_trials(rng, (12,))), p)
+    cover = None if known else now.x.variance[:-1]
+    problem = _Problem(now.chain.pairs[1:], now.x.path.mean[:-1], cover)
+    value, gradient = problem.evaluate(p.transitions)
+    assert value == pytest.approx(problem.value(p.transitions), abs=1e-10)
+    for i in range(len(gradient)):
+        step = np.zeros(len(gradient))
+        step[i] = 1e-5
+        difference = problem.value(p.transitions._moved(step)) - problem.value(p.transitions._moved(-step))
+        assert difference / 2e-5 == pytest.approx(gradient[i], abs=1e-6)
+
+
+# ---- EM ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_block_of_a_step_raises_the_objective(kind):
+    rng = np.random.default_rng(17)
+    observed = em.Observed.prepare(random_trials(rng, (60, 25), missing=0.15))
+    prior = DynamicsPrior.stay(2, 1, np.ones(2))
+    p = random_parameters(rng, kind, k=3)
+    now = em.first_posterior(observed, p)
+    for _ in range(15):
+        x = em.infer_path(observed, p, now)
+        after_path = em.bound(observed, p, now.chain, now.chain_entropy, x)
+        assert after_path >= now.elbo - 1e-9
+        new = em.m_step(observed, p, replace(now, x=x), prior)
+        level = after_path + p.log_prior(prior)
+        mixed = p
+        for block in ("emission", "dynamics", "transitions"):
+            mixed = replace(mixed, **{block: getattr(new, block)})
+            reached = em.bound(observed, mixed, now.chain, now.chain_entropy, x) + mixed.log_prior(prior)
+            assert reached >= level - 1e-8, block
+            level = reached
+        p = new
+        now = em.infer_states(observed, p, x)
+        assert now.elbo + p.log_prior(prior) >= level - 1e-8
+
+
+def test_evidence_rises_with_one_state():
+    rng = np.random.default_rng(18)
+    trials = random_trials(rng, (40, 30), missing=0.1)
+    observed = em.Observed.prepare(trials)
+    prior = DynamicsPrior.stay(2, 1, 1e-6 * np.ones(2))
+    p = random_parameters(rng, "sticky", k=1)
+    reached = []
+    for q, now in em.iterate(observed, p, prior, 12):
+        exact = sum(dense_observation(q, y, [0] * len(y))[0] for y in trials)
+        assert now.elbo <= exact + 1e-8
+        reached.append(exact + q.log_prior(prior))
+    assert np.diff(reached).min() > 0
+
+
+# ---- the filter -------------------------------------------------------------------------------------------------
+def test_filter_with_one_state_equals_conditioning_on_the_past():
+    rng = np.random.default_rng(19)
+    p = random_parameters(rng, "sticky", k=1)
+    y = random_trials(rng, (14,), missing=0.3)[0]
+    observed = em.Observed.prepare([y])
+    weighted = p.emission.loadings / p.emission.noise[:, None]
+    information = em.masked_precision(observed.mask, p.emission)
+    linear = ((observed.y - p.emission.offset) * observed.mask) @ weighted
+    belief = filtered(np.arange(14), information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
+    for t in range(14):
+        _, mean, cover = dense_observation(p, y[: t + 1], [0] * (t + 1))
+        np.testing.assert_allclose(belief.mean[t, 0], mean[-1], atol=1e-9)
+        np.testing.assert_allclose(belief.covariance[t, 0], cover[-1, :, -1], atol=1e-9)
+
+
+def test_filter_is_causal_and_forgets_where_it_was_cut():
+    rng = np.random.default_rng(20)
+    p = random_parameters(rng, "recurrent", k=3)
+    y = random_trials(rng, (4 * STRETCH,))[0]
+    weighted = p.emission.loadings / p.emission.noise[:, None]
+    information = np.broadcast_to(p.emission.loadings.T @ weighted, (len(y), 2, 2))
+    linear = (y - p.emission.offset) @ weighted
+    rest = (p.dynamics, p.transitions, p.start_mean, p.start_covariance)
+    everything = filtered(np.arange(len(y)), information, linear, *rest)
+    for t in (0, 5, STRETCH - 1, STRETCH, 2 * STRETCH + 7):
+        alone = filtered(np.array([t]), information[: t + 1], linear[: t + 1], *rest)
+        np.testing.assert_allclose(alone.mean[0], everything.mean[t], atol=1e-12)
+        np.testing.assert_allclose(alone.log_weight[0], everything.log_weight[t], atol=1e-9)
+
+
+def test_one_step_forecast_is_that_of_the_kalman_filter():
+    rng = np.random.default_rng(21)
+    y = np.cumsum(rng.normal(size=(200, 3)), axis=0).astype(np.float32)
+    model = SLDS(n_states=1, n_latent=2, n_iter=5, n_restarts=1).fit(y)
+    standard, p = model.scaler_.apply(y), model._parameters
+    t = 12
+    _, mean, cover = dense_observation(p, standard[: t + 1].astype(float), [0] * (t + 1))
+    a, b = p.dynamics.coefficients[0, :, :-1], p.dynamics.coefficients[0, :, -1]
+    centre = p.emission.loadings @ (a @ mean[-1] + b) + p.emission.offset
+    ahead = a @ cover[-1, :, -1] @ a.T + p.dynamics.covariance[0]
+    spread = p.emission.loadings @ ahead @ p.emission.loadings.T + np.diag(p.emission.noise)
+    n = 20_000
+    paths = model._paths(standard, np.array([t]), 1, n, seed=0)[:, 0, 0]
+    assert (np.abs(paths.mean(axis=0) - centre) < 6 * np.sqrt(np.diag(spread) / n)).all()
+    np.testing.assert_allclose(np.cov(paths.T), spread, rtol=0.1, atol=0.05 * np.abs(spread).max())
+
+
+# ---- the whole model --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", KINDS)
+def test_recovers_states_through_noise(kind):
+    rng = np.random.default_rng(22)
+    z = np.repeat(np.arange(30) % 3, 20)
+    moves = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
+    x = np.cumsum(moves[z] + 0.1 * rng.normal(size=(600, 2)), axis=0)
+    y = (x @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(600, 6))).astype(np.float32)
+    y[rng.random(y.shape) < 0.1] = np.nan
+    model = SLDS(n_states=3, transitions=kind, n_iter=40).fit(y)
+    assert matched_accuracy(model.predict(y), z) > 0.95
+    assert np.diff([p.objective for p in model.history_]).min() > -1e-9
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"n_states": 0}, "n_states is 0"),
+        ({"n_latent": 0}, "n_latent is 0"),
+        ({"n_iter": 0}, "n_iter is 0"),
+        ({"n_restarts": True}, "n_restarts is True"),
+        ({"seed": -3}, "seed is -3"),
+        ({"transitions": "stationary"}, "transitions is 'stationary'"),
+    ],
+)
+def test_bad_parameters_are_named(bad, message):
+    with pytest.raises(ConfigError, match=message):
+        SLDS(**bad)
