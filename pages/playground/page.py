@@ -97,7 +97,7 @@ def triangle(s: Settings) -> None:
 def marginal(s: Settings) -> None:
     """Who wins, which softness cannot change."""
     expected = gumbel.probabilities(s.logits, s.noise)
-    counted = gumbel.winners(s.logits, gumbel.noise(COUNTED, 3, s.seed + 1000), s.noise)
+    counted = gumbel.winners(s.logits, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise)
     error = float(np.max(np.abs(counted - expected) / np.sqrt(expected * (1 - expected) / COUNTED)))
     st.html('<p class="gdm-panel-title">Which state wins</p>')
     charts.bars(NAMES, counted, expected, key="winners", colours=palette.colours(3), height=112)
@@ -112,7 +112,7 @@ def divergence(s: Settings) -> None:
     """The divergence from the second distribution, exactly and by chance."""
     first, second = s.logits / s.noise, s.other / s.noise
     exact = float(gumbel_softmax_kl(torch.from_numpy(first), torch.from_numpy(second)))
-    sampled = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed)
+    sampled = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed + 1)
     st.html('<p class="gdm-panel-title">How far from the second one</p>')
     plot(pictures.kl_against_softness(sampled, exact), key="divergence")
 
@@ -160,7 +160,8 @@ def same_noise(s: Settings) -> None:
         caption = "Drawn with the evidence and the softness both divided by β."
         plot(figures.simplex(as_standard, names=NAMES, height=330, caption=caption), key="as-standard")
     shell.quiet(
-        f"Same dice, same draws: the largest difference between the two is {np.abs(as_set - as_standard).max():.1e}. "
+        ("Move Noise (β) away from 1 to see it at work. " if s.noise == 1 else "")
+        + f"Same dice, same draws: the largest difference between the two is {np.abs(as_set - as_standard).max():.1e}. "
         "So a noise scale needs no place of its own in the model: it is evidence and softness under other names."
     )
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import plotly
+import streamlit as st
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -57,4 +58,7 @@ def show_error(error: Exception) -> bool:
     return True
 
 
-ROUTES = [Route(PLOTLY_ROUTE, _serve_plotly)]
+def routes() -> list[Route]:
+    """Our addresses, below the path that the app was put under (server.baseUrlPath)."""
+    base = str(st.get_option("server.baseUrlPath")).strip("/")
+    return [Route(f"/{base}{PLOTLY_ROUTE}" if base else PLOTLY_ROUTE, _serve_plotly)]

@@ -197,7 +197,7 @@ def test_errors_that_no_page_caught_are_worded_for_a_reader(caplog):
 def _ask_for_plotly(encoding: bytes):
     from starlette.requests import Request
 
-    (route,) = server.ROUTES
+    (route,) = server.routes()
     assert server.plotly_address().split("?")[0] == route.path
     return asyncio.run(route.endpoint(Request({"type": "http", "headers": [(b"accept-encoding", encoding)]})))
 

@@ -25,19 +25,20 @@ async ({ figures, tokens, plotly }) => {
     document.body.appendChild(place);
     return place;
   });
-  const common = { state: "fresh", badge: "", revision: "same", group: "g", events: [], filename: "f", plotly };
+  const common = { state: "fresh", badge: "", revision: "same", group: "g", events: ["click"], filename: "f", plotly };
+  const sent = [];
   const show = async (set) => {
     const began = performance.now();
     for (const [i, place] of places.entries()) {
       const data = { figure: structuredClone(set[i]), options: { ...common, height: set[i].height }, tokens };
-      draw({ data, parentElement: place, setTriggerValue() {} });
+      draw({ data, parentElement: place, setTriggerValue: (name, value) => sent.push([name, value]) });
     }
     await Promise.all(places.map((place) => place.gdmView.job));
     return performance.now() - began;
   };
   await show(figures[0]);
   const plot = places[0].querySelector(".gdm-plot");
-  window.gdmTest = { show, figures, plot, node: plot.querySelector(".main-svg") };
+  window.gdmTest = { show, figures, plot, node: plot.querySelector(".main-svg"), sent, places };
 }
 """
 RANGE = "[...window.gdmTest.plot._fullLayout.xaxis.range]"
@@ -66,11 +67,18 @@ def _busy(processor: CDPSession) -> float:
     return 1000 * metrics["TaskDuration"]
 
 
-def _measure(visit, n: int, rounds: int) -> dict:
+def _draw(visit, n: int):
+    """A page on which a track and a strip of the same run lie over all else."""
     opened = visit("/playground")
     page = opened.ready()
     scenes = [_scene(n, 4, seed) for seed in range(2)]
     page.evaluate(PREPARE, {"figures": scenes, "tokens": theme.TOKENS, "plotly": plotly_address()})
+    return opened
+
+
+def _measure(visit, n: int, rounds: int) -> dict:
+    opened = _draw(visit, n)
+    page = opened.page
     whole = page.evaluate(RANGE)
     page.mouse.move(300, 150)
     page.mouse.down()
@@ -106,3 +114,54 @@ def test_a_whole_race_is_drawn_in_few_traces_and_little_weight(visit):
         f"track {len(json.dumps(track)):,} B, strip {len(json.dumps(strip)):,} B, {result['cpu']:.0f} ms of processor time"
     )
     assert result["cpu"] < 150
+
+
+def test_figures_of_a_group_point_at_the_same_moment(visit):
+    opened = _draw(visit, 400)
+    page = opened.page
+    shown = "window.gdmTest.places.map((place) => !place.querySelector('.gdm-cursor').hidden)"
+    assert page.evaluate(shown) == [False, False]
+    page.mouse.move(420, 470, steps=4)  # onto the strip
+    page.wait_for_function(f"{shown}[0]")
+    assert page.evaluate(shown) == [True, False], "the figure under the mouse has its own label"
+    cursor = page.locator(".gdm-cursor-path")
+    first = cursor.bounding_box()
+    page.mouse.move(560, 470, steps=4)
+    page.wait_for_function(
+        "([x, y]) => { const b = document.querySelector('.gdm-cursor-path').getBoundingClientRect();"
+        " return Math.hypot(b.x - x, b.y - y) > 3; }",
+        arg=[first["x"], first["y"]],
+    )
+    page.mouse.move(1200, 800)
+    page.wait_for_function(f"!{shown}[0]")
+    assert opened.errors == []
+
+
+def test_a_click_is_sent_with_what_was_hit(visit):
+    page = _draw(visit, 400).page
+    page.mouse.move(420, 470, steps=3)
+    page.locator(".hoverlayer .hovertext").first.wait_for(state="attached")
+    page.mouse.click(420, 470)
+    page.wait_for_function("window.gdmTest.sent.length > 0")
+    name, hit = page.evaluate("window.gdmTest.sent[0]")
+    assert name == "click"
+    assert hit["y"] == "inferred"
+    assert 0 <= hit["x"] < 400
+    assert len(hit["customdata"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("button", "suffix", "start"), [("Save as PNG", ".png", b"\x89PNG"), ("Save as SVG", ".svg", b"<svg")]
+)
+def test_a_figure_can_be_saved(visit, button, suffix, start):
+    opened = visit("/playground")
+    page = opened.ready()
+    figure = page.locator(".gdm-figure").first
+    figure.hover()
+    with page.expect_download() as download:
+        figure.locator(f"[data-title='{button}']").click()
+    assert download.value.suggested_filename == f"gdm-triangle{suffix}"
+    content = download.value.path().read_bytes()
+    assert content.startswith(start)
+    assert len(content) > 5_000
+    assert opened.errors == []

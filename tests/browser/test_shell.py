@@ -81,19 +81,6 @@ def _range(page) -> list[float]:
     return page.evaluate(RANGE)
 
 
-def test_a_strip_points_at_the_same_moment_in_all_figures_of_its_group(visit):
-    opened = visit("/playground")
-    page = opened.ready()
-    page.wait_for_timeout(1_000)
-    strip = page.locator(".st-key-gdm-panel-chain .gdm-figure")
-    strip.scroll_into_view_if_needed()
-    box = strip.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 25, steps=3)
-    page.locator(".hoverlayer .hovertext").first.wait_for(state="attached")
-    assert opened.errors == []
-
-
 def test_the_menu_leads_from_home_to_a_page(visit):
     opened = visit("/")
     page = opened.ready(PAGES["/"])
