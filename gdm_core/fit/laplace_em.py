@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from gdm_core import hmm
 from gdm_core.fit.dynamics import Dynamics, DynamicsPrior
-from gdm_core.fit.pca import carried_forward
 from gdm_core.gaussian import LOG_2PI, GaussianPath
 from gdm_core.transitions import Transitions
 
@@ -65,7 +64,6 @@ class Observed:
     y: Float  # [T, N], zero where missing
     mask: Float | None  # [T, N] ones and zeros; None where nothing is missing
     starts: Bool  # [T]
-    carried: Float  # [T, N] missing entries carried forward in time
 
     @classmethod
     def prepare(cls, ys: list[npt.NDArray[Any]]) -> Observed:
@@ -74,9 +72,8 @@ class Observed:
         starts[np.cumsum([0, *(len(one) for one in ys[:-1])])] = True
         known = np.isfinite(y)
         if known.all():
-            return cls(y, None, starts, y)
-        carried = np.concatenate([carried_forward(one) for one in ys])
-        return cls(np.where(known, y, 0.0), known.astype(np.float64), starts, carried)
+            return cls(y, None, starts)
+        return cls(np.where(known, y, 0.0), known.astype(np.float64), starts)
 
 
 @dataclass(frozen=True)
@@ -307,17 +304,46 @@ def first_posterior(observed: Observed, p: Parameters) -> Posterior:
     """A start from the model itself: the path read off the observations, states by messages that know how far that
     reading is off."""
     e = p.emission
-    weighted = e.loadings / e.noise[:, None]
-    blur = np.linalg.inv(e.loadings.T @ weighted + np.linalg.inv(p.start_covariance))
-    x = p.start_mean + (observed.carried - e.offset - p.start_mean @ e.loadings.T) @ weighted @ blur
-    a = p.dynamics.coefficients[:, :, :-1]
-    blurred = Dynamics(p.dynamics.coefficients, p.dynamics.covariance + blur + a @ blur @ np.swapaxes(a, 1, 2))
-    before = np.concatenate([x[:1], x[:-1]])
-    table = blurred.log_density(np.concatenate([x, before, np.ones((len(x), 1))], axis=1))
+    a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
+    if observed.mask is None:
+        weighted = e.loadings / e.noise[:, None]
+        blur = np.linalg.inv(e.loadings.T @ weighted + np.linalg.inv(p.start_covariance))
+        x = p.start_mean + (observed.y - e.offset - p.start_mean @ e.loadings.T) @ weighted @ blur
+        before = np.concatenate([x[:1], x[:-1]])
+        blurred = Dynamics(p.dynamics.coefficients, p.dynamics.covariance + blur + a @ blur @ np.swapaxes(a, 1, 2))
+        table = blurred.log_density(np.concatenate([x, before, np.ones((len(x), 1))], axis=1))
+    else:
+        x, variance = _reading(observed, p)
+        error = x[1:, None] - (a @ x[:-1, None, :, None])[..., 0] - b  # [T - 1, K, D]
+        spread = p.dynamics.covariance + variance[1:, None] + a @ variance[:-1, None] @ np.swapaxes(a, 1, 2)
+        table = np.zeros((len(x), len(a)))
+        square = (error * np.linalg.solve(spread, error[..., None])[..., 0]).sum(axis=2)
+        table[1:] = -0.5 * (square + np.linalg.slogdet(spread)[1])
     table[observed.starts] = 0.0
     chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected_log(x), observed.starts)
     path = laplace(quadratic_part(observed, p, chain), p, chain, x, steps=4)
     return infer_states(observed, p, PathPosterior.of(path))
+
+
+def _reading(observed: Observed, p: Parameters) -> tuple[Float, Float]:
+    """Mean [T, D] and variance [T, D, D] of the path without knowing states: a random walk with steps as large as the
+    states' own bridges what is missing."""
+    assert observed.mask is not None
+    a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
+    drift = a - np.eye(a.shape[1])
+    steps = p.dynamics.covariance + b[:, :, None] * b[:, None, :]
+    walk = np.linalg.inv((steps + drift @ p.start_covariance @ np.swapaxes(drift, 1, 2)).mean(axis=0))
+    diagonal = masked_precision(observed.mask, p.emission)
+    linear = ((observed.y - p.emission.offset) * observed.mask) @ (p.emission.loadings / p.emission.noise[:, None])
+    first = np.linalg.inv(p.start_covariance)
+    diagonal[observed.starts] += first
+    linear[observed.starts] += first @ p.start_mean
+    below = np.tile(-walk, (len(linear), 1, 1))
+    below[observed.starts] = 0.0
+    diagonal -= below
+    diagonal[:-1] -= below[1:]
+    path = GaussianPath(diagonal, below, linear)
+    return path.mean, path.covariances[0]
 
 
 def infer(observed: Observed, p: Parameters, max_steps: int = 30, tolerance: float = 1e-5) -> Posterior:

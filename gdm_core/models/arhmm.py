@@ -182,7 +182,9 @@ class ARHMM(StateModel):
         self._require_fitted()
         chosen = np.asarray(order, dtype=np.int64)
         if sorted(chosen.tolist()) != list(range(self.config.n_states)):
-            raise ConfigError(f"order is {chosen.tolist()}; it must name each state 0..{self.config.n_states - 1} once.")
+            raise ConfigError(
+                f"order is {chosen.tolist()}; it must name each state 0..{self.config.n_states - 1} once."
+            )
         model = type(self)._from_config(self.config)
         model.scaler_, model.calibration_, model.status_ = self.scaler_, self.calibration_, self.status_
         p, transitions = dict(self.params_), self._parameters.transitions.reordered(chosen)

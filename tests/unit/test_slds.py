@@ -321,7 +321,7 @@ def test_every_block_of_a_step_raises_the_objective(kind):
 
 def test_evidence_rises_with_one_state():
     rng = np.random.default_rng(18)
-    trials = random_trials(rng, (40, 30), missing=0.1)
+    trials = random_trials(rng, (20, 14), missing=0.1)
     observed = em.Observed.prepare(trials)
     prior = DynamicsPrior.stay(2, 1, 1e-6 * np.ones(2))
     p = random_parameters(rng, "sticky", k=1)
