@@ -25,13 +25,12 @@ def barycentric(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def simplex_grid(n: int = 64) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(x [n], y [n], soft states [n, n, 3]) of a grid over the triangle, NaN outside it and on its very edge."""
+    """(x [n], y [n], soft states [n, n, 3]) of a grid around the triangle; beyond its edges the states of the edge."""
     x, y = np.linspace(0, 1, n), np.linspace(0, CORNERS[2, 1], n)
     top = y[:, None] / CORNERS[2, 1] * np.ones(n)
     second = x[None, :] - 0.5 * top
-    states = np.stack([1 - second - top, second, top], axis=-1)
-    states[(states <= 1e-3).any(axis=-1)] = np.nan
-    return x, y, states
+    states = np.maximum(np.stack([1 - second - top, second, top], axis=-1), 4e-3)
+    return x, y, states / states.sum(axis=-1, keepdims=True)
 
 
 def simplex(
@@ -55,7 +54,8 @@ def simplex(
     if log_density is not None:
         x, y, values = (np.asarray(v, np.float64) for v in log_density)
         finite = values[np.isfinite(values)]
-        low, high = np.quantile(finite, [0.02, 0.995]) if len(finite) else (0.0, 1.0)
+        low, high = np.quantile(finite, [0, 0.99]) if len(finite) else (0.0, 1.0)
+        step = (high - low) / 9
         traces.append(
             {
                 "type": "contour",
@@ -86,16 +86,22 @@ def simplex(
             "hoverinfo": "skip",
         }
     )
-    # Room for the labels, as points and not as a range: Plotly forgets the zoom where scaled axes have a range of their own.
-    traces.append(
+    # A frame makes room for the labels and covers what the shading spills over the edges. It is a trace and not a range,
+    # because Plotly forgets the zoom where tied axes have a range of their own.
+    low, high, floor, roof = -0.06, 1.06, -0.05, float(CORNERS[2, 1]) + 0.05
+    triangle = edge[[0, 2, 1, 0]]  # against the turn of the frame, so that it stays open
+    traces.insert(
+        1 if log_density is not None else 0,
         {
             "type": "scatter",
-            "mode": "markers",
-            "x": [-0.06, 1.06],
-            "y": [-0.05, float(CORNERS[2, 1]) + 0.05],
-            "marker": {"color": "$clear"},
+            "mode": "lines",
+            "x": [low, high, high, low, low, *triangle[:, 0].tolist(), low],
+            "y": [floor, floor, roof, roof, floor, *triangle[:, 1].tolist(), floor],
+            "fill": "toself",
+            "fillcolor": "$surface",
+            "line": {"width": 0},
             "hoverinfo": "skip",
-        }
+        },
     )
     hover = "%{customdata[0]} % · %{customdata[1]} % · %{customdata[2]} %<extra></extra>"
     if other is not None:

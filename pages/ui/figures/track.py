@@ -56,6 +56,18 @@ def _hover(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
     return np.column_stack([at, *strongest, second + 1, percent[at, second]]).astype(np.uint16)
 
 
+def _room(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
+    """Unseen marks at the corners of a path: Plotly leaves room around marks, and would cut a line along its edge."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [float(np.nanmin(x)), float(np.nanmax(x))],
+        "y": [float(np.nanmin(y)), float(np.nanmax(y))],
+        "marker": {"size": width + 2, "color": "$clear"},
+        "hoverinfo": "skip",
+    }
+
+
 def track(
     position: npt.ArrayLike,
     states: npt.ArrayLike,
@@ -120,6 +132,8 @@ def track(
                 "connectgaps": False,
             }
         )
+    if np.isfinite(where).any():
+        traces.append(_room(x, y, width))
     marks = [
         note(str(label), float(lx), float(ly), font={"size": 11, "color": "$muted"}, xref="x", yref="y")
         for lx, ly, label in labels
