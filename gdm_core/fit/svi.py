@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -54,6 +55,17 @@ def _one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Small operations are not worth sharing: on a busy machine the threads of each would wait for one another."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
     """All rows when they fit in one batch, windows of them otherwise."""
     if len(rows) <= size:
@@ -80,10 +92,11 @@ def fast_steps(
         weighted = index >= climb
         n_samples = config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
         batch = part() if weighted else whole()
-        value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
-        finite = math.isfinite(value)
-        if finite:
-            run.ascend(_one_cycle(index, total, PEAK_RATE))
+        with _one_thread():
+            value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
+            finite = math.isfinite(value)
+            if finite:
+                run.ascend(_one_cycle(index, total, PEAK_RATE))
         step = Step(index + 1, total, value, value, finite)
         if index + 1 == total or step.index % REPORT_EVERY == 0:
             run.write_back()

@@ -58,6 +58,14 @@ def _gru(n_inputs: int = 2, n_hidden: int = 5, both_ways: bool = False) -> Gru:
     return unit
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # tests run side by side
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def soft():
     return nascar.train_test("soft", seed=2, T=500)
