@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.trials import Trial
-from pages.ui import figures, live, results, shell
+from pages.ui import exports, figures, live, results, shell
+from pages.ui.card import Score
 from pages.ui.figures.states import runs
 from pages.ui.live.pictures import State
 from pages.ui.plot import plot
@@ -68,13 +69,14 @@ class View:
         return self.fit.ask(name, key, function, result.model_bytes, *args)
 
 
-def tabs(view: View) -> None:
-    """The tabs; only the open one is worked out."""
-    named = {
+def tabs(view: View, scores: Sequence[Score]) -> None:
+    """The tabs; only the open one is worked out. `scores` go into the report."""
+    named: dict[str, Callable[[View, Here], None]] = {
         "Shares": shares,
         "How long": stays,
         "Transitions": transitions,
         "Prediction": prediction,
+        "Export & reproduce": lambda view, here: export(view, here, scores),
     }
     for tab, draw in zip(
         st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True
@@ -215,4 +217,39 @@ def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State)
     shell.quiet(
         f"Measured over {found.n_origins} moments of this trial and all channels, {h} steps ahead: the 50 % band holds "
         f"{100 * found.held50[-1]:.1f} % of outcomes, the 90 % band {100 * found.held90[-1]:.1f} %."
+    )
+
+
+def export(view: View, here: Here, scores: Sequence[Score]) -> None:
+    """Everything to take along."""
+    shown = view.shown
+    assert shown.wanted is not None
+    assert here.states is not None
+    track, choice = shown.wanted.where["track"], shown.wanted.where["choice"]
+    trial, states = here.trial, here.states
+    truth = np.asarray(trial.states)
+    exports.panel(
+        exports.Export(
+            page="nascar",
+            title=f"NASCAR lab: {track.about}",
+            about=f"{choice.label} fitted to a simulated track; figures show {trial.name}.",
+            shown=shown,
+            look=view.look,
+            recipe=exports.Recipe(
+                ["from datasets.nascar import train_test"],
+                [f"train, test = ([trial] for trial in {track.call})  # two laps, seen through the same channels"],
+            ),
+            figures={
+                "Inferred states": lambda: figures.track(trial.position, states, title="inferred states"),
+                "True states": lambda: figures.track(trial.position, truth, title="true states"),
+                "States over time": lambda: figures.state_strips({"true": truth, "inferred": states}),
+                "Shares of each state": lambda: figures.proportions(states),
+                "Use of each state": lambda: figures.usage(states, reference=_true_usage(here)),
+                "Stays": lambda: figures.dwell(states.argmax(axis=1), states.shape[1]),
+            },
+            keys={"Inferred states": "inferred-track", "True states": "true-track", "States over time": "strips"},
+            scores=scores,
+            facts=[("track", track.call), *choice.facts],
+            link=st.context.url or "",
+        )
     )

@@ -10,7 +10,7 @@ from pages.nascar.scorecard import score_rows
 from pages.ui import card, figures, live, model_controls, results, shell
 from pages.ui.plot import plot
 
-TRACK_HEIGHT = 300
+TRACK_HEIGHT = 230
 
 page = shell.frame("nascar")
 with page.controls:
@@ -39,16 +39,19 @@ look, _ = live.states_of(fit, shown)
 
 with page.controls:
     live.transport(fit, "nascar")
+with page.picture, st.container(key="nascar-head", horizontal=True, vertical_alignment="center"):
     which = st.segmented_control(
-        "Show",
+        "Trial",
         ["train", "test"],
         default="train",
         format_func={"train": "Fitted trial", "test": "New trial"}.get,
         required=True,
         key="trial",
         bind="query-params",
+        label_visibility="collapsed",
         help="The model is fitted to one trial; the new one is another lap that it has never seen.",
     )
+    shell.state_key(max(4, shown.n_states))
 
 view = depth.View(fit, shown, look, "test" if which == "test" else "train")
 
@@ -105,7 +108,6 @@ def honest(now: live.Shown) -> None:
 with page.picture:
     live.problem(fit, shown, "nascar")
     live.region(fit, picture)
-    shell.state_key(max(4, shown.n_states))
 with page.card:
     answer = live.Answer()
     if shown.result is not None and shown.state == "fresh":
@@ -113,8 +115,9 @@ with page.card:
             "scores", f"{shown.result.key}/{test.fingerprint}", results.scores, shown.result.model_bytes, train, test,
             choice.config["seed"],
         )  # fmt: skip
-    if answer.value is not None:
-        card.scores(score_rows(answer.value), status=shown.status)
+    rows = score_rows(answer.value) if answer.value is not None else []
+    if rows:
+        card.scores(rows, status=shown.status)
     else:
         st.html('<p class="gdm-panel-title">How good is it</p>')
         shell.quiet(answer.message or "Scores appear when the fit is done.")
@@ -125,6 +128,6 @@ with page.card:
 page.header(track.about, [*choice.facts])
 live.share_colours(fit, shown)
 with page.below:
-    depth.tabs(view)
+    depth.tabs(view, rows if answer.fresh else [])
 shell.footer(["Simulated data, no licence needed."])
 live.watch(fit)

@@ -98,7 +98,8 @@ def _parameters(setting: str) -> dict[str, Any]:
         return value if found is None or math.isclose(found, value, rel_tol=1e-9) else float(min(max(found, low), high))
 
     values: dict[str, Any] = {}
-    with st.expander("Switching", icon=":material/alt_route:"):
+    with st.expander("Every parameter", icon=":material/tune:"):
+        shell.section("Switching")
         values["tau"] = number("Softness (τ)", "tau", 0.001, 5.0, 0.01, "Low: one state at a time. High: states blend.")
         values["gamma"] = number(
             "Stickiness (γ)", "gamma", 0.0, 0.95, 0.05, "How much of the last state flows into the next one."
@@ -114,7 +115,7 @@ def _parameters(setting: str) -> dict[str, Any]:
             10.0,
             "How sharply one region of the plane ends and the next begins: 100 in the notebooks, 10 in the appendix.",
         )
-    with st.expander("Driving", icon=":material/speed:"):
+        shell.section("Driving")
         values["track"] = st.segmented_control(
             "Shape",
             ["rounded", "square"],
@@ -142,14 +143,14 @@ def _parameters(setting: str) -> dict[str, Any]:
                 values["turn"] = preset.turn
         else:
             values["step"] = number("Step", "step", 0.005, 0.5, 0.01, "Length of a move on the square track.")
-    with st.expander("Seen through", icon=":material/sensors:"):
+        shell.section("Seen through")
         values["n_channels"] = int(
             number("Channels (N)", "n_channels", 2.0, float(MAX_CHANNELS), 1.0, "A random mixture each.", "%.0f")
         )
         values["noise"] = number(
             "Noise (σ)", "noise", 0.0, 2.0, 0.01, "Standard deviation of the noise on every channel."
         )
-    with st.expander("Start", icon=":material/flag:"):
+        shell.section("Start")
         values["start_state"] = st.selectbox(
             "First state",
             list(PLACES),

@@ -90,28 +90,18 @@ def transport(live: Live, page: str) -> None:
     """Reset, play or pause, step: to watch a fit learn."""
     running, held = live.running, live.held
     going = running and (live.playing or not held)
-    with st.container(key=f"gdm-transport-{page}", horizontal=True, gap="small"):
-        st.button(
-            "Reset",
-            key=f"{page}-reset",
-            icon=":material/replay:",
-            on_click=live.reset,
-            help="Back to before the first step, with the same seed.",
-        )
-        st.button(
+    buttons = (
+        ("Reset", "reset", live.reset, "Back to before the first step, with the same seed."),
+        (
             "Pause" if going else "Play",
-            key=f"{page}-play",
-            icon=":material/pause:" if going else ":material/play_arrow:",
-            on_click=live.pause if going else live.play,
-            help="Watch the fit learn, slowed down. Without it, fits run as fast as they can.",
-        )
-        st.button(
-            "Step",
-            key=f"{page}-step",
-            icon=":material/skip_next:",
-            on_click=live.step,
-            help="Ten steps of the fit, then stand still.",
-        )
+            "play",
+            live.pause if going else live.play,
+            "Watch the fit learn, slowed down. Without it, fits run as fast as they can.",
+        ),
+        ("Step", "step", live.step, "Ten steps of the fit, then stand still."),
+    )
+    for place, (label, name, act, about) in zip(st.columns(3, gap="xsmall"), buttons, strict=True):
+        place.button(label, key=f"{page}-{name}", on_click=act, help=about, width="stretch")
 
 
 def problem(live: Live, shown: Shown, page: str) -> None:

@@ -285,7 +285,10 @@ class Live:
             }
         if wanted is not None and raw is not None:
             order = self._order(wanted, raw)
-            watched = told is not None and (told.held or self._playing)
+            alone = (
+                warm is None and preview is None
+            )  # nothing is being refitted: this is a first fit, or one that is watched
+            watched = alone or self._playing or (told is not None and told.held)
             state: State = "stale" if not self.running else "running" if watched else "preview"
             return Shown(state, wanted, _ordered(raw, order), order, result, **progress)
         if not now.train:

@@ -1,0 +1,23 @@
+"""Export & reproduce: what a page shows, to take along. `panel` is the same on every page."""
+
+from pages.ui.exports.code import Fit, Recipe, notebook, script
+from pages.ui.exports.panel import Export, panel
+from pages.ui.exports.pictures import figure_html, plain_score, report_html
+from pages.ui.exports.tables import bouts_csv, bouts_table, states_csv, states_parquet, states_table
+
+__all__ = [
+    "Export",
+    "Fit",
+    "Recipe",
+    "bouts_csv",
+    "bouts_table",
+    "figure_html",
+    "notebook",
+    "panel",
+    "plain_score",
+    "report_html",
+    "script",
+    "states_csv",
+    "states_parquet",
+    "states_table",
+]

@@ -1,0 +1,109 @@
+"""A Python script, and the same as a notebook, that reproduces what a page shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gdm_core.models import FAMILIES
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a page's data is made or read.
+
+    imports   lines that bring in what `lines` need
+    lines     statements after which `train` is what the model is fitted to and `test` (if has_test) another recording
+    note      a sentence on what has to be there first, such as a file
+    """
+
+    imports: Sequence[str]
+    lines: Sequence[str]
+    has_test: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The model of the view: family, configuration, and which of its states has which colour."""
+
+    family: str
+    config: Mapping[str, Any]
+    order: Sequence[int]
+
+    @property
+    def call(self) -> str:
+        """The model's constructor, as one writes it."""
+        name = FAMILIES[self.family][1]
+        return f"{name}({', '.join(f'{key}={value!r}' for key, value in self.config.items())})"
+
+
+def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[str, str]]:
+    """(what it does, code) in order."""
+    name = FAMILIES[fit.family][1]
+    note = f" {recipe.note}" if recipe.note else ""
+    head = ["import numpy as np", "import torch", "", f"from gdm_core import {name}", *recipe.imports]
+    data = [*recipe.lines]
+    model = [
+        "torch.set_num_threads(1)  # with one thread the same numbers come out every time",
+        f"model = {fit.call}",
+        "model.fit(train)",
+        "print(model)",
+    ]
+    order = f"order = {list(fit.order)}  # the model's states in the order of the page's colours"
+    look = [
+        order,
+        "states = [np.asarray(soft)[:, order] for soft in model.predict_proba(train)]  # each [time, states]",
+    ]
+    if recipe.has_test:
+        look.append("new_states = [np.asarray(soft)[:, order] for soft in model.predict_proba(test)]")
+    keep = [
+        'model.save("model.safetensors")',
+        'np.savez("states.npz", **{f"trial_{i}": s for i, s in enumerate(states)})',
+    ]
+    where = f"\n{link}" if link else ""
+    return [
+        (f"{title}.{note} Needs gdm-studio.{where}", "\n".join(head)),
+        ("The data.", "\n".join(data)),
+        ("The fit.", "\n".join(model)),
+        ("Its soft states.", "\n".join(look)),
+        ("To keep.", "\n".join(keep)),
+    ]
+
+
+def script(recipe: Recipe, fit: Fit, title: str, link: str = "") -> str:
+    """A script that reproduces the view."""
+    first, *rest = cells(recipe, fit, title, link)
+    parts = [f'"""{first[0]}"""\n\n{first[1]}']
+    parts += [f"# {words}\n{code}" for words, code in rest]
+    return "\n\n".join(parts) + "\n"
+
+
+def notebook(recipe: Recipe, fit: Fit, title: str, link: str = "") -> str:
+    """The script as a Jupyter notebook."""
+    found: list[dict[str, Any]] = []
+    for number, (words, code) in enumerate(cells(recipe, fit, title, link)):
+        text = {"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": _lines(words)}
+        work = {
+            "cell_type": "code",
+            "id": f"code-{number}",
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+            "source": _lines(code),
+        }
+        found += [text, work]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    book = {
+        "cells": found,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(book, indent=1, ensure_ascii=False)
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)

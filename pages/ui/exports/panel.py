@@ -1,0 +1,190 @@
+"""The panel: a file for everything that the page shows. Files are made when they are asked for, not before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+from streamlit.components.v2 import component
+
+from gdm_core.trials import Trial
+from pages.ui import live, shell
+from pages.ui.card import Score
+from pages.ui.exports import tables
+from pages.ui.exports.code import Fit, Recipe, notebook, script
+from pages.ui.exports.pictures import figure_html, plain_score, report_html
+from pages.ui.figures.base import Figure
+from pages.ui.results import Look
+
+States = npt.NDArray[np.floating[Any]]
+
+_SAVE = """
+export default function ({ data, parentElement }) {
+  parentElement.querySelectorAll("button").forEach((button) => {
+    button.onclick = () => {
+      const plot = document.querySelector(`.st-key-${data.key} .gdm-plot`);
+      if (!plot?._fullLayout) return;
+      const { width, height } = plot._fullLayout;
+      const format = button.dataset.format;
+      const paper_bgcolor = plot.gdm?.tokens.surface ?? "#ffffff";
+      const figure = { data: plot.data, layout: { ...plot.layout, paper_bgcolor }, config: {} };
+      window.Plotly.downloadImage(figure, { format, width, height, filename: data.name, scale: format === "png" ? 3 : 1 });
+    };
+  });
+}
+"""
+_SAVE_LOOK = """
+div { display: flex; gap: 0.5rem; flex-wrap: wrap; }
+button { font: inherit; cursor: pointer; padding: 0.42rem 0.8rem; border-radius: var(--st-button-radius);
+  border: 1px solid var(--st-border-color); background: transparent; color: var(--st-text-color); white-space: nowrap; }
+button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
+"""
+_save = component(
+    "gdm_save",
+    html="<div><button type='button' data-format='svg'>SVG</button><button type='button' data-format='png'>PNG</button></div>",
+    css=_SAVE_LOOK,
+    js=_SAVE,
+)
+
+
+@dataclass(frozen=True)
+class Export:
+    """What a page hands to the panel.
+
+    page       short name for files; title and about for reports
+    shown      the live picture; its result is what is exported
+    look       the exact soft states of all trials, as `live.states_of` gives them
+    figures    figures by name, made when asked for; `keys` the page's `plot` key of those that stand on the screen
+    scores     the rows of the card, once measured
+    """
+
+    page: str
+    title: str
+    about: str
+    shown: live.Shown
+    look: Look | None
+    recipe: Recipe
+    figures: Mapping[str, Callable[[], Figure]]
+    keys: Mapping[str, str]
+    scores: Sequence[Score] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    link: str = ""
+    names: Sequence[str] | None = None
+
+
+def panel(export: Export) -> None:
+    """Buttons for everything; a sentence instead while there is no finished fit."""
+    shown, look = export.shown, export.look
+    if shown.result is None or shown.wanted is None or shown.state == "preview":
+        shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
+        return
+    fit = Fit(shown.wanted.family, shown.wanted.config, shown.order)
+    code = script(export.recipe, fit, export.title, export.link)
+    left, middle, right = st.columns(3, gap="small")
+    with left, shell.panel("export-data", "Data"):
+        if look is None:
+            shell.quiet("The exact states are on their way.")
+        else:
+            _data(export, look)
+        _file("Model (safetensors)", lambda: shown.result.model_bytes, "model.safetensors", export)  # type: ignore[union-attr]
+        shell.quiet("States have the colours' order; the model file has its own, which the script says.")
+    with middle, shell.panel("export-figures", "Figures"):
+        name = st.selectbox("Figure", list(export.figures), key=f"{export.page}-export-figure")
+        name = name if name in export.figures else next(iter(export.figures))
+        make = export.figures[name]
+        _file("HTML, interactive", lambda: figure_html(make(), name), f"{_slug(name)}.html", export)
+        if name in export.keys:
+            _save(key=f"save-{export.page}", data={"key": export.keys[name], "name": f"{export.page}-{_slug(name)}"})
+            shell.quiet("SVG and PNG are drawn by the browser, as the figure stands on the page, zoom included.")
+        else:
+            shell.quiet("SVG and PNG are offered for figures that stand on the page.")
+    with right, shell.panel("export-whole", "All of it"):
+        facts = [
+            *export.facts,
+            ("model", fit.call),
+            ("states", ", ".join(f"S{j + 1} is the model's {k + 1}" for j, k in enumerate(fit.order))),
+        ]
+        _file(
+            "Report (HTML)",
+            lambda: report_html(
+                export.title,
+                export.about,
+                facts,
+                [plain_score(score) for score in export.scores],
+                {name: make() for name, make in export.figures.items()},
+                code,
+                export.link,
+            ),
+            "report.html",
+            export,
+        )
+        _file("Python script", lambda: code.encode(), "reproduce.py", export)
+        _file(
+            "Notebook",
+            lambda: notebook(export.recipe, fit, export.title, export.link).encode(),
+            "reproduce.ipynb",
+            export,
+        )
+        shell.quiet("The script fits the same model to the same data; its states equal those on the page.")
+    with st.expander("The script", icon=":material/code:"):
+        st.code(code, language="python")
+
+
+def _data(export: Export, look: Look) -> None:
+    """States and bouts of one trial."""
+    wanted, order = export.shown.wanted, export.shown.order
+    assert wanted is not None
+    trials: list[tuple[str, Trial, States]] = [
+        (trial.name, trial, states)
+        for trial, states in zip(wanted.train, live.in_order(look.train, order), strict=True)
+    ]
+    if wanted.test is not None:
+        trials += [
+            (trial.name, trial, states)
+            for trial, states in zip(wanted.test, live.in_order(look.test, order), strict=True)
+        ]
+    index = 0
+    if len(trials) > 1:
+        index = st.selectbox(
+            "Trial", range(len(trials)), format_func=lambda i: trials[i][0], key=f"{export.page}-export-trial"
+        )
+        index = index if index is not None and index < len(trials) else 0
+    name, trial, states = trials[index]
+    stem = _slug(name)
+    _file("States (CSV)", lambda: tables.states_csv(states, trial), f"{stem}-states.csv", export)
+    _file("States (Parquet)", lambda: tables.states_parquet(states, trial), f"{stem}-states.parquet", export)
+    _file(
+        "Bouts (CSV, as in BORIS)", lambda: tables.bouts_csv(states, trial, export.names), f"{stem}-bouts.csv", export
+    )
+
+
+_KINDS = {
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "safetensors": "application/octet-stream",
+    "html": "text/html",
+    "py": "text/x-python",
+    "ipynb": "application/x-ipynb+json",
+}
+
+
+def _file(label: str, make: Callable[[], bytes], name: str, export: Export) -> None:
+    st.download_button(
+        label,
+        data=make,
+        file_name=f"{export.page}-{name}",
+        mime=_KINDS[name.rsplit(".", 1)[1]],
+        key=f"{export.page}-export-{label}",
+        on_click="ignore",
+        icon=":material/download:",
+        width="stretch",
+    )
+
+
+def _slug(name: str) -> str:
+    kept = "".join(letter if letter.isalnum() else "-" for letter in name.lower())
+    return "-".join(part for part in kept.split("-") if part) or "file"

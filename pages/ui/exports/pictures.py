@@ -1,0 +1,85 @@
+"""Figures and whole reports as HTML files that need nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import plotly.io
+
+from pages.ui import theme
+from pages.ui.figures.base import Figure
+
+_LOOK = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1d1f27; background: #fff; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin: 2rem 0 0.4rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+td, th { text-align: left; padding: 0.25rem 1.2rem 0.25rem 0; border-bottom: 1px solid #dfe1e8; vertical-align: top; }
+figure { margin: 1rem 0; } figcaption, .quiet { color: #5d6172; font-size: 0.85rem; }
+pre { background: #f0f1f5; padding: 0.9rem; border-radius: 8px; overflow-x: auto; }
+"""
+
+
+def _drawn(figure: Figure, library: bool) -> str:
+    """The figure as HTML; the first of a file brings the drawing library with it."""
+    resolved = theme.resolve({"data": figure["data"], "layout": figure["layout"]}, "light")
+    layout = resolved["layout"] | {"height": figure["height"], "paper_bgcolor": theme.TOKENS["light"]["surface"]}
+    html = plotly.io.to_html(
+        {"data": resolved["data"], "layout": layout},
+        include_plotlyjs=library,
+        full_html=False,
+        validate=False,
+        config={"displaylogo": False, "responsive": True},
+    )
+    return (
+        f'<figure role="img" aria-label="{escape(figure["alt"])}">{html}'
+        f"<figcaption>{escape(figure['caption'])}</figcaption></figure>"
+    )
+
+
+def _page(title: str, body: str) -> bytes:
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_LOOK}</style></head><body>{body}</body></html>"
+    ).encode()
+
+
+def figure_html(figure: Figure, title: str) -> bytes:
+    """One figure, to open anywhere without a network."""
+    return _page(title, f"<h1>{escape(title)}</h1>{_drawn(figure, library=True)}")
+
+
+def report_html(
+    title: str,
+    about: str,
+    facts: Sequence[tuple[str, str]],
+    scores: Sequence[tuple[str, str, str]],
+    figures: Mapping[str, Figure],
+    code: str,
+    link: str = "",
+) -> bytes:
+    """Everything of a view in one file: settings, scores beside what they have to beat, figures, and the script."""
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
+    body = [f"<h1>{escape(title)}</h1><p>{escape(about)}</p><h2>Settings</h2><table>{rows}</table>"]
+    if scores:
+        lines = "".join(
+            f"<tr><td>{escape(n)}</td><td><b>{escape(v)}</b></td><td>{escape(b)}</td></tr>" for n, v, b in scores
+        )
+        head = "<tr><th>Score</th><th>Model</th><th>To beat</th></tr>"
+        body.append(f"<h2>How good is it</h2><table>{head}{lines}</table>")
+    for number, (name, figure) in enumerate(figures.items()):
+        body.append(f"<h2>{escape(name)}</h2>{_drawn(figure, library=number == 0)}")
+    body.append(f"<h2>To reproduce it</h2><pre>{escape(code)}</pre>")
+    if link:
+        body.append(f'<p class="quiet">{escape(link)}</p>')
+    return _page(title, "".join(body))
+
+
+def plain_score(score: Any) -> tuple[str, str, str]:
+    """A row of the card as words: name, value, what it has to beat."""
+    value = f"{score.value:.{score.digits}f}{score.unit}" if score.value == score.value else "not measured"
+    beat = "" if score.line is None else f"{score.line_name} {score.line:.{score.digits}f}{score.unit}"
+    more = [f"{name} {number:.{score.digits}f}{score.unit}" for name, number in score.others]
+    return score.name, value, " · ".join(part for part in (beat, *more) if part)

@@ -1,0 +1,92 @@
+"""Soft states and bouts as tables that other programs read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gdm_core.errors import DataError
+from gdm_core.trials import Trial
+from pages.ui.figures.strips import entropy_of
+
+States = npt.NDArray[np.floating[Any]]
+
+# The columns of a tabular export of BORIS, so that a table goes where those go.
+BOUT_COLUMNS = (
+    "Observation id",
+    "Subject",
+    "Behavior",
+    "Behavioral category",
+    "Behavior type",
+    "Start (s)",
+    "Stop (s)",
+    "Duration (s)",
+    "Mean share",
+    "Comment start",
+    "Comment stop",
+)
+
+
+def states_table(states: States, trial: Trial) -> pd.DataFrame:
+    """time, p_1 .. p_K, state (from 1; the strongest), entropy (0 one state alone, 1 all alike)."""
+    soft = np.asarray(states)
+    if soft.ndim != 2 or len(soft) != trial.n_samples:
+        raise DataError(
+            f"States have shape {soft.shape} but trial {trial.name!r} has {trial.n_samples} samples; expected [time, states]."
+        )
+    table = pd.DataFrame({"time": trial.seconds})
+    for k in range(soft.shape[1]):
+        table[f"p_{k + 1}"] = soft[:, k]
+    table["state"] = soft.argmax(axis=1) + 1
+    table["entropy"] = entropy_of(soft)
+    return table
+
+
+def states_csv(states: States, trial: Trial) -> bytes:
+    """The table of states as CSV, exact to seven digits."""
+    return states_table(states, trial).to_csv(index=False, float_format="%.7g").encode()
+
+
+def states_parquet(states: States, trial: Trial) -> bytes:
+    """The table of states as Parquet."""
+    buffer = io.BytesIO()
+    states_table(states, trial).to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def bouts_table(states: States, trial: Trial, names: Sequence[str] | None = None, subject: str = "") -> pd.DataFrame:
+    """One row for each uninterrupted stay of the strongest state; times from the first sample, stop excluded."""
+    soft = np.asarray(states)
+    labels = soft.argmax(axis=1)
+    shown = list(names) if names else [f"S{k + 1}" for k in range(soft.shape[1])]
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    stops = np.append(starts[1:], len(labels))
+    state = labels[starts]
+    cumulative = np.concatenate([np.zeros((1, soft.shape[1])), np.cumsum(soft, axis=0, dtype=np.float64)])
+    share = (cumulative[stops, state] - cumulative[starts, state]) / (stops - starts)
+    table = pd.DataFrame(
+        {
+            "Observation id": trial.name,
+            "Subject": subject or trial.name,
+            "Behavior": [shown[k] for k in state],
+            "Behavioral category": "soft state",
+            "Behavior type": "STATE",
+            "Start (s)": starts / trial.rate_hz,
+            "Stop (s)": stops / trial.rate_hz,
+            "Duration (s)": (stops - starts) / trial.rate_hz,
+            "Mean share": share.round(4),
+            "Comment start": "",
+            "Comment stop": "",
+        }
+    )
+    return table[list(BOUT_COLUMNS)]
+
+
+def bouts_csv(states: States, trial: Trial, names: Sequence[str] | None = None, subject: str = "") -> bytes:
+    """The table of bouts as CSV."""
+    return bouts_table(states, trial, names, subject).to_csv(index=False, float_format="%.6g").encode()
