@@ -66,9 +66,9 @@ def simplex(
                 "contours": {
                     "coloring": "fill",
                     "showlines": True,
-                    "start": low,
+                    "start": low + step,
                     "end": high,
-                    "size": (high - low) / 9,
+                    "size": step,
                 },
                 "line": {"width": 0.6, "color": "$line"},
                 "showscale": False,
