@@ -83,13 +83,14 @@ def _wait_until_healthy(server: subprocess.Popen[bytes], url: str, log: Path, se
     pytest.fail(f"The server was not healthy within {seconds:.0f} s:\n{log.read_text()}", pytrace=False)
 
 
-@pytest.fixture(scope="session")
+# For one module at a time: while it lives, its event loop keeps other tests of the process from running theirs.
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(playwright: Playwright) -> Iterator[Browser]:
     started = playwright.chromium.launch(executable_path=_chromium(), args=list(FLAGS))
     yield started
