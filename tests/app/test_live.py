@@ -1,0 +1,332 @@
+"""The live fit behind a page: what is started, what is shown on the way, and that colours stay with their states."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from datasets.nascar import train_test
+from gdm_core.trials import Trials
+from pages.ui import results
+from pages.ui.live import Live, Wanted, in_order, matching, session
+from tests.support.live_engine import QuickEngine, ended
+
+TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
+OTHER = Trials((train_test("standard", 3, 240)[0],))
+CONFIG = {"n_states": 3, "temperature": 0.9, "stickiness": "learn", "n_latent": 2, "seed": 0}
+
+
+def wanted(train: Trials = TRAIN, **changes) -> Wanted:
+    return Wanted("gdm", CONFIG | changes, train, TEST)
+
+
+@pytest.fixture
+def engine() -> QuickEngine:
+    return QuickEngine(auto=False)
+
+
+@pytest.fixture
+def live(engine) -> Live:
+    """Already at rest on a first fit."""
+    made = Live(engine, "s")
+    made.want(wanted())
+    engine.run_all()
+    assert made.poll().state == "fresh"
+    made._changed_at = -1e9  # the visitor has been looking at it for a while
+    return made
+
+
+# ---- what is started ----------------------------------------------------------------------------------------------
+def test_the_first_fit_is_one_fit_from_the_start(engine):
+    live = Live(engine, "s")
+    live.want(wanted())
+    assert [job.slot for job in engine.waiting()] == ["main"]
+    assert live.poll().state == "running"
+    assert live.poll().train == ()
+    engine.run_all()
+    shown = live.poll()
+    assert shown.state == "fresh"
+    assert shown.train[0].shape == (240, 3)
+    assert not live.busy
+
+
+def test_the_same_wish_again_changes_nothing(engine, live):
+    before = len(engine.jobs)
+    shown = live.poll()
+    live.want(wanted())
+    assert len(engine.jobs) == before
+    assert live.poll() is shown
+
+
+def test_a_newer_wish_cancels_the_jobs_of_the_older(engine, live):
+    live.want(wanted(n_states=4))
+    first = engine.waiting()
+    live._changed_at = -1e9
+    live.want(wanted(n_states=5))
+    assert first
+    assert all(ended(job) for job in first)
+    engine.run_all()
+    assert live.poll().train[0].shape[1] == 5
+
+
+def test_softness_shows_a_forward_pass_then_a_warm_start_then_the_fit_itself(engine, live):
+    old = live.poll().train[0]
+    live.want(wanted(temperature=0.2))
+    jobs = {job.slot: job for job in engine.waiting()}
+    assert set(jobs) == {"preview", "warm", "main"}
+    assert jobs["main"].bulk
+    assert not jobs["warm"].bulk
+    assert live.poll().state == "stale"
+    np.testing.assert_array_equal(live.poll().train[0], old)
+    engine.run(jobs["preview"])
+    first = live.poll()
+    assert first.state == "preview"
+    assert np.abs(first.train[0] - old).max() > 0.02
+    engine.report(jobs["warm"])
+    assert live.poll().state == "preview"
+    assert live.poll().step == 1
+    engine.run(jobs["warm"])
+    assert live.poll().state == "preview"
+    assert live.poll().result is not None
+    engine.run(jobs["main"])
+    assert live.poll().state == "fresh"
+    assert live.poll().result.key == wanted(temperature=0.2).key
+
+
+def test_states_are_split_from_the_nearest_fit_seen(engine, live):
+    live.want(wanted(n_states=6))
+    engine.run_all()
+    near = live.poll().result
+    live._changed_at = -1e9
+    live.want(wanted(n_states=5))
+    (warm,) = engine.waiting("warm")
+    assert warm.work.config == {"n_states": 5}
+    assert warm.work.warm_start == near.model_bytes
+    assert not engine.waiting("preview")
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"n_latent": 1}])
+def test_what_a_warm_start_cannot_change_is_fitted_anew(engine, live, change):
+    live.want(wanted(**change))
+    assert [job.slot for job in engine.waiting()] == ["main"]
+    assert live.poll().state == "stale"
+
+
+def test_a_fit_seen_before_is_there_at_once(engine, live):
+    live.want(wanted(n_states=4))
+    engine.run_all()
+    live.poll()
+    live.want(wanted())
+    assert live.poll().state == "fresh"
+    assert live.poll().n_states == 3
+
+
+def test_the_result_does_not_depend_on_the_way_there(engine, live):
+    for k in (5, 2, 4):
+        live._changed_at = -1e9
+        live.want(wanted(n_states=k, temperature=0.5))
+        engine.run_all()
+        live.poll()
+    straight = Live(QuickEngine(), "other")
+    straight.want(wanted(n_states=4, temperature=0.5))
+    there, direct = live.poll(), straight.poll()
+    assert there.result.key == direct.result.key
+    inverse = list(np.argsort(there.order))
+    np.testing.assert_array_equal(there.train[0][:, inverse], direct.train[0][:, list(np.argsort(direct.order))])
+
+
+def test_a_key_held_down_is_fitted_where_it_comes_to_rest(engine, live, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
+    for k in (4, 5, 6, 7):
+        live.want(wanted(n_states=k))
+        live.poll()
+        now[0] += 0.05
+    assert {job.work.config["n_states"] for job in engine.waiting()} <= {4}
+    assert live.running
+    now[0] += session.SETTLE_S
+    live.poll()
+    assert {job.work.config["n_states"] for job in engine.waiting()} == {7}
+
+
+# ---- what goes wrong ----------------------------------------------------------------------------------------------
+def test_a_failed_fit_keeps_the_picture_and_can_be_retried(engine, live):
+    good = live.poll().train[0]
+    engine.failing = "The fit diverged at step 7. Try another seed."
+    live.want(wanted(seed=5))
+    engine.run_all()
+    shown = live.poll()
+    assert shown.state == "stale"
+    assert "diverged" in shown.message
+    assert not live.busy
+    np.testing.assert_array_equal(shown.train[0], good)
+    engine.failing = ""
+    live.retry()
+    engine.run_all()
+    assert live.poll().state == "fresh"
+    assert live.poll().message == ""
+
+
+def test_a_fit_that_somebody_cancels_says_so(engine, live):
+    live.want(wanted(seed=5))
+    engine.waiting("main")[0].cancel()
+    shown = live.poll()
+    assert shown.state == "stale"
+    assert "ancel" in shown.message
+
+
+def test_other_data_keep_the_earlier_picture_with_its_own_trial(engine, live):
+    live.want(wanted(train=OTHER))
+    shown = live.poll()
+    assert shown.state == "stale"
+    assert shown.wanted.train is TRAIN
+    engine.run_all()
+    assert live.poll().wanted.train is OTHER
+
+
+def test_a_visitor_who_leaves_takes_the_jobs_along(engine):
+    live = Live(engine, "gone")
+    del live
+    assert engine.forgotten == ["gone"]
+
+
+# ---- watching a fit learn -----------------------------------------------------------------------------------------
+def test_reset_starts_from_the_same_seed_and_stands_still(engine, live):
+    before = live.poll().result
+    live.reset()
+    (job,) = engine.waiting()
+    assert job.orders.hold
+    assert not job.work.use_cache
+    assert job.work.key == before.key
+    live.step()
+    assert job.orders.until_step == session.STEPS_A_CLICK
+    live.play()
+    job.apply({"kind": "started"})
+    job.apply({"kind": "held", "step": 10})
+    live.poll()
+    assert job.orders.until_step > session.STEPS_A_CLICK
+    live.pause()
+    assert job.orders.until_step == 0
+    engine.run(job)
+    shown = live.poll()
+    assert shown.state == "fresh"
+    np.testing.assert_array_equal(shown.result.snapshot.levels[0], before.snapshot.levels[0])
+
+
+def test_step_without_a_fit_under_way_starts_one(engine, live):
+    live.step()
+    (job,) = engine.waiting("main")
+    assert job.orders.hold
+    assert job.orders.until_step == session.STEPS_A_CLICK
+
+
+# ---- questions ----------------------------------------------------------------------------------------------------
+def test_answers_are_worked_out_once_and_kept(engine, live):
+    result = live.poll().result
+    question = ("look", result.key, results.look, result.model_bytes, TRAIN, TEST)
+    assert live.ask(*question).pending
+    assert live.ask(*question).pending
+    assert len(engine.waiting("ask-look")) == 1
+    engine.run_all()
+    answer = live.ask(*question)
+    assert answer.fresh
+    assert answer.value.test[0].shape == (240, 3)
+    assert not live.busy
+    np.testing.assert_allclose(in_order(answer.value.train, live.poll().order)[0], live.poll().train[0], atol=0.01)
+
+
+def test_a_newer_question_replaces_the_older_and_shows_its_answer_meanwhile(engine, live):
+    live.ask("n", "1", max, 1, 2)
+    engine.run_all()
+    assert live.ask("n", "1", max, 1, 2).value == 2
+    later = live.ask("n", "2", max, 3, 4)
+    assert (later.value, later.fresh, later.pending) == (2, False, True)
+    live.ask("n", "3", max, 5, 6)
+    engine.run_all()
+    assert live.ask("n", "3", max, 5, 6).value == 6
+
+
+def test_a_question_that_fails_says_why(engine, live):
+    flat = TRAIN[0].slice(0, 2)
+    model = live.poll().result.model_bytes
+    live.ask("envelope", "short", results.envelope, model, flat, 0, 5)
+    engine.run_all()
+    answer = live.ask("envelope", "short", results.envelope, model, flat, 0, 5)
+    assert "too short" in answer.message
+    assert not answer.pending
+
+
+# ---- colours ------------------------------------------------------------------------------------------------------
+def _soft(labels: np.ndarray, n_states: int) -> np.ndarray:
+    return (0.9 * np.eye(n_states)[labels] + 0.1 / n_states).astype(np.float32)
+
+
+def test_colours_follow_states_through_any_renumbering():
+    rng = np.random.default_rng(0)
+    states = _soft(rng.integers(0, 5, 400), 5)
+    for _ in range(5):
+        mixed = rng.permutation(5)
+        order = matching.match(states[:, mixed], [(states, 1.0)])
+        np.testing.assert_array_equal(states[:, mixed][:, list(order)], states)
+
+
+def test_colours_stay_when_a_state_is_split_or_dropped():
+    labels = np.repeat([0, 1, 2, 1, 0, 2], 50)
+    old = _soft(labels, 3)
+    split = labels.copy()
+    split[250:] = 3  # the second visit to state 2 becomes a state of its own
+    new = _soft(split, 4)[:, [3, 1, 0, 2]]
+    order = matching.match(new, [(old, 1.0)])
+    back = new[:, list(order)]
+    np.testing.assert_array_equal(back[:250, :3].argmax(axis=1), labels[:250])
+    merged = _soft(np.minimum(labels, 1), 2)[:, ::-1]
+    np.testing.assert_array_equal(matching.match(merged, [(old, 1.0)]), [1, 0])
+
+
+def test_without_a_reference_states_come_in_order_of_appearance():
+    states = _soft(np.repeat([2, 0, 1], 20), 4)
+    assert matching.match(states, []) == (2, 0, 1, 3)
+
+
+def test_refits_keep_the_colours_of_the_picture(engine, live):
+    before = live.poll().train[0]
+    live.want(wanted(temperature=0.85))
+    engine.run_all()
+    after = live.poll()
+    shared = matching.overlap(before, after.train[0])
+    assert (shared.argmax(axis=1) == np.arange(3)).all()
+    assert after.state == "fresh"
+
+
+def test_known_states_give_the_first_colours(engine):
+    truth = (TRAIN[0].states,)
+    live = Live(engine, "s")
+    live.want(Wanted("gdm", CONFIG | {"n_states": 4}, TRAIN, TEST, truth=truth))
+    engine.run_all()
+    shown = live.poll()
+    assert live.plain_order(shown)
+    assert matching.match(shown.train[0], [(truth[0], 1.0)]) == (0, 1, 2, 3)
+
+
+def test_a_copied_link_brings_its_colours(engine):
+    first = matching.parse("3-1-2", 3)
+    live = Live(engine, "s")
+    live.want(wanted(), first_order=first)
+    engine.run_all()
+    shown = live.poll()
+    assert shown.order == (2, 0, 1)
+    assert matching.text_of(shown.order) == "3-1-2"
+
+
+@pytest.mark.parametrize("text", [None, "", "1-2", "1-1-2", "0-1-2", "a-b-c", "1-2-3-4", "3--1"])
+def test_colours_of_another_fit_in_the_address_are_ignored(text):
+    assert matching.parse(text, 3) is None
+
+
+def test_looking_again_costs_nothing(live):
+    began = time.process_time()
+    for _ in range(50):
+        live.poll()
+    assert time.process_time() - began < 0.2

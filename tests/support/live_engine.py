@@ -1,0 +1,187 @@
+"""An engine in this process, for tests of pages: jobs run when the test says so, and fits are a moment's work.
+
+In place of a GDM it fits a sketch of one: a model with the same controls whose states follow from the data at once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gdm_core.engine import FitRequest, FitResult, Job, JobStatus, Snapshot
+from gdm_core.engine.jobs import Call
+from gdm_core.engine.messages import resolve_family
+from gdm_core.errors import ConfigError, FitError, GdmError
+from gdm_core.models import FAMILIES
+from gdm_core.models.base import Array, Progress, StateModel, Status, load_model
+
+FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
+
+
+@dataclass(frozen=True)
+class SketchConfig:
+    """The parameters that a page sets."""
+
+    n_states: int = 4
+    n_latent: int = 2
+    temperature: float = 0.99
+    stickiness: float | str = "learn"
+    posterior: str = "window"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_states < 1:
+            raise ConfigError(f"n_states (K) is {self.n_states}; it must be 1 or more.")
+
+
+class Sketch(StateModel):
+    """States by angle in the first two channels, numbered as the seed likes; softer with temperature."""
+
+    family: ClassVar[str] = "sketch"
+    config_class: ClassVar[type] = SketchConfig
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(SketchConfig(**parameters))
+
+    @property
+    def gamma_(self) -> float:
+        return 0.25 if self.config.stickiness == "learn" else float(self.config.stickiness)
+
+    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        k = self.config.n_states
+        numbering = np.random.default_rng(self.config.seed).permutation(k)
+        angles = 2 * np.pi * numbering / k
+        self.params_ = {"directions": np.stack([np.cos(angles), np.sin(angles)]).astype(np.float32)}  # [2, K]
+        for step in (1, 2, 3):
+            yield Progress(step, 3, -1.0 / step, -1.0 / step)
+        self.status_ = Status.CONVERGED
+
+    def _soft_states(self, y: Array) -> Array:
+        logits = 3 * np.nan_to_num(y[:, :2]) @ self.params_["directions"] / self.config.temperature  # [T, K]
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+
+    def _reconstruct(self, y: Array) -> Array:
+        return y
+
+    def _latent(self, y: Array) -> Array:
+        return y[:, : self.config.n_latent]
+
+    def _bound(self, y: Array) -> float:
+        return -float(np.square(y).sum())
+
+    def _paths(self, y: Array, origins: Any, horizon: int, n_paths: int, seed: int) -> Array:
+        noise = np.random.default_rng(seed).standard_normal((n_paths, len(origins), horizon, y.shape[1]))
+        return (y[origins][None, :, None, :] + noise).astype(np.float32)  # [P, O, H, N]
+
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        y = np.random.default_rng(seed).standard_normal((n_samples, self.n_channels)).astype(np.float32)
+        return y, self._soft_states(y), self._latent(y)
+
+
+class Kept:
+    """What has been fitted, by key."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, FitResult] = {}
+
+    def get(self, key: str) -> tuple[FitResult | None, str]:
+        return self.results.get(key), ""
+
+
+class QuickEngine:
+    """Takes what a page asks of the engine. With `auto`, everything is done on the spot; else by `run`.
+
+    failing  a message that fits fail with
+    real     fit the family that was asked for, not its sketch
+    """
+
+    def __init__(self, auto: bool = True, real: bool = False) -> None:
+        self.auto, self.real, self.failing = auto, real, ""
+        self.cache = Kept()
+        self.jobs: list[Job] = []
+        self.forgotten: list[str] = []
+
+    def submit(self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False) -> Job:
+        return self._take(Job(request, session, slot, bulk, lambda job: None))
+
+    def call(
+        self, function: Callable[..., Any], *args: Any, session: str = "", slot: str | None = None,
+        deadline_s: float = 60.0, bulk: bool = False,
+    ) -> Job:  # fmt: skip
+        return self._take(Job(Call(function, args, deadline_s), session, slot, bulk, lambda job: None))
+
+    def forget(self, session: str) -> None:
+        self.forgotten.append(session)
+
+    def _take(self, job: Job) -> Job:
+        self.jobs.append(job)
+        known = self.cache.get(job.work.key)[0] if isinstance(job.work, FitRequest) and job.work.use_cache else None
+        if known is not None:
+            job.succeed(known, step=known.steps[-1], total=known.steps[-1])
+        elif self.auto:
+            self.run(job)
+        return job
+
+    def waiting(self, slot: str | None = None) -> list[Job]:
+        """Jobs that have not ended, in the order in which they came."""
+        return [job for job in self.jobs if not job.poll().status.final and slot in (None, job.slot)]
+
+    def run(self, job: Job) -> Job:
+        """Do a job now."""
+        if job.poll().status.final:
+            return job
+        try:
+            if isinstance(job.work, FitRequest):
+                result = self._fitted(job.work)
+                self.cache.results[result.key] = result
+                job.succeed(result, step=result.steps[-1], total=result.steps[-1], snapshot=result.snapshot)
+            else:
+                job.succeed(job.work.function(*job.work.args))
+        except GdmError as error:
+            job.fail(error)
+        return job
+
+    def report(self, job: Job, step: int = 1) -> None:
+        """Let a fit say how far it is, with a picture of it."""
+        result = self._fitted(job.work)
+        assert result.snapshot is not None
+        job.apply({"kind": "started"})
+        job.apply(
+            {"kind": "progress", "step": step, "total": 3, "steps": [step], "elbos": [-1.0]}
+            | {"snapshot": result.snapshot.encode()}
+        )
+
+    def run_all(self) -> None:
+        """Do everything that waits."""
+        for job in self.waiting():
+            self.run(job)
+
+    def _fitted(self, request: Any) -> FitResult:
+        if self.failing:
+            raise FitError(self.failing)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.safetensors"
+            if request.warm_start is not None:
+                path.write_bytes(request.warm_start)
+                model = load_model(path).warm_start(**request.config)
+            elif self.real or request.family != "gdm":
+                model = resolve_family(request.family)(**request.config)
+            else:
+                model = Sketch(**request.config)
+            model.fit(request.trials)
+            model.save(path)
+            content = path.read_bytes()
+        steps = tuple(progress.step for progress in model.history_)
+        elbos = tuple(progress.elbo for progress in model.history_)
+        picture = Snapshot.take(model, request.trials, request.preview, steps[-1])
+        return FitResult(request.key, content, str(model.status_), model.elbo_, 0.1, steps, elbos, picture)
+
+
+def ended(job: Job) -> bool:
+    return job.poll().status is JobStatus.CANCELLED
