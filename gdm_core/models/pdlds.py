@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.config import require, require_choice, require_count
+from gdm_core.errors import FitError
 from gdm_core.fit import decomposed as em
 from gdm_core.fit import decomposed_filter, decomposed_start
 from gdm_core.fit.arhmm_em import resized_states
@@ -29,6 +30,7 @@ from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 10  # iterations that each start is given before the best is chosen
 _TOLERANCE = 1e-5  # nats per sample; a gain below this in each of three iterations ends the fit
+_FAR = 1e30  # of a latent of about unit variance; float32 ends soon after
 _PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
 
 Offset = Literal["drift", "operators", "both"]
@@ -240,7 +242,14 @@ class PDLDS(StateModel):
         rng = np.random.default_rng(seed)
         p = self._parameters
         first = decomposed_filter.blank(1, p).sample(1, rng)[0, 0]
-        path, c = decomposed_filter.roll(p, self._prior.freedom, first, n_samples - 1, rng)
+        with np.errstate(over="ignore", invalid="ignore"):
+            path, c = decomposed_filter.roll(p, self._prior.freedom, first, n_samples - 1, rng)
+        # Nothing in this model holds a path back: operators may amplify it for as long as they are on.
+        if (far := ~(np.abs(path) < _FAR).all(axis=1)).any():
+            raise FitError(
+                f"The sampled path ran off to infinity after {int(far.argmax()) + 1} samples: this model's operators can "
+                "amplify without end. Sample fewer, or with another seed."
+            )
         size = p.reach.shape[1]
         x = np.concatenate([first[None, :size], path]) @ p.reach.T
         c = np.concatenate([first[None, size:], c])

@@ -133,6 +133,24 @@ def test_trials_end_to_end_are_trials_apart(fitted, pair):
     np.testing.assert_allclose(together.c.path.mean[50:], apart[1].c.path.mean, atol=1e-2)
 
 
+def test_renaming_operators_renames_states_and_nothing_else(fitted, pair, tmp_path):
+    fitted.save(tmp_path / "model.safetensors")
+    renamed, order = load_model(tmp_path / "model.safetensors"), [2, 0, 3, 1]
+    per_operator = ("operators", "carry", "level", "step", "jump")
+    renamed.params_ = {k: v[order] if k in per_operator else v for k, v in fitted.params_.items()}
+    assert renamed.score(pair[1]) == pytest.approx(fitted.score(pair[1]), abs=1e-4)
+    np.testing.assert_allclose(renamed.predict_proba(pair[1]), fitted.predict_proba(pair[1])[:, order], atol=1e-3)
+
+
+def test_samples_that_run_off_are_refused(fitted, tmp_path):
+    fitted.save(tmp_path / "model.safetensors")
+    wild = load_model(tmp_path / "model.safetensors")
+    wild.params_ = fitted.params_ | {"level": np.full(4, 2.0), "operators": np.tile(np.eye(2, 3), (4, 1, 1))}
+    assert np.isfinite(wild.sample(10, seed=0)[0]).all()
+    with pytest.raises(FitError, match="ran off to infinity after"):
+        wild.sample(1000, seed=0)
+
+
 def test_one_operator(pair):
     model = PDLDS(1, 2, n_iter=4, n_restarts=1).fit(pair[0].slice(0, 150))
     assert (model.predict_proba(pair[1]) == 1).all()
