@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from importlib import import_module
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -28,11 +30,20 @@ def fit(page: str, wanted: Wanted) -> Live:
     key = f"live-{page}"
     context = get_script_run_ctx()
     if key not in st.session_state:
+        _load_ahead()
         session = context.session_id if context is not None else "script"
         st.session_state[key] = Live(engine(), f"{session}/{page}")
     live: Live = st.session_state[key]
     live.want(wanted, first_order=parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))))
     return live
+
+
+@st.cache_resource(show_spinner=False)
+def _load_ahead() -> threading.Thread:
+    """Load what a first look needs while the visitor looks at the page, once a server."""
+    thread = threading.Thread(target=import_module, args=("gdm_core.models.gdm",), daemon=True)
+    thread.start()
+    return thread
 
 
 def region(live: Live, draw: Callable[[Shown], None], *, every: float = LOOK_EVERY_S) -> None:

@@ -2,7 +2,7 @@
 
 Every change starts up to three jobs, the quick ones first:
 
-preview   the parameters as they are with the new softness: a forward pass
+preview   the parameters as they are with the new softness: a forward pass, right here where the data are small
 warm      a short fit that starts from the nearest one seen so far, with states split or merged where K changed
 main      the fit from the start that the settings alone decide. It stands in the end, so that a copied link shows the
           same picture as the page it was copied from, whatever had been tried there before
@@ -30,6 +30,7 @@ from pages.ui.live.pictures import Array, Shown, State, Wanted, unpack
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
+PREVIEW_HERE = 12_000  # soft shares (samples times states) that the server works out itself, in a tenth of a second
 PREVIEW_WAIT_S = 0.15
 WARM_CHANGES = frozenset({"n_states", "temperature", "stickiness"})
 MAX_PAST = 12
@@ -49,6 +50,7 @@ class Live:
         self._changed_at = -1e9
         self._due: float | None = None
         self._jobs: dict[str, Job] = {}
+        self._first: tuple[Array, ...] | None = None
         self._good: tuple[Wanted, FitResult] | None = None
         self._past: OrderedDict[str, tuple[Wanted, FitResult]] = OrderedDict()
         self._shown = Shown("running")
@@ -167,21 +169,25 @@ class Live:
             self._start_main(bulk=False)
             return
         _, result, changes = near
+        request = FitRequest(
+            wanted.family, changes, wanted.train, warm_start=result.model_bytes, preview=wanted.request.preview
+        )
         try:
-            if set(changes) == {"temperature"}:
-                self._jobs["preview"] = self._engine.call(
-                    results.first_look, result.model_bytes, wanted.train, changes, session=self._session, slot="preview"
-                )
-            request = FitRequest(
-                wanted.family, changes, wanted.train, warm_start=result.model_bytes, preview=wanted.request.preview
-            )
             self._jobs["warm"] = self._engine.submit(request, session=self._session, slot="warm")
+            self._start_main(bulk=True)
+            if set(changes) == {"temperature"}:
+                self._preview(wanted, result, changes)
         except GdmError as error:
             self._failure = str(error)
+
+    def _preview(self, wanted: Wanted, result: FitResult, changes: dict[str, Any]) -> None:
+        question = (result.model_bytes, wanted.train, changes)
+        if wanted.train.n_samples * int(wanted.config.get("n_states", 1)) <= PREVIEW_HERE:
+            self._first = results.first_look(*question)
             return
-        self._start_main(bulk=True)
-        if "preview" in self._jobs:
-            self._jobs["preview"].wait(PREVIEW_WAIT_S)
+        job = self._engine.call(results.first_look, *question, session=self._session, slot="preview")
+        self._jobs["preview"] = job
+        job.wait(PREVIEW_WAIT_S)
 
     def _start_main(self, *, bulk: bool, fresh: bool = False) -> None:
         assert self._wanted is not None
@@ -210,7 +216,7 @@ class Live:
                 job.cancel()
 
     def _stop(self) -> None:
-        self._due = None
+        self._due, self._first = None, None
         self._playing = False
         self._end(*list(self._jobs))
 
@@ -221,6 +227,7 @@ class Live:
         if main is not None and main.status.final:
             self._end("preview", "warm")
             self._jobs.pop("main", None)
+            self._first = None
             self._playing = False
             if main.status is JobStatus.DONE:
                 return self._finished(main)
@@ -271,6 +278,8 @@ class Live:
                 raw = unpack(main.snapshot, wanted.train)
             elif preview is not None and preview.status is JobStatus.DONE:
                 raw = preview.result
+            elif self._first is not None:
+                raw = self._first
         told = told or warm
         progress: dict[str, Any] = {"message": self._failure, "busy": self.busy}
         if told is not None:
