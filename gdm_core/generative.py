@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from gdm_core.config import GDMConfig
 from gdm_core.moments import moments
-from gdm_core.posteriors import make_posterior
-from gdm_core.relaxed import gumbel, gumbel_softmax_kl, log_sample, sampled_kl, sticky_kl_bound
+from gdm_core.posteriors import PosteriorNetwork, StickyPosterior, make_posterior
+from gdm_core.relaxed import gumbel, gumbel_softmax_kl, log_density, log_sample, sampled_kl, sticky_kl_bound
 from gdm_core.rows import Rows, shift
 from gdm_core.transition_networks import make_transition
 
@@ -45,11 +45,11 @@ class GdmModule(nn.Module):
         self.initial = nn.Parameter(torch.zeros(k))  # pi_1
         self.log_noise = nn.Parameter(torch.zeros(n))
         if config.covariance == "full":
-            self.noise_coupling = nn.Parameter(torch.zeros(n, n))  # strictly lower part of R's Cholesky factor
+            self.noise_coupling = nn.Parameter(torch.zeros(n, n))  # strictly lower part of R's Cholesky factor, a row in units of its sd
         else:
             self.register_parameter("noise_coupling", None)
         self.transition = make_transition(k, d, config.transition, config.stickiness, config.n_hidden)
-        self.posterior = make_posterior(n, config)
+        self.posterior: PosteriorNetwork = make_posterior(n, config)
 
     @property
     def n_states(self) -> int:
@@ -75,9 +75,10 @@ class GdmModule(nn.Module):
     # ---- emission -----------------------------------------------------------------------------------------------
     def noise_factor(self) -> Tensor:
         """[N, N] Cholesky factor of R."""
-        log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
-        factor = torch.diag(log_noise.exp())
-        return factor if self.noise_coupling is None else factor + self.noise_coupling.tril(-1)
+        sd = self.log_noise.clamp_min(_LEAST_LOG_NOISE).exp()
+        if self.noise_coupling is None:
+            return torch.diag(sd)
+        return sd[:, None] * (torch.eye(len(sd), dtype=sd.dtype, device=sd.device) + self.noise_coupling.tril(-1))
 
     def mean(self, z: Tensor, design: Tensor) -> Tensor:
         """[S, R, N] expected observation for given soft states."""
@@ -114,9 +115,8 @@ class GdmModule(nn.Module):
     # ---- posterior ----------------------------------------------------------------------------------------------
     def sample_posterior(self, view: View, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """(log z, posterior logits), each [S, R, K]."""
-        if self.posterior.sequential:
-            result: tuple[Tensor, Tensor] = self.posterior.sample_log(rows, view.posterior, noise, temperature)
-            return result
+        if isinstance(self.posterior, StickyPosterior):
+            return self.posterior.sample_log(rows, view.posterior, noise, temperature)
         return log_sample(view.posterior, temperature, noise), view.posterior.expand_as(noise)
 
 
@@ -154,19 +154,26 @@ def sampled_elbo(module: GdmModule, rows: Rows, noise: Tensor, temperature: floa
 
 
 def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperature: float) -> Tensor:
-    """[R] log of the average importance weight of each row over S samples.
+    """[R] log of the average importance weight of each row over S samples, for training.
 
-    Without stickiness this bounds log p(y) more tightly than the ELBO does (the rows are then independent given y);
-    with it, each row sees one sampled predecessor. It trains the model; it is never reported.
+    Its gradient is that of reweighted wake-sleep: the draws stay where they are, the model moves towards the weighted
+    draws, and so does q. Without stickiness its value bounds log p(y) more tightly than the ELBO does; with it each
+    row sees one sampled predecessor, so it is never reported.
     """
     view = module.view(rows)
-    log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
-    z = log_z.exp()
-    delta = module.prior_logits(view.context, z, rows) - posterior  # [S, R, K]
-    k = delta.shape[-1]
-    log_ratio = delta.sum(-1) - k * (torch.logsumexp(delta - noise, -1) - torch.logsumexp(-noise, -1))
-    weights = module.log_likelihood(z, view.design, rows) + log_ratio
-    return torch.logsumexp(weights, 0) - math.log(len(weights))
+    with torch.no_grad():
+        log_z, _ = module.sample_posterior(view, rows, noise, temperature)
+        z = log_z.exp()
+    posterior = view.posterior.expand_as(noise)
+    if isinstance(module.posterior, StickyPosterior):
+        posterior = module.posterior.logits_given(rows, view.posterior, z)
+    prior = module.prior_logits(view.context, z, rows)
+    log_q = log_density(log_z, posterior, temperature)
+    joint = module.log_likelihood(z, view.design, rows) + log_density(log_z, prior, temperature)
+    log_weights = (joint - log_q).detach()
+    weights = torch.softmax(log_weights, 0)
+    moving = (weights * (joint + log_q)).sum(0)
+    return torch.logsumexp(log_weights, 0) - math.log(len(weights)) + moving - moving.detach()
 
 
 def _sampled_bound(module: GdmModule, rows: Rows, view: View, temperature: float, n_samples: int) -> Tensor:

@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 from gdm_core.gru import Gru
 from gdm_core.rows import Rows, shift
+from gdm_core.transition_networks import TransitionNetwork
 
-_LEARNED_START = -1.5  # of gamma's logit, as for linear transitions
 
-
-class GruTransition(nn.Module):
+class GruTransition(TransitionNetwork):
     """pi_t = (1 - gamma) FNN(z_{t-1}, h_t, x_{t-1}) + gamma z_{t-1}.
 
     FNN(z, h, x) = R x + r + O tanh(U h + V z + c) + W h: the paper's linear form with what memory adds to it, so that
@@ -27,7 +26,7 @@ class GruTransition(nn.Module):
     def __init__(
         self, n_states: int, n_latent: int, n_hidden: int, stickiness: float | Literal["learn"] = "learn"
     ) -> None:
-        super().__init__()
+        super().__init__(stickiness)
         width = max(1, n_hidden // 2)
         self.weight = nn.Parameter(torch.zeros(n_latent, n_states))  # R
         self.bias = nn.Parameter(torch.zeros(n_states))  # r
@@ -37,10 +36,6 @@ class GruTransition(nn.Module):
         self.state_weight = nn.Parameter(torch.zeros(n_states, width))  # V
         self.hidden_bias = nn.Parameter(torch.zeros(width))  # c
         self.out = nn.Parameter(torch.zeros(width, n_states))  # O
-        if stickiness == "learn":
-            self.stickiness_logit = nn.Parameter(torch.tensor(_LEARNED_START))
-        else:
-            self.register_buffer("fixed_stickiness", torch.tensor(float(stickiness)))
 
     def start(self, generator: torch.Generator, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
         """A linear transition (R, r) as first guess, and small random memory whose outputs are still zero."""
@@ -58,13 +53,7 @@ class GruTransition(nn.Module):
         for linear in (self.weight, self.recurrent_weight, self.out):
             linear.copy_(torch.randn(linear.shape, generator=generator).to(linear) / linear.shape[0] ** 0.5)
         self.bias.zero_()
-
-    @property
-    def gamma(self) -> Tensor:
-        if hasattr(self, "stickiness_logit"):
-            return torch.sigmoid(self.stickiness_logit) * 0.999  # strictly below 1
-        fixed: Tensor = self.fixed_stickiness
-        return fixed
+        self._start_gamma()
 
     def _context(self, x: Tensor, hidden: Tensor) -> Tensor:
         """[..., K + M] everything but z_{t-1}: the part that is linear, and what goes into the tanh units."""
@@ -83,8 +72,8 @@ class GruTransition(nn.Module):
         """[H] the hidden state before a trial's first sample."""
         return self.weight.new_zeros(self.gru.n_hidden)
 
-    def next_context(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """One step of a rollout: (context of the next sample, hidden state that has read x)."""
+    def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
+        assert memory is not None
         hidden = self.gru.step(x, memory)
         return self._context(x, hidden), hidden
 

@@ -99,13 +99,14 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
     all_noise = gumbel((n_samples, k), generator)
     normal = torch.randn((n_samples, n), generator=generator, device=device) @ factor.T
     dynamics = module.dynamics  # [K, L D + 2, N]
-    memory = module.transition.memory_at_start() if hasattr(module.transition, "memory_at_start") else None
-    ys, zs, xs = [], [], []
+    memory = module.transition.memory_at_start()
+    ys: list[Tensor] = []
+    zs: list[Tensor] = []
+    xs: list[Tensor] = []
     z = torch.empty(0)
     for t in range(n_samples):
-        if t == 0:
-            logits = module.initial
-        else:
+        logits: Tensor = module.initial
+        if t > 0:
             context, memory = module.transition.next_context(xs[-1], memory)
             logits = module.transition.logits(context, z)
         z = log_sample(logits, temperature, all_noise[t]).exp()

@@ -10,18 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from gdm_core.config import GDMConfig
+from gdm_core.discriminant import discriminant
 from gdm_core.gru import Gru, starts_anew
-from gdm_core.posteriors import step_features
+from gdm_core.posteriors import PosteriorNetwork, step_features
 from gdm_core.rows import Rows
 
 BAND = 16  # rows that attention sees to either side
 _HEADS = 2
 
 
-class SequencePosterior(nn.Module):
+class SequencePosterior(PosteriorNetwork):
     """What the posteriors over sequences share; subclasses `encode` [R, 2 D] as [R, E]."""
 
-    causal, sequential = False, False
+    causal = False
+    move_scale: Tensor
 
     def __init__(self, config: GDMConfig, n_encoded: int) -> None:
         super().__init__()
@@ -53,10 +55,10 @@ class SequencePosterior(nn.Module):
         self.start_encoder(generator)
 
     @torch.no_grad()
-    def start(self, features: Tensor, member: Tensor, move_scale: Tensor, generator: torch.Generator) -> None:
+    def start(
+        self, past: Tensor, features: Tensor, member: Tensor, move_scale: Tensor, generator: torch.Generator
+    ) -> None:
         """The linear discriminant of the first guess [R, K] from the features [R, 2 D], with networks still silent."""
-        from gdm_core.fit.start import discriminant
-
         weight, bias = discriminant(features, member)
         self.weight.copy_(weight)
         self.bias.copy_(bias)
@@ -138,6 +140,6 @@ class TransformerPosterior(SequencePosterior):
         return queries, keys, values
 
 
-def make_sequence_posterior(n_channels: int, config: GDMConfig) -> nn.Module:
+def make_sequence_posterior(n_channels: int, config: GDMConfig) -> PosteriorNetwork:
     """The posterior over sequences that the configuration names; it reads F y, whatever the number of channels."""
     return TransformerPosterior(config) if config.posterior == "transformer" else BiGruPosterior(config)

@@ -175,7 +175,12 @@ class FusedObjective:
 
         # ---- backward
         d_delta = upstream * (1 - np.float32(k) * (mixture / mixture_total))
-        d_logits = -d_delta.sum(axis=1)  # [K, R]
+        if importance:
+            # Draws stay where they are: q is pulled over them by their weight, d log q / d logits = 1 - K E / sum(E).
+            pull = upstream * (1 - np.float32(k) * (exponential / np.exp(log_total)))
+            d_logits = pull.sum(axis=1)  # [K, R]
+        else:
+            d_logits = -d_delta.sum(axis=1)
         g["initial"][:] = d_delta[:, :, batch.starts].sum(axis=(1, 2))
         d_prior = d_delta
         d_prior[:, :, batch.starts] = 0
@@ -192,11 +197,12 @@ class FusedObjective:
         g["log_noise"][:] = ((scaled * error).sum(axis=(1, 2)) - observed) * free
         g["dynamics"][...] = (weighted @ d_mean.T).reshape(g["dynamics"].shape)
         d_weighted = (coefficients @ d_mean).reshape(k, -1, n_samples, batch.n_rows)  # [K, P, S, R]
-        d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
-        d_z += _unshift(np.float32(gamma) * d_prior, 1)
-        d_z -= (d_z * z).sum(axis=0)
-        d_z *= z
-        d_logits += d_z.sum(axis=1) / np.float32(temperature)
+        if not importance:
+            d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
+            d_z += _unshift(np.float32(gamma) * d_prior, 1)
+            d_z -= (d_z * z).sum(axis=0)
+            d_z *= z
+            d_logits += d_z.sum(axis=1) / np.float32(temperature)
 
         g["transition.weight"][...] = before @ d_context.T
         g["transition.bias"][:] = d_context.sum(axis=1)

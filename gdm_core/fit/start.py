@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gdm_core.config import GDMConfig
+from gdm_core.discriminant import discriminant
 from gdm_core.generative import GdmModule
 from gdm_core.rows import Rows, shift
 
@@ -35,19 +36,6 @@ def cluster(features: npt.NDArray[np.float32], k: int, seed: int) -> npt.NDArray
     fitted = KMeans(k, n_init=2, random_state=seed).fit(thinned)
     labels: npt.NDArray[np.int64] = fitted.predict(features).astype(np.int64)
     return labels
-
-
-def discriminant(features: Tensor, member: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights [F, K] and bias [K] of the linear discriminant of one-hot (or soft) membership [R, K]."""
-    count = member.sum(0).clamp_min(1e-3)  # [K]
-    center = (member.T @ features) / count[:, None]  # [K, F]
-    residual = features - member @ center
-    within = residual.T @ residual / len(features)
-    scale = within.diagonal().mean().clamp_min(1e-6)
-    within = within + 1e-2 * scale * torch.eye(within.shape[0], dtype=within.dtype, device=within.device)
-    weight = torch.linalg.solve(within, center.T)  # [F, K]
-    bias = (count / count.sum()).log() - 0.5 * (center.T * weight).sum(0)
-    return weight, bias - bias.mean()
 
 
 def regress(design: Tensor, member: Tensor, y: Tensor, known: Tensor | None) -> Tensor:
@@ -86,39 +74,8 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     module.log_noise.copy_((variance + 1e-6).sqrt().log())
     after = rows.age > 0
     weight, bias = discriminant(shift(x, 1)[after], member[after])
-    if config.transition == "linear":
-        module.transition.weight.copy_(weight)
-        module.transition.bias.copy_(bias)
-    else:
-        module.transition.start(generator, weight, bias)
-    _start_posterior(module, rows, features, move_scale, member, config, generator)
-
-
-def _start_posterior(
-    module: GdmModule,
-    rows: Rows,
-    features: Tensor,
-    move_scale: Tensor,
-    member: Tensor,
-    config: GDMConfig,
-    generator: torch.Generator,
-) -> None:
-    posterior = module.posterior
-    if config.posterior in ("linear", "sticky"):
-        weight, bias = discriminant(rows.past, member)
-        posterior.weight.copy_(weight)
-        posterior.bias.copy_(bias)
-    elif config.posterior in ("window", "window_linear"):
-        posterior.move_scale.copy_(move_scale)
-        weight, bias = discriminant(features, member)
-        posterior.weight.copy_(weight)
-        posterior.bias.copy_(bias)
-        if posterior.out is not None:
-            hidden = torch.randn(posterior.hidden_weight.shape, generator=generator) / features.shape[1] ** 0.5
-            posterior.hidden_weight.copy_(hidden)
-            posterior.hidden_bias.copy_(torch.randn(posterior.hidden_bias.shape, generator=generator) * 0.5)
-    else:
-        posterior.start(features, member, move_scale, generator)
+    module.transition.start(generator, weight, bias)
+    module.posterior.start(rows.past, features, member, move_scale, generator)
 
 
 @torch.no_grad()
@@ -138,16 +95,5 @@ def start_random(module: GdmModule, seed: int) -> None:
     module.dynamics[:, : module.lags * d] = lagged.to(module.dynamics)
     module.dynamics[:, -1] = normal(module.dynamics[:, -1], 1.0)
     module.log_noise.copy_((-1.0 + torch.rand(n, generator=generator)) / 2)
-    plain = []
-    for part in (module.transition, module.posterior):
-        if hasattr(part, "start_random"):
-            part.start_random(generator)
-        else:
-            plain.extend(part.named_parameters())
-    if hasattr(module.transition, "stickiness_logit"):
-        module.transition.stickiness_logit.fill_(-2.197)  # gamma = 0.1
-    for name, parameter in plain:
-        if parameter.ndim > 1:
-            parameter.copy_(normal(parameter, 0.8 if parameter.shape[0] == n or name == "out" else 1.0))
-        elif name != "stickiness_logit":
-            parameter.zero_()
+    module.transition.start_random(generator)
+    module.posterior.start_random(generator)

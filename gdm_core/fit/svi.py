@@ -84,7 +84,7 @@ def fast_steps(
     module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
 ) -> Iterator[Step]:
     """Run the fast recipe. A step that is not finite is reported and not applied."""
-    climb = round(ELBO_SHARE * total)
+    climb = round(ELBO_SHARE * total) if config.corrects else total
     whole = _batches(rows, config, config.batch_size, generator)
     part = _batches(rows, config, max(1024, config.batch_size // _IMPORTANCE_BATCH_SHARE), generator)
     run = _FusedRun(module, config) if fused.supports(config, module) else _AutogradRun(module, generator)

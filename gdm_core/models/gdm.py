@@ -221,13 +221,12 @@ class GDM(StateModel):
             raise FitError(
                 "posterior='auto' needs trials long enough to hold out a fifth; choose 'window' or 'linear'."
             )
-        held_out = make_rows(back, self._device)
         scores: dict[str, float] = {}
         for name in ("window", "linear"):
-            config = dataclasses.replace(self.config, posterior=name)  # type: ignore[arg-type]
+            config = dataclasses.replace(self.config, posterior=name)
             yield from self._fit_once(make_rows(front, self._device), config, 0)
             diverged = self.status_ is Status.DIVERGED
-            scores[name] = -np.inf if diverged else elbo(self._net, held_out, config.temperature)
+            scores[name] = -np.inf if diverged else sum(self._bound(y) for y in back)
         chosen = dataclasses.replace(self.config, posterior=max(scores, key=lambda n: scores[n]))  # type: ignore[arg-type]
         yield from self._fit_once(make_rows(ys, self._device), chosen, 0)
 
