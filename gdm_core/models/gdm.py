@@ -251,7 +251,7 @@ class GDM(StateModel):
     # ---- hooks --------------------------------------------------------------------------------------------------
     def _soft_states(self, y: Array) -> Array:
         rows = make_rows([y], self._device)
-        if self.config.corrects and not self._net.posterior.sequential:
+        if self._resolved.corrects and not self._net.posterior.sequential:
             return _numpy(read_out(self._net, rows, self.config.temperature).states)
         return _numpy(self._posterior_mean(rows))
 
@@ -279,7 +279,7 @@ class GDM(StateModel):
 
     def _bound(self, y: Array) -> float:
         rows = make_rows([y], self._device)
-        if self.config.corrects and not self._net.posterior.sequential:
+        if self._resolved.corrects and not self._net.posterior.sequential:
             return float(read_out(self._net, rows, self.config.temperature).log_evidence.double().sum())
         return elbo(self._net, rows, self.config.temperature)
 
