@@ -13,12 +13,46 @@ function loadPlotly(address) {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = new URL(address.slice(1), ROOT);
-    script.onload = () => resolve(window.Plotly);
+    script.onload = () => {
+      rememberSchema(window.Plotly.PlotSchema);
+      resolve(window.Plotly);
+    };
     script.onerror = () => reject(new Error("The plotting library could not be loaded."));
     document.head.appendChild(script);
   });
   loading.catch(() => (loading = null));
   return loading;
+}
+
+// Plotly walks its whole schema for every trace of every update, to learn which attributes hold arrays: two fifths of
+// the time of a live update. Traces whose input has arrays in the same places get the same answer.
+function rememberSchema(schema) {
+  const walk = schema?.findArrayAttributes;
+  if (!walk) return; // another version: slower, and right all the same
+  const known = new Map();
+  const remembered = (trace) => {
+    const places = trace._input && arrayPlaces(trace._input);
+    if (!places) return walk(trace);
+    const key = `${trace.type} ${places}`;
+    if (!known.has(key)) known.set(key, walk(trace));
+    return [...known.get(key)];
+  };
+  schema.findArrayAttributes = Object.assign(remembered, { walk });
+}
+
+// Where a trace as it was given holds arrays; null where it holds lists of objects, which may differ inside.
+function arrayPlaces(given, path = "in") {
+  const found = [path];
+  for (const name in given) {
+    const item = given[name];
+    if (item === null || typeof item !== "object") continue;
+    if (Array.isArray(item) && typeof item[0] === "object" && !Array.isArray(item[0])) return null;
+    const isArray = Array.isArray(item) || ArrayBuffer.isView(item) || "bdata" in item;
+    const below = isArray ? `${path}.${name}` : arrayPlaces(item, `${path}.${name}`);
+    if (below === null) return null;
+    found.push(below);
+  }
+  return found.join(" ");
 }
 
 let themed = { at: -1000, dark: false };
