@@ -39,16 +39,18 @@ class Moments(NamedTuple):
 def _table(temperature: float) -> npt.NDArray[np.float64]:
     """[2, V] log psi and its hazard -psi'/psi on the table's grid."""
     v = np.arange(_LOW, _HIGH + _TABLE_SPACING / 2, _TABLE_SPACING)
-    # Integrate over e = exp(-g) ~ Exp(1) in t = log e: weights exp(t - e^t).
+    # exp(-e^x) is the chance that the logarithm of an exponential variable exceeds x, so psi(v) is the chance that
+    # T + tau S > v for two such logarithms S and T. The wider of the two integrates in closed form, which leaves an
+    # integral over the other, smooth at every tau.
     t = np.arange(-60.0, 4.5, 0.05)
     log_weight = t - np.exp(t) + np.log(0.05)
-    exponent = np.minimum((v[:, None] - t) / temperature, 300.0)
-    inner = np.exp(exponent)
+    rate = min(1.0, 1 / temperature)
+    inner = np.exp(rate * v[:, None] - min(temperature, 1 / temperature) * t)
     log_terms = log_weight - inner
     peak = log_terms.max(axis=1, keepdims=True)
     terms = np.exp(log_terms - peak)
     total = terms.sum(axis=1)
-    hazard = (terms * inner).sum(axis=1) / total / temperature
+    hazard = rate * (terms * inner).sum(axis=1) / total
     return np.stack([peak[:, 0] + np.log(total), hazard])
 
 

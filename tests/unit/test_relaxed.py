@@ -1,0 +1,229 @@
+"""The Gumbel-Softmax in log space: densities, samples, and the exact divergence."""
+
+import random
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, stats
+from torch.distributions import RelaxedOneHotCategorical
+from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
+
+from gdm_core.moments import moments
+from gdm_core.relaxed import (
+    gumbel,
+    gumbel_softmax_kl,
+    log_density,
+    log_flat_dirichlet,
+    log_mixture,
+    log_sample,
+    sampled_kl,
+    sticky_kl_bound,
+)
+from tests.support.gdm import generator
+
+TEMPERATURES = (0.05, 0.3, 0.99, 3.0)
+MANY_STATES = range(2, 13)
+
+
+def logits_of(k, rows=1, scale=1.0, seed=0):
+    return scale * torch.randn(rows, k, generator=generator(100 * k + seed), dtype=torch.float64)
+
+
+def draws(logits, temperature, n, seed=0):
+    """[n, K] samples of log z."""
+    noise = gumbel((n, logits.shape[-1]), generator(seed), torch.float64)
+    return log_sample(logits, temperature, noise)
+
+
+# ---- densities ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("k", [2, 3, 8])
+def test_density_is_that_of_torch_on_both_simplices(k, temperature):
+    logits = logits_of(k, 5, scale=2)
+    tau = torch.tensor(temperature, dtype=torch.float64)
+    log_z = log_sample(logits, temperature, gumbel((5, k), generator(1), torch.float64))
+    ours = log_density(log_z, logits, temperature)
+    torch.testing.assert_close(ours, ExpRelaxedCategorical(tau, logits=logits).log_prob(log_z))
+    if temperature >= 0.3:  # below, z itself is exactly zero in places and has no density there
+        plain = RelaxedOneHotCategorical(tau, logits=logits).log_prob(log_z.exp())
+        torch.testing.assert_close(ours - log_z.sum(-1), plain, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_density_integrates_to_one(temperature):
+    logits = torch.tensor([0.7, -0.9], dtype=torch.float64)
+
+    # For two states the density of log z is that of u = log(z_1 / z_2); dz_1 = z_1 z_2 du leads to the simplex.
+    u = torch.linspace(-60 / min(1, temperature), 60 / min(1, temperature), 40_001, dtype=torch.float64)
+    log_z = torch.stack([torch.nn.functional.logsigmoid(u), torch.nn.functional.logsigmoid(-u)], -1)
+    density = log_density(log_z, logits, temperature).exp()
+    assert integrate.trapezoid(density, u) == pytest.approx(1, abs=1e-7)
+
+
+def test_density_does_not_depend_on_the_level_of_the_logits():
+    logits, log_z = logits_of(5, 3), torch.log_softmax(logits_of(5, 3, seed=1), -1)
+    torch.testing.assert_close(log_density(log_z, logits + 7.5, 0.6), log_density(log_z, logits, 0.6))
+
+
+# ---- samples --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("temperature", [0.01, 0.3, 0.99, 8.0])
+def test_largest_state_is_categorical_at_every_temperature(temperature):
+    logits = torch.tensor([0.0, 1.5, -1.0, 0.4, -2.5], dtype=torch.float64)
+    n = 40_000
+    counts = torch.bincount(draws(logits, temperature, n, seed=3).argmax(-1), minlength=5).numpy()
+    expected = n * torch.softmax(logits, -1).numpy()
+    assert stats.chisquare(counts, expected).pvalue > 1e-3
+    # The test has the power to see a small error.
+    assert stats.chisquare(counts, n * torch.softmax(1.05 * logits, -1).numpy()).pvalue < 1e-3
+
+
+def test_gumbel_noise_is_standard_and_seeded():
+    noise = gumbel((200_000,), generator(0), torch.float64).numpy()
+    assert stats.kstest(noise, "gumbel_r").pvalue > 1e-3
+    assert torch.equal(gumbel((7, 3), generator(5)), gumbel((7, 3), generator(5)))
+    assert not torch.equal(gumbel((7, 3), generator(5)), gumbel((7, 3), generator(6)))
+    single = gumbel((500_000,), generator(1))
+    assert single.dtype == torch.float32
+    assert torch.isfinite(single).all()
+
+
+def test_flat_weights_are_uniform_on_the_simplex():
+    weights = log_flat_dirichlet((50_000, 4), generator(2)).exp().double()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(50_000, dtype=torch.float64), atol=1e-5, rtol=0)
+    assert stats.kstest(weights[:, 2].numpy(), stats.beta(1, 3).cdf).pvalue > 1e-3
+
+
+def test_global_random_state_is_left_alone():
+    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    gumbel((10, 3), generator())
+    log_flat_dirichlet((10, 3), generator())
+    assert torch.equal(before[0], torch.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+    assert before[2] == random.getstate()
+
+
+# ---- float32 --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("temperature", [0.01, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("k", [2, 5, 12])
+def test_float32_stays_finite_for_extreme_logits(k, temperature):
+    g = generator(k)
+    extreme = torch.where(torch.rand(300, k, generator=g) < 0.5, -30.0, 30.0)
+    logits = torch.cat([extreme, 60 * torch.rand(300, k, generator=g) - 30]).requires_grad_()
+    prior = logits.detach().flip(0).clone().requires_grad_()
+    noise = gumbel(logits.shape, g)
+    log_z = log_sample(logits, temperature, noise)
+    covariance = moments(logits, temperature, second=True).covariance
+    values = {
+        "log z": log_z,
+        "density": log_density(log_z, logits, temperature),
+        "density of the other": log_density(log_z, prior, temperature),
+        "exact": gumbel_softmax_kl(logits, prior),
+        "sampled": sampled_kl(prior - logits, torch.log_softmax(-noise, -1)),
+        "bound": sticky_kl_bound((prior - logits).detach(), 0.9, covariance),
+    }
+    for name, value in values.items():
+        assert value.dtype == torch.float32, name
+        assert torch.isfinite(value).all(), name
+        if value.requires_grad:
+            found = torch.autograd.grad(value.sum(), [logits, prior], retain_graph=True, allow_unused=True)
+            assert all(torch.isfinite(gradient).all() for gradient in found if gradient is not None), name
+
+
+# ---- divergence -----------------------------------------------------------------------------------------------------
+def exact_divergence(delta):
+    """From the closed form of E[log X] for X a sum of exponentials with different means, in 80 digits."""
+    with mpmath.workdps(80):
+        d = [mpmath.mpf(float(value)) for value in delta]
+        mean = [mpmath.exp(value) for value in d]
+        k = len(d)
+        share = [mpmath.fprod(mean[i] / (mean[i] - mean[j]) for j in range(k) if j != i) for i in range(k)]
+        log_mean = mpmath.fsum(w * value for w, value in zip(share, d, strict=True)) - mpmath.euler - mpmath.digamma(k)
+        return float(-mpmath.fsum(d) + k * log_mean)
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0, 15.0])
+@pytest.mark.parametrize("k", MANY_STATES)
+def test_divergence_is_exact(k, scale):
+    posterior, prior = logits_of(k, 4, scale), logits_of(k, 4, scale, seed=1)
+    expected = [exact_divergence(row) for row in prior - posterior]
+    np.testing.assert_allclose(gumbel_softmax_kl(posterior, prior), expected, rtol=1e-7, atol=1e-5)
+    single = gumbel_softmax_kl(posterior.float(), prior.float())
+    np.testing.assert_allclose(single, expected, rtol=3e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize("k", MANY_STATES)
+def test_divergence_is_the_expected_log_ratio_at_every_temperature(k):
+    posterior, prior = logits_of(k)[0], logits_of(k, seed=1)[0]
+    exact = float(gumbel_softmax_kl(posterior, prior))
+    for temperature in (0.1, 0.99, 4.0):
+        log_z = draws(posterior, temperature, 20_000, seed=k)
+        ratio = log_density(log_z, posterior, temperature) - log_density(log_z, prior, temperature)
+        error = float(ratio.std()) / len(ratio) ** 0.5
+        assert abs(float(ratio.mean()) - exact) < 5 * error
+    noise = gumbel((20_000, k), generator(9), torch.float64)
+    cheap = sampled_kl((prior - posterior).expand(20_000, -1), torch.log_softmax(-noise, -1))
+    assert abs(float(cheap.mean()) - exact) < 5 * float(cheap.std()) / 20_000**0.5
+
+
+def test_divergence_is_a_divergence():
+    posterior, prior = logits_of(6, 200, 3), logits_of(6, 200, 3, seed=1)
+    assert (gumbel_softmax_kl(posterior, prior) > 0).all()
+    torch.testing.assert_close(
+        gumbel_softmax_kl(posterior, posterior), torch.zeros(200, dtype=torch.float64), atol=1e-6, rtol=0
+    )
+    torch.testing.assert_close(
+        gumbel_softmax_kl(posterior + 5, prior - 2), gumbel_softmax_kl(posterior, prior), atol=1e-6, rtol=0
+    )
+    order = [3, 0, 5, 1, 4, 2]
+    torch.testing.assert_close(
+        gumbel_softmax_kl(posterior[:, order], prior[:, order]), gumbel_softmax_kl(posterior, prior)
+    )
+    assert (gumbel_softmax_kl(posterior[:, :1], prior[:, :1]).abs() < 1e-6).all()  # one state
+
+
+def test_what_else_is_in_the_batch_does_not_matter(monkeypatch):
+    posterior, prior = logits_of(4, 50, 2), logits_of(4, 50, 2, seed=1)
+    expected = gumbel_softmax_kl(posterior, prior)
+    alone = torch.cat([gumbel_softmax_kl(q[None], p[None]) for q, p in zip(posterior, prior, strict=True)])
+    torch.testing.assert_close(alone, expected, atol=1e-6, rtol=1e-7)
+    monkeypatch.setattr("gdm_core.relaxed._CHUNK_ELEMENTS", 1000)  # several pieces
+    torch.testing.assert_close(gumbel_softmax_kl(posterior, prior), expected, atol=1e-12, rtol=0)
+    assert gumbel_softmax_kl(posterior.reshape(5, 10, 4), prior.reshape(5, 10, 4)).shape == (5, 10)
+
+
+def test_gradients_are_right():
+    logits, prior = logits_of(4, 3).requires_grad_(), logits_of(4, 3, seed=1).requires_grad_()
+    noise = gumbel((3, 4), generator(2), torch.float64)
+    log_z = torch.log_softmax(logits_of(4, 3, seed=2), -1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z, a: log_density(z, a, 0.7), (log_z, logits))
+    assert torch.autograd.gradcheck(lambda a: log_sample(a, 0.7, noise), (logits,))
+    assert torch.autograd.gradcheck(gumbel_softmax_kl, (logits, prior), atol=1e-5)
+    assert torch.autograd.gradcheck(lambda a, b: sampled_kl(b - a, torch.log_softmax(-noise, -1)), (logits, prior))
+
+
+def test_mixture_derivatives_are_those_of_its_value():
+    delta = logits_of(5, 2, 2)
+    found = log_mixture(delta, with_products=True)
+    torch.testing.assert_close(found.mean.sum(-1), torch.ones(2, dtype=torch.float64), atol=1e-6, rtol=0)
+    step = 1e-3
+    for direction in torch.eye(5, dtype=torch.float64):
+        up, down = (log_mixture(delta + sign * step * direction) for sign in (1, -1))
+        torch.testing.assert_close((up.value - down.value) / (2 * step), found.mean @ direction, atol=1e-5, rtol=0)
+        hessian = torch.diag_embed(found.mean) - found.products
+        torch.testing.assert_close((up.mean - down.mean) / (2 * step), hessian @ direction, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.2, 0.6, 0.99])
+@pytest.mark.parametrize("k", [2, 4, 9])
+def test_bound_on_the_sticky_divergence_lies_above_it(k, gamma):
+    before, posterior, context = (logits_of(k, 1, 2, seed)[0] for seed in range(3))
+    z = draws(before, 0.9, 4000, seed=k).exp()
+    exact = moments(before, 0.9, second=True)
+    free = (1 - gamma) * context
+    sampled = gumbel_softmax_kl(posterior.expand(4000, -1), free + gamma * z)
+    bound = float(sticky_kl_bound(free + gamma * exact.mean - posterior, gamma, exact.covariance))
+    error = float(sampled.std()) / 4000**0.5
+    assert bound > float(sampled.mean()) - 4 * error - 1e-6
+    assert bound < float(sampled.mean()) + 4 * error + 0.2 * k * gamma**2 + 1e-6  # and not far above
