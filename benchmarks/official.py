@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -109,6 +110,7 @@ def main() -> None:
             for seed in range(options.seeds):
                 train, test = nascar.train_test(setting, seed)
                 both = {own: ours(own, train, test, seed), rival: theirs(rival, interpreter, train, test, seed)}
+                print(f"{setting}, seed {seed}: {own} and {rival} are done", file=sys.stderr, flush=True)
                 for name, found in both.items():
                     runs.append({"setting": setting, "model": name, "seed": seed} | scored(found, train, test))
         print(table([run for run in runs if run["setting"] == setting], setting), flush=True)
