@@ -135,12 +135,12 @@ class Transitions:
         problem = _Problem(chain.pairs[1:], x[:-1], None if covariance is None else covariance[:-1])
         value, gradient = problem.evaluate(current)
         for number in range(steps):
-            move: Float = np.linalg.solve(problem.information(current), gradient)
+            move = np.asarray(np.linalg.solve(problem.information(current), gradient), dtype=np.float64)
             gain = float(move @ gradient)
             if gain < 1e-6:
                 break
             for shrink in (1.0, 0.5, 0.2, 0.05, 0.01):
-                trial = current._moved(np.asarray(shrink * move, dtype=np.float64))
+                trial = current._moved(shrink * move)
                 reached = problem.value(trial)
                 if reached > value:
                     current, value = trial, reached

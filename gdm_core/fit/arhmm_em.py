@@ -7,7 +7,7 @@ multinomial logistic regression. Every step raises log-evidence plus log-prior. 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -114,13 +114,7 @@ def log_likelihoods(series: Series, parameters: ARParameters, scores: Scores) ->
         else:
             mean[chosen] = parameters.start_mean
             covariance = np.broadcast_to(parameters.start_covariance, (k, d, d))
-        part = PartialRows(
-            series.partial.pattern[chosen],
-            series.partial.gram,
-            series.partial.count,
-            series.partial.projected[chosen],
-            series.partial.square[chosen],
-        )
+        part = series.partial.chosen(chosen)
         table[rows[chosen]], mean[chosen], after[chosen] = part.condition(mean[chosen], covariance, scores)
     return table, mean, after
 
@@ -262,12 +256,7 @@ def excerpt(series: Series, n_samples: int) -> Series:
     place[kept] = np.arange(len(kept))
     rows = place[series.partial_rows]
     inside = rows >= 0
-    partial = replace(
-        series.partial,
-        pattern=series.partial.pattern[inside],
-        projected=series.partial.projected[inside],
-        square=series.partial.square[inside],
-    )
+    partial = series.partial.chosen(inside)
     return Series(series.joint[kept], series.x[kept], starts, series.regressed[kept], full, rows[inside], partial, 0.0)
 
 

@@ -1,14 +1,15 @@
 """Principal-component scores of observations, as a proper probability model, with missing values.
 
-    y = center + basis @ (scale * x) + residual,     residual ~ N(0, residual_variance) across the basis
+    weight * (y - center) = basis @ (scale * x) + residual,     residual ~ N(0, residual_variance) across the basis
 
-With orthonormal `basis`, a density of the scores x gives a density of y. Where entries are missing the density of
+The weights make the residuals of all channels equally large, as in factor analysis, so that a noisy channel counts for
+less. With orthonormal `basis`, a density of the scores x gives a density of y. Where entries are missing the density of
 the others is their Gaussian marginal; it depends on the pattern of missing entries through small D x D matrices only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from gdm_core.fit.dynamics import LOG_2PI
 
 Float = npt.NDArray[np.float64]
 _VARIANCE_FLOOR = 1e-8
+_WEIGHT_RANGE = 100.0  # how far a channel's noise variance may lie from the typical one
 
 
 def carried_forward(y: npt.NDArray[Any]) -> Float:
@@ -41,11 +43,36 @@ def interpolated(y: npt.NDArray[Any]) -> Float:
     return filled
 
 
+def _principal(covariance: Float, weight: Float) -> tuple[Float, Float]:
+    """Eigenvalues, largest first, and eigenvectors of the weighted channels' covariance."""
+    values, vectors = np.linalg.eigh(covariance * weight[:, None] * weight)
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def _balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
+    """Weights [N] that make what the components leave out equally large in every channel; ones where there are too
+    few channels to tell noise from signal."""
+    n_channels = len(covariance)
+    weight = np.ones(n_channels)
+    if (n_channels - n_latent) ** 2 < n_channels + n_latent:
+        return weight
+    for _ in range(rounds):
+        basis = _principal(covariance, weight)[1][:, :n_latent]
+        across = np.eye(n_channels) - basis @ basis.T
+        left = np.einsum("ij,jk,ik->i", across, covariance * weight[:, None] * weight, across)
+        # Components follow the channels that lean on them most, which hides part of those channels' noise.
+        noise = left / np.maximum(np.diagonal(across), 0.1) / weight**2
+        level = np.exp(np.log(np.maximum(noise, _VARIANCE_FLOOR)).mean())
+        weight = 1.0 / np.sqrt(np.clip(noise, level / _WEIGHT_RANGE, level * _WEIGHT_RANGE) / level)
+    return weight
+
+
 @dataclass(frozen=True)
 class Scores:
     """The projection between observations and scores."""
 
     center: Float  # [N]
+    weight: Float  # [N]
     basis: Float  # [N, D] orthonormal columns
     scale: Float  # [D] standard deviation of each score
     residual_variance: float
@@ -56,31 +83,31 @@ class Scores:
         filled = np.concatenate([interpolated(y) for y in ys])
         center = filled.mean(axis=0)
         covariance = (filled - center).T @ (filled - center) / len(filled)
-        values, vectors = np.linalg.eigh(covariance)
-        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        weight = _balanced(covariance, n_latent)
+        values, vectors = _principal(covariance, weight)
         basis = vectors[:, :n_latent]
         largest = np.abs(basis).argmax(axis=0)
         basis = basis * np.where(basis[largest, np.arange(n_latent)] < 0, -1.0, 1.0)
         scale = np.sqrt(np.maximum(values[:n_latent], _VARIANCE_FLOOR))
         rest = n_channels - n_latent
         variance = max(float(values[n_latent:].sum()) / rest, _VARIANCE_FLOOR) if rest else 1.0
-        return cls(center, np.ascontiguousarray(basis), scale, variance)
+        return cls(center, weight, np.ascontiguousarray(basis), scale, variance)
 
     def project(self, filled: Float) -> Float:
         """[T, N] without gaps -> [T, D]."""
-        result: Float = (filled - self.center) @ self.basis / self.scale
+        result: Float = (filled - self.center) @ (self.weight[:, None] * self.basis) / self.scale
         return result
 
     def expand(self, x: Float) -> Float:
         """[..., D] -> [..., N]."""
-        result: Float = (x * self.scale) @ self.basis.T + self.center
+        result: Float = (x * self.scale) @ self.basis.T / self.weight + self.center
         return result
 
     def log_residual(self, y: Float) -> Float:
         """[T, N] fully observed -> [T] log-density of y less that of its scores."""
-        centred = y - self.center
+        centred = (y - self.center) * self.weight
         rest = y.shape[1] - self.basis.shape[1]
-        jacobian = -np.log(self.scale).sum()
+        jacobian = np.log(self.weight).sum() - np.log(self.scale).sum()
         if rest == 0:
             return np.full(len(y), jacobian)
         across = centred - (centred @ self.basis) @ self.basis.T
@@ -95,7 +122,7 @@ class Scores:
         if basis.shape[0] == basis.shape[1]:
             return np.zeros_like(noise)
         across: npt.NDArray[np.float32] = (noise - (noise @ basis) @ basis.T).astype(np.float32)
-        across *= np.float32(np.sqrt(self.residual_variance))
+        across *= (np.sqrt(self.residual_variance) / self.weight).astype(np.float32)
         return across
 
 
@@ -106,6 +133,7 @@ class PartialRows:
     pattern: npt.NDArray[np.int64]  # [M] which of the U patterns
     gram: Float  # [U, D, D] inner products of the observed rows of the basis
     count: Float  # [U] observed entries
+    jacobian: Float  # [U] sum of the observed entries' log-weights
     projected: Float  # [M, D]
     square: Float  # [M]
 
@@ -116,14 +144,19 @@ class PartialRows:
         kept = np.unpackbits(patterns, axis=1, count=y.shape[1]).astype(np.float64)  # [U, N]
         d = scores.basis.shape[1]
         outer = (scores.basis[:, :, None] * scores.basis[:, None, :]).reshape(-1, d * d)
-        centred = np.where(observed, y - scores.center, 0.0)
+        centred = np.where(observed, (y - scores.center) * scores.weight, 0.0)
         return cls(
             pattern.reshape(-1),
             (kept @ outer).reshape(-1, d, d),
             kept.sum(axis=1),
+            kept @ np.log(scores.weight),
             centred @ scores.basis,
             (centred**2).sum(axis=1),
         )
+
+    def chosen(self, rows: npt.NDArray[np.bool_]) -> PartialRows:
+        """Those of its rows that are marked."""
+        return replace(self, pattern=self.pattern[rows], projected=self.projected[rows], square=self.square[rows])
 
     def condition(self, mean: Float, covariance: Float, scores: Scores) -> tuple[Float, Float, Float]:
         """Given scores ~ N(mean [M, K, D], covariance [K, D, D]) in each state:
@@ -148,5 +181,6 @@ class PartialRows:
         quadratic = (square - np.einsum("mkd,mkde,mke->mk", error, core[of], error)) / noise
         count = self.count[of][:, None]
         log_density = -0.5 * (quadratic + logdet[of] + count * (LOG_2PI + np.log(noise)))
+        log_density += self.jacobian[of][:, None]
         moved = location + np.einsum("mkde,mke->mkd", gain[of], error)
         return log_density, moved / scale, after[of] / (scale[:, None] * scale)

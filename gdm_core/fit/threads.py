@@ -1,5 +1,5 @@
-"""Small matrices multiply fastest on one thread: on a busy machine BLAS threads wait for each other far longer than
-they work, and a result must not depend on how many there were."""
+"""Small matrices multiply fastest on one thread: on a busy machine the threads of BLAS and OpenMP wait for each other
+far longer than they work, and a result must not depend on how many there were."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ Item = TypeVar("Item")
 
 @cache
 def _controller() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401 (its BLAS must be loaded to be found)
+    import scipy.linalg  # noqa: F401
+    import sklearn.cluster  # noqa: F401 (their thread pools must be loaded to be found)
 
     return ThreadpoolController()
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """BLAS at one thread inside the block."""
-    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    """BLAS and OpenMP at one thread inside the block."""
+    limit: AbstractContextManager[Any] = _controller().limit(limits=1)
     return limit
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core import hmm
-from gdm_core.errors import ConfigError
+from gdm_core.errors import ConfigError, FitError
 from gdm_core.fit import arhmm_em as em
 from gdm_core.fit.dynamics import Dynamics
 from gdm_core.fit.filtering import roll
@@ -80,7 +80,14 @@ class ARHMM(StateModel):
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        return on_one_thread(self._steps(ys))
+        try:
+            yield from on_one_thread(self._steps(ys))
+        except (FitError, np.linalg.LinAlgError) as error:
+            if not self.params_:
+                raise FitError(
+                    f"No start could be found for this data ({error}). Try fewer states or latents."
+                ) from error
+            self.status_ = Status.DIVERGED
 
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
@@ -149,6 +156,7 @@ class ARHMM(StateModel):
         chain = parameters.transitions
         kept: dict[str, Any] = {
             "center": scores.center,
+            "weight": scores.weight,
             "basis": scores.basis,
             "scale": scores.scale,
             "residual_variance": np.array([scores.residual_variance]),
@@ -165,7 +173,7 @@ class ARHMM(StateModel):
     @property
     def _scores(self) -> Scores:
         p: dict[str, Any] = self.params_
-        return Scores(p["center"], p["basis"], p["scale"], float(p["residual_variance"][0]))
+        return Scores(p["center"], p["weight"], p["basis"], p["scale"], float(p["residual_variance"][0]))
 
     @property
     def _parameters(self) -> em.ARParameters:

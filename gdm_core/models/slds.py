@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core import hmm
-from gdm_core.errors import ConfigError
+from gdm_core.errors import ConfigError, FitError
 from gdm_core.fit import arhmm_em as ar
 from gdm_core.fit import laplace_em as em
 from gdm_core.fit.dynamics import Dynamics, DynamicsPrior
@@ -72,9 +72,20 @@ class SLDS(StateModel):
         super().__init__(SLDSConfig(n_states, n_latent, transitions, seed, n_iter, n_restarts))
         self._known: tuple[bytes, dict[str, Array], em.Posterior] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels between processes: not the last posterior, which may be larger than everything else."""
+        return self.__dict__ | {"_known": None}
+
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        return on_one_thread(self._steps(ys))
+        try:
+            yield from on_one_thread(self._steps(ys))
+        except (FitError, np.linalg.LinAlgError) as error:
+            if not self.params_:
+                raise FitError(
+                    f"No start could be found for this data ({error}). Try fewer states or latents."
+                ) from error
+            self.status_ = Status.DIVERGED
 
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
@@ -274,7 +285,7 @@ def from_autoregression(ys: list[Array], scores: Scores, start: ar.ARParameters)
     n_channels, d = scores.basis.shape
     floor = 1e-4 if n_channels == d else 1e-6
     noise = np.maximum((residual**2).mean(axis=0) * n_channels / max(n_channels - d, 1), floor)
-    loadings = scores.basis * scores.scale
+    loadings = scores.basis * scores.scale / scores.weight[:, None]
     blur = np.linalg.inv(loadings.T @ (loadings / noise[:, None]))
     a = start.dynamics.coefficients[:, :, :-1]
     seen = start.dynamics.covariance

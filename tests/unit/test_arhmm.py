@@ -19,7 +19,7 @@ def random_model(rng, kind, n_states=2, n_latent=2, n_channels=4, lags=1):
     """Scores and parameters of no particular meaning."""
     k, d, n = n_states, n_latent, n_channels
     basis = np.linalg.qr(rng.normal(size=(n, d)))[0]
-    scores = Scores(rng.normal(size=n), basis, 0.5 + rng.random(d), 0.3 if n > d else 1.0)
+    scores = Scores(rng.normal(size=n), 0.5 + rng.random(n), basis, 0.5 + rng.random(d), 0.3 if n > d else 1.0)
     spread = rng.normal(size=(k + 1, d, d))
     spread = spread @ np.swapaxes(spread, 1, 2) + 0.2 * np.eye(d)
     blank = Transitions.blank(kind, k, d)
@@ -47,7 +47,8 @@ def evidence_by_enumeration(y, scores, p, lags):
             inputs = np.concatenate([*(x[t - lag] for lag in range(1, lags + 1)), [1.0]])
             mean, spread = p.dynamics.coefficients[z] @ inputs, p.dynamics.covariance[z]
         centre, cover = scores.expand(mean), loadings @ spread @ loadings.T + across
-        return multivariate_normal(centre[seen], cover[np.ix_(seen, seen)]).logpdf(y[t, seen])
+        unweighted = cover / scores.weight[:, None] / scores.weight
+        return multivariate_normal(centre[seen], unweighted[np.ix_(seen, seen)]).logpdf(y[t, seen])
 
     table = np.array([[density(t, z) for z in range(k)] for t in range(len(y))])
     total = []
@@ -79,8 +80,9 @@ def test_evidence_equals_enumeration(kind, lags, n_channels, missing):
 def test_incomplete_rows_are_conditioned_as_dense_gaussians():
     rng = np.random.default_rng(1)
     scores, p = random_model(rng, "sticky", n_channels=5)
-    loadings = scores.basis * scores.scale
+    loadings = scores.basis * scores.scale / scores.weight[:, None]
     across = scores.residual_variance * (np.eye(5) - scores.basis @ scores.basis.T)
+    across = across / scores.weight[:, None] / scores.weight
     y = rng.normal(size=(8, 5))
     y[:, 1:][rng.random((8, 4)) < 0.5] = np.nan
     mean = rng.normal(size=(8, 2, 2))

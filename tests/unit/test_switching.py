@@ -1,10 +1,14 @@
 """What switching models promise behind the common verbs."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gdm_core import ARHMM, SLDS, Status, load_model
 from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.fit import arhmm_em, laplace_em
 from gdm_core.transitions import Transitions
 
 MODELS = [
@@ -194,6 +198,36 @@ def test_unusable_data_is_refused_with_a_reason(model_class, kind):
         model.fit(np.random.default_rng(0).normal(size=(50, 1)))
     with pytest.raises(DataError, match="at least"):
         model.fit(np.random.default_rng(0).normal(size=(1, 3)))
+
+
+@pytest.mark.parametrize(("model_class", "module"), [(ARHMM, arhmm_em), (SLDS, laplace_em)])
+@pytest.mark.parametrize("poison", [np.nan, -1.0])
+def test_a_diverging_fit_says_so_and_keeps_its_last_good_parameters(model_class, module, poison, monkeypatch):
+    y = recordings(lengths=(110,))[0]
+    model = model_class(n_states=2, **FAST)
+    steps = model.fit_iter(y)
+    next(steps)
+    good = {name: value.copy() for name, value in model.params_.items()}
+    honest = module.m_step
+
+    def broken(*args, **settings):
+        p = honest(*args, **settings)
+        return replace(p, dynamics=replace(p.dynamics, covariance=poison * p.dynamics.covariance))
+
+    monkeypatch.setattr(module, "m_step", broken)
+    assert list(steps) == []
+    assert model.status_ is Status.DIVERGED
+    for name, value in good.items():
+        np.testing.assert_array_equal(value, model.params_[name])
+
+
+def test_a_model_travels_without_its_last_posterior():
+    y = recordings(lengths=(110,))[0]
+    model = SLDS(n_states=2, **FAST).fit(y)
+    before = model.predict_proba(y)
+    again = pickle.loads(pickle.dumps(model))
+    assert len(pickle.dumps(model)) < 100_000
+    np.testing.assert_array_equal(again.predict_proba(y), before)
 
 
 def test_stopped_clocks_do_not_stop_a_fit():
