@@ -1,0 +1,141 @@
+"""Accuracy against the number of states, for this page's model and for recurrent SLDS, with several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from gdm_core.engine import sweep as engine_sweep
+from gdm_core.engine.bulk import BulkView
+from gdm_core.engine.records import Record
+from gdm_core.engine.sweep import Sweep, SweepJob
+from gdm_core.errors import GdmError
+from pages.formula1.view import View, Where
+from pages.ui import figures, live, shell
+from pages.ui.plot import plot
+
+STATES = tuple(range(2, 11))
+SCORER = "pages.formula1.measures:state_accuracy"
+SCORES = {"paper_accuracy": "Knows the track segment (10-NN)", "majority_map_accuracy": "One segment a state"}
+RSLDS = {"transitions": "recurrent"}
+LOOK_EVERY_S = 1.0
+
+
+def sweeps(where: Where, n_seeds: int, both: bool) -> dict[str, Sweep]:
+    """The fits behind the curve, by the name of their model."""
+    seeds = tuple(range(n_seeds))
+    config = {name: value for name, value in where.choice.config.items() if name not in ("n_states", "seed")}
+    ours = f"GDM, {where.sees}" if where.sees else where.choice.label
+    grid = {"n_states": STATES}
+    train, test = where.train.trials, where.test.trials
+    found = {ours: Sweep(where.choice.family, config, grid, seeds, train, test, SCORER)}
+    if both:
+        base = RSLDS | {"n_latent": config.get("n_latent", 2)}
+        found["Recurrent SLDS"] = Sweep("slds", base, grid, seeds, train, test, SCORER)
+    return found
+
+
+def table(records: Sequence[Record], score: str, n_seeds: int) -> np.ndarray[Any, Any]:
+    """[K, seeds] one score of the finished fits; NaN where there is none yet."""
+    found = np.full((len(STATES), n_seeds), np.nan, np.float32)
+    for record in records:
+        k = record.config["n_states"]
+        if score in record.scores and k in STATES and record.seed < n_seeds:
+            found[STATES.index(k), record.seed] = record.scores[score]
+    return found
+
+
+def tab(view: View) -> None:
+    """A button, then a curve that grows. The fits go on when the page is left."""
+    where = view.where
+    if where.train.segment is None or where.test.segment is None:
+        shell.empty("No segments", "Without corners there is nothing to be accurate about. Choose another session.")
+        return
+    left, middle, right = st.columns([0.3, 0.3, 0.4], gap="medium", vertical_alignment="bottom")
+    n_seeds = left.slider(
+        "Seeds", 1, 5, 3, key="f1-seeds", help="Each number of states is fitted once from every seed."
+    )
+    both = middle.toggle("Beside recurrent SLDS", True, key="f1-both", help="Under the same protocol; takes longer.")
+    wanted = sweeps(where, n_seeds, both)
+    engine = live.screen.engine()
+    running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}
+    total = sum(len(one.cells()) for one in wanted.values())
+    if len(running) < len(wanted) and right.button(f"Fit {total} models", type="primary", key="f1-sweep"):
+        try:
+            for one in wanted.values():
+                engine_sweep.start(one, engine, "formula1-sweep")
+        except GdmError as error:
+            shell.error("The fits could not be started", str(error))
+            return
+        running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}
+    if not running:
+        shell.empty(
+            "How many states does the lap need?",
+            f"Fits K = {STATES[0]} to {STATES[-1]} on {where.pick.train} and scores the states of {where.pick.test}. It goes "
+            "on when the page is left, and finished fits are kept.",
+        )
+        return
+    jobs = {name: SweepJob(wanted[name], bulk) for name, bulk in running.items()}
+    if right.button("Stop", key="f1-sweep-stop", disabled=all(job.poll().finished for job in jobs.values())):
+        for job in jobs.values():
+            job.cancel()
+    _watch(view, jobs, n_seeds)
+
+
+def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
+    finished = all(job.poll().finished for job in jobs.values())
+
+    @st.fragment(run_every=None if finished else LOOK_EVERY_S)
+    def body() -> None:
+        views: list[BulkView] = [job.poll() for job in jobs.values()]
+        done, total = sum(v.done for v in views), sum(v.total for v in views)
+        if done < total and not all(v.finished for v in views):
+            shell.running(f"{done} of {total} fits", done / total)
+        records = {name: job.records() for name, job in jobs.items()}
+        _keep(view, records)
+        _curves(records, n_seeds)
+        trouble = [record.message for found in records.values() for record in found if record.message]
+        if trouble:
+            shell.quiet(f"{len(trouble)} fits did not work out: {trouble[0]}")
+        seconds = max((v.seconds for v in views), default=0.0)
+        spent = {name: sum(r.seconds for r in found if not r.message) for name, found in records.items()}
+        shell.quiet(
+            f"{seconds:.0f} s so far; fits alone took "
+            + ", ".join(f"{took:.0f} s ({name})" for name, took in spent.items())
+            + ". Scores are of the driver whom the model has not seen."
+        )
+        if not finished and all(v.finished for v in views):
+            st.rerun()
+
+    body()
+
+
+def _keep(view: View, records: dict[str, list[Record]]) -> None:
+    """For the card: what recurrent SLDS reaches at each K."""
+    found: dict[int, list[float]] = {}
+    for record in records.get("Recurrent SLDS", []):
+        if "paper_accuracy" in record.scores:
+            found.setdefault(record.config["n_states"], []).append(record.scores["paper_accuracy"])
+    if found:
+        view.fit.kept["rslds-accuracy"] = found
+
+
+def _curves(records: dict[str, list[Record]], n_seeds: int) -> None:
+    columns = st.columns(len(SCORES), gap="small")
+    for column, (score, words) in zip(columns, SCORES.items(), strict=True):
+        curves = {name: table(found, score, n_seeds) for name, found in records.items()}
+        curves = {name: values for name, values in curves.items() if np.isfinite(values).any(axis=1).sum() > 1}
+        with column, shell.panel(f"against-{score}", words):
+            if not curves:
+                shell.quiet("The first fits are under way.")
+                continue
+            known = np.any([np.isfinite(values).any(axis=1) for values in curves.values()], axis=0)
+            plot(
+                figures.sweep(
+                    np.array(STATES)[known], {name: values[known] for name, values in curves.items()}, score_name="",
+                ),
+                key=f"against-{score}",
+            )  # fmt: skip

@@ -1,0 +1,292 @@
+"""Year > event > session > driver to fit > driver to apply > laps: each step offers what the step before leaves.
+
+The choices depend on each other, so their options come and go; the page keeps them in the address itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import streamlit as st
+
+from datasets import formula1
+from datasets.formula1 import Event, Session
+from pages.formula1 import data, loading
+from pages.formula1.data import Looked, Place
+from pages.ui import shell
+
+SOURCES = {"simulated": "Simulated", "real": "Real sessions"}
+LAPS = {"all": "All laps", "racing": "Racing laps only", "range": "From lap to lap"}
+WATCHED = {"paper": "Paper's mixtures", "channels": "Channels"}
+CHANNELS = ("X", "Y", "speed", "throttle", "brake", "gear")
+FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What the cascade came to."""
+
+    place: Place
+    train: str
+    test: str
+    looked: Looked
+
+    @property
+    def about(self) -> str:
+        return f"fitted on {self.train}, applied to {self.test} · {self.looked.about}"
+
+    @property
+    def calls(self) -> list[str]:
+        """Lines of Python that make the same trials."""
+        given = [f"channels={self.looked.channels!r}"] if self.looked.channels else ['preset="paper"']
+        if self.looked.laps == "racing":
+            given.append(f"drop={data.RACING!r}")
+        elif self.looked.laps != "all":
+            first, last = (int(part) for part in self.looked.laps.split("-"))
+            given.append(f"laps=range({first}, {last + 1})")
+        options = ", ".join(given)
+        return [
+            self.place.call,
+            f"train = formula1.to_trials(session, {self.train!r}, {options})",
+            f"test = formula1.to_trials(session, {self.test!r}, {options})",
+        ]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Nothing to fit yet: a session still loads, or could not be loaded."""
+
+    title: str
+    load: loading.Load | None = None
+    key: tuple[Any, ...] = ()
+    advice: str = ""
+
+
+def remember(name: str, value: str, default: str) -> None:
+    """Keep a choice in the address, where it is not what anybody finds there anyway."""
+    if value == default:
+        if name in st.query_params:
+            del st.query_params[name]
+    elif st.query_params.get(name) != value:
+        st.query_params[name] = value
+
+
+def choose_one(
+    label: str,
+    name: str,
+    options: Sequence[str],
+    default: str,
+    *,
+    show: Callable[[str], str] = str,
+    help: str | None = None,
+    among: str = "",
+) -> str:
+    """A select box; the address says what it starts with. Another `among` means other options: it starts anew."""
+    if not options:
+        st.selectbox(label, ["not available"], disabled=True, key=f"f1-{name}-none-{among}", help=help)
+        return ""
+    key = f"f1-{name}-{among}"
+    if st.session_state.get(key) not in options:
+        asked = st.query_params.get(name, "")
+        st.session_state[key] = asked if asked in options else default
+    chosen = st.selectbox(label, list(options), format_func=show, key=key, help=help)
+    remember(name, chosen, default)
+    return chosen
+
+
+def choose_of_few(label: str, name: str, options: dict[str, str], default: str, help: str | None = None) -> str:
+    """A segmented control, kept in the address like the rest."""
+    key = f"f1-{name}"
+    if st.session_state.get(key) not in options:
+        asked = st.query_params.get(name, "")
+        st.session_state[key] = asked if asked in options else default
+    chosen = st.segmented_control(
+        label, list(options), format_func=options.get, key=key, required=True, help=help, width="stretch"
+    )
+    chosen = chosen if chosen in options else default
+    remember(name, chosen, default)
+    return chosen
+
+
+def choose_place() -> Place | Waiting:
+    """Which session."""
+    shell.section("Data")
+    source = choose_of_few(
+        "Race",
+        "source",
+        SOURCES,
+        "simulated",
+        "Simulated laps open at once and need no network. Real sessions come through FastF1 and are kept on disk.",
+    )
+    if source == "simulated":
+        circuit = choose_one(
+            "Circuit", "circuit", list(data.SIMULATED), "shanghai", show=lambda c: data.SIMULATED.get(c, c)
+        )
+        return Place(circuit=circuit)
+    return _real()
+
+
+def _real() -> Place | Waiting:
+    stored = formula1.stored_sessions()
+    years = [str(year) for year in formula1.years()]
+    first = str(stored[0][0]) if stored else years[0]
+    year = int(
+        choose_one("Year", "year", years, first if first in years else years[0], help="Telemetry starts in 2018.")
+    )
+    load = loading.calendar(year)
+    load.wait(0.3)
+    events: tuple[Event, ...] = load.value if load.value is not None else ()
+    here = [(event, name) for y, event, name in stored if y == year]
+    past = [event for event in events if _is_past(event.date)]
+    names = list(dict.fromkeys([*(event for event, _ in here), *(event.name for event in past)]))
+    at_hand = {event for event, _ in here}
+    event = choose_one(
+        "Event",
+        "event",
+        names,
+        names[0] if names else "",
+        show=lambda e: f"{e} · stored" if e in at_hand else e,
+        help="Events marked as stored open without a network.",
+        among=f"{year}",
+    )
+    if not load.done:
+        st.caption("The calendar is being fetched; stored sessions can be chosen already.")
+    elif load.error is not None:
+        title, text = loading.explain(load.error)
+        if names:
+            st.caption(f"Only stored sessions are listed: {title.lower()}.")
+        else:
+            return Waiting(f"The {year} calendar: {title.lower()}", load, ("calendar", year), text)
+    left = len(events) - len(past)
+    if left:
+        st.caption(f"{left} event{'s' * (left > 1)} of {year} lie{'s' * (left == 1)} in the future.")
+    if not names:
+        return Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
+    slots = next((found.sessions for found in past if found.name == event), ())
+    sessions = [slot.name for slot in slots if _is_past(slot.start_utc)]
+    sessions = list(dict.fromkeys([*sessions, *(name for e, name in here if e == event)]))
+    kept = {name for e, name in here if e == event}
+    usual = "Race" if "Race" in sessions else (sessions[-1] if sessions else "")
+    name = choose_one(
+        "Session",
+        "session",
+        sessions,
+        usual,
+        show=lambda n: f"{n} · stored" if n in kept else n,
+        among=f"{year}-{event}",
+    )
+    if not name:
+        return Waiting("No session yet", advice=f"No session of {event} {year} has been driven yet.")
+    return Place(year=year, event=event, name=name)
+
+
+def _is_past(moment: str) -> bool:
+    """Whether a date or moment of the calendar has passed; the calendar's own silence counts as past."""
+    return not moment or moment[:10] <= datetime.now(UTC).date().isoformat()
+
+
+def ready(place: Place) -> Session | Waiting:
+    """The session if it is there; otherwise its load, started now."""
+    if place.simulated:
+        return data.simulated(place.circuit)
+    load = loading.session(place.year, place.event, place.name)
+    load.wait(0.3)  # what is stored opens faster than a page runs
+    if load.done and load.error is None:
+        session: Session = load.value
+        return session
+    what = f"{place.event} {place.year}, {place.name}"
+    return Waiting(what, load, ("session", place.year, place.event, place.name))
+
+
+def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
+    """Who is fitted, who is looked at, which laps and which channels."""
+    there = [driver for driver in session.drivers if driver.has_position and len(driver.laps)]
+    codes = [driver.code for driver in there]
+    if not codes:
+        return Waiting("No driver with positions", advice="Choose another session: the feed has no positions here.")
+    names = {driver.code: f"{driver.code} · {driver.name}" for driver in there}
+    key = repr(place)
+    train = choose_one(
+        "Fit on (train)",
+        "train",
+        codes,
+        codes[0],
+        show=lambda c: names.get(c, c),
+        among=key,
+        help="Drivers are in the order of the result. The model learns from this one alone.",
+    )
+    usual = codes[min(FIFTH, len(codes) - 1)]
+    test = choose_one(
+        "Apply to (test)",
+        "test",
+        codes,
+        usual,
+        show=lambda c: names.get(c, c),
+        among=key,
+        help="The fitted model is applied to this driver without learning anything new.",
+    )
+    absent = [driver.code for driver in session.drivers if driver.code not in codes]
+    if absent:
+        st.caption(f"Without position data: {', '.join(absent)}.")
+    laps = choose_of_few(
+        "Laps",
+        "laps-of",
+        LAPS,
+        "all",
+        "Racing laps leave out lap 1, laps into and out of the pits, and safety-car laps.",
+    )
+    if laps == "range":
+        last = max(2, *(int(session.driver(code).laps.number.max()) for code in (train, test)))
+        laps = _range(last, key)
+    return Pick(place, train, test, Looked(laps, _channels(session, train, test)))
+
+
+def _range(last: int, key: str) -> str:
+    name = f"f1-laps-{key}"
+    if name not in st.session_state:
+        asked = st.query_params.get("laps", "").split("-")
+        ends = [int(part) for part in asked if part.isdigit()]
+        found = (ends[0], ends[1]) if len(ends) == 2 else (1, min(10, last))
+        st.session_state[name] = (min(max(found[0], 1), last - 1), min(max(found[1], found[0] + 1, 2), last))
+    first, end = st.slider("Laps from, to", 1, last, key=name)
+    end = max(end, first)
+    remember("laps", f"{first}-{end}", "")
+    return f"{first}-{end}"
+
+
+def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
+    watched = choose_of_few(
+        "The model sees",
+        "watch",
+        WATCHED,
+        "paper",
+        "The paper observes ten random mixtures of X and Y with a little noise. Or choose what the model sees yourself.",
+    )
+    if watched == "paper":
+        return ()
+    both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
+    options = [name for name in CHANNELS if name in both]
+    key = "f1-channels"
+    if key not in st.session_state or not set(st.session_state[key]) <= set(options):
+        asked = [name for name in st.query_params.get("channels", "").split("-") if name in options]
+        st.session_state[key] = asked or [name for name in ("X", "Y", "speed") if name in options]
+    chosen = st.multiselect("Channels", options, key=key, placeholder="at least one")
+    kept = tuple(name for name in options if name in chosen) or ("X", "Y")
+    if not chosen:
+        st.caption("Without a channel there is nothing to see: X and Y are used.")
+    remember("channels", "-".join(kept), "")
+    return kept
+
+
+def account_hint() -> str:
+    """A sentence on the account, where none is set."""
+    if os.environ.get("F1_USERNAME") and os.environ.get("F1_PASSWORD"):
+        return ""
+    return (
+        "Some sessions ask for a free Formula 1 account: whoever runs this server can set F1_USERNAME and F1_PASSWORD in "
+        "its environment. Passwords are neither asked for here nor stored."
+    )

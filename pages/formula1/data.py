@@ -1,0 +1,229 @@
+"""What the page draws and fits: one circuit, and the chosen laps of a driver on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from datasets import formula1
+from datasets.f1.segments import in_driving_order
+from datasets.formula1 import Session
+from gdm_core.errors import DataError
+from gdm_core.trials import Trials
+from pages.formula1 import loading
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+BIN_M = 10.0
+RACING = ("first", "pit", "safety_car")
+SIMULATED = {"shanghai": "Shanghai, simulated", "suzuka": "Suzuka, simulated"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which session: a simulated circuit, or year, event and name of a real one."""
+
+    circuit: str = ""
+    year: int = 0
+    event: str = ""
+    name: str = ""
+
+    @property
+    def simulated(self) -> bool:
+        return bool(self.circuit)
+
+    @property
+    def call(self) -> str:
+        """The line of Python that opens it."""
+        if self.simulated:
+            return f"session = formula1.simulate_race({self.circuit!r})"
+        return f"session = formula1.load_session({self.year}, {self.event!r}, {self.name!r})"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """How laps become observations.
+
+    laps      "all", "racing" (without lap 1, pit and safety-car laps) or "first-last"
+    channels  what is observed; () is the paper's ten mixtures of X and Y
+    """
+
+    laps: str = "all"
+    channels: tuple[str, ...] = ()
+
+    def options(self, session: Session, code: str) -> dict[str, object]:
+        """Arguments of `to_trials`."""
+        found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
+        if self.laps == "racing":
+            found["drop"] = RACING
+        elif self.laps != "all":
+            first, last = (int(part) for part in self.laps.split("-"))
+            numbers = [lap.number for lap in formula1.lap_list(session, code)]
+            found["laps"] = tuple(n for n in numbers if first <= n <= last)
+            if not found["laps"]:
+                raise DataError(f"{code} drove no lap from {first} to {last}; choose laps up to {max(numbers)}.")
+        return found
+
+    @property
+    def about(self) -> str:
+        return {"all": "all laps", "racing": "racing laps"}.get(self.laps, f"laps {self.laps.replace('-', ' to ')}")
+
+    @property
+    def sees(self) -> str:
+        return ", ".join(self.channels) if self.channels else "ten mixtures of X and Y"
+
+
+@dataclass(frozen=True, eq=False)
+class Circuit:
+    """The map of a session, turned as the official one is."""
+
+    title: str
+    line: Floats  # [M, 2] the reference lap, closed
+    length: float
+    corners: tuple[tuple[str, float, float, float, float], ...]  # name, x, y, distance, angle of the label in degrees
+    segments: tuple[str, ...]
+    simulated: bool
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Corners as marks of an axis along the lap, at most one every 140 m so that names do not touch."""
+        kept: list[tuple[float, str]] = []
+        for name, _, _, distance, _ in self.corners:
+            if not kept or distance - kept[-1][0] > 140:
+                kept.append((distance, f"T{name}"))
+        return kept
+
+    @property
+    def edges(self) -> Floats:
+        """[C] distances at which segments begin."""
+        return np.array([corner[3] for corner in self.corners], np.float32)
+
+    @property
+    def n_bins(self) -> int:
+        return max(50, round(self.length / BIN_M))
+
+    @cached_property
+    def middles(self) -> Floats:
+        """[C] distance half-way through each segment; the last one runs over the start line."""
+        edges = self.edges
+        ends = np.append(edges[1:], edges[0] + self.length)
+        return np.asarray((edges + ends) / 2 % self.length, np.float32)
+
+    def at(self, distance: npt.ArrayLike) -> Floats:
+        """[..., 2] places at distances along the lap."""
+        grid = np.linspace(0, self.length, len(self.line))
+        wrapped = np.mod(np.asarray(distance, float), self.length)
+        return np.stack([np.interp(wrapped, grid, self.line[:, i]) for i in (0, 1)], axis=-1).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Laps:
+    """The chosen laps of one driver, all stretches in a row. T samples."""
+
+    code: str
+    name: str
+    trials: Trials
+    place: Floats  # [T, 2] on the turned map
+    distance: Floats  # [T] metres along the lap
+    lap: Ints  # [T]
+    speed: Floats  # [T] km/h, NaN where it was not sent
+    segment: Ints | None  # [T]
+    seconds: npt.NDArray[np.float64]  # [T] since the first sample, holes left out
+
+    @property
+    def n_laps(self) -> int:
+        return len(np.unique(self.lap))
+
+
+def turned(position: npt.ArrayLike, degrees: float) -> Floats:
+    """[T, 2] positions turned to the official orientation of the map."""
+    angle = np.deg2rad(degrees)
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    return (np.asarray(position, np.float64) @ turn).astype(np.float32)
+
+
+@st.cache_resource(max_entries=2, show_spinner="Simulating a race")
+def simulated(circuit: str) -> Session:
+    """A simulated race of twenty drivers."""
+    return formula1.simulate_race(circuit)
+
+
+def open_session(place: Place) -> Session:
+    """The session of a place. A real one must have been loaded before."""
+    if place.simulated:
+        return simulated(place.circuit)
+    load = loading.session(place.year, place.event, place.name)
+    if load.error is not None:
+        raise load.error
+    session: Session = load.value
+    return session
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def circuit(place: Place) -> Circuit:
+    """The map of a session."""
+    session = open_session(place)
+    reference = session.reference
+    points = np.vstack([reference.points, reference.points[:1]])
+    corners = in_driving_order(session.corners)
+    where = turned([(c.x, c.y) for c in corners], session.rotation) if corners else np.zeros((0, 2))
+    return Circuit(
+        session.title,
+        turned(points, session.rotation),
+        float(reference.length),
+        tuple(
+            (c.key, float(x), float(y), float(c.distance), float(c.angle + session.rotation))
+            for c, (x, y) in zip(corners, where, strict=True)
+        ),
+        formula1.segment_names(session.corners) if len(corners) > 1 else (),
+        session.simulated,
+    )
+
+
+@st.cache_resource(max_entries=48, show_spinner=False)
+def laps_of(place: Place, code: str, looked: Looked) -> Laps:
+    """A driver's chosen laps. The same object each time, so that its fingerprint is computed once."""
+    session = open_session(place)
+    driver = session.driver(code)
+    options = looked.options(session, code)
+    trials = formula1.to_trials(session, code, **options)  # type: ignore[arg-type]
+    shown = ("X", "Y", "speed") if "speed" in driver.available_channels else ("X", "Y")
+    picked = {key: options[key] for key in ("laps", "drop") if key in options}
+    plain = formula1.to_trials(session, code, channels=shown, standardise=False, **picked)  # type: ignore[arg-type]
+    values = np.concatenate([trial.y for trial in plain])
+    position = np.concatenate([trial.position for trial in trials])  # type: ignore[misc]
+    lap = np.concatenate([trial.segments for trial in trials])  # type: ignore[misc]
+    labels = [trial.labels for trial in trials]
+    step = 1 / trials[0].rate_hz
+    return Laps(
+        code,
+        driver.name,
+        trials,
+        turned(position, session.rotation),
+        formula1.lap_distance(session, position, lap).astype(np.float32),
+        lap.astype(np.int64),
+        values[:, 2] if values.shape[1] > 2 else np.full(len(values), np.nan, np.float32),
+        None if any(part is None for part in labels) else np.concatenate(labels).astype(np.int64),  # type: ignore[arg-type]
+        np.arange(len(lap)) * step,
+    )
+
+
+def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, length: float) -> Floats:
+    """[n_bins, ...] mean of values [T, ...] in equal stretches of the lap; empty stretches take what lies beside them."""
+    where = np.clip(np.asarray(distance) / length * n_bins, 0, n_bins - 1).astype(np.int64)
+    table = np.asarray(values, np.float64).reshape(len(where), -1)
+    known = np.isfinite(table).all(axis=1)
+    count = np.bincount(where[known], minlength=n_bins)
+    total = np.column_stack([np.bincount(where[known], column[known], n_bins) for column in table.T])  # [bins, N]
+    filled = np.flatnonzero(count)
+    if not len(filled):
+        return np.full((n_bins, *np.shape(values)[1:]), np.nan, np.float32)
+    mean = total[filled] / count[filled, None]
+    grid = np.arange(n_bins)
+    full = np.column_stack([np.interp(grid, filled, column, period=n_bins) for column in mean.T])
+    return full.reshape(n_bins, *np.shape(values)[1:]).astype(np.float32)

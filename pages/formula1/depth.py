@@ -1,0 +1,250 @@
+"""What lies around and below the picture: annotations, usage, drivers side by side, predictions, stays, export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from datasets.formula1 import Session
+from pages.formula1 import against_k, drivers, take_along, transfer
+from pages.formula1.data import Circuit
+from pages.formula1.view import Here, View
+from pages.ui import figures, results, shell
+from pages.ui.card import Score
+from pages.ui.figures.states import runs
+from pages.ui.live.pictures import State
+from pages.ui.plot import plot
+
+FIRST_LAPS = 3
+MAX_HORIZON = 40
+BEFORE = 30  # samples of the past beside a prediction
+
+
+@dataclass(frozen=True)
+class Badges:
+    """Which states are written beside each segment, as the paper's figure has it."""
+
+    on: bool
+    weight: float
+    presence: float
+    complementary: float
+    all_of_them: bool
+
+
+def annotation_controls() -> Badges:
+    """The labels' thresholds, behind one button."""
+    with st.popover("Labels", icon=":material/label:"):
+        on = st.toggle("States beside each segment", True, key="badges", bind="query-params")
+        weight = st.slider(
+            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", bind="query-params",
+            help="The paper counts a state in a sample where its share is above 1 %.",
+        )  # fmt: skip
+        presence = st.slider(
+            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", bind="query-params",
+            help="The paper's main figure: 20 %.",
+        )  # fmt: skip
+        grey = st.toggle(
+            "Complementary states in grey", False, key="badge-grey", bind="query-params",
+            help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
+        )  # fmt: skip
+    return Badges(on, min(max(weight, 1), 50) / 100, min(max(presence, 5), 95) / 100, 0.05, grey)
+
+
+def map_caption(badge: Badges, marks: Sequence[Any], *, averaged: bool) -> str:
+    """How to read the map."""
+    what = (
+        "The mean state at each place of the lap" if averaged else "Each dot is one sample"
+    ) + ", in the mixed colour of its states; faint ones are undecided."
+    if not marks:
+        return what
+    return (
+        f"{what} Beside each segment its states (weight above {badge.weight:.0%} in more than {badge.presence:.0%} of "
+        f"samples), most present first, larger where they weigh more{'; the rest in grey' if badge.all_of_them else ''}."
+    )
+
+
+def segment_at(circuit: Circuit, distance: npt.ArrayLike) -> npt.NDArray[np.int64] | None:
+    """[T] the segment at each distance along the lap."""
+    if not circuit.segments:
+        return None
+    return np.mod(np.searchsorted(circuit.edges, np.asarray(distance), side="right") - 1, len(circuit.segments))
+
+
+def tabs(view: View, session: Session, scores: Sequence[Score]) -> None:
+    """The tabs; only the open one is worked out."""
+    named: dict[str, Callable[[], None]] = {
+        "Drivers compared": lambda: drivers.tab(view, session),
+        "Segments and laps": lambda: usage(view),
+        "Prediction": lambda: prediction(view),
+        "Stays and transitions": lambda: stays(view),
+        "Accuracy against K": lambda: against_k.tab(view),
+        "All twenty drivers": lambda: transfer.tab(view, session),
+        "Export & reproduce": lambda: take_along.tab(view, session, scores),
+    }
+    for tab, draw in zip(
+        st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True
+    ):
+        if tab.open:
+            with tab:
+                if view.shown.wanted is None or not view.shown.train:
+                    shell.empty("Nothing fitted yet", "This fills in with the first result.")
+                else:
+                    draw()
+
+
+def seen(view: View) -> Here:
+    """The driver that is on the map."""
+    return view.of(view.where.test, "other") if st.session_state.get("who") == "test" else view.of(view.where.train, "")
+
+
+def usage(view: View) -> None:
+    """Shares over the first laps, in each segment, and over the race."""
+    here = seen(view)
+    if here.states is None:
+        shell.empty("A moment", "The model is being applied to this driver.")
+        return
+    laps, states = here.laps, here.states
+    first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
+    starts = np.flatnonzero(np.diff(laps.lap[first], prepend=-1))
+    seconds = laps.seconds[first] - laps.seconds[first][0]
+    step = 1 / laps.trials[0].rate_hz
+    with shell.panel("first-laps", f"{laps.code}: the first {len(starts)} laps"):
+        plot(
+            figures.proportions(
+                states[first], step=step, unit="s", height=190,
+                ticks=[(float(seconds[i]), f"lap {laps.lap[first][i]}") for i in starts],
+                caption="The share of each state at every moment. A circuit that is understood repeats itself lap after lap.",
+            ),
+            key="first-laps", state=here.state,
+        )  # fmt: skip
+    left, right = st.columns([0.68, 0.32], gap="small")
+    with left:
+        if laps.segment is not None:
+            with shell.panel("by-segment", "Use in each track segment"):
+                plot(_by_segment(view.where.circuit, here), key="by-segment", state=here.state)
+        with shell.panel("by-lap", "Use in each lap"):
+            plot(
+                figures.usage_by_segment(states, laps.lap, height=180, caption="Pit stops and safety cars stand out."),
+                key="by-lap",
+                state=here.state,
+            )
+    with right, shell.panel("usage", "Use over all laps"):
+        plot(figures.usage(states), key="usage", state=here.state)
+
+
+def _by_segment(circuit: Circuit, here: Here) -> figures.base.Figure:
+    assert here.states is not None
+    assert here.laps.segment is not None
+    figure = figures.usage_by_segment(
+        here.states, here.laps.segment, what="segment", height=200,
+        caption="Which states make up the way from each corner to the next; each column adds up to 100 %.",
+    )  # fmt: skip
+    present = np.unique(here.laps.segment)
+    names = [circuit.segments[c] for c in present]
+    figure["layout"]["xaxis"] |= {
+        "tickvals": present.tolist(), "ticktext": names, "dtick": None, "tickangle": -50, "title": None,
+    }  # fmt: skip
+    return figure
+
+
+def counted(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float64]:
+    """[K, K] share of moves from each state to each other one; NaN in rows of states that are never left."""
+    visited, _ = runs(labels)
+    counts = np.zeros((n_states, n_states))
+    np.add.at(counts, (visited[:-1], visited[1:]), 1)
+    total = counts.sum(axis=1, keepdims=True)
+    shares: npt.NDArray[np.float64] = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
+    return shares
+
+
+def stays(view: View) -> None:
+    """How long states last, and what follows what."""
+    here = seen(view)
+    if here.states is None:
+        shell.empty("A moment", "The model is being applied to this driver.")
+        return
+    labels, k = here.states.argmax(axis=1), here.states.shape[1]
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("dwell", f"{here.laps.code}: how long the strongest state lasts"):
+        plot(figures.dwell(labels, k, step=1 / here.laps.trials[0].rate_hz, unit="s"), key="dwell", state=here.state)
+    with right, shell.panel("matrix", "What follows what"):
+        plot(
+            figures.transition_matrix(
+                counted(labels, k),
+                caption="Among changes of the strongest state: from the row to the column. Rows add up to 100 %.",
+            ),
+            key="matrix",
+            state=here.state,
+        )
+
+
+def prediction(view: View) -> None:
+    """One prediction with its envelope, and what envelopes like it hold."""
+    here = seen(view)
+    trials = here.laps.trials
+    trial = max(trials, key=lambda t: t.n_samples)
+    left, middle, right = st.columns(3, gap="medium")
+    last = trial.n_samples - 2
+    moment = left.slider(
+        "From (s)", 0.0, last / trial.rate_hz, min(200.0, last / trial.rate_hz / 2), 0.25, key=f"f1-moment-{last}",
+        help=f"Seconds into {trial.name}. The model sees nothing after it.",
+    )  # fmt: skip
+    horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, 20, key="horizon", bind="query-params")
+    horizon = min(max(horizon, 1), MAX_HORIZON)
+    channel = right.selectbox("Channel", list(trial.channels), key="f1-channel")
+    index = trial.channels.index(channel) if channel in trial.channels else 0
+    origin = round(moment * trial.rate_hz)
+    answer = (
+        view.fit.ask(
+            "envelope",
+            "/".join(
+                [view.shown.result.key if view.shown.result else "", trial.fingerprint, str(origin), str(horizon)]
+            ),
+            results.envelope,
+            view.shown.result.model_bytes,
+            trial,
+            origin,
+            horizon,
+            deadline_s=120.0,
+        )
+        if view.shown.result is not None
+        else None
+    )
+    with shell.panel("envelope"):
+        if answer is None or answer.value is None:
+            shell.quiet((answer.message if answer else "") or "The prediction is being worked out.")
+            return
+        _envelope(answer.value, trial, index, "fresh" if answer.fresh else "stale")
+
+
+def _envelope(found: results.Envelope, trial: Any, channel: int, state: State) -> None:
+    n, first, step = found.origin, max(0, found.origin - BEFORE), 1 / trial.rate_hz
+    time = np.arange(n + 1, n + 1 + len(found.mean))
+    past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
+    last = np.full(len(time), trial.y[n, channel])
+    spread = 3 * found.std[:, channel]
+    plot(
+        figures.envelope(
+            time * step,
+            found.mean[:, channel],
+            band90=(found.lower90[:, channel], found.upper90[:, channel]),
+            band50=(found.lower50[:, channel], found.upper50[:, channel]),
+            three_sigma=(found.mean[:, channel] - spread, found.mean[:, channel] + spread),
+            observed=(past * step, trial.y[past, channel]),
+            persistence=(time * step, last),
+            now=n * step,
+            unit="s",
+            channel=trial.channels[channel],
+        ),
+        key="envelope",
+        state=state,
+    )
+    shell.quiet(
+        f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead: the "
+        f"50 % band holds {100 * found.held50[-1]:.1f} % of outcomes, the 90 % band {100 * found.held90[-1]:.1f} %."
+    )

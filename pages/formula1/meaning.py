@@ -1,0 +1,48 @@
+"""Places or moves: what a state is made of, in a sentence and a picture each."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.formula1.view import Where
+from pages.ui import palette
+
+A, B, C = palette.colours(3)
+
+# A bend driven twice: coloured by where the car is, and by what it does.
+_PLACES = (
+    f'<path d="M6 40 L40 40" stroke="{A}"/><path d="M40 40 Q62 40 62 22" stroke="{B}"/>'
+    f'<path d="M62 22 Q62 8 84 8 L114 8" stroke="{C}"/>'
+)
+_MOVES = (
+    f'<path d="M6 40 L40 40" stroke="{A}"/><path d="M40 40 Q62 40 62 22" stroke="{B}"/>'
+    f'<path d="M62 22 Q62 8 84 8" stroke="{B}"/><path d="M84 8 L114 8" stroke="{A}"/>'
+)
+WORDS = {
+    "places": (
+        "Places",
+        "A state is where the car is: each owns a piece of the map, whatever the car does there. "
+        "This is the paper's linear posterior.",
+        _PLACES,
+    ),
+    "moves": (
+        "Moves",
+        "A state is what the car does from one moment to the next: straights far apart can share one, as bends can.",
+        _MOVES,
+    ),
+}
+
+
+def explain_meaning(where: Where) -> None:
+    """Both meanings; the one behind this page's numbers is marked."""
+    now = where.sees
+    parts = []
+    for name, (title, text, picture) in WORDS.items():
+        mark = " · behind every number here" if name == now else ""
+        parts.append(
+            f'<div style="display:flex;gap:0.7rem;align-items:center;margin-top:0.6rem;opacity:{1 if name == now else 0.62}">'
+            f'<svg viewBox="0 0 120 48" width="104" height="42" role="img" aria-label="{title}: a bend coloured by {name}"'
+            f' fill="none" stroke-width="6" stroke-linecap="round" style="flex:none">{picture}</svg>'
+            f'<p class="gdm-quiet"><b>{title}{mark}.</b> {text}</p></div>'
+        )
+    st.html(f'<p class="gdm-panel-title" style="margin-top:1rem">What a state is made of</p>{"".join(parts)}')

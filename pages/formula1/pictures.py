@@ -1,0 +1,216 @@
+"""The page's own figures: the map of the circuit, and lines along the lap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pages.formula1.data import Circuit, Floats
+from pages.ui import palette
+from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, bare, layout, note, path_cursor, time_cursor, typed
+from pages.ui.figures.track import bucket_lines
+
+STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
+COLOURS = 40
+DOTS_ABOVE = 2_500  # samples; a line through several laps would only lie on itself
+LABEL_PX = 15
+
+
+def _tips(
+    circuit: Circuit,
+    states: Floats,
+    distance: Floats,
+    lap: npt.NDArray[Any],
+    speed: Floats,
+    segment: npt.ArrayLike | None,
+) -> tuple[npt.NDArray[np.uint8], str]:
+    """([T, 9] bytes, template): station, lap, tens and ones of the speed, corner, two states and their percentages."""
+    percent = np.round(np.nan_to_num(states) * 100)
+    at = np.arange(len(percent))
+    first = percent.argmax(axis=1)
+    rest = percent.copy()
+    rest[at, first] = -1
+    second = rest.argmax(axis=1)
+    whole = np.clip(np.nan_to_num(np.round(speed)), 0, 999).astype(np.int64)
+    corner = np.zeros(len(at), np.int64) if segment is None else np.asarray(segment) + 1
+    table = np.column_stack(
+        [
+            np.round(distance / circuit.length * STATIONS) % STATIONS,
+            lap,
+            whole // 10,
+            whole % 10,
+            corner,
+            first + 1,
+            percent[at, first],
+            second + 1,
+            np.maximum(percent[at, second], 0),
+        ]
+    )
+    place = "after corner %{customdata[4]}" if segment is not None else ""
+    where = "lap %{customdata[1]} · " if np.any(lap) else "all laps · "
+    return table.astype(np.uint8), (
+        f"{where}{place}<br>%{{customdata[2]}}%{{customdata[3]}} km/h<br>"
+        "S%{customdata[5]} %{customdata[6]} % · S%{customdata[7]} %{customdata[8]} %<extra></extra>"
+    )
+
+
+def circuit_map(
+    circuit: Circuit,
+    place: Floats,
+    states: Floats,
+    *,
+    distance: Floats,
+    lap: npt.NDArray[Any],
+    speed: Floats,
+    segment: npt.ArrayLike | None,
+    badges: Sequence[Dict] = (),
+    title: str = "",
+    height: int = 520,
+    caption: str = "",
+) -> Figure:
+    """Samples [T] on the map in the mixed colours of their states: a line, or dots where there are many laps."""
+    soft = np.asarray(states, np.float32)
+    dots = len(soft) > DOTS_ABOVE
+    buckets = palette.quantise(soft, limit=COLOURS)
+    tips, template = _tips(circuit, soft, distance, lap, speed, segment)
+    x, y = place.T
+    traces: list[Dict] = [_asphalt(circuit, "scattergl" if dots else "scatter")]
+    if dots:
+        order = np.argsort(buckets.index, kind="stable")
+        parts = np.split(order, np.searchsorted(buckets.index[order], np.arange(1, len(buckets.css))))
+    else:
+        parts = bucket_lines(x, y, buckets.index[:-1])
+    for colour, visit in zip(buckets.css, parts, strict=False):
+        if not len(visit):
+            continue
+        look: Dict = (
+            {"type": "scattergl", "mode": "markers", "marker": {"color": colour, "size": 5.5, "line": {"width": 0}}}
+            if dots
+            else {"type": "scatter", "mode": "lines", "line": {"color": colour, "width": 9, "simplify": False}}
+        )
+        lifted = visit < 0
+        traces.append(
+            look
+            | {
+                "x": typed(np.where(lifted, np.nan, x[visit])),
+                "y": typed(np.where(lifted, np.nan, y[visit])),
+                "customdata": typed(tips[visit], "u1"),
+                "hovertemplate": template,
+                "connectgaps": False,
+            }
+        )
+    stations = circuit.at(np.arange(STATIONS + 1) * circuit.length / STATIONS)
+    marks = [_corner(*corner[:3], corner[4]) for corner in circuit.corners]
+    if title:
+        marks.append(
+            note(
+                title,
+                0,
+                1,
+                xref="paper",
+                yref="paper",
+                xanchor="left",
+                yanchor="top",
+                font={"size": 13, "color": "$ink"},
+            )
+        )
+    usage = np.nanmean(soft, axis=0)
+    top = np.argsort(-usage)[:3]
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=bare(),
+            yaxis=bare(scaleanchor="x", scaleratio=1),
+            annotations=[*marks, *badges],
+            margin={"l": 34, "r": 34, "t": 26, "b": 26},
+        ),
+        "caption": caption,
+        "alt": f"Map of {circuit.title} with {len(circuit.corners)} corners, {len(soft)} samples in the colours of "
+        f"{soft.shape[1]} states. Most used: " + ", ".join(f"S{k + 1} {usage[k]:.0%}" for k in top) + ".",
+        "height": height,
+        "phone_height": min(height, 340),
+        "cursor": path_cursor(*stations.T, 0.0, circuit.length / STATIONS, True),
+    }
+
+
+def _asphalt(circuit: Circuit, kind: str) -> Dict:
+    """The track itself beneath the states."""
+    return {
+        "type": kind,
+        "mode": "lines",
+        "x": typed(circuit.line[::3, 0]),
+        "y": typed(circuit.line[::3, 1]),
+        "line": {"color": "$grid", "width": 13},
+        "hoverinfo": "skip",
+    }
+
+
+def _corner(name: str, x: float, y: float, angle: float) -> Dict:
+    """A corner's number on the side of the track where it stands clear."""
+    turn = np.deg2rad(angle)
+    return note(
+        name,
+        x,
+        y,
+        xref="x",
+        yref="y",
+        xshift=float(LABEL_PX * np.cos(turn)),
+        yshift=float(LABEL_PX * np.sin(turn)),
+        font={"size": 11, "color": "$muted"},
+    )
+
+
+def lines_along(
+    circuit: Circuit,
+    distance: Floats,
+    lines: Mapping[str, npt.ArrayLike],
+    *,
+    unit: str,
+    zero: bool = False,
+    height: int = 150,
+    caption: str = "",
+) -> Figure:
+    """Named lines against the distance along the lap, corners as marks; the second one is dashed."""
+    traces: list[Dict] = []
+    marks: list[Dict] = []
+    looks = (("$accent", "solid"), ("$ink", "dot"))
+    span = np.concatenate([np.asarray(v, np.float32) for v in lines.values()])
+    for index, ((name, values), (colour, dash)) in enumerate(zip(lines.items(), looks, strict=False)):
+        v = np.asarray(values, np.float32)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": typed(distance),
+                "y": typed(v),
+                "line": {"color": colour, "width": 1.8, "dash": dash},
+                "fill": "tozeroy" if zero else "none",
+                "fillcolor": "$band",
+                "hovertemplate": f"%{{x:.0f}} m · {name} %{{y:.4~g}} {unit}<extra></extra>",
+            }
+        )
+        marks.append(
+            note(name, 1 - 0.12 * (len(lines) - 1 - index), 1, xref="paper", yref="paper", xanchor="right",
+                 yanchor="bottom", font={"size": 11, "color": colour})
+        )  # fmt: skip
+    known = span[np.isfinite(span)]
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis(
+                "", showgrid=True, range=[0, circuit.length],
+                tickvals=[t for t, _ in circuit.ticks], ticktext=[s for _, s in circuit.ticks],
+            ),
+            yaxis=axis(unit, fixedrange=True, automargin=False, zeroline=zero, zerolinecolor="$line"),
+            annotations=marks,
+            margin=TIME_MARGIN | {"t": 20},
+        ),
+        "caption": caption,
+        "alt": f"{', '.join(lines)} in {unit} along the lap"
+        + (f", from {known.min():.3g} to {known.max():.3g}." if len(known) else "."),
+        "height": height,
+        "cursor": time_cursor(),
+    }  # fmt: skip

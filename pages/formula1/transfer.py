@@ -1,0 +1,124 @@
+"""One model, twenty drivers: who drives most unlike the winner, segment by segment, without fitting anything again."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import streamlit as st
+
+from datasets.formula1 import Session
+from gdm_core.errors import GdmError
+from pages.formula1 import data, measures
+from pages.formula1.data import Circuit, Laps, Looked
+from pages.formula1.view import View
+from pages.ui import shell
+
+SHOWN = 8  # segments with a column of their own, those that differ most first
+
+
+def stations_of(circuit: Circuit, laps: Laps) -> npt.NDArray[np.int64]:
+    """[T] which tenth of a kilometre of the lap each sample lies in, roughly: enough samples in each, lap after lap."""
+    n = circuit.n_bins // 5
+    return np.clip(laps.distance / circuit.length * n, 0, n - 1).astype(np.int64)
+
+
+def by_segment(circuit: Circuit, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """[drivers, segments] mean of values [drivers, stations]."""
+    n = values.shape[1]
+    middle = (np.arange(n) + 0.5) / n * circuit.length
+    segment = np.mod(np.searchsorted(circuit.edges, middle, side="right") - 1, len(circuit.segments))
+    found = np.full((len(values), len(circuit.segments)), np.nan)
+    for c in np.unique(segment):
+        part = values[:, segment == c]
+        known = np.isfinite(part).any(axis=1)
+        found[known, c] = np.nanmean(part[known], axis=1)
+    return found
+
+
+def tab(view: View, session: Session) -> None:
+    """A button, then a table."""
+    where = view.where
+    codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
+    winner = codes[0]
+    if view.shown.result is None:
+        shell.empty("Nothing fitted yet", "This works with a finished fit.")
+        return
+    asked = f"f1-transfer-{view.shown.result.key}"
+    if not st.session_state.get(asked):
+        shell.empty(
+            f"Who drives most unlike {winner}?",
+            f"Applies the model of {where.pick.train} to all {len(codes)} drivers, as it is, and compares their states place "
+            "by place with the winner's. Racing laps only.",
+        )
+        if not st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply"):
+            return
+        st.session_state[asked] = True
+    looked = Looked("racing", where.pick.looked.channels)
+    found: list[Laps] = []
+    missing: list[str] = []
+    for code in codes:
+        try:
+            found.append(data.laps_of(where.pick.place, code, looked))
+        except GdmError:
+            missing.append(code)
+    if len(found) < 2 or found[0].code != winner:
+        shell.empty("Nobody to compare", "The winner has no racing laps with positions. Choose another session.")
+        return
+    stations = [stations_of(where.circuit, laps) for laps in found]
+    n = where.circuit.n_bins // 5
+    names = "-".join(laps.trials.fingerprint for laps in found)
+    answer = view.fit.ask(
+        "twenty", f"{view.shown.result.key}/{names}", measures.drivers_along_lap, view.shown.result.model_bytes, stations,
+        n, *(laps.trials for laps in found), deadline_s=240.0,
+    )  # fmt: skip
+    if answer.value is None:
+        shell.quiet(answer.message or f"The model is being applied to {len(found)} drivers.")
+        return
+    if not answer.fresh:
+        shell.quiet("The table below is of the earlier fit.")
+    _show(where.circuit, found, answer.value, session)
+    if missing:
+        shell.quiet(f"Without racing laps: {', '.join(missing)}.")
+
+
+def rows_of(
+    circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]
+) -> tuple[pd.DataFrame, list[str], float]:
+    """(table, its segment columns, what is seen by chance): drivers by how unlike the first they drive, in percent."""
+    apart, chance = measures.unlikeness(profiles)
+    table = pd.DataFrame(
+        {
+            "Driver": [f"{laps.code} · {laps.name}" for laps in found],
+            "Whole lap": 100 * np.nanmean(apart, axis=1),
+        }
+    )
+    columns: list[str] = []
+    if circuit.segments:
+        segments = by_segment(circuit, apart)
+        table["Most at"] = [circuit.segments[int(np.nanargmax(row))] for row in segments]
+        spread = np.nanmean(segments[1:], axis=0)
+        for c in sorted(np.argsort(-np.nan_to_num(spread))[:SHOWN]):
+            columns.append(circuit.segments[c])
+            table[circuit.segments[c]] = 100 * segments[:, c]
+    noise = 100 * float(np.nanmean(chance))
+    order = [0, *(1 + np.argsort(-table["Whole lap"].to_numpy()[1:], kind="stable"))]
+    return table.iloc[order].reset_index(drop=True), columns, noise
+
+
+def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32], session: Session) -> None:
+    table, columns, noise = rows_of(circuit, found, profiles)
+    top = max(20.0, float(table[["Whole lap", *columns]].max().max()))
+    bars = {
+        name: st.column_config.ProgressColumn(name, format="%.0f %%", min_value=0, max_value=top)
+        for name in ("Whole lap", *columns)
+    }
+    with shell.panel("twenty", f"How unlike {found[0].code} each drives"):
+        st.dataframe(table, hide_index=True, column_config=bars, height=min(36 * (len(table) + 1) + 4, 780))
+        most = table.iloc[1]
+        shell.quiet(
+            f"Share of states that would have to change to drive like {found[0].code}: none at 0 %, all at 100 %. "
+            f"A driver's own odd and even laps differ by {noise:.1f} %: less than about that says nothing. "
+            f"Most unlike here: {most['Driver']}, {most['Whole lap']:.0f} % over the lap"
+            + (f", most at {most['Most at']}." if columns else ".")
+        )

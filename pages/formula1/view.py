@@ -1,0 +1,110 @@
+"""What stands on the page: which fit, and its states on the laps of either driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gdm_core.trials import Trials
+from pages.formula1 import opening
+from pages.formula1.cascade import Pick
+from pages.formula1.data import Circuit, Floats, Laps, along_lap
+from pages.ui import live, results
+from pages.ui.live.pictures import State
+from pages.ui.model_controls import Choice
+
+
+@dataclass(frozen=True, eq=False)
+class Where:
+    """The page's settings behind one fit, carried along so that an earlier picture keeps its words."""
+
+    pick: Pick
+    circuit: Circuit
+    train: Laps
+    test: Laps
+    choice: Choice
+
+    @property
+    def sees(self) -> str:
+        """What a state is made of, in a word; "" where the family offers no choice."""
+        return {"linear": "places", "window": "moves"}.get(str(self.choice.config.get("posterior", "")), "")
+
+
+@dataclass(frozen=True, eq=False)
+class Here:
+    """A driver's laps and the states to draw on them."""
+
+    laps: Laps
+    states: Floats | None  # [T, K] in the order of colours
+    state: State
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The live fit, and what it says about the two drivers."""
+
+    fit: live.Live
+    shown: live.Shown
+
+    @property
+    def where(self) -> Where:
+        wanted = self.shown.wanted
+        assert wanted is not None
+        found: Where = wanted.where
+        return found
+
+    def ask(self, name: str, function: Callable[..., Any], *args: Any, deadline_s: float = 120.0) -> live.Answer:
+        """A question about the fit that is shown. Trials among the arguments name themselves."""
+        result = self.shown.result
+        if result is None:
+            return live.Answer()
+        parts = [a.fingerprint if isinstance(a, Trials) else repr(a) for a in args]
+        key = "/".join([result.key, function.__name__, *parts])
+        return self.fit.ask(name, key, function, result.model_bytes, *args, deadline_s=deadline_s)
+
+    def of(self, laps: Laps, name: str, now: live.Shown | None = None) -> Here:
+        """The states of any driver. Those of the fitted one come with the fit; others are asked for under `name`."""
+        now = now or self.shown
+        assert now.wanted is not None
+        where: Where = now.wanted.where
+        if laps.trials.fingerprint == where.train.trials.fingerprint:
+            return Here(laps, np.concatenate(now.train) if now.train else None, now.state)
+        kept = self.fit.kept
+        if now.result is not None and now.result is self.shown.result and now.train:
+            here = self._applied(laps, name, now)
+            if here is not None:
+                kept[name] = here
+                return here
+        if name in kept:
+            earlier: Here = kept[name]
+            same = earlier.laps.trials.fingerprint == laps.trials.fingerprint
+            if same:
+                return Here(earlier.laps, earlier.states, "stale")
+        return Here(laps, None, now.state)
+
+    def _applied(self, laps: Laps, name: str, now: live.Shown) -> Here | None:
+        """The model applied to another driver: straight from its posterior first, then as it reads states out."""
+        bundled = opening.applied(now, laps.code, len(laps.lap))
+        if bundled is not None and now.wanted is not None and now.wanted.where.test.code == laps.code:
+            states = now.once(("bundled", laps.code), lambda: live.in_order((bundled,), now.order)[0])
+            return Here(laps, states, now.state)
+        exact = self.ask(f"{name}-exact", results.first_look, laps.trials, {})
+        found, state = exact, now.state
+        if not exact.fresh:
+            assert now.wanted is not None
+            if now.wanted.family != "gdm" or exact.message:
+                return None
+            found = self.ask(f"{name}-quick", results.first_look, laps.trials, {"readout": "amortised"})
+            state = "preview"
+        if not found.fresh:
+            return None
+        return Here(laps, np.concatenate(live.in_order(found.value, now.order)), state)
+
+
+def lap_average(circuit: Circuit, here: Here) -> Floats:
+    """[bins, K] mean states along the lap."""
+    assert here.states is not None
+    return along_lap(here.laps.distance, here.states, circuit.n_bins, circuit.length)
