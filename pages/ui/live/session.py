@@ -139,7 +139,9 @@ class Live:
 
     @property
     def held(self) -> bool:
-        return self._shown.held
+        """Whether the fit was told to stand still, or moves a few steps at a time."""
+        job = self._jobs.get("main")
+        return job is not None and job.orders.hold
 
     @property
     def _stale(self) -> bool:

@@ -1,0 +1,245 @@
+"""The NASCAR lab as a script: links, every control, and what it shows while there is nothing, or something went wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from datasets.nascar import PRESETS
+from pages.nascar import depth, scorecard, simulator
+from pages.ui import navigation
+from pages.ui.live import screen
+from tests.support.live_engine import QuickEngine
+
+APP = str(navigation.ROOT / "app.py")
+PAGE = str(navigation.info("nascar").path)
+SHORT = {"T": "200"}
+
+
+@pytest.fixture
+def engine(monkeypatch) -> QuickEngine:
+    made = QuickEngine()
+    monkeypatch.setattr(screen, "get_engine", lambda: made)
+    return made
+
+
+def opened(**address: str) -> AppTest:
+    """The page at an address, and all its reruns."""
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    for name, value in (SHORT | address).items():
+        app.query_params[name] = value
+    return settled(app.run())
+
+
+def settled(app: AppTest) -> AppTest:
+    for _ in range(4):
+        if app.exception or not live_of(app).busy:
+            break
+        app.run()
+    assert not app.exception, app.exception[0].message
+    return app.run()
+
+
+def live_of(app: AppTest):
+    return app.session_state["live-nascar"]
+
+
+def text(app: AppTest) -> str:
+    return "\n".join(element.proto.body for element in app.get("html"))
+
+
+# ---- the first visit ----------------------------------------------------------------------------------------------
+def test_a_first_visit_ends_with_a_result_and_its_scores(engine):
+    app = opened()
+    shown = live_of(app).poll()
+    assert shown.state == "fresh"
+    assert shown.train[0].shape == (200, 4)
+    page = text(app)
+    for words in ("Matches the true states", "Ten steps ahead", "90 % band holds", "ELBO a step", "k-means on steps"):
+        assert words in page
+    assert "standard track, 200 steps" in page
+
+
+def test_before_the_first_result_the_page_says_what_it_waits_for(engine):
+    engine.auto = False
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE).run()
+    assert not app.exception
+    assert "The first fit is on its way" in text(app)
+    assert "Nothing fitted yet" in text(app)
+    assert "Scores appear when the fit is done" in text(app)
+
+
+# ---- links --------------------------------------------------------------------------------------------------------
+def test_a_link_brings_every_setting(engine):
+    address = {"setting": "Soft and sticky", "stay": "Set it", "sees": "Places"}
+    app = opened(K="6", tau="0.4", gamma="0.5", seed="7", D="1", track="3", **address)
+    wanted = live_of(app).poll().wanted
+    assert dict(wanted.config) == {
+        "n_states": 6, "temperature": 0.4, "stickiness": 0.5, "posterior": "linear", "n_latent": 1, "seed": 7,
+    }  # fmt: skip
+    assert wanted.where["track"] == simulator.Track("soft", (), 200, 3)
+    assert wanted.train[0].name == "nascar soft, seed 3"
+    assert wanted.test[0].name == "nascar soft, seed 103"
+
+
+def test_a_link_brings_simulator_parameters_and_colours(engine):
+    address = {"soft.tau": "0.5", "soft.n_channels": "6", "soft.noise": "0.05", "soft.track": "Rounded"}
+    app = opened(setting="Soft and sticky", colours="4-3-2-1", **address)
+    shown = live_of(app).poll()
+    assert shown.order == (3, 2, 1, 0)
+    changes = dict(shown.wanted.where["track"].changes)
+    assert changes == {"tau": 0.5, "n_channels": 6, "noise": 0.05, "track": "rounded"}
+    assert shown.wanted.train.n_channels == 6
+
+
+@pytest.mark.parametrize(
+    "address", [{"K": "99"}, {"tau": "-3"}, {"setting": "moon"}, {"model": "none"}, {"colours": "9-9"}, {"D": "77"}]
+)
+def test_an_address_can_say_anything(engine, address):
+    app = opened(**address)
+    assert live_of(app).poll().state == "fresh"
+
+
+# ---- controls -----------------------------------------------------------------------------------------------------
+def test_moving_the_states_slider_refits_and_stays_in_the_colours(engine):
+    app = opened()
+    before = live_of(app).poll()
+    app.slider(key="K").set_value(5)
+    settled(app.run())
+    after = live_of(app).poll()
+    assert after.n_states == 5
+    assert after.result.key != before.result.key
+    slots = [job.slot for job in engine.jobs]
+    assert "warm" in slots
+    assert engine.jobs[slots.index("warm")].work.config == {"n_states": 5}
+
+
+@pytest.mark.parametrize("setting", list(PRESETS))
+def test_every_preset_is_simulated_as_it_is(engine, setting):
+    app = opened(setting=simulator.SETTINGS[setting])
+    track = live_of(app).poll().wanted.where["track"]
+    assert track.changes == ()
+    assert track.call == f"train_test({setting!r}, seed=0, T=200)"
+
+
+def test_every_parameter_of_the_simulator_is_on_the_page(engine):
+    from dataclasses import fields
+
+    app = opened()
+    keys = {widget.key for kind in ("number_input", "slider", "selectbox") for widget in app.get(kind)}
+    keys |= {group.key for group in app.get("button_group")}
+    shown = {key.removeprefix("standard.") for key in keys if key and key.startswith("standard.")}
+    split = {"straight_steps": {"upper", "lower"}, "start": {"x", "y"}}
+    for field in fields(PRESETS["standard"]):
+        if field.name == "step":  # of the square track alone
+            continue
+        assert split.get(field.name, {field.name}) <= shown, field.name
+    app = opened(**{"standard.track": "Square"})
+    assert any(widget.key == "standard.step" for widget in app.number_input)
+
+
+def test_hard_models_explain_what_they_do_not_have(engine):
+    app = opened(model="AR-HMM")
+    shown = live_of(app).poll()
+    assert shown.wanted.family == "arhmm"
+    assert "temperature" not in shown.wanted.config
+    slider = app.slider(key="tau")
+    assert slider.disabled
+    assert "hard states" in slider.help
+
+
+def test_the_new_trial_is_another_lap(engine):
+    app = opened(trial="New trial")
+    live = live_of(app)
+    assert live.kept["test"].trial.name == "nascar standard, seed 100"
+    assert live.kept["test"].states.shape == (200, 4)
+
+
+@pytest.mark.parametrize("view", ["Shares", "How long", "Transitions", "Prediction", "Export & reproduce"])
+def test_every_tab_opens_by_its_link(engine, view):
+    app = opened(view=view)
+    page = text(app)
+    words = {
+        "Shares": "Use of each state", "How long": "Inferred stays", "Transitions": "What follows what",
+        "Prediction": "the 90 % band", "Export & reproduce": "SVG and PNG",
+    }  # fmt: skip
+    assert words[view] in page
+    others = set(words) - {view}
+    assert not any(words[other] in page for other in others)
+
+
+# ---- what goes wrong ----------------------------------------------------------------------------------------------
+def test_a_diverged_fit_keeps_the_picture_and_offers_another_try(engine):
+    app = opened()
+    good = live_of(app).poll().train[0]
+    engine.failing = "The fit diverged at step 40. Try another seed."
+    app.number_input(key="seed").set_value(3)
+    settled(app.run())
+    assert "The fit did not work out" in text(app)
+    assert "diverged at step 40" in text(app)
+    shown = live_of(app).poll()
+    assert shown.state == "stale"
+    np.testing.assert_array_equal(shown.train[0], good)
+    engine.failing = ""
+    app.button(key="nascar-retry").click()
+    settled(app.run())
+    assert live_of(app).poll().state == "fresh"
+    assert "did not work out" not in text(app)
+
+
+def test_a_cancelled_fit_says_so(engine):
+    app = opened()
+    engine.auto = False
+    app.number_input(key="seed").set_value(4)
+    app.run()
+    engine.waiting("main")[0].cancel()
+    app.run()
+    assert "The fit was stopped" in text(app)
+    assert not app.exception
+
+
+def test_reset_play_and_step_steer_the_fit(engine):
+    app = opened()
+    engine.auto = False
+    app.button(key="nascar-reset").click()
+    app.run()
+    (job,) = engine.waiting("main")
+    assert job.orders.hold
+    app.button(key="nascar-step").click()
+    app.run()
+    assert job.orders.until_step > 0
+    app.button(key="nascar-play").click()
+    app.run()
+    assert live_of(app).playing
+    app.run()
+    assert app.button(key="nascar-play").label == "Pause"
+
+
+# ---- the parts ----------------------------------------------------------------------------------------------------
+def test_moves_are_counted_between_stays():
+    labels = np.array([0, 0, 1, 1, 2, 0, 1, 1])
+    matrix = depth.counted(labels, 4)
+    np.testing.assert_allclose(matrix[:3, :3], [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    assert np.isnan(matrix[3]).all()
+
+
+def test_the_card_names_the_best_line_to_beat():
+    scores = {
+        "matched_accuracy": 0.8, "paper_accuracy": 0.9, "elbo_test": 2.0, "ar1_log_likelihood_test": None,
+        "untrained_elbo_test": None, "forecast_r2": [0.5] * 10, "persistence_r2": [0.3] * 10, "ar1_r2": [0.4] * 10,
+        "coverage_90": [0.9] * 10,
+        "baselines": {
+            "k-means on steps": {"matched_accuracy": 0.7, "paper_accuracy": 0.7},
+            "majority class": {"matched_accuracy": 0.75, "paper_accuracy": None},
+            "untrained model": {"matched_accuracy": 0.95, "paper_accuracy": 0.2},
+        },
+    }  # fmt: skip
+    rows = {row.name: row for row in scorecard.score_rows(scores)}
+    first = rows["Matches the true states"]
+    assert (first.line_name, first.line) == ("majority class", 0.75)
+    assert ("untrained", 0.95) in first.others
+    assert ("k-means on steps", 0.7) in first.others
+    assert rows["Ten steps ahead (R²)"].line_name == "linear AR(1)"
+    assert rows["90 % band holds"].value == pytest.approx(90)
+    assert rows["ELBO a step, new trial"].line is None
