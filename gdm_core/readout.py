@@ -6,10 +6,12 @@ states per row, whose weights follow from the model's own densities:
 
     weight of candidate s at t = p(y_t | z^s) / q(z^s) * sum_j p(z^s | z^j_{t-1}) * weight of candidate j at t-1
 
-Its evidence estimates p(y) without bias, so the expected logarithm is a true lower bound on log p(y), tighter than the
-ELBO (S = 1 is the ELBO's estimate). Its smoothed weights give the posterior mean. Nothing is optimised, so reading out
+With noise drawn anew for every row its evidence estimates p(y) without bias, so the expected logarithm is a true lower
+bound on log p(y), tighter than the ELBO (S = 1 is the ELBO's estimate). Its smoothed weights give the posterior mean;
+for these every row uses the same noise, so smooth data gives smooth states (under stickiness the candidates of
+neighbouring rows then resemble each other, and the evidence would be too high). Nothing is optimised, so reading out
 a new trial stays amortised. Stickiness carries little from one row to the next, hence the recursions over time are
-solved for all rows at once by a few sweeps. Every row uses the same noise, so smooth data gives smooth states.
+solved for all rows at once by a few sweeps.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,9 +27,9 @@ from gdm_core.generative import GdmModule, View
 from gdm_core.relaxed import log_sample
 from gdm_core.rows import Rows, shift
 
-_PIECE = 8192  # rows at a time: [S, R, S] is held for each piece
+_PIECE_ELEMENTS = 2_000_000  # of [S, R, S], held for one piece of rows at a time
 _HALO = 24  # rows of overlap; a sweep's error shrinks by more than half per row
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-5
 _MAX_SWEEPS = 200
 
 
@@ -39,49 +40,78 @@ class Readout(NamedTuple):
 
 def n_candidates(n_rows: int) -> int:
     """Draws per row: more where they are cheap."""
-    return 64 if n_rows <= 2_000 else (32 if n_rows <= 100_000 else 16)
+    return 64 if n_rows <= 2_000 else (32 if n_rows <= 5_000 else 16)
 
 
 @lru_cache(maxsize=16)
-def _fixed_noise(n_samples: int, k: int) -> Tensor:
-    """[S, K] Gumbel noise from a low-discrepancy sequence."""
+def _even_points(n_samples: int, k: int) -> Tensor:
+    """[S, K] evenly spread points of the unit cube."""
     from scipy.stats import qmc
 
-    uniform = qmc.Sobol(k, seed=0).random(n_samples)
-    return torch.as_tensor(-np.log(-np.log(np.clip(uniform, 1e-9, 1 - 1e-9))))
+    return torch.as_tensor(qmc.Sobol(k, seed=0).random(n_samples))
 
 
-def _noise_for(module: GdmModule, n_samples: int) -> Tensor:
-    """[S, K] fixed noise, handed out by what a state does and not by its number, so that renaming states is harmless."""
+def _by_role(module: GdmModule) -> Tensor:
+    """[K] which column of the noise each state gets: by what a state does and not by its number, so that renaming
+    states is harmless."""
     key = module.dynamics.detach().flatten(1).double()
-    rank = torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
-    return _fixed_noise(n_samples, module.n_states).to(module.dynamics)[:, rank.cpu()]
+    return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0])).cpu()
+
+
+def _noise(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
+    """[S, R, K] Gumbel noise: the same points [S, K] for every row, moved around the cube by [R, K]."""
+    uniform = (points[:, None] + moved) % 1
+    return -torch.log(-torch.log(uniform.clamp(1e-9, 1 - 1e-9))).to(like)
 
 
 @torch.no_grad()
-def read_out(module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None) -> Readout:
-    """Bound and posterior means of all rows."""
+def posterior_states(module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None) -> Tensor:
+    """[R, K] posterior mean of z."""
+    return read_out(module, rows, temperature, n_samples).states
+
+
+@torch.no_grad()
+def log_evidence(
+    module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None, seed: int = 0
+) -> Tensor:
+    """[R] each row's share of the bound on log p(y)."""
+    generator = torch.Generator().manual_seed(seed)
+    moved = torch.rand((len(rows), module.n_states), generator=generator, dtype=torch.float64)
+    return read_out(module, rows, temperature, n_samples, moved).log_evidence
+
+
+@torch.no_grad()
+def read_out(
+    module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None, moved: Tensor | None = None
+) -> Readout:
+    """Both, with noise that is moved by [R, K] from row to row (uniform numbers make the evidence one of a bound)."""
     view = module.view(rows)
-    noise = _noise_for(module, n_samples or n_candidates(len(rows)))
+    role = _by_role(module)
+    n_samples = n_samples or n_candidates(len(rows))
+    points = _even_points(n_samples, module.n_states)[:, role]
+    piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
     evidence, states = [], []
-    for begin in range(0, len(rows), _PIECE):
-        head, tail = max(0, begin - _HALO), min(len(rows), begin + _PIECE + _HALO)
+    for begin in range(0, len(rows), piece):
+        head, tail = max(0, begin - _HALO), min(len(rows), begin + piece + _HALO)
+        part_moved = points.new_zeros(1, len(role)) if moved is None else moved[head:tail][:, role]
+        noise = _noise(points, part_moved, view.posterior)
         part = _piece(module, _cut_rows(rows, head, tail), _cut_view(view, head, tail), noise, temperature, begin > 0)
-        keep = slice(begin - head, min(begin + _PIECE, len(rows)) - head)
+        keep = slice(begin - head, min(begin + piece, len(rows)) - head)
         evidence.append(part.log_evidence[keep])
         states.append(part.states[keep])
     return Readout(torch.cat(evidence), torch.cat(states))
 
 
 def _piece(module: GdmModule, rows: Rows, view: View, noise: Tensor, temperature: float, cut: bool) -> Readout:
-    n_samples, k = noise.shape
-    log_z = log_sample(view.posterior, temperature, noise[:, None])  # [S, R, K]
+    """Rows [R] with noise [S, R or 1, K]."""
+    n_samples, _, k = noise.shape
+    log_z = log_sample(view.posterior, temperature, noise)  # [S, R, K]
     z = log_z.exp()
     delta = module.prior_logits(view.context, z, rows) - view.posterior  # [S_j, R, K] for each candidate before
     top = delta.max(-1, keepdim=True).values
-    exponential = torch.exp(-noise)  # [S, K]
-    mixture = (delta - top).exp() @ exponential.T  # [S_j, R, S_s]
-    log_mixture = mixture.log() + top - exponential.sum(-1).log()
+    exponential = torch.exp(-noise)  # [S, R or 1, K]
+    mixture = (delta - top).exp_().transpose(0, 1) @ exponential.permute(1, 2, 0)  # [R, S_j, S_s]
+    log_mixture = mixture.log_().transpose(0, 1) + top - exponential.sum(-1).log().T
     cross = delta.sum(-1, keepdim=True) - k * log_mixture  # log p(z^s | z^j) / q(z^s)
     cross = cross + module.log_likelihood(z, view.design, rows).T  # [S_j, R, S_s]
     scale = cross.amax((0, 2), keepdim=True)

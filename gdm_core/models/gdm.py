@@ -19,7 +19,7 @@ from gdm_core.fit.threads import on_one_thread
 from gdm_core.generative import GdmModule, elbo
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.moments import moments
-from gdm_core.readout import read_out
+from gdm_core.readout import log_evidence, posterior_states
 from gdm_core.rollout import generate, sample_paths
 from gdm_core.rows import Rows, make_rows
 from gdm_core.trials import Trials
@@ -252,7 +252,7 @@ class GDM(StateModel):
     def _soft_states(self, y: Array) -> Array:
         rows = make_rows([y], self._device)
         if self._resolved.corrects and not self._net.posterior.sequential:
-            return _numpy(read_out(self._net, rows, self.config.temperature).states)
+            return _numpy(posterior_states(self._net, rows, self.config.temperature))
         return _numpy(self._posterior_mean(rows))
 
     @torch.no_grad()
@@ -280,7 +280,7 @@ class GDM(StateModel):
     def _bound(self, y: Array) -> float:
         rows = make_rows([y], self._device)
         if self._resolved.corrects and not self._net.posterior.sequential:
-            return float(read_out(self._net, rows, self.config.temperature).log_evidence.double().sum())
+            return float(log_evidence(self._net, rows, self.config.temperature).double().sum())
         return elbo(self._net, rows, self.config.temperature)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
