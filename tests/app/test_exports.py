@@ -1,0 +1,148 @@
+"""What is exported can be read back, says what the page says, and the script gives the page's states again."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from datasets.nascar import train_test
+from gdm_core import load_model
+from gdm_core.errors import DataError
+from gdm_core.trials import Trial
+from pages.ui import exports, figures, navigation
+from pages.ui.card import Score
+from pages.ui.figures import entropy_of
+from pages.ui.live import screen
+from tests.support.live_engine import QuickEngine
+
+RECIPE = exports.Recipe(
+    ["from datasets.nascar import train_test"],
+    ["train, test = ([trial] for trial in train_test('soft', seed=1, T=200))"],
+)
+FIT = exports.Fit("gdm", {"n_states": 3, "temperature": 0.5, "seed": 2, "n_latent": 2, "n_steps": 20}, (2, 0, 1))
+STATES = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.5, 0.25, 0.25]], np.float32)
+TRIAL = Trial(np.zeros((4, 2)), rate_hz=2.0, name="lap 1")
+
+
+# ---- tables -------------------------------------------------------------------------------------------------------
+def test_states_csv_and_parquet_read_back_the_same():
+    table = pd.read_csv(io.BytesIO(exports.states_csv(STATES, TRIAL)))
+    assert list(table.columns) == ["time", "p_1", "p_2", "p_3", "state", "entropy"]
+    np.testing.assert_allclose(table["time"], [0, 0.5, 1, 1.5])
+    np.testing.assert_allclose(table[["p_1", "p_2", "p_3"]], STATES, atol=1e-6)
+    np.testing.assert_array_equal(table["state"], [1, 1, 2, 1])
+    np.testing.assert_allclose(table["entropy"], entropy_of(STATES), atol=1e-6)
+    other = pd.read_parquet(io.BytesIO(exports.states_parquet(STATES, TRIAL)))
+    assert list(other.columns) == list(table.columns)
+    np.testing.assert_array_equal(other[["p_1", "p_2", "p_3"]].to_numpy(np.float32), STATES)
+
+
+def test_bouts_cover_the_trial_without_gap_or_overlap():
+    table = pd.read_csv(io.BytesIO(exports.bouts_csv(STATES, TRIAL, ["rest", "run", "turn"])))
+    assert list(table["Behavior"]) == ["rest", "run", "rest"]
+    np.testing.assert_allclose(table["Start (s)"], [0, 1, 1.5])
+    np.testing.assert_allclose(table["Stop (s)"], [1, 1.5, 2])
+    np.testing.assert_allclose(table["Duration (s)"], table["Stop (s)"] - table["Start (s)"])
+    np.testing.assert_allclose(table["Mean share"], [0.65, 0.8, 0.5], atol=1e-4)
+    assert {"Observation id", "Subject", "Behavior type"} <= set(table.columns)
+    assert (table["Behavior type"] == "STATE").all()
+
+
+def test_states_of_another_trial_are_refused():
+    with pytest.raises(DataError, match="4 samples"):
+        exports.states_table(STATES[:3], TRIAL)
+
+
+# ---- figures and reports ------------------------------------------------------------------------------------------
+def test_a_figure_is_one_file_that_needs_nothing_else():
+    figure = figures.proportions(STATES)
+    html = exports.figure_html(figure, "Shares <of> states").decode()
+    assert "Plotly.newPlot" in html
+    assert len(html) > 3_000_000
+    assert not re.search(r'<(script|link)[^>]+(src|href)="http', html)
+    assert "Shares &lt;of&gt; states" in html
+    assert not re.search(r'"\$(ink|grid|muted|surface)"', html)
+
+
+def test_a_report_holds_settings_scores_figures_and_the_script():
+    score = Score("Accuracy", 0.91, 0.8, "k-means", others=[("untrained", 0.5)])
+    html = exports.report_html(
+        "T", "about", [("states K", "3")], [exports.plain_score(score)],
+        {"one": figures.proportions(STATES), "two": figures.usage(STATES)}, exports.script(RECIPE, FIT, "T"), "http://x",
+    ).decode()  # fmt: skip
+    for words in ("states K", "0.910", "k-means 0.800", "untrained 0.500", "<h2>two</h2>", "model.fit(train)"):
+        assert words in html
+    assert html.count("Plotly.newPlot(") >= 2
+    assert len(html) < 8_000_000  # the library comes once
+
+
+# ---- script and notebook ------------------------------------------------------------------------------------------
+def test_script_and_notebook_hold_the_same_code():
+    code = exports.script(RECIPE, FIT, "Title", "http://x/?K=3")
+    ast.parse(code)
+    book = json.loads(exports.notebook(RECIPE, FIT, "Title", "http://x/?K=3"))
+    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+    cells = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+    for cell in cells:
+        ast.parse(cell)
+        assert cell in code
+    assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+
+
+@pytest.fixture
+def page(monkeypatch):
+    """The NASCAR lab with a real fit, its export tab open."""
+    engine = QuickEngine(real=True)
+    monkeypatch.setattr(screen, "get_engine", lambda: engine)
+    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=120).run()
+    app.switch_page(str(navigation.info("nascar").path))
+    for name, value in {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items():
+        app.query_params[name] = value
+    app.run()
+    for _ in range(3):
+        app.run()
+    assert not app.exception
+    return app
+
+
+def test_the_script_reproduces_the_page(page, tmp_path):
+    live = page.session_state["live-nascar"]
+    shown = live.poll()
+    assert shown.state == "fresh"
+    code = page.code[0].value
+    (tmp_path / "reproduce.py").write_text(code)
+    environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
+    done = subprocess.run(
+        [sys.executable, "reproduce.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "states.npz") as file:
+        again = file["trial_0"]
+    look = next(v for (name, _), v in live.answers._known.items() if name == "look")
+    exact = look.train[0][:, list(shown.order)]
+    np.testing.assert_allclose(again, exact, atol=1e-4)
+    np.testing.assert_allclose(exact, shown.train[0], atol=0.01)
+    model = load_model(tmp_path / "model.safetensors")
+    train, _ = train_test("standard", 0, 200)
+    np.testing.assert_allclose(model.predict_proba(train)[:, list(shown.order)], exact, atol=1e-4)
+
+
+def test_nothing_is_offered_before_there_is_a_result(monkeypatch):
+    engine = QuickEngine(auto=False)
+    monkeypatch.setattr(screen, "get_engine", lambda: engine)
+    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=60).run()
+    app.switch_page(str(navigation.info("nascar").path))
+    app.query_params["view"] = "Export & reproduce"
+    app.run()
+    assert not app.exception
+    assert not app.get("download_button")
