@@ -17,12 +17,14 @@ class Recipe:
     imports   lines that bring in what `lines` need
     lines     statements after which `train` is what the model is fitted to and `test` (if has_test) another recording
     note      a sentence on what has to be there first, such as a file
+    after     statements on `states` (soft states in the order of colours) that follow the fit
     """
 
     imports: Sequence[str]
     lines: Sequence[str]
     has_test: bool = True
     note: str = ""
+    after: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[st
     ]
     if recipe.has_test:
         look.append("new_states = [np.asarray(soft)[:, order] for soft in model.predict_proba(test)]")
+    look += recipe.after
     keep = [
         'model.save("model.safetensors")',
         'np.savez("states.npz", **{f"trial_{i}": s for i, s in enumerate(states)})',

@@ -60,6 +60,7 @@ class Export:
     look       the exact soft states of all trials, as `live.states_of` gives them
     figures    figures by name, made when asked for; `keys` the page's `plot` key of those that stand on the screen
     scores     the rows of the card, once measured
+    data       offers the data in a page's own way, in place of the states and bouts as fitted
     """
 
     page: str
@@ -74,6 +75,7 @@ class Export:
     facts: Sequence[tuple[str, str]] = ()
     link: str = ""
     names: Sequence[str] | None = None
+    data: Callable[[], None] | None = None
 
 
 def panel(export: Export) -> None:
@@ -88,6 +90,8 @@ def panel(export: Export) -> None:
     with left, shell.panel("export-data", "Data"):
         if look is None:
             shell.quiet("The exact states are on their way.")
+        elif export.data is not None:
+            export.data()
         else:
             _data(export, look)
         _file("Model (safetensors)", lambda: shown.result.model_bytes, "model.safetensors", export)  # type: ignore[union-attr]

@@ -1,0 +1,85 @@
+"""From soft states to bouts: smoothed over a moment, and without those that are too short to mean anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ConfigError, DataError
+
+Soft = npt.NDArray[np.floating[Any]]
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class BoutRule:
+    """smooth_s: soft states are averaged over so many seconds; shortest_s: bouts below it go to their neighbours."""
+
+    smooth_s: float = 0.0
+    shortest_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("smooth_s", "shortest_s"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise ConfigError(f"{name} is {value}; it must be a number of seconds, 0 or more.")
+
+    @property
+    def plain(self) -> bool:
+        return self.smooth_s == 0 and self.shortest_s == 0
+
+    def soft(self, states: Soft, rate_hz: float) -> npt.NDArray[np.float32]:
+        """[T, K] states after smoothing."""
+        return smoothed(states, max(1, round(self.smooth_s * rate_hz)))
+
+    def labels(self, states: Soft, rate_hz: float) -> Labels:
+        """[T] the state of each moment, after smoothing and without short bouts."""
+        strongest = self.soft(states, rate_hz).argmax(axis=1).astype(np.int64)
+        return without_short(strongest, max(1, round(self.shortest_s * rate_hz)))
+
+
+def smoothed(states: Soft, width: int) -> npt.NDArray[np.float32]:
+    """[T, K] averaged over `width` samples around each; fewer at the ends."""
+    soft = np.asarray(states, np.float32)
+    if soft.ndim != 2:
+        raise DataError(f"States have shape {soft.shape}; expected [time, states].")
+    if width <= 1 or len(soft) < 2:
+        return soft
+    total = np.concatenate([np.zeros((1, soft.shape[1])), np.cumsum(soft, axis=0, dtype=np.float64)])  # [T + 1, K]
+    at = np.arange(len(soft))
+    first, last = np.maximum(at - width // 2, 0), np.minimum(at - width // 2 + width, len(soft))
+    mean: npt.NDArray[np.float32] = ((total[last] - total[first]) / (last - first)[:, None]).astype(np.float32)
+    return mean
+
+
+def without_short(labels: Labels, shortest: int) -> Labels:
+    """Labels [T] in which each bout below `shortest` samples belongs to the nearest longer ones on its two sides.
+
+    Where no bout is that long, the most frequent label stands for all.
+    """
+    z = np.asarray(labels, np.int64)
+    if shortest <= 1 or not len(z):
+        return z
+    starts = np.flatnonzero(np.diff(z, prepend=z[0] - 1))
+    lengths = np.diff(np.append(starts, len(z)))
+    kept = np.flatnonzero(np.repeat(lengths >= shortest, lengths))
+    if not len(kept):
+        values, count = np.unique(z, return_counts=True)
+        return np.full_like(z, values[count.argmax()])
+    after = np.searchsorted(kept, np.arange(len(z))).clip(0, len(kept) - 1)
+    before = (after - 1).clip(0)
+    at = np.arange(len(z))
+    nearer = np.abs(kept[before] - at) <= np.abs(kept[after] - at)
+    return z[np.where(nearer, kept[before], kept[after])]
+
+
+def median_bout(parts: list[npt.NDArray[Any]]) -> float:
+    """Median length in samples of the uninterrupted stays in all parts together; unlabelled stretches do not count."""
+    from pages.ui.figures.states import runs
+
+    lengths = [runs(part)[1] for part in parts]
+    joined = np.concatenate(lengths) if lengths else np.zeros(0)
+    return float(np.median(joined)) if len(joined) else float("nan")

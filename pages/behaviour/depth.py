@@ -1,0 +1,216 @@
+"""What lies below the picture: bouts, shares, transitions, trials, features, and what to take along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import streamlit as st
+
+from pages.behaviour import pictures, takeaway
+from pages.behaviour.bouts import without_short
+from pages.behaviour.view import Here, View
+from pages.ui import figures, shell
+from pages.ui.card import Score
+from pages.ui.figures.states import runs
+from pages.ui.plot import plot
+
+MAX_ROWS = 2_000
+
+
+def tabs(page: str, view: View, measured: Mapping[str, Any] | None, scores: Sequence[Score]) -> None:
+    """The tabs; only the open one is worked out."""
+    named: dict[str, Callable[[Here], None]] = {
+        "Bouts": lambda here: bouts(view, here),
+        "Shares": lambda here: shares(view, here),
+        "Transitions": lambda here: transitions(view, here),
+        "Trials": lambda here: trials(view, measured),
+        "Features": lambda here: features(view, here),
+        "Export & reproduce": lambda here: takeaway.panel(page, view, here, scores),
+    }
+    for tab, draw in zip(
+        st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True
+    ):
+        if tab.open:
+            with tab:
+                here = view.at(view.shown)
+                if here.states is None and draw is not named["Features"]:
+                    shell.empty("Nothing fitted yet", "This fills in with the first result.")
+                else:
+                    draw(here)
+
+
+def bouts(view: View, here: Here) -> None:
+    """How long states last, the expert's beside ours, and every bout in a table."""
+    assert here.bouts is not None
+    used = view.naming_for(len(here.names)).used
+    expert = here.labels
+    columns = st.columns(2 if expert is not None else 1, gap="small")
+    with columns[0], shell.panel("dwell-inferred", "Bouts of the model"):
+        plot(
+            figures.dwell(here.bouts, len(here.names), step=here.step, unit="s", names=_shown(here.names, used)),
+            key="dwell-inferred",
+            state=here.state,
+        )
+    if expert is not None:
+        words = _label_names(view, expert)
+        with columns[1], shell.panel("dwell-expert", "Bouts of the expert"):
+            plot(figures.dwell(expert, len(words), step=here.step, unit="s", names=words), key="dwell-expert")
+    table = takeaway.bouts_of(here)
+    with shell.panel("bout-table", "Every bout of this trial"):
+        shell.quiet(
+            f"{len(table):,} bouts after {view.rule.smooth_s:g} s of smoothing, none below {view.rule.shortest_s:g} s. "
+            "The player's buttons jump to the next bout of a state."
+        )
+        st.dataframe(
+            table[["Behavior", "Start (s)", "Stop (s)", "Duration (s)", "Mean share"]].head(MAX_ROWS),
+            hide_index=True,
+            height=260,
+            key="bout-rows",
+        )
+        if len(table) > MAX_ROWS:
+            shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
+
+
+def shares(view: View, here: Here) -> None:
+    """Stacked shares over time, and the use of each state."""
+    assert here.states is not None
+    left, right = st.columns([0.66, 0.34], gap="small")
+    with left, shell.panel("shares", "Shares of each state"):
+        plot(
+            figures.proportions(here.states, step=here.step, unit="s", names=here.names),
+            key="proportions",
+            state=here.state,
+        )
+        plot(figures.entropy_strip(here.states, step=here.step, unit="s"), key="entropy", state=here.state)
+    with right, shell.panel("usage", "Use of each state"):
+        plot(figures.usage(here.states, names=here.names), key="usage", state=here.state)
+        if (expert := here.labels) is not None:
+            words = _label_names(view, expert)
+            plot(
+                figures.usage(
+                    figures.one_hot(expert, len(words)), names=words, caption="The expert's labels of the same trial."
+                ),
+                key="usage-expert",
+            )
+
+
+def transitions(view: View, here: Here) -> None:
+    """What follows what: a matrix and a graph, of the bouts as they are shown."""
+    assert here.bouts is not None
+    assert here.states is not None
+    matrix = counted(here.bouts, len(here.names))
+    visited = [k for k in view.naming_for(len(here.names)).used if (here.bouts == k).any()]
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("graph", "What follows what"):
+        plot(
+            pictures.transition_graph(matrix, np.nanmean(here.states, axis=0), here.names, visited),
+            key="graph",
+            state=here.state,
+        )
+    with right, shell.panel("matrix", "In numbers"):
+        at = np.ix_(visited, visited)
+        plot(
+            figures.transition_matrix(
+                matrix[at],
+                names=[here.names[k] for k in visited],
+                caption="Among the bouts of the row that end, the share that goes to each column. Rows add up to 100 %.",
+            ),
+            key="matrix",
+            state=here.state,
+        )
+        if (expert := here.labels) is not None:
+            words = _label_names(view, expert)
+            seen = [k for k in range(len(words)) if (expert == k).any()]
+            plot(
+                figures.transition_matrix(
+                    counted(without_short(expert, 1), len(words))[np.ix_(seen, seen)],
+                    names=[words[k] for k in seen],
+                    caption="The same for the expert's labels.",
+                ),
+                key="matrix-expert",
+            )
+
+
+def counted(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float64]:
+    """[K, K] share of bouts of each state that go to each other one; NaN in rows of states that are never left."""
+    visited, _ = runs(labels)
+    counts = np.zeros((n_states, n_states))
+    np.add.at(counts, (visited[:-1], visited[1:]), 1)
+    total = counts.sum(axis=1, keepdims=True)
+    found: npt.NDArray[np.float64] = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
+    return found
+
+
+def trials(view: View, measured: Mapping[str, Any] | None) -> None:
+    """Trial by trial, as in the paper's figure."""
+    if measured is None:
+        shell.empty("Not measured yet", "Scores of each trial appear when the fit is done.")
+        return
+    left, right = st.columns([0.58, 0.42], gap="small")
+    with left, shell.panel("trial-scores", "Trial by trial"):
+        plot(pictures.trial_scores(measured), key="trial-scores")
+    with right, shell.panel("trial-table", "In numbers"):
+        rows = [{"trial": row["name"], "side": "new"} | _numbers(row) for row in measured["test"]]
+        rows += [{"trial": row["name"], "side": "fitted"} | _numbers(row) for row in measured["train"]]
+        table = pd.DataFrame(rows).dropna(axis=1, how="all")
+        st.dataframe(table, hide_index=True, height=300, key="trial-rows")
+        if "mapping" in measured:
+            words = view.data.label_names
+            order = view.shown.order
+            said = ", ".join(
+                f"S{j + 1} {words[measured['mapping'][k]] if 0 <= measured['mapping'][k] < len(words) else 'unlabelled'}"
+                for j, k in enumerate(order)
+            )
+            shell.quiet(f"Each state stands for its most frequent label in the fitted trials: {said}.")
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:
+    words = {
+        "r2": "R²",
+        "persistence": "R², sample before",
+        "paper_accuracy": "paper's accuracy",
+        "majority": "majority class",
+        "balanced_accuracy": "balanced accuracy",
+        "macro_f1": "macro-F1",
+    }
+    return {text: None if row.get(name) is None else round(row[name], 3) for name, text in words.items()}
+
+
+def features(view: View, here: Here) -> None:
+    """What the model sees: components, what they suggest, and what was found in the recording."""
+    data = view.data
+    dims = view.shown.wanted.config["n_latent"] if view.shown.wanted is not None else data.suggestion.n_latent
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("variance", "Components of the features"):
+        plot(pictures.variance_held(data.components.variance_held, int(dims), data.suggestion.n_latent), key="variance")
+        shell.quiet(
+            f"Suggested D {data.suggestion.n_latent}: {data.suggestion.why_latent}. "
+            f"Suggested K {data.suggestion.n_states}: {data.suggestion.why_states}."
+        )
+    with right, shell.panel("components", "This trial on two of them"):
+        pca = data.components
+        scaled = np.nan_to_num((here.trial.y - pca.center) / pca.scale) @ pca.components[:2].T
+        if scaled.shape[1] > 1:
+            plot(pictures.scatter(scaled, here.states), key="components", state=here.state)
+        else:
+            shell.quiet("One channel has one component.")
+    with shell.panel("channels", "Channels"):
+        shell.quiet(", ".join(here.trial.channels))
+        for line in data.notes:
+            shell.quiet(f"{line[:1].upper()}{line[1:]}.".replace("..", "."))
+
+
+def _shown(names: Sequence[str], used: Sequence[int]) -> list[str]:
+    """Names for an axis; a column whose state went into another one stays empty."""
+    return [name if k in used else "" for k, name in enumerate(names)]
+
+
+def _label_names(view: View, labels: npt.NDArray[Any]) -> list[str]:
+    """A name for each label that occurs, as many as the palette has colours."""
+    words = list(view.data.label_names)
+    most = int(labels.max()) + 1
+    return (words + [f"behaviour {k + 1}" for k in range(len(words), most)])[: max(most, len(words))]

@@ -1,0 +1,215 @@
+"""The lab under a recording: model, live fit, poses, strips, honest card and tabs. Behaviour and Your data share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from pages.behaviour import depth, naming, player, scoring
+from pages.behaviour.bouts import BoutRule
+from pages.behaviour.data import Data
+from pages.behaviour.view import Here, View
+from pages.ui import card, figures, live, model_controls, palette, shell
+from pages.ui.plot import plot
+
+MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
+SMOOTH, SHORTEST = (0.0, 3.0, 0.1), (0.0, 3.0, 0.1)
+
+
+def show(page: shell.Frame, folder: str, data: Data, *, bout_rule: BoutRule, n_states: int, n_latent: int) -> None:
+    """Everything below the choice of data. The last thing that a page's script does."""
+    with page.controls:
+        choice = model_controls.choose(
+            n_channels=data.train.n_channels,
+            n_samples=data.train.n_samples,
+            n_states=n_states,
+            n_latent=n_latent,
+            sees="places",
+            models=MODELS,
+        )
+        suggestion(data, choice)
+    wanted = live.Wanted(
+        choice.family, choice.config, data.train, data.test, truth=data.truth(),
+        where={"key": data.key, "choice": choice},
+    )  # fmt: skip
+    fit = live.fit(folder, wanted)
+    shown = fit.poll()
+    look, _ = live.states_of(fit, shown)
+    with page.controls:
+        live.transport(fit, folder)
+        rule = bout_controls(bout_rule)
+        named = naming.controls(folder, choice.n_states, data.key, _by_labels(data, shown, look, choice.n_states))
+    with page.picture:
+        index = pick(data)
+    view = View(fit, shown, look, data, index, named, rule)
+    with page.picture:
+        live.problem(fit, shown, folder)
+        _poses(view)
+        live.region(fit, lambda now: strips(view, now))
+    with page.card:
+        measured, rows = _card(view)
+        live.region(fit, lambda now: live.progress(now, key="elbo"))
+    page.header(data.about, [*choice.facts])
+    live.share_colours(fit, shown)
+    with page.below:
+        depth.tabs(folder, view, measured, rows)
+    shell.footer(list(data.licences))
+    live.watch(fit)
+
+
+def suggestion(data: Data, choice: model_controls.Choice) -> None:
+    """What the data itself suggests, and a button that takes it."""
+    k, d = data.suggestion.n_states, min(data.suggestion.n_latent, model_controls.D_RANGE[1], data.train.n_channels)
+    if (choice.n_states, choice.config["n_latent"]) != (k, d):
+        st.button(
+            f"Use what the data suggests: K {k}, D {d}",
+            key="suggest",
+            on_click=_take,
+            args=(k, d),
+            width="stretch",
+            help=f"D: {data.suggestion.why_latent} (at most {model_controls.D_RANGE[1]} are offered). "
+            f"K: {data.suggestion.why_states}.",
+        )
+
+
+def _take(k: int, d: int) -> None:
+    st.session_state["K"], st.session_state["D"] = k, d
+
+
+def bout_controls(start: BoutRule) -> BoutRule:
+    """How bouts are read from soft states."""
+    shell.section("Bouts")
+    smooth = st.slider(
+        "Smooth over (s)", *SMOOTH[:2], start.smooth_s, SMOOTH[2], key="smooth", bind="query-params",
+        help="Soft states are averaged over so long before the strongest counts. 0: as fitted.",
+    )  # fmt: skip
+    shortest = st.slider(
+        "Shortest bout (s)", *SHORTEST[:2], start.shortest_s, SHORTEST[2], key="shortest", bind="query-params",
+        help="Bouts below it go to their neighbours.",
+    )  # fmt: skip
+    return BoutRule(float(np.clip(smooth, *SMOOTH[:2])), float(np.clip(shortest, *SHORTEST[:2])))
+
+
+def _by_labels(data: Data, shown: live.Shown, look: Any, n_states: int) -> tuple[str, ...]:
+    if look is None or len(shown.order) != n_states:
+        return ()
+    soft = live.in_order(look.train, shown.order)
+    if len(soft) != len(data.train):
+        return ()
+    return naming.by_labels(soft, [trial.labels for trial in data.train], data.label_names)
+
+
+def pick(data: Data) -> int:
+    """Which trial is looked at; the first new one to begin with."""
+    names = [f"{'new' if data.is_new(i) else 'fit'}-{i}" for i in range(len(data.trials))]
+    first = names[len(data.train)]
+    chosen = st.selectbox(
+        "Trial",
+        names,
+        index=names.index(first),
+        format_func=lambda name: data.title(names.index(name)) if name in names else str(name),
+        key="trial",
+        bind="query-params",
+        help="The model is fitted to some trials and has never seen the new ones.",
+    )
+    return names.index(chosen) if chosen in names else names.index(first)
+
+
+def _poses(view: View) -> None:
+    """The player, drawn once a run of the page: poses are too large to send while a fit reports."""
+    pose = view.data.pose(view.index)
+    if pose is None:
+        return
+    here = view.at(view.shown)
+    if pose.simulated:
+        shell.quiet("Simulated mice: no frame of this is a recording, and how an attack looks is invented.")
+    player.show(
+        pose,
+        key="player",
+        recording=f"{view.data.key}/{view.index}",
+        states=here.states,
+        bouts=here.bouts,
+        names=here.names,
+    )
+
+
+def strips(view: View, now: live.Shown) -> None:
+    """Expert and inferred ethograms over one time axis."""
+    here = view.at(now)
+    rows: dict[str, Any] = {}
+    if (expert := here.labels) is not None and int(expert.max()) < palette.MAX_STATES:
+        rows["expert"] = figures.one_hot(expert, int(expert.max()) + 1)
+    if here.states is not None and here.bouts is not None:
+        rows |= {"bouts": figures.one_hot(here.bouts, here.states.shape[1]), "states": here.states}
+    if not rows:
+        shell.empty("The first fit is on its way", "The workers start with the server; this takes a few seconds.")
+        return
+    made = now.once(
+        ("strips", view.index, view.naming, view.rule, id(here.states)),
+        lambda: figures.state_strips(
+            rows,
+            step=here.step,
+            unit="s",
+            caption="Time to the right. Expert: the labels. Bouts: the strongest state, smoothed as set. States: the "
+            "soft states as fitted, in mixed colours; faint means undecided. Hover to move the animals.",
+        ),
+    )
+    plot(
+        made,
+        key="strips",
+        state=here.state if here.states is not None else "running",
+        revision=f"{view.data.key}/{view.index}",
+    )
+    legend(view, here)
+
+
+def legend(view: View, here: Here) -> None:
+    """Which colour is which state, and which label."""
+    from html import escape
+
+    parts = []
+    if here.labels is not None and view.data.label_names:
+        n = min(len(view.data.label_names), palette.MAX_STATES)
+        parts.append(_key("expert", view.data.label_names[:n], palette.colours(n), range(n)))
+    if here.states is not None:
+        used = view.naming_for(len(here.names)).used
+        parts.append(_key("states", here.names, palette.colours(len(here.names)), used))
+    st.html(
+        "".join(f'<div class="gdm-key" role="list" aria-label="{escape(who)}">{items}</div>' for who, items in parts)
+    )
+
+
+def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, str]:
+    from html import escape
+
+    items = "".join(f'<span><i style="background:{colours[k]}"></i>{escape(names[k])}</span>' for k in columns)
+    return who, f"<span>{escape(who)}:</span>{items}"
+
+
+def _card(view: View) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
+    """The honest card. Scores of an earlier result stay until those of this one are there."""
+    data, rule, shown = view.data, view.rule, view.shown
+    answer, lines = live.Answer(), live.Answer()
+    if shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
+        seed = int(shown.wanted.config.get("seed", 0))
+        answer = view.ask("measure", scoring.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
+        key = f"{data.train.fingerprint}/{data.test.fingerprint}/{shown.n_states}/{seed}"
+        if answer.fresh and "macro_f1" in answer.value:
+            lines = view.fit.ask("lines", key, scoring.baselines, data.train, data.test, shown.n_states, seed)
+    rows = scoring.score_rows(answer.value, lines.value or {}) if answer.value is not None else []
+    if rows:
+        card.scores(rows, status=shown.status)
+    else:
+        st.html('<p class="gdm-panel-title">How good is it</p>')
+        shell.quiet(answer.message or "Scores appear when the fit is done.")
+    if answer.pending:
+        shell.quiet("The scores above are of the earlier result." if rows else "Scoring each trial.")
+    elif lines.pending:
+        shell.quiet("Lines that need no dynamics are being worked out.")
+    elif rows and "macro_f1" not in (answer.value or {}):
+        shell.quiet("These trials have no labels in both parts, so states cannot be scored against an expert.")
+    fresh = answer.value if answer.fresh else None
+    return fresh, rows if answer.fresh else []

@@ -1,0 +1,173 @@
+"""Names, mergers and colours that a visitor gives to states. They live in the address, and travel into what is exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from gdm_core.errors import DataError
+from pages.ui import palette, shell
+
+COLOURS = (
+    "violet", "yellow", "red", "sky blue", "plum", "rose", "navy", "periwinkle", "sage", "orange", "green", "magenta",
+)  # fmt: skip
+_KEPT_FOR = "naming-for"
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What became of the K states of a picture.
+
+    names   of each column afterwards; a column that is empty because its state went into another says so
+    into    [K] the column that each state goes to. Columns keep their colours, so an empty one stays in its place
+    """
+
+    names: tuple[str, ...]
+    into: tuple[int, ...]
+
+    @classmethod
+    def plain(cls, n_states: int) -> Naming:
+        return cls(tuple(f"S{k + 1}" for k in range(n_states)), tuple(range(n_states)))
+
+    @property
+    def used(self) -> list[int]:
+        """Columns that hold a state."""
+        return sorted(set(self.into))
+
+    @property
+    def changed(self) -> bool:
+        return self != Naming.plain(len(self.into))
+
+    def apply(self, states: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """[T, K] with the states of each group added up in its column."""
+        soft = np.asarray(states, np.float32)
+        if soft.ndim != 2 or soft.shape[1] != len(self.into):
+            raise DataError(f"States have shape {soft.shape}; expected [time, {len(self.into)}].")
+        if self.into == tuple(range(len(self.into))):
+            return soft
+        return soft @ np.eye(len(self.into), dtype=np.float32)[list(self.into)]
+
+    def code(self, order: Sequence[int]) -> list[str]:
+        """Lines of Python that do the same to a model's states."""
+        return [
+            f"into = {list(self.into)}  # the column that each state goes to",
+            f"names = {list(self.names)}",
+            f"named = [soft @ np.eye({len(self.into)})[into] for soft in states]  # merged and coloured as on the page",
+        ]
+
+
+def arrange(names: Sequence[str], merged: Sequence[int], colours: Sequence[int]) -> Naming:
+    """The naming that the controls describe.
+
+    names    given to each state, "" for none
+    merged   [K] the state that each goes into, itself for none; chains are followed, circles are left apart
+    colours  [K] the colour wanted for each state; a colour that is taken is swapped
+    """
+    n = len(names)
+    root = [_root(k, merged) for k in range(n)]
+    column = list(range(n))  # column[k] is where root k stands
+    for k, wanted in enumerate(colours):
+        if root[k] == k and 0 <= wanted < n and wanted != k:
+            other = column.index(wanted)
+            column[k], column[other] = wanted, column[k]
+    into = tuple(column[root[k]] for k in range(n))
+    shown = [names[k].strip() or f"S{k + 1}" for k in range(n)]
+    found = [""] * n
+    for k in range(n):
+        found[column[k]] = shown[k] if root[k] == k else f"(in {shown[root[k]]})"
+    return Naming(tuple(found), into)
+
+
+def _root(k: int, merged: Sequence[int]) -> int:
+    seen = [k]
+    while (following := merged[seen[-1]]) != seen[-1]:
+        if following in seen:
+            return min(seen)
+        seen.append(following)
+    return seen[-1]
+
+
+def controls(page: str, n_states: int, subject: str, expert: Sequence[str] = ()) -> Naming:
+    """The controls in the sidebar. Names belong to one recording: another `subject` starts without any.
+
+    expert  what the labels call each state, for those who want to start from there
+    """
+    if st.session_state.setdefault(_KEPT_FOR + page, subject) != subject:
+        st.session_state[_KEPT_FOR + page] = subject
+        clear(n_states)
+    own = [f"S{k + 1}" for k in range(n_states)]
+    with st.expander("Name, merge, recolour", icon=":material/palette:"):
+        left, right = st.columns(2, gap="small")
+        left.button(
+            "From labels",
+            key=f"{page}-name-by-labels",
+            on_click=_take_over,
+            args=(tuple(expert),),
+            disabled=not expert,
+            width="stretch",
+            help="Call each state what the expert called most of its time, in the fitted trials.",
+        )
+        right.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(n_states,), width="stretch")
+        names, merged, colours = [], [], []
+        for k in range(n_states):
+            shell.section(f"State {own[k]}")
+            names.append(
+                st.text_input(
+                    f"Name of {own[k]}",
+                    key=f"name{k + 1}",
+                    bind="query-params",
+                    max_chars=30,
+                    placeholder="a name",
+                    label_visibility="collapsed",
+                )
+                or ""
+            )
+            first, second = st.columns(2, gap="small")
+            with first:
+                target = st.selectbox(f"{own[k]} goes into", ["itself", *own], key=f"into{k + 1}", bind="query-params")
+            with second:
+                colour = st.selectbox(
+                    f"Colour of {own[k]}", ["its own", *COLOURS[:n_states]], key=f"hue{k + 1}", bind="query-params"
+                )
+            merged.append(own.index(target) if target in own else k)
+            colours.append(COLOURS.index(colour) if colour in COLOURS[:n_states] else k)
+    return arrange(names, merged, colours)
+
+
+def clear(n_states: int) -> None:
+    """Forget names, mergers and colours."""
+    for k in range(palette.MAX_STATES):
+        for name, empty in (("name", ""), ("into", "itself"), ("hue", "its own")):
+            if f"{name}{k + 1}" in st.session_state:
+                st.session_state[f"{name}{k + 1}"] = empty
+
+
+def _take_over(names: tuple[str, ...]) -> None:
+    for k, name in enumerate(names):
+        st.session_state[f"name{k + 1}"] = name
+
+
+def by_labels(
+    states: Sequence[npt.NDArray[Any]], labels: Sequence[npt.NDArray[Any] | None], label_names: Sequence[str]
+) -> tuple[str, ...]:
+    """What the expert called most of each state's time; those that share a behaviour are numbered."""
+    known = [(s, z) for s, z in zip(states, labels, strict=True) if z is not None and len(z) == len(s)]
+    if not known or not label_names:
+        return ()
+    soft = np.concatenate([s for s, _ in known])
+    z = np.concatenate([np.asarray(z, np.int64) for _, z in known])
+    if not (z >= 0).any():
+        return ()
+    weight = np.stack([soft[z == label].sum(axis=0) for label in range(len(label_names))], axis=1)  # [K, labels]
+    best = weight.argmax(axis=1)
+    count = np.bincount(best, minlength=len(label_names))
+    found = []
+    for k, label in enumerate(best):
+        name = label_names[label] if label < len(label_names) else f"behaviour {label + 1}"
+        found.append(f"{name} {(best[:k] == label).sum() + 1}" if count[label] > 1 else name)
+    return tuple(found)

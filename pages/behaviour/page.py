@@ -1,0 +1,35 @@
+"""Behaviour: poses of animals, what an expert saw in them, and the states that a model finds."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from datasets.calms21 import WHERE_TO_GET
+from gdm_core.errors import GdmError
+from pages.behaviour import lab, recordings
+from pages.behaviour.bouts import BoutRule
+from pages.ui import shell
+
+page = shell.frame("behaviour")
+trouble, data = "", None
+with page.controls:
+    try:
+        chosen = recordings.choose()
+        data = recordings.load(chosen)
+    except GdmError as error:
+        trouble = str(error)
+
+if data is None:
+    page.header("no recording")
+    with page.picture:
+        if shell.error("This recording cannot be used", trouble, retry="behaviour-again"):
+            st.rerun()
+    with page.card:
+        st.html('<p class="gdm-panel-title">Where to get recordings</p>')
+        shell.quiet(WHERE_TO_GET)
+        shell.quiet("DeepLabCut, SLEAP and other tracking files of your own can be uploaded under Your data.")
+    shell.footer(["CalMS21: see its record for the licence."])
+    st.stop()
+
+assert data is not None
+lab.show(page, "behaviour", data, bout_rule=BoutRule(1.0, 0.5), n_states=5, n_latent=6)

@@ -1,0 +1,289 @@
+// Two skeletons on a canvas, moved by the time cursor that all figures of the page share. Play, scrub and jump without
+// asking the server: keypoints come once, packed as whole numbers.
+
+const ANNOUNCE = "gdm:cursor";
+const MISSING = -32768;
+const TRAIL_S = 4;
+const HEIGHT = { wide: 300, narrow: 230 };
+
+function bytes(text) {
+  return text ? Uint8Array.from(atob(text), (c) => c.charCodeAt(0)) : null;
+}
+
+function unpack(data) {
+  const raw = bytes(data.xy);
+  return {
+    ...data,
+    xy: new Int16Array(raw.buffer),
+    rgb: bytes(data.rgb),
+    strength: bytes(data.strength),
+    expert: bytes(data.expert),
+    state: bytes(data.state),
+  };
+}
+
+function build(parent) {
+  const find = (name) => parent.querySelector(`[data-role=${name}]`);
+  const view = { frame: 0, playing: false, parent };
+  for (const role of ["canvas", "play", "scrub", "speed", "time", "expert", "found", "jumps", "animals", "alt"]) {
+    view[role] = find(role);
+  }
+  const { canvas } = view;
+  view.play.onclick = () => setPlaying(view, !view.playing);
+  view.scrub.oninput = () => {
+    setPlaying(view, false);
+    seek(view, Number(view.scrub.value), true);
+  };
+  canvas.onkeydown = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, PageDown: 30, PageUp: -30 }[event.key];
+    if (event.key === " ") setPlaying(view, !view.playing);
+    else if (step) seek(view, view.frame + step, true);
+    else return;
+    event.preventDefault();
+  };
+  view.heard = ({ detail }) => {
+    if (detail.group !== view.data.group || detail.from === view || detail.time === null || view.playing) return;
+    seek(view, (detail.time - view.data.start) / view.data.step, false);
+  };
+  window.addEventListener(ANNOUNCE, view.heard);
+  view.resize = new ResizeObserver(() => draw(view));
+  view.resize.observe(canvas);
+  return view;
+}
+
+function seek(view, frame, tell) {
+  view.frame = Math.max(0, Math.min(view.data.n - 1, frame));
+  draw(view);
+  if (tell) announce(view);
+}
+
+function announce(view) {
+  const time = view.data.start + view.frame * view.data.step;
+  window.dispatchEvent(new CustomEvent(ANNOUNCE, { detail: { group: view.data.group, time, from: view } }));
+}
+
+function setPlaying(view, playing) {
+  if (playing && view.frame >= view.data.n - 1) view.frame = 0;
+  view.playing = playing;
+  view.play.textContent = playing ? "Pause" : "Play";
+  view.play.setAttribute("aria-pressed", playing);
+  view.last = null;
+  if (playing) requestAnimationFrame((now) => advance(view, now));
+}
+
+function advance(view, now) {
+  if (!view.playing || !view.canvas.isConnected) return;
+  if (view.last !== null) {
+    const frames = ((now - view.last) / 1000 / view.data.step) * Number(view.speed.value);
+    view.frame += frames;
+    if (view.frame >= view.data.n - 1) {
+      seek(view, view.data.n - 1, true);
+      setPlaying(view, false);
+      return;
+    }
+    draw(view);
+    announce(view);
+  }
+  view.last = now;
+  requestAnimationFrame((next) => advance(view, next));
+}
+
+// ---- where things are at a moment -----------------------------------------------------------------------------
+function place(data, frame, animal, part) {
+  const { parts, animals } = data;
+  const at = (f, c) => data.xy[((f * animals.length + animal) * 2 + c) * parts.length + part];
+  const before = Math.floor(frame);
+  const after = Math.min(before + 1, data.n - 1);
+  const [x0, y0, x1, y1] = [at(before, 0), at(before, 1), at(after, 0), at(after, 1)];
+  if (x0 === MISSING || y0 === MISSING) return null;
+  if (x1 === MISSING || y1 === MISSING) return [x0, y0];
+  const share = frame - before;
+  return [x0 + (x1 - x0) * share, y0 + (y1 - y0) * share];
+}
+
+function centre(data, frame, animal) {
+  let [x, y, n] = [0, 0, 0];
+  for (let part = 0; part < data.parts.length; part++) {
+    const at = place(data, frame, animal, part);
+    if (at) [x, y, n] = [x + at[0], y + at[1], n + 1];
+  }
+  return n ? [x / n, y / n] : null;
+}
+
+// ---- drawing --------------------------------------------------------------------------------------------------
+function draw(view) {
+  const { canvas, data } = view;
+  if (!data || !canvas.isConnected) return;
+  const began = performance.now();
+  const width = canvas.clientWidth;
+  if (!width) return;
+  const height = width < 520 ? HEIGHT.narrow : HEIGHT.wide;
+  const ratio = window.devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.height = `${height}px`;
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  const ink = getComputedStyle(canvas).color;
+  const muted = getComputedStyle(view.time).color;
+  const [left, top, right, bottom] = data.box;
+  const pad = 12;
+  const scale = Math.min((width - 2 * pad) / (right - left), (height - 2 * pad) / (bottom - top));
+  const toScreen = ([x, y]) => [
+    width / 2 + (x - (left + right) / 2) * scale,
+    height / 2 + (y - (top + bottom) / 2) * scale,
+  ];
+  pen.lineCap = "round";
+  pen.lineJoin = "round";
+  frameBox(pen, toScreen, data.box, muted);
+  for (let animal = 0; animal < data.animals.length; animal++) trail(pen, view, toScreen, animal, muted);
+  for (let animal = data.animals.length - 1; animal >= 0; animal--) {
+    skeleton(pen, view, toScreen, animal, animal === 0 ? ink : muted);
+  }
+  words(view);
+  canvas.dataset.drawMs = (performance.now() - began).toFixed(2);
+  canvas.dataset.frame = view.frame.toFixed(1);
+}
+
+function frameBox(pen, toScreen, [left, top, right, bottom], colour) {
+  const [x0, y0] = toScreen([left, top]);
+  const [x1, y1] = toScreen([right, bottom]);
+  pen.globalAlpha = 0.25;
+  pen.strokeStyle = colour;
+  pen.lineWidth = 1;
+  pen.strokeRect(x0, y0, x1 - x0, y1 - y0);
+  pen.globalAlpha = 1;
+}
+
+function trail(pen, view, toScreen, animal, muted) {
+  const { data, frame } = view;
+  const last = Math.floor(frame);
+  const first = Math.max(0, last - Math.round(TRAIL_S / data.step));
+  pen.lineWidth = animal === 0 ? 5 : 2.5;
+  let before = null;
+  for (let f = first; f <= last; f++) {
+    const at = centre(data, f, animal);
+    if (before && at) {
+      const age = (f - first) / Math.max(1, last - first);
+      pen.strokeStyle = data.rgb ? `rgb(${data.rgb[3 * f]},${data.rgb[3 * f + 1]},${data.rgb[3 * f + 2]})` : muted;
+      pen.globalAlpha = 0.15 + 0.75 * age * (data.strength ? data.strength[f] / 255 : 0.6);
+      pen.beginPath();
+      pen.moveTo(...toScreen(before));
+      pen.lineTo(...toScreen(at));
+      pen.stroke();
+    }
+    before = at;
+  }
+  pen.globalAlpha = 1;
+}
+
+function skeleton(pen, view, toScreen, animal, colour) {
+  const { data, frame } = view;
+  const points = data.parts.map((_, part) => place(data, frame, animal, part)).map((at) => at && toScreen(at));
+  pen.strokeStyle = colour;
+  pen.fillStyle = colour;
+  pen.lineWidth = animal === 0 ? 2.6 : 2;
+  for (const [a, b] of data.edges) {
+    if (!points[a] || !points[b]) continue;
+    pen.beginPath();
+    pen.moveTo(...points[a]);
+    pen.lineTo(...points[b]);
+    pen.stroke();
+  }
+  points.forEach((at, part) => {
+    if (!at) return;
+    pen.beginPath();
+    pen.arc(at[0], at[1], part === 0 ? 4.6 : 2.8, 0, 2 * Math.PI);
+    pen.fill();
+  });
+}
+
+function words(view) {
+  const { data } = view;
+  const f = Math.round(view.frame);
+  const seconds = data.start + f * data.step;
+  view.time.textContent = `${seconds.toFixed(1)} s`;
+  view.scrub.value = String(f);
+  chip(view.expert, "expert", data.expert, f, data.expertNames, data.expertColours);
+  chip(view.found, "model", data.state, f, data.names, data.colours);
+}
+
+function chip(place, who, codes, f, names, colours) {
+  const code = codes ? codes[f] : 255;
+  const known = code !== 255 && names[code] !== undefined;
+  const key = `${who}:${known ? code : ""}:${names?.[code] ?? ""}`;
+  if (place.dataset.shown === key) return;
+  place.dataset.shown = key;
+  place.hidden = !codes;
+  place.textContent = "";
+  const dot = document.createElement("i");
+  dot.style.background = known ? colours[code] : "transparent";
+  place.append(dot, `${who}: ${known ? names[code] : "none"}`);
+}
+
+function jumpButtons(view) {
+  const { data, jumps } = view;
+  jumps.textContent = "";
+  jumps.hidden = !data.state;
+  if (!data.state) return;
+  const label = document.createElement("span");
+  label.textContent = "Next bout of";
+  jumps.append(label);
+  const present = new Set(data.state);
+  data.names.forEach((name, k) => {
+    if (!present.has(k)) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.dataset.state = k;
+    const dot = document.createElement("i");
+    dot.style.background = data.colours[k];
+    button.append(dot, name);
+    button.onclick = () => {
+      setPlaying(view, false);
+      seek(view, nextBout(data.state, k, Math.round(view.frame)), true);
+    };
+    jumps.append(button);
+  });
+}
+
+function nextBout(states, k, from) {
+  const n = states.length;
+  for (let i = 1; i <= n; i++) {
+    const f = (from + i) % n;
+    if (states[f] === k && (f === 0 || states[f - 1] !== k)) return f;
+  }
+  return from;
+}
+
+export default function ({ data, parentElement }) {
+  const view = (parentElement.gdmPlayer ??= build(parentElement));
+  const another = view.data?.recording !== data.recording;
+  view.data = unpack(data);
+  if (another) {
+    view.frame = 0;
+    setPlaying(view, false);
+  }
+  view.scrub.max = String(data.n - 1);
+  view.alt.textContent = data.alt;
+  view.canvas.setAttribute("aria-label", data.alt);
+  view.animals.textContent = "";
+  data.animals.forEach((name, animal) => {
+    const item = document.createElement("span");
+    item.className = animal === 0 ? "first" : "other";
+    item.append(document.createElement("i"), name);
+    view.animals.append(item);
+  });
+  jumpButtons(view);
+  for (const place of [view.expert, view.found]) place.dataset.shown = "";
+  draw(view);
+  view.canvas.dataset.ready = "yes";
+  return () => {
+    view.playing = false;
+    view.resize.disconnect();
+    window.removeEventListener(ANNOUNCE, view.heard);
+    delete parentElement.gdmPlayer;
+  };
+}

@@ -1,0 +1,147 @@
+"""The pose player: skeletons and a trail in mixed colours, at the moment that the page's time cursor points to."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from streamlit.components.v2 import component
+
+from datasets.calms21 import EDGES, PARTS
+from datasets.keypoints import KeypointTable
+from pages.ui import palette
+
+MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines
+LEVELS = 30_000
+MISSING = -32_768
+
+_HTML = """
+<div class="player">
+  <canvas data-role="canvas" role="img" tabindex="0"></canvas>
+  <div class="now"><span data-role="animals" class="animals"></span><span data-role="expert" class="chip"></span>
+    <span data-role="found" class="chip"></span></div>
+  <div class="row">
+    <button type="button" data-role="play">Play</button>
+    <input type="range" data-role="scrub" min="0" max="1" value="0" step="1" aria-label="Moment" />
+    <output data-role="time"></output>
+    <select data-role="speed" aria-label="Speed"><option value="0.25">¼×</option><option value="1" selected>1×</option>
+      <option value="4">4×</option><option value="16">16×</option></select>
+  </div>
+  <div data-role="jumps" class="jumps"></div>
+  <p data-role="alt" class="alt"></p>
+</div>
+"""
+_CSS = """
+.player { display: grid; gap: 0.45rem; font-size: 0.82rem; color: var(--gdm-ink, var(--st-text-color)); }
+canvas { width: 100%; height: 300px; display: block; border-radius: 8px; background: var(--gdm-sunken, transparent);
+  color: var(--gdm-ink, var(--st-text-color)); }
+canvas:focus-visible, button:focus-visible, select:focus-visible { outline: 2px solid var(--st-primary-color);
+  outline-offset: 1px; }
+.row, .now, .jumps { display: flex; align-items: center; gap: 0.35rem 0.7rem; flex-wrap: wrap; }
+.row { flex-wrap: nowrap; }
+.row input { flex: 1; min-width: 4rem; accent-color: var(--st-primary-color); }
+output { color: var(--gdm-muted, var(--st-text-color)); font-variant-numeric: tabular-nums; min-width: 3.6rem; text-align: right; }
+.animals { display: inline-flex; gap: 0.8rem; color: var(--gdm-muted); margin-right: auto; }
+.animals span, .chip { display: inline-flex; align-items: center; gap: 0.35rem; white-space: nowrap; }
+.animals i { width: 0.9rem; height: 3px; border-radius: 2px; background: var(--gdm-muted); }
+.animals .first i { background: var(--gdm-ink); height: 4px; }
+.chip[hidden] { display: none; }
+.chip i, .jumps i { width: 0.75rem; height: 0.75rem; border-radius: 3px; display: inline-block; flex: none; }
+button, select { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border-radius: var(--st-button-radius, 8px);
+  border: 1px solid var(--st-border-color); background: transparent; color: inherit; min-height: 2rem; }
+option { color: #1d1f27; background: #ffffff; }
+button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
+[data-role=play] { min-width: 4.6rem; }
+.jumps span { color: var(--gdm-muted); }
+.jumps button { display: inline-flex; align-items: center; gap: 0.35rem; padding: 0.1rem 0.55rem; }
+.jumps[hidden] { display: none; }
+.alt { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+"""
+_player = component(
+    "gdm_player", html=_HTML, css=_CSS, js=(Path(__file__).parent / "player.js").read_text(encoding="utf-8")
+)
+
+
+def edges_of(table: KeypointTable) -> tuple[tuple[int, int], ...]:
+    """Which parts a line joins: as the recording says, as in CalMS21 where the parts are those, else one after another."""
+    if table.edges:
+        return table.edges
+    if table.parts == PARTS:
+        return EDGES
+    return tuple((p, p + 1) for p in range(len(table.parts) - 1))
+
+
+def packed(table: KeypointTable, stride: int) -> tuple[str, list[float]]:
+    """(every stride-th frame as 16-bit numbers in base64, the box around them in the same numbers)."""
+    xy = np.asarray(table.xy[::stride], np.float32)  # [F, A, 2, P]
+    x, y = xy[:, :, 0], xy[:, :, 1]
+    if table.image_size is not None:
+        low, high = np.zeros(2), np.asarray(table.image_size, float)
+    else:
+        known = np.isfinite(xy).any()
+        low = np.array([np.nanquantile(v, 0.002) if known else 0.0 for v in (x, y)])
+        high = np.array([np.nanquantile(v, 0.998) if known else 1.0 for v in (x, y)])
+    span = float(max((high - low).max(), 1e-6))
+    unit = span / LEVELS
+    levels = (xy - low[None, None, :, None]) / unit
+    whole = np.where(np.isfinite(levels), np.clip(np.rint(levels), -LEVELS, 32_000), MISSING).astype("<i2")
+    box = [0.0, 0.0, float((high[0] - low[0]) / unit), float((high[1] - low[1]) / unit)]
+    return _base64(whole), box
+
+
+def show(
+    table: KeypointTable,
+    *,
+    key: str,
+    recording: str,
+    states: npt.NDArray[Any] | None = None,
+    bouts: npt.NDArray[Any] | None = None,
+    names: Sequence[str] = (),
+    group: str = "page",
+) -> None:
+    """Draw the player. `states` [T, K] colour the trail; `bouts` [T] are what the jumps go to, with their `names`."""
+    stride = -(-table.n_frames // MAX_FRAMES)
+    xy, box = packed(table, stride)
+    n = len(range(0, table.n_frames, stride))
+    mixed: dict[str, Any] = {"rgb": None, "strength": None, "state": None}
+    if states is not None and bouts is not None and len(states) == table.n_frames:
+        rgb, opacity = palette.mix(np.asarray(states)[::stride])
+        mixed = {
+            "rgb": _base64(rgb),
+            "strength": _base64(np.round(opacity * 255).astype(np.uint8)),
+            "state": _codes(np.asarray(bouts)[::stride]),
+        }
+    expert = None if table.labels is None else _codes(np.asarray(table.labels)[::stride])
+    what = "simulated animals" if table.simulated else "animals"
+    data = {
+        "recording": recording,
+        "n": n,
+        "start": 0.0,
+        "step": stride / table.rate_hz,
+        "animals": list(table.animals),
+        "parts": list(table.parts),
+        "edges": [list(edge) for edge in edges_of(table)],
+        "xy": xy,
+        "box": box,
+        "expert": expert,
+        "expertNames": list(table.label_names),
+        "expertColours": palette.colours(min(max(1, len(table.label_names)), palette.MAX_STATES)),
+        "names": list(names),
+        "colours": palette.colours(len(names)) if names else [],
+        "group": group,
+        "alt": f"Poses of {len(table.animals)} {what} in {table.name}, {table.n_frames:,} frames. Space plays, arrows step.",
+    } | mixed
+    _player(key=key, data=data)
+
+
+def _codes(labels: npt.NDArray[Any]) -> str:
+    """Labels as bytes, 255 where there is none."""
+    return _base64(np.where((labels < 0) | (labels > 254), 255, labels).astype(np.uint8))
+
+
+def _base64(array: npt.NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")

@@ -1,0 +1,261 @@
+"""Where poses come from: simulated mice, CalMS21, or a tracking file in the data folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from datasets import calms21, keypoints, mice
+from datasets.keypoints import FeatureSet, KeypointSet
+from datasets.storage import CACHES, data_dir
+from datasets.tables import path_within
+from gdm_core.errors import DataError
+from pages.behaviour.data import FEATURES, Data, from_recordings, split_recording
+from pages.ui import shell
+from pages.ui.exports import Recipe
+
+SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21, from a file", "file": "A tracking file"}
+LENGTHS = (1000, 6000, 500)
+N_TRIALS, N_NEW = 12, 4
+MAX_CALMS = {"train": 70, "test": 19}
+MAX_LISTED = 200
+SIMULATED = "Simulated mice: no frame is a recording, and how an attack looks is invented. No licence needed."
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the controls describe, as plain values that name it."""
+
+    source: str
+    features: FeatureSet
+    options: tuple[tuple[str, Any], ...]
+
+    def option(self, name: str) -> Any:
+        return dict(self.options)[name]
+
+
+def choose() -> Chosen:
+    """Show the controls and say what they describe."""
+    shell.section("Recording")
+    source = st.selectbox(
+        "Source",
+        list(SOURCES),
+        format_func=lambda name: SOURCES.get(name, name),
+        key="source",
+        bind="query-params",
+        help="Simulated mice need no download. Files are read from the data folder of this installation.",
+    )
+    source = source if source in SOURCES else "simulated"
+    options = {"simulated": _simulated, "calms21": _calms21, "file": _file}[source]()
+    features = st.segmented_control(
+        "Features",
+        list(FEATURES),
+        default="egocentric",
+        format_func=lambda name: FEATURES.get(name, name),
+        required=True,
+        key="features",
+        bind="query-params",
+        help="What they do: body shape, speeds and the relation to the partner, wherever in the cage. "
+        "Raw keypoints: every coordinate, as in the paper.",
+    )
+    return Chosen(source, features if features in FEATURES else "egocentric", tuple(options.items()))  # type: ignore[arg-type]
+
+
+def _simulated() -> dict[str, Any]:
+    low, high, step = LENGTHS
+    length = st.slider(
+        "Frames a trial", low, high, 2000, step, key="frames", bind="query-params",
+        help=f"{N_TRIALS - N_NEW} trials are fitted, {N_NEW} are new. 30 frames are a second.",
+    )  # fmt: skip
+    seed = st.number_input(
+        "Mice (seed)", 0, 9999, 0, key="mice", bind="query-params", help="Another number draws other mice."
+    )
+    return {"frames": int(min(max(length, low), high)), "seed": int(min(max(seed, 0), 9999))}
+
+
+def _calms21() -> dict[str, Any]:
+    path = st.text_input(
+        "Zip or folder",
+        "",
+        key="path",
+        bind="query-params",
+        placeholder="found by itself in the data folder",
+        help=f"Below the data folder: {data_dir()}",
+    )
+    n_train = st.slider("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", bind="query-params", help=_HOW_MANY)
+    n_test = st.slider("New trials", 1, MAX_CALMS["test"], 4, key="ntest", bind="query-params")
+    return {
+        "path": path.strip(),
+        "train": min(max(n_train, 1), MAX_CALMS["train"]),
+        "test": min(max(n_test, 1), MAX_CALMS["test"]),
+    }
+
+
+_HOW_MANY = (
+    "The first trials of the published training set. All 70 are half a million frames: a minute or two of fitting."
+)
+
+
+def _file() -> dict[str, Any]:
+    names = tracking_files()
+    name = st.selectbox(
+        "File",
+        names,
+        key="file",
+        bind="query-params",
+        placeholder="no tracking file in the data folder" if not names else "choose one",
+        index=0 if names else None,
+        help=f"DeepLabCut CSV or HDF5, SLEAP analysis h5, NPZ; below {data_dir()}. To upload one, use Your data.",
+    )
+    rate = st.number_input(
+        "Frames a second", 1.0, 1000.0, 30.0, key="rate", bind="query-params", help="Most tracking files do not say."
+    )
+    return {"file": name or "", "rate": float(rate or 30.0)} | cleaning()
+
+
+def cleaning() -> dict[str, Any]:
+    """What to repair in tracked poses."""
+    with st.expander("Repairs", icon=":material/healing:"):
+        score = st.slider("Least score", 0.0, 0.95, 0.3, 0.05, key="score", bind="query-params", help=_SCORE_HELP)
+        fill = st.slider(
+            "Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key="fill", bind="query-params",
+            help="Straight lines across short gaps; longer ones stay missing, and models skip them.",
+        )  # fmt: skip
+        outliers = st.toggle(
+            "Drop jumps", True, key="outliers", bind="query-params", help="Parts that jump and return."
+        )
+        flips = st.toggle("Undo left-right flips", False, key="flips", bind="query-params")
+        swaps = st.toggle("Undo swapped animals", False, key="swaps", bind="query-params")
+    return {
+        "min_score": min(max(float(score), 0.0), 0.95),
+        "fill_seconds": min(max(float(fill), 0.0), 2.0),
+        "drop_outliers": bool(outliers),
+        "undo_side_flips": bool(flips),
+        "undo_identity_swaps": bool(swaps),
+    }
+
+
+_SCORE_HELP = "Parts that the tracker is less sure of count as missing."
+REPAIRS = ("min_score", "fill_seconds", "drop_outliers", "undo_side_flips", "undo_identity_swaps")
+
+
+def tracking_files() -> list[str]:
+    """Names, below the data folder, of files that may hold poses; the app's own caches are left out."""
+    root = data_dir()
+    found = []
+    for path in sorted(root.rglob("*")):
+        inside = path.relative_to(root)
+        if inside.parts[0] in CACHES or not path.is_file() or path.name.startswith("."):
+            continue
+        if path.name.lower().endswith(keypoints.READABLE):
+            found.append(inside.as_posix())
+        if len(found) >= MAX_LISTED:
+            break
+    return found
+
+
+@st.cache_resource(max_entries=8, show_spinner="Reading the recordings")
+def load(chosen: Chosen) -> Data:
+    """The trials of a choice. The same object each time, so that fingerprints are computed once."""
+    return {"simulated": load_simulated, "calms21": _load_calms21, "file": _load_file}[chosen.source](chosen)
+
+
+def load_simulated(chosen: Chosen) -> Data:
+    frames, seed = chosen.option("frames"), chosen.option("seed")
+    whole = mice.simulate_recordings(N_TRIALS, frames, seed)
+    train, test = KeypointSet(whole.tables[:-N_NEW], whole.name), KeypointSet(whole.tables[-N_NEW:], whole.name)
+    recipe = Recipe(
+        ["from dataclasses import replace", "from datasets import mice"],
+        [
+            f"trials = mice.simulate({N_TRIALS}, {frames}, seed={seed}, features={chosen.features!r})",
+            f"train = replace(trials, trials=trials.trials[:-{N_NEW}])",
+            f"test = replace(trials, trials=trials.trials[-{N_NEW}:])",
+        ],
+    )
+    about = f"simulated mice, {len(train)} trials of {frames:,} frames, {N_NEW} new ones"
+    return from_recordings(
+        f"simulated-{frames}-{seed}-{chosen.features}", about, train, test, chosen.features, recipe,
+        notes=mice.NOTES, licences=[SIMULATED],
+    )  # fmt: skip
+
+
+def _load_calms21(chosen: Chosen) -> Data:
+    source = _below_data_folder(chosen.option("path")) if chosen.option("path") else data_dir()
+    bar = st.progress(0.0, "Looking for CalMS21")
+    try:
+        sets = {}
+        for split in ("train", "test"):
+            whole = calms21.load_recordings(
+                source, split, progress=lambda share, text, s=split: bar.progress(share, f"{s}: {text}")
+            )
+            sets[split] = KeypointSet(whole.tables[: chosen.option(split)], whole.name)
+    finally:
+        bar.empty()
+    train, test = sets["train"], sets["test"]
+    recipe = Recipe(
+        ["from dataclasses import replace", "from datasets import calms21"],
+        [
+            'source = "task1_classic_classification.zip"  # where you put it',
+            f'train = calms21.load(source, "train", features={chosen.features!r})',
+            f"train = replace(train, trials=train.trials[:{len(train)}])",
+            f'test = calms21.load(source, "test", features={chosen.features!r})',
+            f"test = replace(test, trials=test.trials[:{len(test)}])",
+        ],
+        note="CalMS21 has to be downloaded from CaltechDATA, record s0vdx-0k302.",
+    )
+    about = f"CalMS21, {len(train)} fitted and {len(test)} new trials, {train.n_frames + test.n_frames:,} frames"
+    return from_recordings(
+        f"calms21-{chosen.options}-{chosen.features}", about, train, test, chosen.features, recipe,
+        notes=[note for table in (*train, *test) for note in table.notes][:6],
+        licences=["CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302; its licence stands there."],
+    )  # fmt: skip
+
+
+def _load_file(chosen: Chosen) -> Data:
+    name = chosen.option("file")
+    if not name:
+        raise DataError(
+            f"There is no tracking file in the data folder, {data_dir()}. Put a DeepLabCut CSV, a SLEAP analysis h5 or "
+            "an NPZ there, or upload one under Your data."
+        )
+    path = _below_data_folder(name)
+    table = keypoints.read(path, rate_hz=chosen.option("rate"))
+    repairs = {name: chosen.option(name) for name in REPAIRS}
+    made = keypoints.clean(table, **repairs)
+    train, test = split_recording(made)
+    said = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
+    new = [note for note in made.notes if note not in table.notes]
+    return from_recordings(
+        f"file-{chosen.options}-{chosen.features}-{path.stat().st_mtime_ns}",
+        f"{Path(name).name}, {table.n_frames:,} frames, {len(table.animals)} animals",
+        train,
+        test,
+        chosen.features,
+        pose_recipe(Path(name).name, chosen.option("rate"), repairs, chosen.features),
+        notes=(*said, *new),
+        licences=["Your own file: nothing of it leaves this machine."],
+    )
+
+
+def pose_recipe(file: str, rate: float, repairs: dict[str, Any], features: str) -> Recipe:
+    """The lines that read, repair and cut one recording as the page does."""
+    changed = ", ".join(f"{name}={value!r}" for name, value in repairs.items())
+    return Recipe(
+        ["from dataclasses import replace", "from datasets import keypoints"],
+        [
+            f"table = keypoints.clean(keypoints.read({file!r}, rate_hz={rate:g}), {changed})",
+            "at = int(0.6 * table.n_frames)",
+            "train, test = (",
+            f"    replace(table, xy=table.xy[part], scores=None, labels=None).to_trials({features!r})",
+            "    for part in (slice(0, at), slice(at, None))",
+            ")",
+        ],
+        note=f"The file {file} has to be there.",
+    )
+
+
+def _below_data_folder(name: str) -> Path:
+    return path_within(data_dir(), name)

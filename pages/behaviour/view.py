@@ -1,0 +1,108 @@
+"""What the page looks at: one trial of the data, its states as the visitor named them, and the bouts made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.trials import Trial, Trials
+from pages.behaviour.bouts import BoutRule
+from pages.behaviour.data import Data
+from pages.behaviour.naming import Naming
+from pages.ui import live, results
+from pages.ui.live.pictures import State
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Here:
+    """One trial, and what to draw on it. `states` and `bouts` are None while there is nothing."""
+
+    trial: Trial
+    states: Array | None  # [T, K], named and merged
+    bouts: npt.NDArray[np.int64] | None  # [T]
+    names: tuple[str, ...]
+    state: State
+
+    @property
+    def step(self) -> float:
+        return 1.0 / self.trial.rate_hz
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64] | None:
+        """Expert labels, None where there are none at all."""
+        labels = self.trial.labels
+        return None if labels is None or not (np.asarray(labels) >= 0).any() else np.asarray(labels, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Which fit, which trial (fitted ones first), and what became of its states."""
+
+    fit: live.Live
+    shown: live.Shown
+    look: results.Look | None
+    data: Data
+    index: int
+    naming: Naming
+    rule: BoutRule
+
+    def at(self, shown: live.Shown) -> Here:
+        """The trial and its states. New trials are looked at once a fit is done; until then an earlier look stays."""
+        trial = self.data.trials[self.index]
+        mine = shown.wanted is not None and shown.wanted.train is self.data.train
+        soft, state = self._soft(shown) if mine else (None, shown.state)
+        kept = self.fit.kept
+        where = (trial.fingerprint, self.index)
+        if soft is not None and state == "fresh":
+            kept["here"] = (where, soft)
+        elif soft is None and kept.get("here", (None,))[0] == where:
+            soft, state = kept["here"][1], "stale"
+        if soft is None or len(soft) != trial.n_samples:
+            return Here(trial, None, None, self.naming.names, state)
+        naming = self.naming_for(soft.shape[1])
+        states, bouts = shown.once(
+            ("here", self.index, naming, self.rule, id(soft)), lambda: self._made(soft, naming, trial)
+        )
+        return Here(trial, states, bouts, naming.names, state)
+
+    def _made(self, soft: Array, naming: Naming, trial: Trial) -> tuple[Array, npt.NDArray[np.int64]]:
+        states = naming.apply(soft)
+        return states, self.rule.labels(states, trial.rate_hz)
+
+    def naming_for(self, n_states: int) -> Naming:
+        """The naming, unless the picture still has another number of states."""
+        return self.naming if len(self.naming.into) == n_states else Naming.plain(n_states)
+
+    def _soft(self, shown: live.Shown) -> tuple[Array | None, State]:
+        """[T, K] of the trial in the order of colours, as fitted."""
+        exact = self.look is not None and shown.result is self.shown.result and bool(shown.train)
+        if exact and self.look is not None:
+            parts = self.look.test if self.data.is_new(self.index) else self.look.train
+            place = self.index - len(self.data.train) if self.data.is_new(self.index) else self.index
+            if place < len(parts):
+                return live.in_order((parts[place],), shown.order)[0], shown.state
+        if not self.data.is_new(self.index) and self.index < len(shown.train):
+            return shown.train[self.index], shown.state
+        return None, shown.state
+
+    def all_states(self, side: str) -> list[Array]:
+        """Named states of every fitted ("train") or new ("test") trial; [] until the exact ones are there."""
+        if self.look is None or not self.shown.order:
+            return []
+        parts = self.look.train if side == "train" else self.look.test
+        naming = self.naming_for(len(self.shown.order))
+        return [naming.apply(soft) for soft in live.in_order(parts, self.shown.order)]
+
+    def ask(self, name: str, function: Callable[..., Any], *args: Any) -> live.Answer:
+        """A question about the finished fit."""
+        result = self.shown.result
+        if result is None or self.shown.state == "preview":
+            return live.Answer()
+        key = "/".join([result.key, *(a.fingerprint if isinstance(a, Trial | Trials) else repr(a) for a in args)])
+        return self.fit.ask(name, key, function, result.model_bytes, *args)
