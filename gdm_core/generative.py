@@ -44,8 +44,14 @@ class GdmModule(nn.Module):
         self.dynamics = nn.Parameter(torch.zeros(k, config.lags * d + 2, n))
         self.initial = nn.Parameter(torch.zeros(k))  # pi_1
         self.log_noise = nn.Parameter(torch.zeros(n))
+        # R_1 of a trial's first rows. One trial says nothing about where others start, so it stays at the spread of
+        # the data; the paper's recipe shares R, and a trial that starts elsewhere then costs thousands of nats.
+        self.own_start_noise = config.preset != "paper"
+        self.register_buffer("first_log_noise", torch.zeros(n))
         if config.covariance == "full":
-            self.noise_coupling = nn.Parameter(torch.zeros(n, n))  # strictly lower part of R's Cholesky factor, a row in units of its sd
+            self.noise_coupling = nn.Parameter(
+                torch.zeros(n, n)
+            )  # strictly lower part of R's Cholesky factor, a row in units of its sd
         else:
             self.register_parameter("noise_coupling", None)
         self.transition = make_transition(k, d, config.transition, config.stickiness, config.n_hidden)
@@ -85,16 +91,27 @@ class GdmModule(nn.Module):
         weighted = (z[..., :, None] * design[:, None, :]).flatten(-2)  # [S, R, K (L D + 2)]
         return weighted @ self.dynamics.flatten(0, 1)
 
+    def row_log_noise(self, rows: Rows) -> Tensor:
+        """Log standard deviations [R, N], or [N] where no row is a trial's first."""
+        log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
+        first = rows.age < self.lags
+        if not self.own_start_noise or not bool(first.any()):
+            return log_noise
+        return torch.where(first[:, None], self.first_log_noise, log_noise)
+
     def log_likelihood(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
         """[S, R] log p(observed part of y_t | z_t, past)."""
-        residual = rows.y - self.mean(z, design)
-        if self.noise_coupling is None:
-            log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
-            if rows.known is None:
-                scaled = residual * torch.exp(-log_noise)
-                return -0.5 * scaled.square().sum(-1) - (log_noise.sum() + 0.5 * _LOG_2PI * len(log_noise))
+        return self._log_density(rows.y - self.mean(z, design), rows)
+
+    def _log_density(self, residual: Tensor, rows: Rows) -> Tensor:
+        """[..., R] log-density of residuals [..., R, N] over each row's observed channels."""
+        log_noise = self.row_log_noise(rows)
+        if self.noise_coupling is None or log_noise.ndim > 1:
             terms = -0.5 * (residual * torch.exp(-log_noise)).square() - log_noise - 0.5 * _LOG_2PI
-            return (terms * rows.known).sum(-1)
+            value = terms.sum(-1) if rows.known is None else (terms * rows.known).sum(-1)
+            if self.noise_coupling is None:
+                return value
+            return torch.where(rows.age < self.lags, value, _gaussian(residual, self.noise_factor(), rows.known))
         return _gaussian(residual, self.noise_factor(), rows.known)
 
     def expected_log_likelihood(self, mean_z: Tensor, covariance: Tensor, view: View, rows: Rows) -> Tensor:
@@ -102,15 +119,14 @@ class GdmModule(nn.Module):
         per_state = torch.einsum("rd,kdn->rkn", view.design, self.dynamics)  # [R, K, N]
         value = self.log_likelihood(mean_z[None], view.design, rows)[0]
         if self.noise_coupling is None:
-            precision = torch.exp(-2 * self.log_noise.clamp_min(_LEAST_LOG_NOISE))
+            precision = torch.exp(-2 * self.row_log_noise(rows))
             variance = (torch.matmul(covariance, per_state) * per_state).sum(1)  # [R, N] of the mean, over q
-            return value - 0.5 * ((variance if rows.known is None else variance * rows.known) @ precision)
+            return value - 0.5 * ((variance if rows.known is None else variance * rows.known) * precision).sum(-1)
         eigenvalues, vectors = torch.linalg.eigh(covariance)
         spread = vectors * eigenvalues.clamp_min(0).sqrt()[:, None, :]  # [R, K, K] columns: one sd of z each
         directions = torch.einsum("rkj,rkn->jrn", spread, per_state)
-        factor = self.noise_factor()
-        at_zero = _gaussian(torch.zeros_like(rows.y), factor, rows.known)
-        return value + (_gaussian(directions, factor, rows.known) - at_zero).sum(0)
+        at_zero = self._log_density(torch.zeros_like(rows.y), rows)
+        return value + (self._log_density(directions, rows) - at_zero).sum(0)
 
     # ---- posterior ----------------------------------------------------------------------------------------------
     def sample_posterior(self, view: View, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

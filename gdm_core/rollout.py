@@ -97,7 +97,9 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
     k, (d, n) = module.n_states, module.projection.shape
     factor = module.noise_factor()
     all_noise = gumbel((n_samples, k), generator)
-    normal = torch.randn((n_samples, n), generator=generator, device=device) @ factor.T
+    normal = torch.randn((n_samples, n), generator=generator, device=device)
+    first = module.first_log_noise.exp() if module.own_start_noise else module.log_noise.exp()
+    noise = torch.cat([normal[: module.lags] * first, normal[module.lags :] @ factor.T])
     dynamics = module.dynamics  # [K, L D + 2, N]
     memory = module.transition.memory_at_start()
     ys: list[Tensor] = []
@@ -116,7 +118,7 @@ def generate(module: GdmModule, n_samples: int, temperature: float, seed: int) -
             design[-2] = 1
         else:
             design[-1] = 1
-        y = torch.einsum("k,d,kdn->n", z, design, dynamics) + normal[t]
+        y = torch.einsum("k,d,kdn->n", z, design, dynamics) + noise[t]
         ys.append(y)
         zs.append(z)
         xs.append(module.projection @ y)

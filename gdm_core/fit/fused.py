@@ -46,6 +46,7 @@ class Batch:
         self.started: Array = (age > 0).astype(np.float32)  # [R]
         self.starts = np.flatnonzero(age <= 0)
         self.ready: Array = (age >= lags).astype(np.float32)
+        self.young = np.flatnonzero(age < lags)  # rows whose noise is R_1
         self.share: Array = np.full(len(age), 1 / rows.n_scored, np.float32)  # of each row in the average
         if rows.scored is not None:
             self.share *= rows.scored.numpy()
@@ -92,6 +93,7 @@ class FusedObjective:
         self.p, self.g = self._views(self.flat), self._views(self.gradient)
         transition = module.transition
         self._gamma_fixed = None if "transition.stickiness_logit" in named else float(transition.gamma)
+        self._first_log_noise: Array | None = module.first_log_noise.numpy() if module.own_start_noise else None
         scale = getattr(module.posterior, "move_scale", None)
         self._move_scale = None if scale is None else scale.numpy()[:, None]
 
@@ -153,14 +155,11 @@ class FusedObjective:
         weighted = (z[:, None] * design[None, :, None]).reshape(-1, n_samples * batch.n_rows)  # [K P, S R]
         coefficients = p["dynamics"].reshape(weighted.shape[0], -1)  # [K P, N]
         log_noise = np.maximum(p["log_noise"], _LEAST_LOG_NOISE)
-        precision = np.exp(-log_noise)[:, None]
+        precision, constant = self._row_noise(batch, log_noise)  # [N, 1, R], [R]
         mean = (coefficients.T @ weighted).reshape(-1, n_samples, batch.n_rows)
-        error = (batch.y[:, None] - mean) * precision[:, None]  # [N, S, R]
+        error = (batch.y[:, None] - mean) * precision  # [N, S, R]
         if batch.known is not None:
             error *= batch.known[:, None]
-            constant = ((log_noise + 0.5 * _LOG_2PI)[:, None] * batch.known).sum(axis=0)  # [R]
-        else:
-            constant = np.float32(log_noise.sum() + 0.5 * _LOG_2PI * len(log_noise))
         square = np.square(error)
         value = -0.5 * square.sum(axis=0) - constant - divergence  # [S, R] log importance weights
         if importance:
@@ -177,8 +176,7 @@ class FusedObjective:
         d_delta = upstream * (1 - np.float32(k) * (mixture / mixture_total))
         if importance:
             # Draws stay where they are: q is pulled over them by their weight, d log q / d logits = 1 - K E / sum(E).
-            pull = upstream * (1 - np.float32(k) * (exponential / np.exp(log_total)))
-            d_logits = pull.sum(axis=1)  # [K, R]
+            d_logits = (upstream * (1 - np.float32(k) * (exponential / np.exp(log_total)))).sum(axis=1)  # [K, R]
         else:
             d_logits = -d_delta.sum(axis=1)
         g["initial"][:] = d_delta[:, :, batch.starts].sum(axis=(1, 2))
@@ -190,11 +188,13 @@ class FusedObjective:
         d_context = np.float32(1 - gamma) * d_prior.sum(axis=1)
 
         scaled = error * upstream
-        d_mean = (scaled * precision[:, None]).reshape(len(log_noise), -1)  # [N, S R]
-        counted = upstream.sum(axis=0)
-        observed = counted.sum() if batch.known is None else batch.known @ counted
-        free = p["log_noise"] > _LEAST_LOG_NOISE
-        g["log_noise"][:] = ((scaled * error).sum(axis=(1, 2)) - observed) * free
+        d_mean = (scaled * precision).reshape(len(log_noise), -1)  # [N, S R]
+        counted = upstream.sum(axis=0)  # [R]
+        pull = (scaled * error).sum(axis=1)  # [N, R]
+        pull -= counted if batch.known is None else batch.known * counted
+        if self._first_log_noise is not None:
+            pull[:, batch.young] = 0
+        g["log_noise"][:] = pull.sum(axis=1) * (p["log_noise"] > _LEAST_LOG_NOISE)
         g["dynamics"][...] = (weighted @ d_mean.T).reshape(g["dynamics"].shape)
         d_weighted = (coefficients @ d_mean).reshape(k, -1, n_samples, batch.n_rows)  # [K, P, S, R]
         if not importance:
@@ -220,11 +220,20 @@ class FusedObjective:
             g["projection"][...] = d_x @ batch.past.T
         return objective
 
+    def _row_noise(self, batch: Batch, log_noise: Array) -> tuple[Array, Array]:
+        """Inverse standard deviations [N, 1, R], and minus the log-density of a zero residual [R]."""
+        logs = np.repeat(log_noise[:, None], batch.n_rows, axis=1)
+        if self._first_log_noise is not None:
+            logs[:, batch.young] = self._first_log_noise[:, None]
+        per_channel = logs + np.float32(0.5 * _LOG_2PI)
+        if batch.known is not None:
+            per_channel *= batch.known
+        return np.exp(-logs)[:, None], per_channel.sum(axis=0)
+
     def _posterior(self, batch: Batch, x: Array, before: Array) -> tuple[Array, Array | None, Array]:
         p = self.p
-        if self._move_scale is None:
-            features = batch.past
-        else:
+        features = batch.past
+        if self._move_scale is not None:
             features = np.concatenate([x, (x - before) / self._move_scale * batch.started])  # [2 D, R]
         logits = p["posterior.weight"].T @ features + p["posterior.bias"][:, None]
         hidden = None
