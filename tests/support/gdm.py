@@ -59,6 +59,8 @@ def random_module(
         for name, buffer in module.named_buffers():
             if name.endswith("move_scale"):
                 buffer.copy_(0.5 + torch.rand(buffer.shape, generator=g))
+            elif name == "first_log_noise":
+                buffer.copy_(scale * torch.randn(buffer.shape, generator=g))
     return module.to(dtype)
 
 

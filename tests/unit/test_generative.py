@@ -1,0 +1,364 @@
+"""The generative half of the GDM: likelihoods, bounds, and what must not change them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+
+from gdm_core import generative
+from gdm_core.config import GDMConfig
+from gdm_core.generative import GdmModule, elbo, importance_objective, sampled_elbo
+from gdm_core.relaxed import gumbel, gumbel_softmax_kl, log_density
+from gdm_core.rows import Rows, WindowSampler
+from tests.support.gdm import generator, random_module, random_rows, relabelled_module
+from tests.support.quadrature import integrate
+
+TAU = 0.8
+FEED_FORWARD = ("window", "window_linear", "linear")
+CONFIGS = {
+    "window": GDMConfig(3, 2, n_hidden=4),
+    "linear places": GDMConfig(3, 2, posterior="linear", stickiness=0.0),
+    "lags": GDMConfig(3, 2, posterior="window_linear", lags=3),
+    "full noise": GDMConfig(3, 2, covariance="full", n_hidden=4),
+    "sticky": GDMConfig(3, 2, posterior="sticky"),
+    "memory": GDMConfig(3, 2, transition="gru", posterior="bigru", n_hidden=4),
+    "attention": GDMConfig(3, 2, posterior="transformer", n_hidden=4),
+}
+every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+
+
+def noise_for(rows: Rows, k: int, n_samples: int = 2, seed: int = 4) -> torch.Tensor:
+    return gumbel((n_samples, len(rows), k), generator(seed), torch.float64)
+
+
+def selected(rows: Rows, index: torch.Tensor, lengths: tuple[int, ...]) -> Rows:
+    known = None if rows.known is None else rows.known[index]
+    return replace(
+        rows,
+        y=rows.y[index],
+        known=known,
+        past=rows.past[index],
+        age=rows.age[index],
+        n_scored=len(index),
+        lengths=lengths,
+    )
+
+
+# ---- the bound ------------------------------------------------------------------------------------------------------
+def two_samples(seed: int, missing: bool = False) -> Rows:
+    rows = random_rows(2, n_channels=2, seed=seed)
+    if not missing:
+        return rows
+    known = torch.tensor([[1.0, 1.0], [0.0, 1.0]], dtype=torch.float64)
+    return replace(rows, y=rows.y * known, known=known)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.6])
+@pytest.mark.parametrize(
+    ("posterior", "covariance"), [*itertools.product(FEED_FORWARD, ["diagonal"]), ("window", "full")]
+)
+def test_bound_is_the_elbo_and_lies_below_the_likelihood(posterior, covariance, gamma):
+    config = GDMConfig(2, 1, stickiness=gamma, posterior=posterior, covariance=covariance, n_hidden=4)
+    for seed, missing in itertools.product(range(2), (False, True)):
+        module, rows = random_module(config, 2, seed, scale=0.8), two_samples(seed, missing)
+        exact = integrate(module, rows, TAU)
+        assert exact.mass == pytest.approx(0, abs=1e-6)  # the quadrature itself
+        bound = elbo(module, rows, TAU)
+        assert bound < exact.evidence
+        # Without stickiness the moments leave nothing out; with it a little is given away, on the safe side.
+        assert bound < exact.elbo + 2e-3
+        assert bound > exact.elbo - (2e-3 if gamma == 0 else 0.05)
+
+
+@pytest.mark.parametrize(("posterior", "transition"), [("sticky", "linear"), ("window", "gru")])
+def test_sampled_bound_is_the_elbo_and_lies_below_the_likelihood(posterior, transition):
+    config = GDMConfig(2, 1, posterior=posterior, transition=transition, n_hidden=4)
+    module, rows = random_module(config, 2, seed=1).eval(), two_samples(0)
+    exact = integrate(module, rows, TAU)
+    bound = elbo(module, rows, TAU, n_samples=20_000)
+    assert bound < exact.evidence
+    assert bound == pytest.approx(exact.elbo, abs=0.03)
+
+
+@pytest.mark.parametrize("posterior", [*FEED_FORWARD, "sticky"])
+def test_training_estimate_is_unbiased(posterior):
+    config = GDMConfig(2, 1, stickiness=0.7, posterior=posterior, n_hidden=4)
+    module, rows = random_module(config, 2, seed=2), two_samples(1)
+    exact = integrate(module, rows, TAU)
+    with torch.no_grad():
+        noise = noise_for(rows, 2, 20_000)
+        values = torch.stack([sampled_elbo(module, rows, part, TAU).sum() for part in noise.split(100)])
+    error = float(values.std()) / len(values) ** 0.5
+    assert abs(float(values.mean()) - exact.elbo) < 4 * error
+
+
+def test_weighted_objective_tightens_with_samples():
+    """Without stickiness rows are independent given y, and its value bounds the likelihood."""
+    module, rows = random_module(GDMConfig(2, 1, stickiness=0.0, n_hidden=4), 2, seed=1, scale=0.8), two_samples(0)
+    exact = integrate(module, rows, TAU)
+    with torch.no_grad():
+        found = [
+            float(
+                importance_objective(module, rows, noise_for(rows, 2, s * 200).unflatten(0, (s, 200))[:, i], TAU).sum()
+            )
+            for s in (1, 8, 64)
+            for i in range(200)
+        ]
+    values = np.reshape(found, (3, 200))
+    (one, eight, many), error = values.mean(1), values.std(1) / 200**0.5
+    assert abs(one - exact.elbo) < 4 * error[0]  # one sample makes the ELBO's estimate
+    assert one + 4 * error[0] < eight < many + 4 * error[1]
+    assert many < exact.evidence + 4 * error[2]
+
+
+def test_bound_in_pieces_is_the_bound(monkeypatch):
+    module, rows = random_module(GDMConfig(3, 2, n_hidden=4)), random_rows(60, 3, 40)
+    whole, tail = elbo(module, rows, TAU), elbo(module, rows, TAU, skip=20)
+    monkeypatch.setattr(generative, "_BOUND_ELEMENTS", 300)
+    assert elbo(module, rows, TAU) == pytest.approx(whole, rel=1e-9)
+    assert elbo(module, rows, TAU, skip=20) == pytest.approx(tail, rel=1e-9)
+    assert abs(tail - whole) > 1
+
+
+# ---- gradients ------------------------------------------------------------------------------------------------------
+@every_config
+def test_gradient_of_the_elbo_is_right(config):
+    module, rows = random_module(config), random_rows(6, 4, missing=0.2)
+    noise = noise_for(rows, 3)
+    names = [name for name, p in module.named_parameters() if p.requires_grad]
+    values = tuple(dict(module.named_parameters())[name].detach().clone().requires_grad_() for name in names)
+
+    class Bound(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = module
+
+        def forward(self):
+            # Sweeps of the sticky posterior end at a tolerance, which finite differences would see.
+            return sampled_elbo(self.inner, rows, noise, 1.5).sum()
+
+    def bound(*given):
+        renamed = {f"inner.{name}": value for name, value in zip(names, given, strict=True)}
+        return torch.func.functional_call(Bound(), renamed, ())
+
+    loose = config.posterior == "sticky"
+    assert torch.autograd.gradcheck(
+        bound, values, fast_mode=True, eps=1e-4 if loose else 1e-6, atol=1e-2 if loose else 1e-5
+    )
+
+
+@pytest.mark.parametrize("objective", [sampled_elbo, importance_objective])
+@every_config
+def test_every_intended_parameter_receives_a_gradient(config, objective):
+    module, rows = random_module(config), random_rows(30, 20)
+    objective(module, rows, noise_for(rows, 3, 4), TAU).sum().backward()
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None, name
+        assert torch.isfinite(parameter.grad).all(), name
+        assert float(parameter.grad.abs().max()) > 0, name
+
+
+def test_frozen_projection_receives_none():
+    module = random_module(GDMConfig(3, 2, train_projection=False))
+    sampled_elbo(module, random_rows(20), noise_for(random_rows(20), 3), TAU).sum().backward()
+    assert module.projection.grad is None
+    assert module.dynamics.grad is not None
+
+
+def test_weighted_gradient_moves_model_and_posterior_towards_weighted_draws():
+    """Its parts by hand: weights and draws are constants."""
+    module, rows = random_module(GDMConfig(3, 2, n_hidden=4)), random_rows(25, 10)
+    noise = noise_for(rows, 3, 6)
+    importance_objective(module, rows, noise, TAU).sum().backward()
+    found = {name: p.grad.clone() for name, p in module.named_parameters()}
+    module.zero_grad()
+    view = module.view(rows)
+    log_z = module.sample_posterior(view, rows, noise, TAU)[0].detach()
+    joint = module.log_likelihood(log_z.exp(), view.design, rows)
+    joint = joint + log_density(log_z, module.prior_logits(view.context, log_z.exp(), rows), TAU)
+    log_q = log_density(log_z, view.posterior, TAU)
+    weights = torch.softmax((joint - log_q).detach(), 0)
+    (weights * (joint + log_q)).sum().backward()
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad)
+
+
+def row_noises(module: GdmModule, rows: Rows) -> torch.Tensor:
+    """[R, N, N] covariance of each row's noise: R, and one of its own where a trial has fewer rows than lags."""
+    with torch.no_grad():
+        factor = module.noise_factor()
+        first = torch.diag(module.first_log_noise.exp() ** 2)
+        return torch.where((rows.age < module.lags)[:, None, None], first, factor @ factor.T)
+
+
+# ---- likelihoods ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_likelihood_of_what_was_observed_is_the_marginal(covariance):
+    module = random_module(GDMConfig(3, 2, covariance=covariance), 4)
+    rows = random_rows(40, n_channels=4, missing=0.3)
+    z = torch.softmax(torch.randn(1, 40, 3, generator=generator(), dtype=torch.float64), -1)
+    with torch.no_grad():
+        view = module.view(rows)
+        found = module.log_likelihood(z, view.design, rows)[0]
+        mean = module.mean(z, view.design)[0]
+        noises = row_noises(module, rows)
+    for t, noise in enumerate(noises):
+        at = rows.known[t] > 0
+        expected = 0.0
+        if at.any():
+            expected = multivariate_normal(mean[t, at], noise[at][:, at]).logpdf(rows.y[t, at])
+        assert float(found[t]) == pytest.approx(float(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_expected_likelihood_is_the_average_over_states(covariance, missing):
+    module = random_module(GDMConfig(3, 2, covariance=covariance), 4)
+    rows = random_rows(5, n_channels=4, missing=missing)
+    z = torch.softmax(2 * torch.randn(500, 5, 3, generator=generator(), dtype=torch.float64), -1)
+    mean = z.mean(0)
+    centred = z - mean
+    covariances = torch.einsum("srk,srl->rkl", centred, centred) / len(z)
+    with torch.no_grad():
+        view = module.view(rows)
+        exact = module.expected_log_likelihood(mean, covariances, view, rows)
+        torch.testing.assert_close(exact, module.log_likelihood(z, view.design, rows).mean(0))
+
+
+def test_noise_has_a_floor():
+    module = random_module(GDMConfig(2, 2))
+    with torch.no_grad():
+        module.log_noise.fill_(-50.0)
+    assert float(module.noise_factor().detach().diagonal().max()) == pytest.approx(1e-4)
+
+
+# ---- nesting --------------------------------------------------------------------------------------------------------
+def state_free(module: GdmModule, rows: Rows) -> float:
+    """log p(y) of the autoregression that state 0 names."""
+    with torch.no_grad():
+        means = module.view(rows).design @ module.dynamics[0]
+    parts = zip(rows.y, means, row_noises(module, rows), strict=True)
+    return sum(float(multivariate_normal(mean, noise).logpdf(y)) for y, mean, noise in parts)
+
+
+@pytest.mark.parametrize("lags", [1, 3])
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_identical_states_have_the_likelihood_without_states(covariance, lags):
+    module = random_module(GDMConfig(3, 2, stickiness=0.0, lags=lags, covariance=covariance, posterior="window_linear"))
+    rows = random_rows(30, 12)
+    with torch.no_grad():
+        module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
+        loose = elbo(module, rows, TAU)
+        # A posterior that agrees with the prior leaves no gap.
+        for part in (module.transition.weight, module.posterior.weight):
+            part.zero_()
+        for part in (module.transition.bias, module.posterior.bias, module.initial):
+            part.copy_(torch.tensor([0.3, -1.0, 0.5]))
+    exact = state_free(module, rows)
+    assert elbo(module, rows, TAU) == pytest.approx(exact, abs=1e-4)
+    assert loose < exact
+
+
+@pytest.mark.parametrize("transition", ["linear", "gru"])
+@pytest.mark.parametrize("posterior", [*FEED_FORWARD, "sticky", "bigru", "transformer"])
+def test_one_state_is_an_autoregression(posterior, transition):
+    config = GDMConfig(1, 2, posterior=posterior, transition=transition, lags=2, n_hidden=4)
+    module, rows = random_module(config).eval(), random_rows(30, 12)
+    assert elbo(module, rows, TAU) == pytest.approx(state_free(module, rows), abs=1e-4)
+
+
+def test_without_recurrence_the_place_does_not_matter():
+    module, rows = random_module(GDMConfig(3, 2)), random_rows(30)
+    moved = replace(rows, past=rows.past + 3.0)
+    z = torch.softmax(torch.randn(1, 30, 3, generator=generator(), dtype=torch.float64), -1)
+    with torch.no_grad():
+        before, after = (module.prior_logits(module.view(r).context, z, r) for r in (rows, moved))
+        assert (before - after)[:, 1:].abs().min() > 1e-3
+        module.transition.weight.zero_()
+        before, after = (module.prior_logits(module.view(r).context, z, r) for r in (rows, moved))
+        torch.testing.assert_close(before, after)
+        gamma = module.transition.gamma
+        torch.testing.assert_close(before[0, 1:], (1 - gamma) * module.transition.bias + gamma * z[0, :-1])
+
+
+def test_stickiness_stays_in_its_range():
+    module = random_module(GDMConfig(3, 2))
+    for value in (-1e4, -3.0, 0.0, 3.0, 1e4):
+        with torch.no_grad():
+            module.transition.stickiness_logit.fill_(value)
+        assert 0 <= float(module.transition.gamma.detach()) < 1
+
+
+# ---- what must not matter -------------------------------------------------------------------------------------------
+@every_config
+def test_trials_side_by_side_are_trials_alone(config):
+    module = random_module(config).eval()
+    rows = random_rows(25, 4, 14, 9, missing=0.1)
+    noise = noise_for(rows, 3)
+    with torch.no_grad():
+        together = sampled_elbo(module, rows, noise, TAU)
+        begin = 0
+        for length in rows.lengths:
+            at = torch.arange(begin, begin + length)
+            alone = sampled_elbo(module, selected(rows, at, (length,)), noise[:, at], TAU)
+            torch.testing.assert_close(together[at], alone, atol=2e-3 if config.posterior == "sticky" else 1e-9, rtol=0)
+            begin += length
+    if not module.posterior.sequential and module.transition.affine_in_state:
+        first = selected(rows, torch.arange(25), (25,))
+        rest = selected(rows, torch.arange(25, 52), rows.lengths[1:])
+        parts = elbo(module, first, TAU) + elbo(module, rest, TAU)
+        assert elbo(module, rows, TAU) == pytest.approx(parts, abs=1e-6)
+
+
+@every_config
+def test_renaming_states_changes_names_only(config):
+    order = [2, 0, 1]
+    module = random_module(config).eval()
+    renamed, rows = relabelled_module(module, config, order).eval(), random_rows(20, 9, missing=0.1)
+    noise = noise_for(rows, 3)
+    with torch.no_grad():
+        for objective in (sampled_elbo, importance_objective):
+            torch.testing.assert_close(
+                objective(renamed, rows, noise[..., order], TAU), objective(module, rows, noise, TAU)
+            )
+        torch.testing.assert_close(renamed.view(rows).posterior, module.view(rows).posterior[:, order])
+    if not module.posterior.sequential and module.transition.affine_in_state:
+        assert elbo(renamed, rows, TAU) == pytest.approx(elbo(module, rows, TAU), abs=1e-7)
+
+
+@pytest.mark.parametrize("lags", [1, 2, 4])
+@pytest.mark.parametrize("posterior", FEED_FORWARD)
+def test_windows_have_no_seam(posterior, lags):
+    """Rows scored in a window have the values and gradients that they have in the whole recording."""
+    config = GDMConfig(3, 2, posterior=posterior, lags=lags, n_hidden=4)
+    module, rows = random_module(config), random_rows(70, 5, 50, missing=0.1)
+    noise = noise_for(rows, 3)
+    window = WindowSampler(rows, 16, 6, max(lags, 2) + 1, generator(3)).draw()
+    # Which row each row of the batch is: their histories are unique.
+    found = (window.past[:, None] == rows.past).all(-1) & (window.age[:, None] == rows.age)
+    scored = window.scored > 0
+    assert found[scored].sum(1).eq(1).all()
+    which = found.long().argmax(1)
+    in_windows = sampled_elbo(module, window, noise[:, which], TAU)[scored]
+    whole = sampled_elbo(module, rows, noise, TAU)[which[scored]]
+    torch.testing.assert_close(in_windows, whole)
+    names = [name for name, _ in module.named_parameters()]
+    expected = torch.autograd.grad(whole.sum(), list(module.parameters()), retain_graph=True, allow_unused=True)
+    gradients = torch.autograd.grad(in_windows.sum(), list(module.parameters()), allow_unused=True)
+    for name, ours, theirs in zip(names, gradients, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_prior_uses_the_initial_state_where_a_trial_begins():
+    module, rows = random_module(GDMConfig(3, 2)), random_rows(4, 3)
+    z = torch.full((1, 7, 3), 1 / 3, dtype=torch.float64)
+    with torch.no_grad():
+        logits = module.prior_logits(module.view(rows).context, z, rows)[0]
+    starts = torch.tensor([0, 4])
+    torch.testing.assert_close(logits[starts], module.initial.detach().expand(2, -1))
+    assert (gumbel_softmax_kl(logits, module.initial.detach().expand_as(logits)) > 1e-6).sum() == 5
