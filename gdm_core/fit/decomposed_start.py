@@ -82,7 +82,8 @@ def from_coefficients(series: Series, member: Float, prior: Prior, drifts: bool)
     steps = np.diff(member, axis=0)[inside[1:]]
     jump = np.maximum((steps**2).mean(axis=0), 1e-3)
     carry = np.full(k, 0.9 if prior.carry is None else prior.carry)
-    emission = Emission(series.scores.basis * series.scores.scale, series.scores.center, series.noise)
+    loadings = series.scores.basis * series.scores.scale / series.scores.weight[:, None]
+    emission = Emission(loadings, series.scores.center, series.noise)
     drift = np.full(d, _FIRST_DRIFT) if drifts else np.zeros(0)
     return Parameters(emission, operators, noise, drift, carry, (1 - carry) * c.mean(axis=0), 0.5 * jump, jump)
 
