@@ -47,6 +47,7 @@ class Evidence(NamedTuple):
     information: Tensor  # [R, D, D] C' R^-1 C over the observed channels
     linear: Tensor  # [R, D] C' R^-1 (y - d)
     constant: Tensor  # [R] the rest of log p(y_t | x_t)
+    roots: Tensor  # [R, N, D] R^-1/2 C, zero where nothing was observed: information = roots' roots
 
 
 class MixtureModule(nn.Module):
@@ -121,15 +122,13 @@ class MixtureModule(nn.Module):
     def evidence(self, rows: Rows) -> Evidence:
         precision = self.noise_precision()
         known = torch.ones_like(rows.y) if rows.known is None else rows.known
-        weight = known * precision * (rows.age >= 0)[:, None]  # [R, N], zero on padding
+        counted = known * (rows.age >= 0)[:, None]  # [R, N], zero on padding
+        weight = counted * precision
         residual = rows.y - self.offset
-        outer = (self.emission[:, :, None] * self.emission[:, None, :]).flatten(1)  # [N, D D]
         log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
-        constant = -0.5 * (weight * residual.square()).sum(-1) - (known * (rows.age >= 0)[:, None]) @ (
-            log_noise + 0.5 * _LOG_2PI
-        )
-        d = self.n_latent
-        return Evidence((weight @ outer).reshape(-1, d, d), (weight * residual) @ self.emission, constant)
+        constant = -0.5 * (weight * residual.square()).sum(-1) - counted @ (log_noise + 0.5 * _LOG_2PI)
+        roots = counted[..., None] * (precision.sqrt()[:, None] * self.emission)
+        return Evidence(roots.transpose(1, 2) @ roots, (weight * residual) @ self.emission, constant, roots)
 
     def path(self, drive: Drive, evidence: Evidence, generator: torch.Generator | None = None) -> Path:
         """q(x | z) for all samples at once, [S R, D]; with a generator also a draw.
@@ -141,13 +140,14 @@ class MixtureModule(nn.Module):
         diagonal, below, linear = precision_blocks(drive, evidence)
         if generator is None:
             return solve_path(diagonal, below, linear)
-        normal = torch.randn((2, *linear.shape), generator=generator, dtype=linear.dtype, device=linear.device)
-        scaled = normal[0] / drive.precision.sqrt()
-        eye = 1e-12 * torch.eye(self.n_latent, dtype=linear.dtype, device=linear.device)
-        root = torch.linalg.cholesky(evidence.information + eye)
-        root = root.repeat(len(linear) // len(root), 1, 1)
-        noise = drive.precision * scaled - _towards_previous(drive, scaled)
-        return solve_path(diagonal, below, linear, noise + (root @ normal[1][..., None])[..., 0])
+        copies = len(linear) // len(evidence.linear)
+        step = torch.randn(linear.shape, generator=generator, dtype=linear.dtype, device=linear.device)
+        step = step / drive.precision.sqrt()
+        shape = (copies, *evidence.roots.shape[:2])
+        seen = torch.randn(shape, generator=generator, dtype=linear.dtype, device=linear.device)
+        seen = torch.einsum("srn,rnd->srd", seen, evidence.roots).flatten(0, 1)
+        noise = drive.precision * step - _towards_previous(drive, step) + seen
+        return solve_path(diagonal, below, linear, noise)
 
     def log_evidence(self, drive: Drive, evidence: Evidence, path: Path) -> Tensor:
         """[] sum over samples and rows of log p(y | z)."""

@@ -38,7 +38,7 @@ class _Solve(torch.autograd.Function):
         return (
             torch.as_tensor(solved[..., 0]).to(linear),
             torch.as_tensor(solved[..., 1]).to(linear),
-            torch.as_tensor(path.log_determinant).to(linear),
+            torch.tensor(path.log_determinant, dtype=linear.dtype, device=linear.device),
         )
 
     @staticmethod

@@ -15,8 +15,8 @@ import torch
 from gdm_core.fit.svi import Step, _one_cycle
 from gdm_core.fit.svi import _one_thread as one_torch_thread
 from gdm_core.generative import GdmModule
-from gdm_core.mixture import MixtureModule, mixture_elbo
-from gdm_core.relaxed import gumbel
+from gdm_core.mixture import MixtureModule, determined_path, mixture_elbo
+from gdm_core.relaxed import gumbel, log_sample
 from gdm_core.rows import Rows, WindowSampler
 
 PEAK_RATE = 0.01
@@ -26,7 +26,7 @@ _SLOW = 0.03  # of the rate of everything else
 
 
 @torch.no_grad()
-def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows) -> None:
+def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, temperature: float) -> None:
     """A_k = F S_k, b_k = F b_k, mu_k = F mu_k and C = F^+, for the F and S of a fitted 2-level model."""
     projection, dynamics = two.projection.double(), two.dynamics.double()  # [D, N], [K, D + 2, N]
     guess = rows.past @ projection.T  # [R, D]
@@ -44,7 +44,14 @@ def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows) -> 
     noise = (residual.square() * known).sum(0) / known.sum(0).clamp_min(1)
     freedom = 1 - module.n_latent / len(module.log_noise)  # x was free to follow some of the noise
     module.log_noise.copy_((noise / max(freedom, 0.1) + 1e-6).sqrt().log())
-    if not module.deterministic:
+    if module.deterministic:
+        # Nothing corrects the path on its way, so what one draw of it misses is what R has to cover.
+        noise = gumbel((len(rows), module.n_states), torch.Generator().manual_seed(0), torch.float64)
+        z = log_sample(module.posterior_logits(rows), temperature, noise).exp()
+        path = determined_path(module.drive(z[None], rows))
+        missed = (rows.y - path @ module.emission.T).square() * known
+        module.log_noise.copy_((missed.sum(0) / known.sum(0).clamp_min(1) + 1e-6).sqrt().log())
+    else:
         precision = (module.emission.T * module.noise_precision()) @ module.emission
         left = torch.linalg.inv(precision).diagonal().sqrt()  # [D]
         module.log_step.copy_((_FIRST_STEP * left).log().expand_as(module.log_step))

@@ -183,7 +183,7 @@ class GDMMixture(StateModel):
             total = _START_STEPS + config.own_steps
             for progress in start._fit(ys):
                 done = progress.step
-                start_from_two_levels(module, start._net, rows)
+                start_from_two_levels(module, start._net, rows, config.temperature)
                 self._keep(module)
                 yield Progress(done, total, progress.elbo, progress.objective)
             if start.status_ is Status.DIVERGED:
@@ -219,7 +219,7 @@ class GDMMixture(StateModel):
         start_random(two, seed)
         module = control._new_module(trials.n_channels)
         rows = make_rows([control.scaler_.apply(trial.y) for trial in trials], _CPU, torch.float64)
-        start_from_two_levels(module, two, rows)
+        start_from_two_levels(module, two, rows, self.config.temperature)
         control._keep(module)
         control.status_ = Status.CANCELLED
         return control

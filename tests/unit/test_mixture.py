@@ -1,0 +1,582 @@
+"""The 3-level mixture: its Gaussian paths against dense algebra, its bound against quadrature, and its verbs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from datasets import nascar
+from gdm_core.config import GDMConfig
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.fit.mixture_fit import mixture_steps
+from gdm_core.forecast import outcomes
+from gdm_core.generative import GdmModule
+from gdm_core.metrics import matched_accuracy
+from gdm_core.mixture import MixtureModule, bound, determined_path, mixture_elbo, precision_blocks
+from gdm_core.mixture_readout import Belief, cavities, log_carry, smoothed
+from gdm_core.mixture_rollout import filtered
+from gdm_core.models.base import load_model
+from gdm_core.models.gdm_mixture import GDMMixture
+from gdm_core.paths import solve_path
+from gdm_core.relaxed import gumbel, log_density
+from gdm_core.rows import Rows, make_rows
+from gdm_core.trials import as_trials
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # tests run side by side
+    yield
+    torch.set_num_threads(before)
+
+
+def _generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _rows(*lengths: int, n_channels: int = 3, gaps: bool = False) -> Rows:
+    rng = np.random.default_rng(0)
+    ys = [rng.normal(size=(n, n_channels)).cumsum(0) * 0.3 for n in lengths]
+    if gaps:
+        ys[0][1, 0] = ys[0][2] = np.nan
+    return make_rows(ys, CPU, torch.float64)
+
+
+def _module(
+    k: int = 3, d: int = 2, n: int = 3, deterministic: bool = False, gamma: float = 0.3, recurrent: bool = True
+) -> MixtureModule:
+    config = GDMConfig(n_states=k, n_latent=d, stickiness=gamma, posterior="window", n_hidden=4)
+    module = MixtureModule(n, config, deterministic)
+    generator = _generator(3)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+        module.dynamics[:, :d] += 0.5 * torch.eye(d, dtype=torch.float64)
+        if not recurrent:
+            module.transition.weight.zero_()
+    return module
+
+
+def _states(*shape: int) -> torch.Tensor:
+    return torch.softmax(2 * torch.randn(shape, generator=_generator(5), dtype=torch.float64), -1)
+
+
+def _dense(module: MixtureModule, rows: Rows, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean [T D] and covariance of the path x of one trial before anything is seen, step by step from the equations."""
+    d, t_max = module.n_latent, len(rows)
+    q = module.step_deviation(z).square()
+    mean = torch.zeros(t_max, d, dtype=torch.float64)
+    covariance = torch.zeros(t_max * d, t_max * d, dtype=torch.float64)
+    for t in range(t_max):
+        a, b = (z[t, :, None, None] * module.dynamics[:, :d]).sum(0).T, z[t] @ module.dynamics[:, d]
+        here = slice(t * d, (t + 1) * d)
+        if t == 0:
+            mean[0] = z[0] @ module.dynamics[:, d + 1]
+        else:
+            before = slice((t - 1) * d, t * d)
+            mean[t] = a @ mean[t - 1] + b
+            covariance[here, : t * d] = a @ covariance[before, : t * d]
+            covariance[: t * d, here] = covariance[here, : t * d].T
+            covariance[here, here] = a @ covariance[before, before] @ a.T
+        covariance[here, here] += torch.diag(q[t])
+    return mean.flatten(), covariance
+
+
+def _seen(module: MixtureModule, rows: Rows) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(observed y, the map from the whole path to it, noise variances)."""
+    known = torch.ones_like(rows.y) if rows.known is None else rows.known
+    big = torch.block_diag(*[module.emission] * len(rows))
+    keep = known.flatten() > 0
+    y = (rows.y - module.offset).flatten()[keep]
+    return y, big[keep], (1 / module.noise_precision()).repeat(len(rows))[keep]
+
+
+# ---- paths ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("gaps", [False, True])
+def test_path_given_states_is_dense_conditioning(gaps):
+    module, rows = _module(), _rows(5, gaps=gaps)
+    z = _states(5, 3)
+    with torch.no_grad():
+        prior_mean, prior = _dense(module, rows, z)
+        y, seen, noise = _seen(module, rows)
+        total = seen @ prior @ seen.T + torch.diag(noise)
+        gain = prior @ seen.T @ torch.linalg.inv(total)
+        expected = prior_mean + gain @ (y - seen @ prior_mean)
+        covariance = prior - gain @ seen @ prior
+        evidence = torch.distributions.MultivariateNormal(seen @ prior_mean, total).log_prob(y)
+
+        drive, known = module.drive(z[None], rows), module.evidence(rows)
+        path = module.path(drive, known)
+        torch.testing.assert_close(path.mean.flatten(), expected)
+        torch.testing.assert_close(module.log_evidence(drive, known, path), evidence)
+        diagonal, below, _ = precision_blocks(drive, known)
+        dense = torch.block_diag(*diagonal)
+        for t in range(1, 5):
+            dense[2 * t : 2 * t + 2, 2 * t - 2 : 2 * t] = below[t]
+            dense[2 * t - 2 : 2 * t, 2 * t : 2 * t + 2] = below[t].T
+        torch.testing.assert_close(torch.linalg.inv(dense), covariance)
+
+
+def test_draws_have_the_moments_of_the_path():
+    module, rows = _module(), _rows(3)
+    n = 20_000
+    z = _states(3, 3)
+    with torch.no_grad():
+        one = module.path(module.drive(z[None], rows), module.evidence(rows))
+        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.evidence(rows), _generator(1))
+        draws = many.draw.reshape(n, 6)
+        diagonal, below, _ = precision_blocks(module.drive(z[None], rows), module.evidence(rows))
+        dense = torch.block_diag(*diagonal)
+        for t in (1, 2):
+            dense[2 * t : 2 * t + 2, 2 * t - 2 : 2 * t] = below[t]
+            dense[2 * t - 2 : 2 * t, 2 * t : 2 * t + 2] = below[t].T
+        covariance = torch.linalg.inv(dense)
+    scale = covariance.diagonal().sqrt()
+    assert ((draws.mean(0) - one.mean.flatten()).abs() < 6 * scale / n**0.5).all()
+    found = torch.cov(draws.T)
+    error = ((covariance.square() + torch.outer(covariance.diagonal(), covariance.diagonal())) / n).sqrt()
+    assert ((found - covariance).abs() < 6 * error).all()
+
+
+def test_gradient_of_a_path():
+    n, d = 4, 2
+    generator = _generator(2)
+    a = 0.4 * torch.randn(n, d, d, generator=generator, dtype=torch.float64)
+    a[0] = 0
+    linear, noise = torch.randn(2, n, d, generator=generator, dtype=torch.float64)
+
+    def run(matrix, linear, noise):
+        # Blocks of a precision that stays positive whatever the matrix is.
+        own = torch.eye(d, dtype=torch.float64).expand(n, d, d)
+        ahead = torch.cat([matrix[1:].transpose(1, 2) @ matrix[1:], torch.zeros(1, d, d, dtype=torch.float64)])
+        inside = torch.cat([torch.zeros(1, d, d, dtype=torch.float64), -matrix[1:]])
+        return solve_path(own + ahead, inside, linear, noise)
+
+    inputs = tuple(part.clone().requires_grad_() for part in (a, linear, noise))
+    assert torch.autograd.gradcheck(run, inputs)
+
+
+def test_composed_maps_are_the_recursion():
+    module, rows = _module(deterministic=True), _rows(11, 6)
+    z = _states(17, 3)
+    with torch.no_grad():
+        path = determined_path(module.drive(z[None], rows))
+        x = torch.zeros(2, dtype=torch.float64)
+        for t in range(17):
+            mixed = (z[t, :, None, None] * module.dynamics).sum(0)
+            x = mixed[3] if t in (0, 11) else x @ mixed[:2] + mixed[2]
+            torch.testing.assert_close(path[t], x)
+
+
+def test_filter_is_the_path_seen_so_far():
+    module, rows = _module(), _rows(150)
+    z = _states(2, 150, 3)
+    origins = np.array([0, 3, 70, 149])
+    with torch.no_grad():
+        mean, covariance = filtered(module.drive(z, rows), module.evidence(rows), origins, 2)
+        for s in range(2):
+            for place, origin in enumerate(origins):
+                known = rows.piece(0, int(origin) + 1)
+                found = module.path(module.drive(z[s : s + 1, : origin + 1], known), module.evidence(known))
+                # Later stretches begin with a run-up instead of the whole past.
+                torch.testing.assert_close(mean[s, place], found.mean[-1], atol=1e-6, rtol=1e-5)
+    assert (torch.linalg.eigvalsh(covariance) > 0).all()
+
+
+def test_weights_of_draws_are_those_of_dense_evidence():
+    """Replacing the states of one row changes log p(y | z) as the cavity says it does."""
+    from gdm_core import mixture_readout
+
+    module, rows = _module(), _rows(6)
+    z = _states(6, 3)
+    others = _states(4, 3).flip(0)
+    with torch.no_grad():
+        belief = Belief(z, torch.zeros(6, 2, dtype=torch.float64))
+        share, mixture_readout._OWN_SHARE = mixture_readout._OWN_SHARE, 1.0
+        try:
+            cavity = cavities(rows, smoothed(module, rows, belief))
+        finally:
+            mixture_readout._OWN_SHARE = share
+        for t in (1, 3, 5):
+            exact = []
+            candidates = z.expand(4, -1, -1).clone()
+            candidates[:, t] = others
+            for candidate in candidates:
+                drive, known = module.drive(candidate[None], rows), module.evidence(rows)
+                exact.append(module.log_evidence(drive, known, module.path(drive, known)))
+            carried = log_carry(cavity, module.drive(candidates, rows), 4)[:, t]
+            torch.testing.assert_close(carried - carried[0], torch.stack(exact) - exact[0], atol=1e-6, rtol=1e-6)
+
+
+# ---- bounds ---------------------------------------------------------------------------------------------------------
+def _log_likelihood_by_quadrature(module: MixtureModule, rows: Rows, tau: float) -> float:
+    """K = 2, T = 2, transitions that do not look at x: an integral over both states."""
+    grid = torch.linspace(-16, 16, 321, dtype=torch.float64)  # of log(z_1 / z_2)
+    log_z = torch.stack([torch.nn.functional.logsigmoid(grid), torch.nn.functional.logsigmoid(-grid)], -1)
+    n = len(grid)
+    pair = torch.stack([log_z[:, None].expand(-1, n, -1).reshape(-1, 2), log_z.expand(n, -1, -1).reshape(-1, 2)], 1)
+    z = pair.exp()
+    x = torch.zeros(len(z), 2, module.n_latent, dtype=torch.float64)
+    weight = log_density(pair, module.prior_logits(x, z, rows), tau).sum(-1)
+    values = []
+    for part in z.split(4096):
+        drive, known = module.drive(part, rows), module.evidence(rows)
+        total = []
+        if module.deterministic:
+            path = determined_path(drive).reshape(len(part), 2, -1)
+            missed = rows.y - path @ module.emission.T - module.offset
+            precision = module.noise_precision()
+            total = (-0.5 * missed.square() * precision + 0.5 * precision.log() - 0.5 * math.log(2 * math.pi)).sum(
+                (1, 2)
+            )
+        else:
+            y = (rows.y - module.offset).flatten()
+            seen = torch.block_diag(module.emission, module.emission)
+            q = module.step_deviation(part).square()
+            mixed = (part @ module.dynamics.flatten(1)).reshape(len(part), 2, -1, module.n_latent)
+            d = module.n_latent
+            a = mixed[:, 1, :d].transpose(1, 2)
+            first = torch.diag_embed(q[:, 0])
+            second = a @ first @ a.transpose(1, 2) + torch.diag_embed(q[:, 1])
+            cross = a @ first
+            covariance = torch.cat([torch.cat([first, cross.transpose(1, 2)], 2), torch.cat([cross, second], 2)], 1)
+            mean_0 = mixed[:, 0, d + 1]
+            mean = torch.cat([mean_0, (a @ mean_0[..., None])[..., 0] + mixed[:, 1, d]], 1)
+            noise = torch.diag((1 / module.noise_precision()).repeat(2))
+            spread = seen @ covariance @ seen.T + noise
+            total = torch.distributions.MultivariateNormal(mean @ seen.T, spread).log_prob(y)
+        values.append(total)
+        assert known.information.shape[0] == 2
+    area = 2 * math.log(float(grid[1] - grid[0]))
+    assert float(torch.logsumexp(weight, 0)) + area == pytest.approx(0, abs=1e-3)  # the quadrature itself
+    return float(torch.logsumexp(weight + torch.cat(values), 0)) + area
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_bound_lies_below_the_likelihood(deterministic):
+    module = _module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False)
+    rows = _rows(2, n_channels=2)
+    with torch.no_grad():
+        evidence = _log_likelihood_by_quadrature(module, rows, 0.8)
+        reached = bound(module, rows, 0.8, n_samples=400)
+    assert reached < evidence
+    assert reached > evidence - 10
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_every_parameter_learns_and_gradients_are_right(deterministic):
+    module, rows = _module(deterministic=deterministic), _rows(5, 4, gaps=True)
+    noise = gumbel((2, 9, 3), _generator(4), torch.float64)
+    names = [name for name, _ in module.named_parameters()]
+
+    class Bound(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module = module
+
+        def forward(self):
+            return mixture_elbo(self.module, rows, noise, 0.7, _generator(6), exact=False)
+
+    def value(*parameters):
+        given = {f"module.{name}": parameter for name, parameter in zip(names, parameters, strict=True)}
+        return torch.func.functional_call(Bound(), given, ())
+
+    start = tuple(parameter.detach().clone().requires_grad_() for parameter in module.parameters())
+    assert torch.autograd.gradcheck(value, start, fast_mode=True)
+    Bound()().backward()
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 0, name
+
+
+def test_cheap_and_exact_divergences_agree_on_average():
+    module, rows = _module(), _rows(6)
+    with torch.no_grad():
+        values = []
+        for exact in (True, False):
+            noise = gumbel((4000, 6, 3), _generator(4), torch.float64)
+            values.append(float(mixture_elbo(module, rows, noise, 0.7, _generator(6), exact=exact)))
+    assert values[0] == pytest.approx(values[1], abs=0.3)
+
+
+def test_vanishing_noise_of_x_is_the_deterministic_model():
+    noisy, exact = _module(), _module(deterministic=True)
+    rows = _rows(6)
+    with torch.no_grad():
+        state = noisy.state_dict()
+        exact.load_state_dict({name: state[name] for name in exact.state_dict()})
+        noisy.log_step.fill_(-30.0)  # held at its floor
+        values = []
+        for module in (noisy, exact):
+            noise = gumbel((1, 6, 3), _generator(4), torch.float64)
+            values.append(float(mixture_elbo(module, rows, noise, 0.7, _generator(6), exact=True)))
+    assert values[0] == pytest.approx(values[1], abs=1e-2)
+
+
+# ---- equivalence and nesting ----------------------------------------------------------------------------------------
+def test_two_and_three_levels_have_one_mean_given_the_states():
+    """With F = C^+ and C of full column rank, and states that do not look at x, E[y | z] is the same."""
+    three = _module(k=3, d=2, n=4, deterministic=True, recurrent=False)
+    two = GdmModule(4, GDMConfig(n_states=3, n_latent=2)).double()
+    z = _states(30, 3)
+    with torch.no_grad():
+        three.offset.zero_()
+        c = three.emission
+        two.projection.copy_(torch.linalg.pinv(c))
+        two.dynamics.copy_(three.dynamics @ c.T)  # S_k = C A_k, b_k = C c_k
+        path = determined_path(three.drive(z[None], _rows(30, n_channels=4)))
+        mean = torch.zeros(30, 4, dtype=torch.float64)
+        for t in range(30):
+            x = two.projection @ mean[t - 1]
+            last = torch.zeros(2, dtype=torch.float64)
+            design = torch.cat([x, torch.tensor([1.0, 0.0])] if t else [last, torch.tensor([0.0, 1.0])])
+            mean[t] = two.mean(z[None, t : t + 1], design[None])[0, 0]
+    torch.testing.assert_close(path @ c.T, mean, atol=1e-12, rtol=1e-12)
+
+
+def test_with_noise_of_x_the_means_agree_too():
+    three = _module(k=2, d=2, n=4, recurrent=False)
+    z = _states(200, 2)
+    generator = _generator(8)
+    with torch.no_grad():
+        rows = _rows(200, n_channels=4)
+        drive = three.drive(z[None], rows)
+        expected = determined_path(drive)
+        n = 4000
+        x = torch.zeros(n, 2, dtype=torch.float64)
+        for t in range(20):
+            x = (drive.matrix[t] @ x[..., None])[..., 0] + drive.offset[t]
+            x = x + torch.randn(x.shape, generator=generator, dtype=torch.float64) / drive.precision[t].sqrt()
+        error = x.std(0) / n**0.5
+        assert ((x.mean(0) - expected[19]).abs() < 6 * error).all()
+
+
+def test_identical_states_leave_the_likelihood_of_one_linear_system():
+    module, rows = _module(recurrent=False), _rows(7)
+    with torch.no_grad():
+        module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
+        module.log_step.copy_(module.log_step[:1].expand_as(module.log_step))
+        values = []
+        for z in (_states(7, 3), torch.full((7, 3), 1 / 3, dtype=torch.float64)):
+            drive, known = module.drive(z[None], rows), module.evidence(rows)
+            values.append(float(module.log_evidence(drive, known, module.path(drive, known))))
+        prior_mean, prior = _dense(module, rows, _states(7, 3))
+        y, seen, noise = _seen(module, rows)
+        total = seen @ prior @ seen.T + torch.diag(noise)
+        exact = float(torch.distributions.MultivariateNormal(seen @ prior_mean, total).log_prob(y))
+    assert values[0] == pytest.approx(exact, abs=1e-8)
+    assert values[1] == pytest.approx(exact, abs=1e-8)
+
+
+def test_one_state_is_a_kalman_filter():
+    """K = 1: nothing is left to infer about z, so the bound is the likelihood."""
+    module, rows = _module(k=1), _rows(7)
+    with torch.no_grad():
+        prior_mean, prior = _dense(module, rows, torch.ones(7, 1, dtype=torch.float64))
+        y, seen, noise = _seen(module, rows)
+        total = seen @ prior @ seen.T + torch.diag(noise)
+        exact = float(torch.distributions.MultivariateNormal(seen @ prior_mean, total).log_prob(y))
+        assert bound(module, rows, 0.9, n_samples=2) == pytest.approx(exact, abs=1e-8)
+
+
+def test_trials_side_by_side_are_trials_alone():
+    module = _module()
+    rng = np.random.default_rng(0)
+    ys = [rng.normal(size=(n, 3)) for n in (9, 6)]
+    z = _states(15, 3)
+    with torch.no_grad():
+
+        def evidence(rows, states):
+            drive, known = module.drive(states[None], rows), module.evidence(rows)
+            return module.log_evidence(drive, known, module.path(drive, known))
+
+        both = evidence(make_rows(ys, CPU, torch.float64), z)
+        apart = [evidence(make_rows([y], CPU, torch.float64), part) for y, part in zip(ys, (z[:9], z[9:]), strict=True)]
+        swapped = evidence(make_rows(ys[::-1], CPU, torch.float64), torch.cat([z[9:], z[:9]]))
+    torch.testing.assert_close(both, sum(apart))
+    torch.testing.assert_close(both, swapped)
+
+
+def test_padding_counts_for_nothing():
+    module, rows = _module(), _rows(9)
+    longer = _rows(9, 3)
+    padded = replace(
+        longer,
+        y=torch.cat([rows.y, torch.randn(3, 3, dtype=torch.float64, generator=_generator())]),
+        past=torch.cat([rows.past, torch.zeros(3, 3, dtype=torch.float64)]),
+        age=torch.cat([rows.age, torch.full((3,), -1)]),
+        lengths=(12,),
+    )
+    z = _states(12, 3)
+    with torch.no_grad():
+        values = []
+        for here, states in ((rows, z[:9]), (padded, z)):
+            drive, known = module.drive(states[None], here), module.evidence(here)
+            values.append(module.log_evidence(drive, known, module.path(drive, known)))
+    torch.testing.assert_close(values[0], values[1])
+
+
+# ---- the model ------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def soft():
+    return nascar.train_test("soft", seed=2, T=600)
+
+
+@pytest.fixture(scope="module")
+def fitted(soft):
+    return GDMMixture(4, 2, seed=0).fit(soft[0])
+
+
+def test_finds_the_states(fitted, soft):
+    assert matched_accuracy(fitted.predict(soft[1]), soft[1].labels) > 0.88
+    assert 0 <= fitted.gamma_ < 1
+    np.testing.assert_allclose(fitted.predict_proba(soft[1]).sum(1), 1, atol=1e-5)
+
+
+def test_fitting_raises_the_bound(fitted, soft):
+    start = GDMMixture(4, 2, seed=0, n_steps=1).fit(soft[0])
+    assert fitted.score(soft[1]) > start.score(soft[1]) + 0.3
+    assert fitted.history_[-1].total == fitted.history_[-1].step
+
+
+def test_smooths_and_recovers_positions(fitted, soft):
+    y = soft[1].y
+    residual = np.square(fitted.smooth(soft[1]) - y).mean() / np.square(y - y.mean(0)).mean()
+    assert residual < 0.02
+    x = np.c_[fitted.latent(soft[1]), np.ones(len(y))]
+    left = soft[1].position - x @ np.linalg.lstsq(x, soft[1].position, rcond=None)[0]
+    assert left.std() < 0.05 * soft[1].position.std()  # up to an affine map
+
+
+def test_forecasts_look_only_back_and_beat_persistence(fitted, soft):
+    y = soft[1].y[:300]
+    origins = np.arange(5, 280, 5)
+    found = fitted.forecast(y, 10, n_paths=40, origins=origins)
+    later = y.copy()
+    later[101:] += 5.0
+    changed = fitted.forecast(later, 10, n_paths=40, origins=origins)
+    np.testing.assert_array_equal(found.mean[origins <= 100], changed.mean[origins <= 100])
+    assert (found.mean[origins > 105] != changed.mean[origins > 105]).any()
+    alone = fitted.forecast(y[:101], 10, n_paths=40, origins=origins[origins <= 100])
+    np.testing.assert_allclose(alone.mean, found.mean[origins <= 100], atol=0.15)
+    truth = outcomes(y, origins, 10)
+    still = np.square(y[origins][:, None] - truth)
+    assert np.nanmean(np.square(found.mean - truth)) < 0.2 * np.nanmean(still)
+
+
+def test_same_seed_same_fit_and_files_to_the_bit(soft, tmp_path):
+    state = torch.get_rng_state()
+    models = [GDMMixture(3, 2, seed=4, n_steps=10).fit(soft[0]) for _ in range(2)]
+    assert torch.equal(state, torch.get_rng_state())
+    for key, value in models[0].params_.items():
+        np.testing.assert_array_equal(value, models[1].params_[key])
+    models[0].save(tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors")
+    assert isinstance(again, GDMMixture)
+    np.testing.assert_array_equal(models[0].predict_proba(soft[1]), again.predict_proba(soft[1]))
+    assert models[0].score(soft[1]) == again.score(soft[1])
+    ours, theirs = (m.forecast(soft[1].y[:50], 3, n_paths=10).mean for m in (models[0], again))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_company_changes_nothing(fitted, soft):
+    a, b = soft[1].y[:150], soft[1].y[150:230]
+    alone = {len(y): fitted.predict_proba(y) for y in (a, b)}
+    for order in ((a, b), (b, a)):
+        for found, y in zip(fitted.predict_proba(list(order)), order, strict=True):
+            np.testing.assert_array_equal(found, alone[len(y)])
+
+
+def test_generates_and_copes_with_gaps_and_short_trials(fitted, soft):
+    y, z, x = fitted.sample(60, seed=1)
+    assert y.shape == (60, 10)
+    assert x.shape == (60, 2)
+    np.testing.assert_allclose(z.sum(1), 1, atol=1e-5)
+    np.testing.assert_array_equal(y, fitted.sample(60, seed=1)[0])
+    holes = soft[1].y[:60].copy()
+    holes[10:20, 3] = np.nan
+    holes[30:33] = np.nan
+    assert np.isfinite(fitted.predict_proba(holes)).all()
+    assert np.isfinite(fitted.score(holes))
+    filled = fitted.smooth(holes)
+    assert np.abs(filled[30:33] - soft[1].y[30:33]).mean() < 0.3 * soft[1].y.std()
+    assert fitted.predict_proba(soft[1].y[:2]).shape == (2, 4)
+
+
+def test_fits_with_gaps(soft):
+    y = soft[0].y[:300].copy()
+    y[np.random.default_rng(0).random(y.shape) < 0.1] = np.nan
+    model = GDMMixture(4, 2, n_steps=20).fit(y)
+    assert model.status_ != "diverged"
+    assert np.isfinite(model.elbo_)
+
+
+def test_one_state():
+    y = nascar.simulate("soft", T=200, seed=0).y
+    model = GDMMixture(1, 2, n_steps=10).fit(y)
+    np.testing.assert_allclose(model.predict_proba(y), 1, atol=1e-6)
+    assert np.isfinite(model.elbo_)
+
+
+def test_deterministic_dynamics(soft):
+    model = GDMMixture(4, 2, dynamics="deterministic", n_steps=60).fit(soft[0].y[:200])
+    assert "log_step" not in model.params_
+    assert model.status_ != "diverged"
+    y = soft[0].y[:200]
+    assert np.isfinite(model.score(y))
+    assert model.smooth(y).shape == y.shape
+    assert np.isfinite(model.forecast(y, 3, n_paths=10).mean[1:]).all()
+
+
+def test_long_trials_go_through_windows():
+    y = nascar.simulate("soft", T=2000, seed=0).y
+    model = GDMMixture(4, 2, n_steps=20, batch_size=600).fit(y)
+    assert model.status_ != "diverged"
+    assert np.isfinite(model.elbo_)
+
+
+def test_windows_of_a_trial_estimate_its_bound():
+    """Rows that begin mid-trial lose their predecessor and count without it, so a window's values stay in scale."""
+    module = _module()
+    y = np.random.default_rng(1).normal(size=(1200, 3))
+    rows = make_rows([y], CPU, torch.float64)
+    steps = list(mixture_steps(module, rows, 0.9, 2, 1, 1100, 0))
+    assert len(steps) == 2
+    assert all(step.finite for step in steps)
+    whole = bound(_module(), rows, 0.9, n_samples=4) / 1200
+    assert steps[0].elbo == pytest.approx(whole, abs=0.1 * abs(whole))
+
+
+def test_warm_start(fitted, soft):
+    warm = fitted.warm_start(stickiness=0.5, n_steps=10).fit(soft[0])
+    assert warm.gamma_ == 0.5
+    assert warm.elbo_ > fitted.elbo_ - 3
+    again = warm.warm_start(stickiness="learn", n_steps=10).fit(soft[0])
+    assert again.gamma_ != 0.5
+    with pytest.raises(ConfigError, match="n_latent"):
+        fitted.warm_start(n_latent=1)
+
+
+def test_untrained_control(fitted, soft):
+    control = fitted.untrained(as_trials(soft[0]))
+    assert np.isfinite(control.predict_proba(soft[0])).all()
+
+
+def test_bad_input_is_refused(fitted):
+    for name, value in (
+        ("dynamics", "chaotic"), ("posterior", "bigru"), ("n_states", 0), ("temperature", -1), ("stickiness", 1.5),
+        ("n_samples", 0), ("n_steps", 0), ("batch_size", 10), ("stickiness", "maybe"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=name):
+            GDMMixture(**{name: value})
+    with pytest.raises(DataError, match="channels"):
+        fitted.predict(np.zeros((10, 3)))
+    with pytest.raises(ConfigError, match="n_latent"):
+        GDMMixture(4, 5).fit(np.random.default_rng(0).normal(size=(50, 3)))
