@@ -17,13 +17,13 @@ from datasets import formula1
 from datasets.formula1 import Event, Session
 from pages.formula1 import data, loading
 from pages.formula1.data import Looked, Place
+from pages.formula1.opening import FIFTH
 from pages.ui import shell
 
 SOURCES = {"simulated": "Simulated", "real": "Real sessions"}
 LAPS = {"all": "All laps", "racing": "Racing laps only", "range": "From lap to lap"}
 WATCHED = {"paper": "Paper's mixtures", "channels": "Channels"}
 CHANNELS = ("X", "Y", "speed", "throttle", "brake", "gear")
-FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,56 +22,6 @@ from pages.ui.plot import plot
 FIRST_LAPS = 3
 MAX_HORIZON = 40
 BEFORE = 30  # samples of the past beside a prediction
-
-
-@dataclass(frozen=True)
-class Badges:
-    """Which states are written beside each segment, as the paper's figure has it."""
-
-    on: bool
-    weight: float
-    presence: float
-    complementary: float
-    all_of_them: bool
-
-
-def annotation_controls() -> Badges:
-    """The labels' thresholds, behind one button."""
-    with st.popover("Labels", icon=":material/label:"):
-        on = st.toggle("States beside each segment", True, key="badges", bind="query-params")
-        weight = st.slider(
-            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", bind="query-params",
-            help="The paper counts a state in a sample where its share is above 1 %.",
-        )  # fmt: skip
-        presence = st.slider(
-            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", bind="query-params",
-            help="The paper's main figure: 20 %.",
-        )  # fmt: skip
-        grey = st.toggle(
-            "Complementary states in grey", False, key="badge-grey", bind="query-params",
-            help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
-        )  # fmt: skip
-    return Badges(on, min(max(weight, 1), 50) / 100, min(max(presence, 5), 95) / 100, 0.05, grey)
-
-
-def map_caption(badge: Badges, marks: Sequence[Any], *, averaged: bool) -> str:
-    """How to read the map."""
-    what = (
-        "The mean state at each place of the lap" if averaged else "Each dot is one sample"
-    ) + ", in the mixed colour of its states; faint ones are undecided."
-    if not marks:
-        return what
-    return (
-        f"{what} Beside each segment its states (weight above {badge.weight:.0%} in more than {badge.presence:.0%} of "
-        f"samples), most present first, larger where they weigh more{'; the rest in grey' if badge.all_of_them else ''}."
-    )
-
-
-def segment_at(circuit: Circuit, distance: npt.ArrayLike) -> npt.NDArray[np.int64] | None:
-    """[T] the segment at each distance along the lap."""
-    if not circuit.segments:
-        return None
-    return np.mod(np.searchsorted(circuit.edges, np.asarray(distance), side="right") - 1, len(circuit.segments))
 
 
 def tabs(view: View, session: Session, scores: Sequence[Score]) -> None:

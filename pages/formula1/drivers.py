@@ -12,7 +12,7 @@ from datasets.formula1 import Session
 from pages.formula1 import data
 from pages.formula1.cascade import choose_one
 from pages.formula1.data import Circuit, Floats
-from pages.formula1.pictures import lines_along
+from pages.formula1.pictures import lines_along, without_title
 from pages.formula1.view import Here, View
 from pages.ui import figures, shell
 from pages.ui.plot import plot
@@ -39,7 +39,7 @@ def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> 
     return [(int(n), float(s)) for n, s in zip(table.number[there][order], table.seconds[there][order], strict=True)]
 
 
-def one_lap(circuit: Circuit, session: Session, here: Here, lap: int, seconds: float) -> OneLap | None:
+def one_lap(circuit: Circuit, here: Here, lap: int, seconds: float) -> OneLap | None:
     """A lap on the grid, or None where too little of it was driven with positions."""
     assert here.states is not None
     laps = here.laps
@@ -49,16 +49,16 @@ def one_lap(circuit: Circuit, session: Session, here: Here, lap: int, seconds: f
     # A step back (the line itself, or noise while standing) would make the clock run backwards.
     distance = np.unwrap(laps.distance[part].astype(np.float64), period=circuit.length)
     distance -= circuit.length * round((np.median(distance) - circuit.length / 2) / circuit.length)
-    ahead = np.append(True, np.diff(np.maximum.accumulate(distance)) > 0)
+    ahead = np.append(True, np.diff(np.maximum.accumulate(distance)) > 0) & (distance > 0) & (distance < circuit.length)
     part, distance = part[ahead], distance[ahead]
+    if len(part) < 20:
+        return None
     grid = np.arange(0, circuit.length, STEP_M)
-    table = session.driver(laps.code).laps
-    # Between the line and the first sample the car took as long as its distance at that speed.
+    # From the line to the first sample at that sample's speed; the feed's own lap time says when the lap ends.
     since = laps.seconds[part] - laps.seconds[part][0]
-    row = int(np.flatnonzero(table.number == lap)[0])
-    speed = np.nan_to_num(laps.speed[part], nan=200.0)
-    lead = max(0.0, float(distance[0]) / max(5.0, float(speed[0]) / 3.6)) if row > 0 else 0.0
-    clock = np.interp(grid, np.append(distance, circuit.length), np.append(since + lead, seconds))
+    metres_a_second = max(5.0, float(np.nan_to_num(laps.speed[part][0], nan=200.0)) / 3.6)
+    since = since + distance[0] / metres_a_second
+    clock = np.interp(grid, [0.0, *distance, circuit.length], [0.0, *since, max(seconds, float(since[-1]))])
     states = np.column_stack([np.interp(grid, distance, column) for column in here.states[part].T])
     pace = np.interp(grid, distance, laps.speed[part])
     return OneLap(
@@ -99,7 +99,7 @@ def tab(view: View, session: Session) -> None:
     if any(here.states is None for here, _, _ in picked):
         shell.empty("A moment", "The fitted model is being applied to this driver.")
         return
-    _draw(where.circuit, session, picked)
+    _draw(where.circuit, picked)
 
 
 def clock(seconds: float) -> str:
@@ -107,8 +107,8 @@ def clock(seconds: float) -> str:
     return f"{int(seconds // 60)}:{seconds % 60:06.3f}"
 
 
-def _draw(circuit: Circuit, session: Session, picked: list[tuple[Here, int, float]]) -> None:
-    found = [one_lap(circuit, session, *entry) for entry in picked]
+def _draw(circuit: Circuit, picked: list[tuple[Here, int, float]]) -> None:
+    found = [one_lap(circuit, *entry) for entry in picked]
     if found[0] is None or found[1] is None:
         shell.empty("Too little of this lap", "The feed has too few positions in it. Choose another lap.")
         return
@@ -119,10 +119,10 @@ def _draw(circuit: Circuit, session: Session, picked: list[tuple[Here, int, floa
     apart = 0.5 * np.abs(one.states - other.states).sum(axis=1)
     with shell.panel("compared"):
         plot(
-            figures.state_strips(
+            without_title(figures.state_strips(
                 dict(zip(names, (one.states, other.states), strict=True)), step=STEP_M, unit="m", ticks=circuit.ticks,
                 caption="States along the lap, T1, T2, … are corners. Where the colours part, the two drive differently.",
-            ),
+            )),
             key="compared-states", state=state,
         )  # fmt: skip
         plot(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import streamlit as st
 
 from pages.formula1.view import Where
@@ -33,16 +35,23 @@ WORDS = {
 }
 
 
+def _image(picture: str, alt: str) -> str:
+    """The picture as an <img>: inline SVG does not survive on a page."""
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 48" width="96" height="38" fill="none" '
+        f'stroke-width="6" stroke-linecap="round">{picture}</svg>'
+    )
+    packed = base64.b64encode(svg.encode()).decode("ascii")
+    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{packed}" style="margin-top:0.2rem">'
+
+
 def explain_meaning(where: Where) -> None:
     """Both meanings; the one behind this page's numbers is marked."""
-    now = where.sees
     parts = []
     for name, (title, text, picture) in WORDS.items():
-        mark = " · behind every number here" if name == now else ""
+        mark = " (behind every number here)" if name == where.sees else ""
         parts.append(
-            f'<div style="display:flex;gap:0.7rem;align-items:center;margin-top:0.6rem;opacity:{1 if name == now else 0.62}">'
-            f'<svg viewBox="0 0 120 48" width="104" height="42" role="img" aria-label="{title}: a bend coloured by {name}"'
-            f' fill="none" stroke-width="6" stroke-linecap="round" style="flex:none">{picture}</svg>'
+            f'<div style="display:grid;grid-template-columns:96px 1fr;gap:0.8rem;margin-top:0.7rem">{_image(picture, f"A bend coloured by {name}")}'
             f'<p class="gdm-quiet"><b>{title}{mark}.</b> {text}</p></div>'
         )
     st.html(f'<p class="gdm-panel-title" style="margin-top:1rem">What a state is made of</p>{"".join(parts)}')

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import streamlit as st
 
 from gdm_core.errors import GdmError
-from pages.formula1 import cascade, data, depth, loading, opening, pictures, segments
+from pages.formula1 import cascade, data, depth, loading, opening
+from pages.formula1.board import Board, annotation_controls
 from pages.formula1.meaning import explain_meaning
 from pages.formula1.scorecard import score_card
-from pages.formula1.view import Here, View, Where, lap_average
-from pages.ui import figures, live, model_controls, shell
-from pages.ui.plot import plot
+from pages.formula1.view import View, Where
+from pages.ui import live, model_controls, shell
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 LOOK_EVERY_S = 0.4
@@ -117,90 +116,11 @@ with page.picture, st.container(key="formula1-head", horizontal=True, vertical_a
         label_visibility="collapsed",
         help="Every sample of the chosen laps, or their mean at each place of the lap.",
     )
-    badge = depth.annotation_controls()
+    badge = annotation_controls()
     shell.state_key(max(2, shown.n_states or choice.n_states))
 
 
-def picture(now: live.Shown) -> None:
-    """The map and the strips along the lap."""
-    if now.wanted is None or not now.train:
-        shell.empty("The first fit is on its way", "The workers start with the server; this takes a few seconds.")
-        return
-    where: Where = now.wanted.where
-    ours, theirs = view.of(where.train, "other", now), view.of(where.test, "other", now)
-    here = theirs if which == "test" else ours
-    if here.states is None:
-        shell.empty(
-            f"{where.pick.test} comes in a moment", "The fitted model is applied without learning anything new."
-        )
-    else:
-        plot(
-            now.once(("map", which, drawn, badge, id(here.states)), lambda: track_map(where, here)),
-            key="map",
-            state=here.state,
-            revision=str(where.pick.place),
-        )
-    strips(now, where, ours, theirs, here)
-
-
-def track_map(where: Where, here: Here) -> figures.base.Figure:
-    """The map of one driver."""
-    assert here.states is not None
-    laps, line = here.laps, where.circuit
-    states, marks = here.states, []
-    if laps.segment is not None:
-        parts = segments.composition(
-            states, laps.segment, len(line.segments), weight=badge.weight, presence=badge.presence,
-            complementary=badge.complementary,
-        )  # fmt: skip
-        marks = segments.badges(line, parts, states.shape[1], all_of_them=badge.all_of_them) if badge.on else []
-    what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
-    if drawn == "mean":
-        distance = (np.arange(line.n_bins + 1) + 0.5) * line.length / line.n_bins
-        mean = lap_average(line, here)
-        speed = data.along_lap(laps.distance, laps.speed, line.n_bins, line.length)
-        at = np.arange(line.n_bins + 1) % line.n_bins
-        return pictures.circuit_map(
-            line, line.at(distance), mean[at], distance=distance % line.length, lap=np.zeros(len(at)), speed=speed[at],
-            segment=depth.segment_at(line, distance % line.length), badges=marks, title=f"{what}, averaged",
-            caption=depth.map_caption(badge, marks, averaged=True),
-        )  # fmt: skip
-    return pictures.circuit_map(
-        line, laps.place, states, distance=laps.distance, lap=laps.lap, speed=laps.speed, segment=laps.segment,
-        badges=marks, title=what, caption=depth.map_caption(badge, marks, averaged=False),
-    )  # fmt: skip
-
-
-def strips(now: live.Shown, where: Where, ours: Here, theirs: Here, here: Here) -> None:
-    """Both drivers along the lap, and the shares of the one on the map."""
-    line = where.circuit
-    both = {h.laps.code: h for h in (ours, theirs) if h.states is not None}
-    step = line.length / line.n_bins
-    plot(
-        now.once(
-            ("strips", tuple((code, id(h.states)) for code, h in both.items())),
-            lambda: figures.state_strips(
-                {code: lap_average(line, h) for code, h in both.items()}, start=step / 2, step=step, unit="m",
-                ticks=line.ticks, caption="The average lap of either driver from start line to start line; T1, T2, … are corners.",
-            ),
-        ),
-        key="strips",
-        state=here.state,
-        revision=str(where.pick.place),
-    )  # fmt: skip
-    if here.states is not None:
-        plot(
-            now.once(
-                ("shares", which, id(here.states)),
-                lambda: figures.proportions(
-                    lap_average(line, here), start=step / 2, step=step, unit="m", ticks=line.ticks, height=150,
-                    caption=f"{here.laps.code}: the mean share of each state at every place of the lap.",
-                ),
-            ),
-            key="shares",
-            state=here.state,
-            revision=str(where.pick.place),
-        )  # fmt: skip
+board = Board(view, which or "train", drawn or "all", badge)
 
 
 with page.picture:
@@ -214,7 +134,7 @@ with page.picture:
     if not circuit.segments:
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
     live.problem(fit, shown, "formula1")
-    live.region(fit, picture)
+    live.region(fit, board.draw)
 with page.card:
     rows = score_card(view, wanted)
     live.region(fit, lambda now: live.progress(now, key="elbo"))

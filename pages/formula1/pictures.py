@@ -163,6 +163,12 @@ def _corner(name: str, x: float, y: float, angle: float) -> Dict:
     )
 
 
+def without_title(figure: Figure) -> Figure:
+    """The same figure with corners alone below its axis: their names say what it is."""
+    figure["layout"]["xaxis"] |= {"title": None}
+    return figure
+
+
 def lines_along(
     circuit: Circuit,
     distance: Floats,

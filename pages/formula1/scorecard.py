@@ -16,6 +16,11 @@ from pages.ui.card import Score
 AHEAD = 9  # ten steps
 SCORES_DEADLINE_S = 240.0
 
+PAPER = "The paper's state accuracy"
+_CAUTION = (
+    "The paper's measure reads soft shares, which can pass on where the car is: even an untrained model scores high. "
+    "One segment a state is the stricter test."
+)
 _PAPER_HELP = (
     "The paper's measure: from the states of a moment alone, its ten nearest neighbours in the fitted driver's laps say "
     "between which corners the car is. Measured on the other driver. It reads soft shares, so blends carry information."
@@ -45,6 +50,8 @@ def score_card(view: View, wanted: live.Wanted) -> list[Score]:
         card.scores(
             rows, status=" · ".join(part for part in (shown.status, f"states as {sees}" if sees else "") if part)
         )
+        if any(row.name == PAPER for row in rows):
+            shell.quiet(_CAUTION)
     else:
         st.html('<p class="gdm-panel-title">How good is it</p>')
         shell.quiet(answer.message or "Scores appear when the fit is done.")
@@ -63,8 +70,8 @@ def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[S
     """Each score beside what it has to beat."""
     rows = []
     if scores.get("paper_accuracy") is not None:
-        rows.append(_accuracy(scores, "paper_accuracy", "Knows the track segment", _PAPER_HELP, rslds))
         rows.append(_accuracy(scores, "majority_map_accuracy", "One segment a state", _VOTE_HELP))
+        rows.append(_accuracy(scores, "paper_accuracy", PAPER, _PAPER_HELP, rslds))
     ahead = _at(scores["forecast_r2"])
     if ahead is not None:
         lines = {"stands still": _at(scores["persistence_r2"]), "linear AR(1)": _at(scores["ar1_r2"])}
