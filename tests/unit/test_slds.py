@@ -1,110 +1,27 @@
 """Laplace-EM: its bound against exact evidences, its derivatives against autograd, and steps that never go down."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from scipy.special import logsumexp
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal
 
 from gdm_core import SLDS, hmm
 from gdm_core.errors import ConfigError
 from gdm_core.fit import laplace_em as em
-from gdm_core.fit.dynamics import Dynamics, DynamicsPrior
-from gdm_core.fit.filtering import STRETCH, filtered
+from gdm_core.fit.dynamics import DynamicsPrior
 from gdm_core.metrics import matched_accuracy
-from gdm_core.transitions import Transitions, _Problem
+from gdm_core.transitions import _Problem
+from tests.support.switching import (
+    dense_observation,
+    evidence_on_a_grid,
+    exact_evidence,
+    random_parameters,
+    random_trials,
+)
 
 KINDS = ["sticky", "recurrent", "recurrent_only"]
-
-
-def random_parameters(rng, kind, k=2, d=2, n=3, recurrence=1.0):
-    spread = rng.normal(size=(k + 1, d, d))
-    spread = 0.3 * spread @ np.swapaxes(spread, 1, 2) + 0.1 * np.eye(d)
-    blank = Transitions.blank(kind, k, d)
-    weights = recurrence * rng.normal(size=(k, d)) if blank.recurrent else blank.weights
-    bias = hmm.log_normalise(rng.normal(size=blank.bias.shape))[0]
-    return em.Parameters(
-        em.Emission(rng.normal(size=(n, d)), rng.normal(size=n), 0.1 + rng.random(n)),
-        Dynamics(0.6 * rng.normal(size=(k, d, d + 1)), spread[:k]),
-        Transitions(kind, hmm.log_normalise(rng.normal(size=k))[0], bias, weights),
-        rng.normal(size=d),
-        spread[k],
-    )
-
-
-def random_trials(rng, lengths, n=3, missing=0.0):
-    trials = [rng.normal(size=(t, n)) for t in lengths]
-    for y in trials:
-        y[rng.random(y.shape) < missing] = np.nan
-    return trials
-
-
-def dense_path(p, states):
-    """Mean [T D] and covariance [T D, T D] of the latents along given states."""
-    d, t = len(p.start_mean), len(states)
-    mean, cover = np.zeros((t, d)), np.zeros((t, d, t, d))
-    mean[0], cover[0, :, 0] = p.start_mean, p.start_covariance
-    for s in range(1, t):
-        a, b = p.dynamics.coefficients[states[s], :, :-1], p.dynamics.coefficients[states[s], :, -1]
-        mean[s] = a @ mean[s - 1] + b
-        for r in range(s):
-            cover[s, :, r] = a @ cover[s - 1, :, r]
-            cover[r, :, s] = cover[s, :, r].T
-        cover[s, :, s] = a @ cover[s - 1, :, s - 1] @ a.T + p.dynamics.covariance[states[s]]
-    return mean.ravel(), cover.reshape(t * d, t * d)
-
-
-def dense_observation(p, y, states):
-    """(log evidence, smoothed mean [T, D], smoothed covariance [T, D, T, D]) by conditioning one large Gaussian."""
-    mean, cover = dense_path(p, states)
-    t, d = len(states), len(p.start_mean)
-    loadings = np.kron(np.eye(t), p.emission.loadings)
-    seen = np.isfinite(y).ravel()
-    centre = (loadings @ mean + np.tile(p.emission.offset, t))[seen]
-    loadings = loadings[seen]
-    total = loadings @ cover @ loadings.T + np.diag(np.tile(p.emission.noise, t)[seen])
-    gain = cover @ loadings.T @ np.linalg.inv(total)
-    after = mean + gain @ (y.ravel()[seen] - centre)
-    evidence = multivariate_normal(centre, total).logpdf(y.ravel()[seen]) if seen.any() else 0.0
-    return evidence, after.reshape(t, d), (cover - gain @ loadings @ cover).reshape(t, d, t, d)
-
-
-def exact_evidence(p, y):
-    """Sum over all K^T paths of their Kalman evidences (transitions must not depend on x)."""
-    moves = hmm.log_normalise(p.transitions.bias)[0]
-    total = []
-    for path in itertools.product(range(len(moves)), repeat=len(y)):
-        weight = p.transitions.log_initial[path[0]] + sum(moves[a, b] for a, b in itertools.pairwise(path))
-        total.append(weight + dense_observation(p, y, path)[0])
-    return logsumexp(total)
-
-
-def evidence_on_a_grid(p, y, size=600):
-    """For one latent dimension: the exact filter over states and a fine grid of latents, recurrence included."""
-    k = len(p.transitions.log_initial)
-    x = np.linspace(-9, 9, size)
-    width = x[1] - x[0]
-
-    def seen(t):
-        known = np.isfinite(y[t])
-        means = x[:, None] * p.emission.loadings[known, 0] + p.emission.offset[known]
-        return norm(means, np.sqrt(p.emission.noise[known])).logpdf(y[t, known]).sum(axis=1)
-
-    weight = p.transitions.log_initial[:, None] + norm(p.start_mean[0], np.sqrt(p.start_covariance[0, 0])).logpdf(x)
-    weight = weight + seen(0)  # [K, X]
-    for t in range(1, len(y)):
-        logits = np.stack([p.transitions.logits(np.full(size, i), x[:, None]) for i in range(k)])  # [K, X, K]
-        arriving = logsumexp(weight[:, :, None] + hmm.log_normalise(logits)[0], axis=0)  # [X, K]
-        new = []
-        for j in range(k):
-            a, b = p.dynamics.coefficients[j, 0]
-            step = norm(a * x + b, np.sqrt(p.dynamics.covariance[j, 0, 0])).logpdf(x[:, None])  # [X', X]
-            new.append(logsumexp(step + arriving[:, j], axis=1) + np.log(width) + seen(t))
-        weight = np.stack(new)
-    return logsumexp(weight) + np.log(width)
 
 
 # ---- the bound --------------------------------------------------------------------------------------------------
@@ -331,54 +248,6 @@ def test_evidence_rises_with_one_state():
         assert now.elbo <= exact + 1e-8
         reached.append(exact + q.log_prior(prior))
     assert np.diff(reached).min() > 0
-
-
-# ---- the filter -------------------------------------------------------------------------------------------------
-def test_filter_with_one_state_equals_conditioning_on_the_past():
-    rng = np.random.default_rng(19)
-    p = random_parameters(rng, "sticky", k=1)
-    y = random_trials(rng, (14,), missing=0.3)[0]
-    observed = em.Observed.prepare([y])
-    weighted = p.emission.loadings / p.emission.noise[:, None]
-    information = em.masked_precision(observed.mask, p.emission)
-    linear = ((observed.y - p.emission.offset) * observed.mask) @ weighted
-    belief = filtered(np.arange(14), information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
-    for t in range(14):
-        _, mean, cover = dense_observation(p, y[: t + 1], [0] * (t + 1))
-        np.testing.assert_allclose(belief.mean[t, 0], mean[-1], atol=1e-9)
-        np.testing.assert_allclose(belief.covariance[t, 0], cover[-1, :, -1], atol=1e-9)
-
-
-def test_filter_is_causal_and_forgets_where_it_was_cut():
-    rng = np.random.default_rng(20)
-    p = random_parameters(rng, "recurrent", k=3)
-    y = random_trials(rng, (4 * STRETCH,))[0]
-    weighted = p.emission.loadings / p.emission.noise[:, None]
-    information = np.broadcast_to(p.emission.loadings.T @ weighted, (len(y), 2, 2))
-    linear = (y - p.emission.offset) @ weighted
-    rest = (p.dynamics, p.transitions, p.start_mean, p.start_covariance)
-    everything = filtered(np.arange(len(y)), information, linear, *rest)
-    for t in (0, 5, STRETCH - 1, STRETCH, 2 * STRETCH + 7):
-        alone = filtered(np.array([t]), information[: t + 1], linear[: t + 1], *rest)
-        np.testing.assert_allclose(alone.mean[0], everything.mean[t], atol=1e-12)
-        np.testing.assert_allclose(alone.log_weight[0], everything.log_weight[t], atol=1e-9)
-
-
-def test_one_step_forecast_is_that_of_the_kalman_filter():
-    rng = np.random.default_rng(21)
-    y = np.cumsum(rng.normal(size=(200, 3)), axis=0).astype(np.float32)
-    model = SLDS(n_states=1, n_latent=2, n_iter=5, n_restarts=1).fit(y)
-    standard, p = model.scaler_.apply(y), model._parameters
-    t = 12
-    _, mean, cover = dense_observation(p, standard[: t + 1].astype(float), [0] * (t + 1))
-    a, b = p.dynamics.coefficients[0, :, :-1], p.dynamics.coefficients[0, :, -1]
-    centre = p.emission.loadings @ (a @ mean[-1] + b) + p.emission.offset
-    ahead = a @ cover[-1, :, -1] @ a.T + p.dynamics.covariance[0]
-    spread = p.emission.loadings @ ahead @ p.emission.loadings.T + np.diag(p.emission.noise)
-    n = 20_000
-    paths = model._paths(standard, np.array([t]), 1, n, seed=0)[:, 0, 0]
-    assert (np.abs(paths.mean(axis=0) - centre) < 6 * np.sqrt(np.diag(spread) / n)).all()
-    np.testing.assert_allclose(np.cov(paths.T), spread, rtol=0.1, atol=0.05 * np.abs(spread).max())
 
 
 # ---- the whole model --------------------------------------------------------------------------------------------

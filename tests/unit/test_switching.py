@@ -202,6 +202,7 @@ def test_unusable_data_is_refused_with_a_reason(model_class, kind):
 
 @pytest.mark.parametrize(("model_class", "module"), [(ARHMM, arhmm_em), (SLDS, laplace_em)])
 @pytest.mark.parametrize("poison", [np.nan, -1.0])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # numpy's, on the way to saying that it diverged
 def test_a_diverging_fit_says_so_and_keeps_its_last_good_parameters(model_class, module, poison, monkeypatch):
     y = recordings(lengths=(110,))[0]
     model = model_class(n_states=2, **FAST)
