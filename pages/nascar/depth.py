@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from gdm_core.trials import Trial
+from gdm_core.trials import Trial, Trials
+from pages.nascar.scorecard import score_rows
 from pages.ui import exports, figures, live, results, shell
-from pages.ui.card import Score
 from pages.ui.figures.states import runs
 from pages.ui.live.pictures import State
 from pages.ui.plot import plot
@@ -65,18 +65,26 @@ class View:
         result = self.shown.result
         if result is None:
             return live.Answer()
-        key = "/".join([result.key, *(a.fingerprint if isinstance(a, Trial) else str(a) for a in args)])
+        key = "/".join([result.key, *(a.fingerprint if isinstance(a, Trial | Trials) else str(a) for a in args)])
         return self.fit.ask(name, key, function, result.model_bytes, *args)
 
 
-def tabs(view: View, scores: Sequence[Score]) -> None:
-    """The tabs; only the open one is worked out. `scores` go into the report."""
+def scores(view: View) -> live.Answer:
+    """Everything measured about the fit that is shown, beside its baselines."""
+    shown = view.shown
+    if shown.wanted is None or shown.wanted.test is None or shown.state != "fresh":
+        return view.fit.answers.latest("scores")
+    return view.ask("scores", results.scores, shown.wanted.train, shown.wanted.test, shown.wanted.config["seed"])
+
+
+def tabs(view: View) -> None:
+    """The tabs; only the open one is worked out."""
     named: dict[str, Callable[[View, Here], None]] = {
         "Shares": shares,
         "How long": stays,
         "Transitions": transitions,
         "Prediction": prediction,
-        "Export & reproduce": lambda view, here: export(view, here, scores),
+        "Export & reproduce": export,
     }
     for tab, draw in zip(
         st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True
@@ -220,9 +228,10 @@ def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State)
     )
 
 
-def export(view: View, here: Here, scores: Sequence[Score]) -> None:
+def export(view: View, here: Here) -> None:
     """Everything to take along."""
     shown = view.shown
+    measured = scores(view)
     assert shown.wanted is not None
     assert here.states is not None
     track, choice = shown.wanted.where["track"], shown.wanted.where["choice"]
@@ -248,7 +257,7 @@ def export(view: View, here: Here, scores: Sequence[Score]) -> None:
                 "Stays": lambda: figures.dwell(states.argmax(axis=1), states.shape[1]),
             },
             keys={"Inferred states": "inferred-track", "True states": "true-track", "States over time": "strips"},
-            scores=scores,
+            scores=score_rows(measured.value) if measured.fresh else (),
             facts=[("track", track.call), *choice.facts],
             link=st.context.url or "",
         )

@@ -7,7 +7,7 @@ import streamlit as st
 from gdm_core.errors import GdmError
 from pages.nascar import depth, simulator
 from pages.nascar.scorecard import score_rows
-from pages.ui import card, figures, live, model_controls, results, shell
+from pages.ui import card, figures, live, model_controls, shell
 from pages.ui.plot import plot
 
 TRACK_HEIGHT = 230
@@ -108,26 +108,20 @@ def honest(now: live.Shown) -> None:
 with page.picture:
     live.problem(fit, shown, "nascar")
     live.region(fit, picture)
-with page.card:
-    answer = live.Answer()
-    if shown.result is not None and shown.state == "fresh":
-        answer = fit.ask(
-            "scores", f"{shown.result.key}/{test.fingerprint}", results.scores, shown.result.model_bytes, train, test,
-            choice.config["seed"],
-        )  # fmt: skip
-    rows = score_rows(answer.value) if answer.value is not None else []
-    if rows:
-        card.scores(rows, status=shown.status)
-    else:
-        st.html('<p class="gdm-panel-title">How good is it</p>')
-        shell.quiet(answer.message or "Scores appear when the fit is done.")
-    if answer.pending:
-        shell.quiet("The scores above are of the earlier result." if answer.value else "Scoring against baselines.")
-    live.region(fit, honest)
-
 page.header(track.about, [*choice.facts])
 live.share_colours(fit, shown)
 with page.below:
-    depth.tabs(view, rows if answer.fresh else [])
+    depth.tabs(view)
+with page.card:  # last: what the open tab asks is answered before the scores, which take longest
+    answer = depth.scores(view)
+    if answer.value is not None:
+        card.scores(score_rows(answer.value), status=shown.status)
+        if not answer.fresh:
+            shell.quiet(answer.message or "These are the scores of the earlier result; new ones are on their way.")
+    else:
+        st.html('<p class="gdm-panel-title">How good is it</p>')
+        waiting = "Being scored against baselines." if answer.pending else "Scores appear when the fit is done."
+        shell.quiet(answer.message or waiting)
+    live.region(fit, honest)
 shell.footer(["Simulated data, no licence needed."])
 live.watch(fit)

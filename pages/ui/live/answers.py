@@ -68,6 +68,10 @@ class Answers:
             self._jobs[name] = (key, job)
         return Answer(self._latest.get(name), pending=True)
 
+    def latest(self, name: str) -> Answer:
+        """The newest answer of that name, for a page that has nothing to ask at the moment."""
+        return Answer(self._latest.get(name))
+
     def again(self, name: str) -> None:
         """Forget that a question could not be answered."""
         self._failed = {here: why for here, why in self._failed.items() if here[0] != name}
