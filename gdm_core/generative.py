@@ -61,6 +61,12 @@ class GdmModule(nn.Module):
     def n_states(self) -> int:
         return int(self.initial.shape[0])
 
+    def roles(self) -> Tensor:
+        """[K] which column of fixed noise each state gets: by what it does and not by its number, so that renaming
+        states is harmless."""
+        key = self.dynamics.detach().flatten(1).double()
+        return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
+
     def view(self, rows: Rows) -> View:
         x = rows.past @ self.projection.T
         ready = (rows.age >= self.lags).to(x.dtype)[:, None]
@@ -204,7 +210,7 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: View, temperature: float
     parts, before = [], torch.full((n_samples, 1, k), 1 / k, dtype=view.x.dtype, device=view.x.device)
     for begin, end in pieces:
         here, look = rows.piece(begin, end), View(*(part[begin:end] for part in view))
-        noise = gumbel((n_samples, end - begin, k), generator, view.x.dtype)
+        noise = gumbel((n_samples, end - begin, k), generator, view.x.dtype)[..., module.roles()]
         log_z, posterior = module.sample_posterior(look, here, noise, temperature)
         z = log_z.exp()
         prior = module.prior_logits(look.context, z, here, before)

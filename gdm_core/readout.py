@@ -51,13 +51,6 @@ def _even_points(n_samples: int, k: int) -> Tensor:
     return torch.as_tensor(qmc.Sobol(k, seed=0).random(n_samples))
 
 
-def _by_role(module: GdmModule) -> Tensor:
-    """[K] which column of the noise each state gets: by what a state does and not by its number, so that renaming
-    states is harmless."""
-    key = module.dynamics.detach().flatten(1).double()
-    return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0])).cpu()
-
-
 def _noise(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
     """[S, R, K] Gumbel noise: the same points [S, K] for every row, moved around the cube by [R, K]."""
     uniform = (points[:, None] + moved) % 1
@@ -86,7 +79,7 @@ def read_out(
 ) -> Readout:
     """Both, with noise that is moved by [R, K] from row to row (uniform numbers make the evidence one of a bound)."""
     view = module.view(rows)
-    role = _by_role(module)
+    role = module.roles().cpu()
     n_samples = n_samples or n_candidates(len(rows))
     points = _even_points(n_samples, module.n_states)[:, role]
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)

@@ -71,7 +71,8 @@ def _states_at(
 def _explains(module: GdmModule, rows: Rows, view: View, at: Tensor, z: Tensor) -> Tensor:
     from dataclasses import replace
 
-    here = replace(rows, y=rows.y[at], known=None if rows.known is None else rows.known[at])
+    known = None if rows.known is None else rows.known[at]
+    here = replace(rows, y=rows.y[at], known=known, age=rows.age[at])
     return module.log_likelihood(z, view.design[at], here)
 
 

@@ -25,7 +25,8 @@ UNLABELLED = -1
 def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
     """A read-only, contiguous copy, so that no caller can change what a fingerprint was computed from."""
     try:
-        copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused by name
+            copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
     except (TypeError, ValueError) as error:
         raise DataError(f"{where} is not numeric ({error}). Convert text columns to numbers or drop them.") from error
     copy.flags.writeable = False

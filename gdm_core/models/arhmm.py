@@ -168,7 +168,8 @@ class ARHMM(StateModel):
             "transition_bias": chain.bias,
             "transition_weights": chain.weights,
         }
-        self.params_ = kept
+        # In the layout that a file gives back: products of other layouts round differently.
+        self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
 
     @property
     def _scores(self) -> Scores:

@@ -264,6 +264,7 @@ class GDM(StateModel):
         from gdm_core.relaxed import gumbel
 
         noise = gumbel((64, len(rows), module.n_states), torch.Generator(device=rows.y.device).manual_seed(0))
+        noise = noise[..., module.roles()]
         return module.sample_posterior(view, rows, noise, self.config.temperature)[0].exp().mean(0)
 
     @torch.no_grad()

@@ -167,7 +167,8 @@ class SLDS(StateModel):
             "transition_bias": p.transitions.bias,
             "transition_weights": p.transitions.weights,
         }
-        self.params_ = kept
+        # In the layout that a file gives back: products of other layouts round differently.
+        self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
 
     @property
     def _parameters(self) -> em.Parameters:
