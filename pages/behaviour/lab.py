@@ -8,49 +8,75 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.behaviour import depth, naming, player, scoring
+from pages.behaviour import depth, naming, player, precomputed, scoring
 from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data
 from pages.behaviour.view import Here, View
+from pages.behaviour.wish import Wish, previewed
 from pages.ui import card, figures, live, model_controls, palette, shell
+from pages.ui.live import screen
 from pages.ui.plot import plot
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 SMOOTH, SHORTEST = (0.0, 3.0, 0.1), (0.0, 3.0, 0.1)
 
 
-def show(page: shell.Frame, folder: str, data: Data, *, bout_rule: BoutRule, n_states: int, n_latent: int) -> None:
-    """Everything below the choice of data. The last thing that a page's script does."""
+def show(
+    page: shell.Frame,
+    folder: str,
+    data: Data,
+    *,
+    bout_rule: BoutRule,
+    n_states: int,
+    n_latent: int,
+    sees: str = "places",
+    keep: bool = True,
+) -> None:
+    """Everything below the choice of data. The last thing that a page's script does.
+
+    keep  whether finished fits may stay on disk; not for what somebody uploaded
+    """
     with page.controls:
         choice = model_controls.choose(
             n_channels=data.train.n_channels,
             n_samples=data.train.n_samples,
             n_states=n_states,
             n_latent=n_latent,
-            sees="places",
+            sees=sees,
             models=MODELS,
         )
         suggestion(data, choice)
-    wanted = live.Wanted(
-        choice.family, choice.config, data.train, data.test, truth=data.truth(),
+    truth = data.truth()
+    wanted = Wish(
+        choice.family,
+        choice.config,
+        data.train,
+        data.test,
+        truth=None if truth is None else truth[: previewed(data.train)],
         where={"key": data.key, "choice": choice},
-    )  # fmt: skip
+        keep=keep,
+    )
+    bundle = precomputed.offer(wanted, screen.engine().cache) if folder == "behaviour" else None
     fit = live.fit(folder, wanted)
     shown = fit.poll()
     look, _ = live.states_of(fit, shown)
+    bundle = bundle if bundle is not None and bundle.stands(shown.result) else None
+    exact = look is not None
+    if bundle is not None and look is None:
+        look = bundle.look  # the same states in eight bits, until a worker has looked
     with page.controls:
         live.transport(fit, folder)
         rule = bout_controls(bout_rule)
         named = naming.controls(folder, choice.n_states, data.key, _by_labels(data, shown, look, choice.n_states))
     with page.picture:
         index = pick(data)
-    view = View(fit, shown, look, data, index, named, rule)
+    view = View(fit, shown, look, data, index, named, rule, exact)
     with page.picture:
         live.problem(fit, shown, folder)
         _poses(view)
         live.region(fit, lambda now: strips(view, now))
     with page.card:
-        measured, rows = _card(view)
+        measured, rows = _card(view, bundle)
         live.region(fit, lambda now: live.progress(now, key="elbo"))
     page.header(data.about, [*choice.facts])
     live.share_colours(fit, shown)
@@ -189,11 +215,13 @@ def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, s
     return who, f"<span>{escape(who)}:</span>{items}"
 
 
-def _card(view: View) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
+def _card(view: View, bundle: precomputed.Bundle | None) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
     """The honest card. Scores of an earlier result stay until those of this one are there."""
     data, rule, shown = view.data, view.rule, view.shown
     answer, lines = live.Answer(), live.Answer()
-    if shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
+    if bundle is not None and bundle.rule == rule:
+        answer, lines = live.Answer(bundle.measured, fresh=True), live.Answer(bundle.lines, fresh=True)
+    elif shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
         seed = int(shown.wanted.config.get("seed", 0))
         answer = view.ask("measure", scoring.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
         key = f"{data.train.fingerprint}/{data.test.fingerprint}/{shown.n_states}/{seed}"

@@ -68,8 +68,8 @@ def files(page: str, view: View) -> None:
         key=f"{page}-take-trial",
     )
     at = replace(view, index=index if index is not None else view.index).at(view.shown)
-    if at.states is None:
-        shell.quiet("The states of this trial are on their way.")
+    if at.states is None or not view.exact:
+        shell.quiet("The exact states of this trial are on their way.")
         return
     trial, stem = at.trial, "".join(c if c.isalnum() else "-" for c in at.trial.name.lower())
     offers: list[tuple[str, Callable[[], bytes], str, str]] = [

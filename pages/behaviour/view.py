@@ -51,6 +51,7 @@ class View:
     index: int
     naming: Naming
     rule: BoutRule
+    exact: bool = True  # whether `look` holds the states as the model gives them, not in eight bits
 
     def at(self, shown: live.Shown) -> Here:
         """The trial and its states. New trials are looked at once a fit is done; until then an earlier look stays."""

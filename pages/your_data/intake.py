@@ -1,0 +1,168 @@
+"""A file of the visitor's: read, understood, repaired, and turned into what the lab works on.
+
+Everything stays in the visitor's session: no cache that others share, and none on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import streamlit as st
+
+from datasets import keypoints
+from datasets.keypoints import KeypointTable
+from datasets.tables import Role, Table
+from gdm_core.trials import Trials
+from pages.behaviour.data import Data, from_recordings, from_trials, narrowed, split_recording, split_trials, usable
+from pages.behaviour.recordings import pose_recipe
+from pages.ui.exports import Recipe
+
+KEPT = "your-data"
+OWN = "Your own file: it stays in this session and is forgotten with it."
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A file as read. `digest` names its content."""
+
+    name: str
+    digest: str
+    content: Table | KeypointTable
+
+    @property
+    def tracked(self) -> bool:
+        return isinstance(self.content, KeypointTable)
+
+
+def digest_of(file: BinaryIO) -> str:
+    """Names the content without holding a copy of it."""
+    file.seek(0)
+    found = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(0)
+    return found
+
+
+def opened(file: Any, name: str, every: int, progress: Callable[[float, str], None]) -> Opened:
+    """The file, read once a session. Raises what is wrong with it; nothing of an earlier file is lost by that."""
+    digest = digest_of(file)
+    key = (digest, name, every)
+    kept = st.session_state.get(KEPT)
+    if kept is not None and kept[0] == key:
+        return kept[1]  # type: ignore[no-any-return]
+    content = keypoints.read_any(file, name, every=every, progress=progress)
+    made = Opened(name, f"{digest}-{every}", content)
+    st.session_state[KEPT] = (key, made)
+    return made
+
+
+def forget() -> None:
+    """Let go of the file and all that was made of it."""
+    for name in [name for name in st.session_state if str(name).startswith(KEPT)]:
+        del st.session_state[name]
+
+
+def remembered(key: str, make: Callable[[], Data]) -> Data:
+    """The data of `key`, made once: the same object from run to run, so that fits are recognised."""
+    kept = st.session_state.get(f"{KEPT}-made")
+    if kept is None or kept[0] != key:
+        st.session_state[f"{KEPT}-made"] = kept = (key, make())
+    return kept[1]  # type: ignore[no-any-return]
+
+
+# ---- tables -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class TableOptions:
+    """What the visitor decided about a table."""
+
+    roles: tuple[tuple[str, str], ...]
+    rate_hz: float | None = None
+    unit: str = "auto"
+    resample: bool = False
+    fill_seconds: float = 0.0
+    drop_outliers: bool = False
+    position_is_channel: bool = True
+
+    def arguments(self) -> dict[str, Any]:
+        """For `Table.to_trials`."""
+        return {
+            "rate_hz": self.rate_hz,
+            "unit": self.unit,
+            "resample_to_fixed_step": self.resample,
+            "fill_seconds": self.fill_seconds,
+            "drop_outliers": self.drop_outliers,
+            "position_is_channel": self.position_is_channel,
+        }
+
+
+def from_table(file: Opened, options: TableOptions, every: int = 1) -> Data:
+    """Trials of a table, the last of them held out."""
+    table = file.content
+    assert isinstance(table, Table)
+    roles = dict(options.roles)
+    trials = table.to_trials(roles, **options.arguments())
+    train, test = split_trials(trials)
+    recipe = table_recipe(file.name, roles, options, trials, every)
+    train, test, kept, dropped = usable(train, test)
+    if dropped:
+        recipe = narrowed(recipe, kept)
+    notes = [*table.report(roles, options.unit).sentences(), *dropped]  # type: ignore[arg-type]
+    about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
+    return from_trials(f"{file.digest}-{options!r}", about, train, test, recipe, notes=notes, licences=[OWN])
+
+
+def table_recipe(name: str, roles: Mapping[str, str], options: TableOptions, trials: Trials, every: int = 1) -> Recipe:
+    """The lines that read and cut the table as the page does."""
+    used = {column: str(role) for column, role in roles.items() if role != Role.IGNORE}
+    default = TableOptions(())
+    given = ", ".join(
+        f"{key}={value!r}" for key, value in options.arguments().items() if value != default.arguments()[key]
+    )
+    lines = [
+        f"table = tables.read({name!r}{f', every={every}' if every > 1 else ''})",
+        f"trials = table.to_trials({used!r}{', ' + given if given else ''})",
+    ]
+    if len(trials) > 1:
+        n = max(1, round(0.4 * len(trials)))
+        lines += [f"train, test = list(trials)[:-{n}], list(trials)[-{n}:]"]
+    else:
+        at = int(0.6 * trials.n_samples)
+        lines += [f"train, test = [trials[0].slice(0, {at})], [trials[0].slice({at}, {trials.n_samples})]"]
+    return Recipe(["from datasets import tables"], lines, note=f"The file {name} has to be there.")
+
+
+# ---- poses --------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class PoseOptions:
+    """What the visitor decided about a tracking file."""
+
+    rate_hz: float
+    features: str
+    repairs: tuple[tuple[str, Any], ...]
+
+
+def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation | None = None) -> Data:
+    """Features of tracked animals, the last part of the recording held out."""
+    table = file.content
+    assert isinstance(table, KeypointTable)
+    table = replace(table, rate_hz=options.rate_hz)
+    if labels is not None:
+        table = keypoints.with_labels(table, labels.labels, labels.label_names)
+    repairs = dict(options.repairs)
+    made = keypoints.clean(table, **repairs)
+    train, test = split_recording(made)
+    notes = [*keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()]
+    notes += [note for note in made.notes if note not in table.notes]
+    marked = "" if labels is None else f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
+    return from_recordings(
+        f"{file.digest}-{options!r}{marked}",
+        f"{file.name}, {table.n_frames:,} frames, {len(table.animals)} animals",
+        train,
+        test,
+        options.features,  # type: ignore[arg-type]
+        pose_recipe(file.name, options.rate_hz, repairs, options.features),
+        notes=notes,
+        licences=[OWN],
+    )

@@ -1,0 +1,154 @@
+"""Your data: a file of the visitor's own, understood, checked, fitted, and looked at with the views of Behaviour."""
+
+from __future__ import annotations
+
+import io
+
+import streamlit as st
+
+from datasets import keypoints, tables
+from gdm_core.errors import GdmError
+from pages.behaviour import lab
+from pages.behaviour.bouts import BoutRule
+from pages.behaviour.data import Data
+from pages.ui import shell
+from pages.your_data import check, intake
+
+KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
+LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
+EXAMPLE = "table.csv"
+GO = f"{intake.KEPT}-go"
+EXAMPLE_ON = f"{intake.KEPT}-example"
+
+
+def ask_for_file() -> tuple[intake.Opened | None, keypoints.Annotation | None, int, str]:
+    """(the file, labels beside it, which rows, what is wrong with it)."""
+    shell.section("File")
+    sent = st.file_uploader(
+        "A recording", type=KINDS, key="upload", help="Up to 200 MB here; larger files by path on the Behaviour page."
+    )
+    marks = st.file_uploader(
+        "Labels (optional)",
+        type=LABEL_KINDS,
+        key="marks",
+        help="For tracking files: what an expert saw, frame by frame.",
+    )
+    every = int(
+        st.number_input(
+            "Keep each n-th row", 1, 10_000, 1, key="every", bind="query-params",
+            help="1 keeps all. For text tables beyond five million rows.",
+        )
+    )  # fmt: skip
+    if sent is None and not st.session_state.get(EXAMPLE_ON):
+        intake.forget()
+        return None, None, every, ""
+    source, name = (sent, sent.name) if sent is not None else (io.BytesIO(tables.template(EXAMPLE)), EXAMPLE)
+    bar = st.progress(0.0, f"Reading {name}")
+    try:
+        file = intake.opened(source, name, max(every, 1), lambda share, text: bar.progress(min(share, 1.0), text))
+        labels = None
+        if marks is not None and isinstance(file.content, keypoints.KeypointTable):
+            labels = keypoints.read_annotation(marks, marks.name, rate_hz=file.content.rate_hz)
+        return file, labels, every, ""
+    except GdmError as error:
+        return None, None, every, str(error)
+    finally:
+        bar.empty()
+
+
+def start_over() -> None:
+    st.session_state[EXAMPLE_ON] = True
+
+
+def introduction() -> None:
+    """Before there is a file."""
+    with page.picture:
+        shell.empty(
+            "Add a recording at the left",
+            "A table with one row a moment (CSV, Parquet, XLSX, NPZ), or a tracking file of DeepLabCut or SLEAP.",
+        )
+        st.button("Try it with an example", key="example", on_click=start_over, icon=":material/play_arrow:")
+        shell.quiet(
+            "You will see what was understood, column by column, before anything is fitted. The file stays in the memory "
+            "of this session: neither it nor what is fitted to it is written to disk, and both go when you leave."
+        )
+    with page.card:
+        st.html('<p class="gdm-panel-title">Files to fill in</p>')
+        for name in tables.TEMPLATES:
+            st.download_button(
+                name,
+                data=lambda name=name: tables.template(name),
+                file_name=name,
+                key=f"template-{name}",
+                on_click="ignore",
+                icon=":material/download:",
+                width="stretch",
+            )
+
+
+def ready(file: intake.Opened, labels: keypoints.Annotation | None, every: int) -> tuple[Data | None, str]:
+    """(the data, or why there are none); draws what was understood on the way."""
+    with page.controls:
+        options = check.pose_options(file) if file.tracked else check.table_options(file)
+    going = st.session_state.get(GO) == file.digest
+    with page.picture, st.expander("What was understood", expanded=not going, icon=":material/fact_check:"):
+        if isinstance(options, intake.PoseOptions):
+            check.pose_panel(file, options)
+        elif not check.table_panel(file, options):
+            return None, ""
+    try:
+        if isinstance(options, intake.PoseOptions):
+            marked = "" if labels is None else str(hash(labels.labels.tobytes()))
+            return intake.remembered(
+                f"{file.digest}{options}{marked}", lambda: intake.from_poses(file, options, labels)
+            ), ""
+        return intake.remembered(f"{file.digest}{options}", lambda: intake.from_table(file, options, every)), ""
+    except GdmError as error:
+        return None, str(error)
+
+
+page = shell.frame("your_data")
+with page.controls:
+    file, labels, every, trouble = ask_for_file()
+
+data = None
+if file is None:
+    if trouble:
+        with page.picture:
+            shell.error("This file cannot be read", trouble)
+    page.header("a file of your own")
+    introduction()
+else:
+    data, trouble = ready(file, labels, every)
+    if trouble:
+        with page.picture:
+            shell.error("This cannot be fitted as it stands", trouble)
+    if data is None or st.session_state.get(GO) != file.digest:
+        page.header(file.name)
+        with page.card:
+            st.html('<p class="gdm-panel-title">Next</p>')
+            if data is None:
+                shell.quiet("Change a role or a setting at the left, then fit.")
+            else:
+                shell.quiet(
+                    f"{len(data.train)} trial(s) with {data.train.n_samples:,} samples will be fitted; "
+                    f"{len(data.test)} with {data.test.n_samples:,} stay aside as new."
+                )
+                shell.quiet(f"Suggested: K {data.suggestion.n_states}, D {data.suggestion.n_latent}.")
+            if st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch"):
+                st.session_state[GO] = file.digest
+                st.rerun()
+
+if data is not None and file is not None and st.session_state.get(GO) == file.digest:
+    lab.show(
+        page,
+        "your_data",
+        data,
+        bout_rule=BoutRule(0.0, 0.0),
+        n_states=data.suggestion.n_states,
+        n_latent=min(data.suggestion.n_latent, 6, data.train.n_channels),
+        sees="moves",
+        keep=False,
+    )
+else:
+    shell.footer(["Nothing of a file is kept after the session."])
