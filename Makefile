@@ -27,6 +27,13 @@ bench: $(VENV)/.dev
 bench-app: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.app
 
+# What Home shows before anyone has fitted anything, and the README's pictures: made by scripts, kept in the repository.
+demo: $(VENV)/.dev
+	$(BIN)/python assets/make_demo.py
+
+figures: $(VENV)/.dev
+	$(BIN)/python docs/make_pictures.py
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }

@@ -35,6 +35,8 @@ class View(NamedTuple):
 class GdmModule(nn.Module):
     """All parameters of one GDM with its posterior."""
 
+    first_log_noise: Tensor
+
     def __init__(self, n_channels: int, config: GDMConfig) -> None:
         super().__init__()
         k, d, n = config.n_states, config.n_latent, n_channels
