@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core import forecast as forecasting
-from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.errors import ConfigError, DataError, FitError, ModelFileError
 from gdm_core.store import read_model_file, write_model_file
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
@@ -336,4 +336,20 @@ def load_model(path: str | Path) -> StateModel:
     from gdm_core.models import FAMILIES, import_family  # families import this module
 
     tensors, header = read_model_file(Path(path), families=tuple(FAMILIES))
-    return import_family(header["family"])._from_file(tensors, header)
+    try:
+        model = import_family(header["family"])._from_file(tensors, header)
+        parts_fit = _answers(model)
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{_MISFIT.format(path=path)} ({error})") from error
+    if not parts_fit:
+        raise ModelFileError(_MISFIT.format(path=path))
+    return model
+
+
+_MISFIT = "{path}: its configuration and its parameters do not fit each other. The file is damaged; fit the model again."
+
+
+def _answers(model: StateModel) -> bool:
+    """Whether a model gives states of the right shape, so that a file whose parts disagree is noticed when it is read."""
+    probe = model._scaler.apply(np.zeros((model.min_samples + 1, model.n_channels), np.float32))
+    return bool(model._soft_states(probe).shape == (len(probe), model.config.n_states))

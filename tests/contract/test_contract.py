@@ -1,0 +1,399 @@
+"""What every model promises behind the common verbs. A new model joins with one line in MODELS."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+
+import gdm_core
+from gdm_core import Status, Trial, Trials, load_model
+from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.forecast import coverage
+from gdm_core.models.base import StateModel
+from tests.support.gdm import STATE_AXES
+
+N_CHANNELS, K = 4, 3
+SWITCHING = {"n_iter": 4, "n_restarts": 1}
+
+
+def gdm(**own: Any) -> Callable[..., StateModel]:
+    return lambda **changes: gdm_core.GDM(
+        **({"n_states": K, "n_latent": 2, "n_steps": 40, "n_hidden": 8} | own | changes)
+    )
+
+
+def other(name: str, **own: Any) -> Callable[..., StateModel]:
+    return lambda **changes: getattr(gdm_core, name)(**({"n_states": K, "n_latent": 2} | own | changes))
+
+
+MODELS: dict[str, Callable[..., StateModel]] = {
+    "gdm": gdm(),
+    "gdm linear window": gdm(posterior="window_linear", stickiness=0.2, lags=2),
+    "gdm places": gdm(posterior="linear", temperature=0.5),
+    "gdm sticky": gdm(posterior="sticky", n_steps=20),
+    "gdm full noise": gdm(covariance="full", n_steps=20),
+    "gdm auto": gdm(posterior="auto", n_steps=20),
+    "gdm as published": gdm(preset="paper", n_steps=20, n_samples=3),
+    "gdm memory": gdm(transition="gru", n_steps=12),
+    "gdm attention": gdm(posterior="transformer", n_steps=12),
+    "arhmm": other("ARHMM", **SWITCHING),
+    "arhmm sticky": other("ARHMM", transitions="sticky", lags=2, **SWITCHING),
+    "arhmm recurrent": other("ARHMM", transitions="recurrent_only", **SWITCHING),
+    "slds": other("SLDS", **SWITCHING),
+    "slds recurrent": other("SLDS", transitions="recurrent", **SWITCHING),
+    "slds recurrent only": other("SLDS", transitions="recurrent_only", **SWITCHING),
+    "pdlds": other("PDLDS", n_iter=3, n_restarts=1),
+}
+if find_spec("gdm_core.models.gdm_mixture") is not None:
+    MODELS["gdm mixture"] = other("GDMMixture", n_steps=12)
+
+ONE_SIZE = {"gdm mixture"}  # cannot start from another number of states, and says so
+
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # tests run side by side
+    yield
+    torch.set_num_threads(before)
+
+
+@cache
+def recordings(seed: int = 0, lengths: tuple[int, ...] = (110, 70, 40)) -> tuple[np.ndarray, ...]:
+    """Three turning points in the plane, seen through four channels; stable, with some missing values."""
+    rng = np.random.default_rng(seed)
+    emission = np.random.default_rng(99).normal(size=(2, N_CHANNELS))
+    centres = np.array([[3.0, 0.0], [-1.5, 2.6], [-1.5, -2.6]])
+    turn = 0.9 * np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]])
+    found = []
+    for length in lengths:
+        states = np.repeat(rng.integers(0, 3, size=length // 12 + 1), 12)[:length]
+        x = np.zeros((length, 2))
+        for t in range(1, length):
+            centre = centres[states[t]]
+            x[t] = centre + turn @ (x[t - 1] - centre) + 0.1 * rng.normal(size=2)
+        y = x @ emission + 0.1 * rng.normal(size=(length, N_CHANNELS)) + 5.0
+        y[rng.random(y.shape) < 0.02] = np.nan
+        y = y.astype(np.float32)
+        y.flags.writeable = False
+        found.append(y)
+    return tuple(found)
+
+
+@cache
+def fitted(name: str) -> StateModel:
+    """One fit that the tests share; none of them changes it."""
+    return MODELS[name]().fit(list(recordings()))
+
+
+# Axes of parameters that count states, beside those of the GDM.
+AXES = STATE_AXES | {"log_step": (0,)} | dict.fromkeys(("operators", "carry", "level", "step", "jump"), (0,))
+
+
+def relabelled(model: Any, order: list[int]) -> Any:
+    """The same model with its states renamed: new state i is the old state order[i]."""
+    if hasattr(model, "relabelled"):
+        return model.relabelled(order)
+    renamed = copy_of(model)
+    renamed.params_ = dict(model.params_)
+    for name, axes in AXES.items():
+        for axis in axes if name in renamed.params_ else ():
+            renamed.params_[name] = renamed.params_[name].take(order, axis)
+    return renamed
+
+
+def copy_of(model: StateModel) -> StateModel:
+    copy = type(model)._from_config(model.config)
+    copy.scaler_, copy.params_, copy.status_ = model.scaler_, model.params_, model.status_
+    return copy
+
+
+def assert_same_model(one: StateModel, two: StateModel) -> None:
+    assert one.params_.keys() == two.params_.keys()
+    for name, value in one.params_.items():
+        assert value.dtype == two.params_[name].dtype, name
+        np.testing.assert_array_equal(value, two.params_[name], err_msg=name)
+
+
+# ---- shapes and units -------------------------------------------------------------------------------------------------
+@every_model
+def test_verbs_have_their_shapes_and_a_finite_score(name):
+    model, trials = fitted(name), recordings()
+    assert model.status_ in (Status.CONVERGED, Status.MAX_STEPS)
+    assert np.isfinite(model.elbo_)
+    assert np.isfinite([progress.elbo for progress in model.history_]).all()
+    assert model.score(list(trials)) == pytest.approx(model.elbo_)
+    for verb, width in (("predict_proba", K), ("smooth", N_CHANNELS), ("latent", 2)):
+        results = getattr(model, verb)(list(trials))
+        assert [result.shape for result in results] == [(len(y), width) for y in trials], verb
+        assert all(np.isfinite(result).all() for result in results), verb
+    for y, p, z in zip(trials, model.predict_proba(list(trials)), model.predict(list(trials)), strict=True):
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-4)
+        assert p.min() >= -1e-6
+        np.testing.assert_array_equal(z, p.argmax(axis=1))
+        if name != "gdm as published":  # which starts anywhere, and needs thousands of steps
+            assert np.nanmean((y - model.smooth(y)) ** 2) < 0.5 * np.nanvar(y, axis=0).mean()
+    y, z, x = model.sample(30, seed=1)
+    assert (y.shape, z.shape, x.shape) == ((30, N_CHANNELS), (30, K), (30, 2))
+    np.testing.assert_allclose(z.sum(axis=1), 1, atol=1e-4)
+
+
+@every_model
+def test_units_of_the_data_do_not_matter(name):
+    """Powers of two, so that standardised data is the same to the bit."""
+    trials, model = recordings(), fitted(name)
+    units = np.float32([4, 0.5, 1, 64])
+    other_units = MODELS[name]().fit([y * units for y in trials])
+    assert_same_model(model, other_units)
+    y = trials[1]
+    observed = np.isfinite(y)
+    expected = model.score(y) - (observed * np.log(units)).sum() / len(y)
+    assert other_units.score(y * units) == pytest.approx(expected, abs=1e-6)
+    np.testing.assert_allclose(other_units.smooth(y * units), model.smooth(y) * units, rtol=1e-5)
+
+
+# ---- 15: nesting ------------------------------------------------------------------------------------------------------
+@every_model
+def test_one_state_has_no_doubt(name):
+    y = recordings()[0]
+    model = MODELS[name](n_states=1).fit(y)
+    np.testing.assert_allclose(model.predict_proba(y), 1, atol=1e-5)
+    assert (model.predict(y) == 0).all()
+    assert np.isfinite(model.score(y))
+    assert np.isfinite(model.forecast(y, 3, n_paths=10, origins=[50]).mean).all()
+
+
+# ---- 16: company, order and containers ----------------------------------------------------------------------------------
+@every_model
+def test_trials_are_the_same_alone_and_in_any_company(name):
+    model, trials = fitted(name), list(recordings())
+    alone = [model.predict_proba(y) for y in trials]
+    scores = [model.score(y) for y in trials]
+    for order in ([0, 1, 2], [2, 0, 1]):
+        together = model.predict_proba([trials[i] for i in order])
+        for i, found in zip(order, together, strict=True):
+            np.testing.assert_array_equal(found, alone[i])
+        weights = [len(trials[i]) for i in order]
+        mean = np.average([scores[i] for i in order], weights=weights)
+        assert model.score([trials[i] for i in order]) == pytest.approx(mean, rel=1e-9)
+    forecasts = model.forecast(trials, 3, n_paths=10, origins=[20])
+    np.testing.assert_array_equal(forecasts[2].mean, model.forecast(trials[2], 3, n_paths=10, origins=[20]).mean)
+
+
+@every_model
+def test_any_container_and_number_type_will_do(name):
+    model = fitted(name)
+    y = np.round(16 * np.nan_to_num(recordings()[0][:50], nan=5.0)) * 1.0  # whole numbers
+    expected, score = model.predict_proba(y.astype(np.float32)), model.score(y.astype(np.float32))
+    wide = np.zeros((100, 2 * N_CHANNELS))
+    wide[::2, ::2] = y
+    for data in (y, y.astype(np.int64), np.asfortranarray(y), wide[::2, ::2], y.astype(np.int16), y.tolist()):
+        found = model.predict_proba(np.asarray(data) if isinstance(data, list) else data)
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(model.predict_proba(Trial(y)), expected)
+    assert isinstance(model.predict_proba([y]), list)
+    np.testing.assert_array_equal(model.predict_proba(Trials((Trial(y),)))[0], expected)
+    assert model.score(Trials((Trial(y),))) == score
+
+
+@every_model
+def test_gaps_of_any_shape_are_bridged(name):
+    model, y = fitted(name), recordings()[0].copy()
+    y[:4], y[40:52], y[80:, 1] = np.nan, np.nan, np.nan
+    for found in (model.predict_proba(y), model.smooth(y), model.latent(y), model.score(y)):
+        assert np.isfinite(found).all()
+    assert np.isfinite(model.forecast(y, 2, n_paths=10, origins=[5, 45, 109]).mean).all()
+
+
+# ---- 17: names of states ------------------------------------------------------------------------------------------------
+@every_model
+def test_renaming_states_changes_names_only(name):
+    model, y, order = fitted(name), recordings()[0], [2, 0, 1]
+    renamed = relabelled(model, order)
+    np.testing.assert_allclose(renamed.predict_proba(y), model.predict_proba(y)[:, order], atol=1e-3)
+    assert renamed.score(y) == pytest.approx(model.score(y), abs=1e-3)
+    np.testing.assert_allclose(renamed.smooth(y), model.smooth(y), atol=5e-3)
+
+
+# ---- 18: seeds and files --------------------------------------------------------------------------------------------------
+@every_model
+def test_same_seed_same_fit_and_global_generators_are_left_alone(name):
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002 (it is the global generator that is watched)
+    random.seed(3)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    again = MODELS[name]().fit(list(recordings()))
+    again.sample(10)
+    again.forecast(recordings()[2], 2, n_paths=5, origins=[20])
+    assert torch.equal(before[0], torch.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+    assert before[2] == random.getstate()
+    model = fitted(name)
+    assert_same_model(model, again)
+    assert [p.elbo for p in again.history_] == [p.elbo for p in model.history_]
+    assert again.elbo_ == model.elbo_
+
+
+@every_model
+def test_files_hold_the_model_to_the_bit(name, tmp_path):
+    model, y = fitted(name), recordings()[1]
+    model.save(tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors")
+    assert type(again) is type(model)
+    assert again.config == model.config
+    assert (again.status_, again.elbo_) == (model.status_, model.elbo_)
+    assert_same_model(model, again)
+    np.testing.assert_array_equal(again.predict_proba(y), model.predict_proba(y))
+    assert again.score(y) == model.score(y)
+    ours, theirs = (m.forecast(y, 4, n_paths=20, origins=[10, 60], seed=2) for m in (model, again))
+    np.testing.assert_array_equal(ours.lower, theirs.lower)
+    np.testing.assert_array_equal(model.sample(20, seed=4)[0], again.sample(20, seed=4)[0])
+    assert not np.array_equal(model.sample(20, seed=4)[0], model.sample(20, seed=5)[0])
+
+
+# ---- 19 and 20: forecasts -------------------------------------------------------------------------------------------------
+@every_model
+def test_forecasts_see_nothing_of_the_future(name):
+    model, y = fitted(name), recordings()[0]
+    changed, earlier = y.copy(), y.copy()
+    changed[61:] = changed[61:][::-1] + 3.0
+    earlier[60] = np.nan_to_num(earlier[60], nan=5.0) + 3.0
+    origins = [5, 40, 60]
+    ours, later, sooner = (model.forecast(data, 4, n_paths=20, origins=origins) for data in (y, changed, earlier))
+    np.testing.assert_array_equal(ours.mean, later.mean)
+    np.testing.assert_array_equal(ours.upper, later.upper)
+    np.testing.assert_allclose(ours.mean[:2], sooner.mean[:2], rtol=1e-5)
+    assert np.abs(ours.mean[2] - sooner.mean[2]).max() > 1e-3  # what has been seen counts
+
+
+@every_model
+def test_envelopes_hold_what_they_promise_on_data_from_the_model_itself(name):
+    """Raw envelopes, before calibration: of a model's own future nine tenths fall inside."""
+    model = copy_of(fitted(name))  # which leaves the calibration behind
+    inside, n = np.zeros(3), 0
+    for seed in range(12):
+        y = model.sample(45, seed=seed)[0]
+        if not np.isfinite(y).all() or np.abs(model._scaler.apply(y)).max() > 1e3:
+            continue  # a path that ran away
+        origins = np.arange(12, 42, 6)
+        found = model.forecast(y, 3, n_paths=200, origins=origins, seed=seed)
+        inside += coverage(found, y, 0.9) * len(origins)
+        n += len(origins)
+    assert n >= 40
+    # Channels and neighbouring origins go together, so an origin counts once; 1e-4 on either side.
+    low, high = binom.ppf([1e-4, 1 - 1e-4], n, 0.9)
+    assert (inside >= low).all(), inside / n
+    assert (inside <= max(high, n)).all(), inside / n
+
+
+# ---- a fit that runs ------------------------------------------------------------------------------------------------------
+@every_model
+def test_model_is_usable_during_a_fit_and_after_a_cancelled_one(name):
+    model, y = MODELS[name](), recordings()[0]
+    steps = model.fit_iter(y)
+    progress = next(steps)
+    assert progress.step <= progress.total
+    assert model.predict_proba(y).shape == (len(y), K)
+    steps.close()
+    assert model.status_ is Status.CANCELLED
+    assert np.isfinite(model.elbo_)
+    assert model.seconds_ > 0
+
+
+@every_model
+def test_warm_start_from_other_numbers_of_states(name):
+    model, trials = fitted(name), list(recordings())
+    if name in ONE_SIZE:
+        with pytest.raises(ConfigError, match="warm_start cannot change n_states"):
+            model.warm_start(n_states=K + 1)
+        return
+    for k in (K + 1, K - 1):
+        resized = model.warm_start(n_states=k).fit(trials)
+        assert resized.predict_proba(trials[0]).shape[1] == k
+        assert resized.elbo_ > model.elbo_ - 1.5
+    assert model.config.n_states == K  # the original is untouched
+    with pytest.raises(ConfigError, match="Unknown parameter"):
+        model.warm_start(colour="red")
+
+
+# ---- bad input --------------------------------------------------------------------------------------------------------------
+def noise(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def spoiled(rows, channels, value) -> np.ndarray:
+    y = noise(60, N_CHANNELS)
+    y[rows, channels] = value
+    return y
+
+
+BAD_DATA = {
+    "no trials": ([], DataError, "list of trials is empty"),
+    "no samples": (np.zeros((0, N_CHANNELS)), DataError, "at least one of each"),
+    "one sample": (noise(1, N_CHANNELS), DataError, "has 1 sample"),
+    "one sample in one trial": ([noise(60, N_CHANNELS), noise(1, N_CHANNELS)], DataError, "'trial 1' has 1 sample"),
+    "infinite": (spoiled(7, 2, np.inf), DataError, "sample 7, channel 2"),
+    "too large for float32": (spoiled(3, 1, 1e300), DataError, "too large"),
+    "empty channel": (spoiled(slice(None), 1, np.nan), DataError, "Channel y2 has no observed value"),
+    "constant channel": (spoiled(slice(None), 3, 4.2), DataError, "Channel y4 is constant"),
+    "other channels": ([noise(60, N_CHANNELS), noise(60, 3)], DataError, "4 channels but .* has 3"),
+    "one dimension": (noise(60), DataError, "1 dimensions"),
+    "three dimensions": (noise(4, 5, 6), DataError, "dimensions"),
+    "text": (np.array([["a", "b"], ["c", "d"]]), DataError, "not numeric"),
+    "too few channels": (noise(60, 1), ConfigError, "n_latent .* is 2 but the data has 1"),
+    "too few samples": (noise(5, N_CHANNELS), ConfigError, "n_states .* is 3 but there are only 5"),
+}
+
+
+@pytest.mark.parametrize(("data", "error", "message"), BAD_DATA.values(), ids=BAD_DATA.keys())
+@every_model
+def test_unusable_data_is_refused_with_a_reason(name, data, error, message):
+    with pytest.raises(error, match=message):
+        MODELS[name]().fit(data)
+
+
+@every_model
+def test_unusable_questions_are_refused_with_a_reason(name, tmp_path):
+    model, y = fitted(name), recordings()[0]
+    with pytest.raises(DataError, match="fitted on 4 channels, this data has 3"):
+        model.predict(y[:, :3])
+    with pytest.raises(DataError, match="has 1 sample"):
+        model.predict(y[:1])
+    with pytest.raises(DataError, match="infinite"):
+        model.score(spoiled(0, 0, -np.inf))
+    for keywords, message in (
+        ({"horizon": 0}, "horizon is 0"),
+        ({"n_paths": 1}, "n_paths is 1"),
+        ({"origins": [len(y)]}, "origins must lie in 0..109"),
+        ({"origins": [-1]}, "origins must lie"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            model.forecast(y, **keywords)
+    with pytest.raises(ConfigError, match="n_samples is 0"):
+        model.sample(0)
+    with pytest.raises(DataError, match="start from was fitted on 4 channels"):
+        model.warm_start().fit(y[:, :3])
+    new = MODELS[name]()
+    for verb in (new.predict, new.predict_proba, new.smooth, new.latent, new.score, new.forecast):
+        with pytest.raises(FitError, match="not fitted"):
+            verb(y)
+    for verb in (lambda: new.sample(5), new.warm_start, lambda: new.save(tmp_path / "x")):
+        with pytest.raises(FitError, match="not fitted"):
+            verb()
+
+
+@pytest.mark.parametrize(("field", "value"), [("n_states", 0), ("n_states", 2.5), ("n_latent", 0), ("seed", -1)])
+@every_model
+def test_impossible_parameters_are_named(name, field, value):
+    with pytest.raises(ConfigError, match=f"{field}.* is {value}"):
+        MODELS[name](**{field: value})

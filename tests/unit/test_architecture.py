@@ -1,0 +1,110 @@
+"""Rules of the house, read from the sources themselves."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCREEN = {"streamlit", "plotly", "altair", "matplotlib"}
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level packages that a file imports anywhere in it, under `if TYPE_CHECKING` and inside functions too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "import_module":
+            names |= {str(part.value).split(".")[0] for part in node.args if isinstance(part, ast.Constant)}
+    return names
+
+
+def sources(package: str) -> list[Path]:
+    found = sorted((ROOT / package).rglob("*.py"))
+    assert found, package
+    return found
+
+
+def loads(module: str, *unwanted: str) -> set[str]:
+    """Which of `unwanted` a fresh interpreter holds after importing a module."""
+    program = f"import sys, {module}; print([name for name in {unwanted!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(ast.literal_eval(done.stdout))
+
+
+def test_the_reader_of_imports_sees_them_all(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        "import a.b\nfrom c.d import e\nfrom . import f\ndef g():\n    import h\nx = import_module('i.j')\n"
+    )
+    assert imported(path) == {"a", "c", "h", "i"}
+
+
+@pytest.mark.parametrize("package", ["gdm_core", "datasets"])
+def test_only_pages_draw(package):
+    drawing = {str(path.relative_to(ROOT)): imported(path) & SCREEN for path in sources(package)}
+    assert not {path: names for path, names in drawing.items() if names}
+
+
+def test_the_library_knows_no_data_and_no_pages():
+    knowing = {str(path.relative_to(ROOT)): imported(path) & {"datasets", "pages"} for path in sources("gdm_core")}
+    # The command that repeats the published experiments simulates their data.
+    knowing.pop("gdm_core/reproduce.py", None)
+    assert not {path: names for path, names in knowing.items() if names}
+
+
+def test_loaders_know_neither_models_nor_pages():
+    knowing = {str(path.relative_to(ROOT)): imported(path) & {"torch", "pages"} for path in sources("datasets")}
+    assert not {path: names for path, names in knowing.items() if names}
+
+
+def test_pages_live_in_folders():
+    """The server runs every .py that lies directly in pages/ by itself, past app.py."""
+    assert not sorted(path.name for path in (ROOT / "pages").glob("*.py") if path.name != "__init__.py")
+
+
+def test_importing_is_cheap():
+    modules = ["datasets", *(f"datasets.{path.stem}" for path in (ROOT / "datasets").glob("[!_]*.py"))]
+    assert loads(", ".join(modules), "torch", "streamlit", "plotly", "altair") == set()
+    assert (
+        loads("gdm_core, gdm_core.trials, gdm_core.errors, gdm_core.config", "torch", "scipy", "distributed") == set()
+    )
+
+
+def test_files_stay_short():
+    long = {
+        str(path.relative_to(ROOT)): length
+        for package in ("gdm_core", "datasets")
+        for path in sources(package)
+        if (length := len(path.read_text(encoding="utf-8").splitlines())) > 400
+    }
+    assert not long
+
+
+def test_no_file_names_a_place_on_one_machine():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    # Written in two parts, so that this file is no example of it.
+    local = re.compile(
+        r"(?<![\w.~/-])/(?:" + "|".join(("ho" + "me", "Us" + "ers", "ro" + "ot", "wo" + "rk")) + r")/[\w.-]+"
+    )
+    found = []
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if not path.is_file() or path.stat().st_size > 2_000_000:
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # not text
+        found += [f"{name}: {match.group()}" for match in local.finditer(text)]
+    assert not found

@@ -1,0 +1,166 @@
+"""Model files: what is written can be read, and what cannot be read is explained."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from gdm_core import GDM, load_model
+from gdm_core.errors import ModelFileError
+from gdm_core.store import FORMAT, FORMAT_VERSION, read_model_file, write_model_file
+
+FAMILIES = ("toy",)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "deeper" / "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "gdm.safetensors"
+    y = np.random.default_rng(0).normal(size=(80, 3)).cumsum(0)
+    GDM(2, 2, n_steps=5).fit(y).save(path)
+    return path
+
+
+def metadata_of(path) -> dict[str, str]:
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    found: dict[str, str] = json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
+    return found
+
+
+def rewritten(saved, path, tensors=None, header=None, **metadata):
+    """A copy of a good file with parts replaced."""
+    known = metadata_of(saved)
+    model = json.loads(known["model"]) | (header or {})
+    everything = load_file(saved) | (tensors or {})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = {name: np.ascontiguousarray(value) for name, value in everything.items() if value is not None}
+    save_file(kept, path, metadata=known | {"model": json.dumps(model)} | metadata)
+    return path
+
+
+def test_tensors_and_header_return_to_the_bit(path):
+    tensors = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+        "b": np.array([1e-300, np.pi]),
+        "c": np.zeros((0, 4), np.float32),
+    }
+    write_model_file(path, tensors, {"family": "toy", "note": "naïve"})
+    found, header = read_model_file(path, FAMILIES)
+    assert header == {"family": "toy", "note": "naïve"}
+    for name, value in tensors.items():
+        assert found[name].dtype == value.dtype
+        np.testing.assert_array_equal(found[name], value)
+    assert os.listdir(path.parent) == [path.name]  # no temporary neighbour is left
+
+
+def test_failed_write_leaves_the_older_model(path):
+    write_model_file(path, {"a": np.ones(2)}, {"family": "toy"})
+    with pytest.raises(TypeError):
+        write_model_file(path, {"a": np.zeros(2)}, {"family": object()})
+    with pytest.raises(Exception, match=r"dtype|type"):
+        write_model_file(path, {"a": np.array(["text"], dtype=object)}, {"family": "toy"})
+    np.testing.assert_array_equal(read_model_file(path, FAMILIES)[0]["a"], 1)
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_missing_file_and_folder(tmp_path):
+    for where in (tmp_path / "nothing.safetensors", tmp_path):
+        with pytest.raises(ModelFileError, match="no model file at"):
+            load_model(where)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 100, 0.5, 0.99])
+def test_truncated_files(saved, tmp_path, kept):
+    whole = saved.read_bytes()
+    cut = tmp_path / "cut"
+    cut.write_bytes(whole[: kept if isinstance(kept, int) else int(kept * len(whole))])
+    with pytest.raises(ModelFileError, match="not a readable model file"):
+        load_model(cut)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_bytes(tmp_path, seed):
+    path = tmp_path / "noise"
+    path.write_bytes(np.random.default_rng(seed).bytes(3000))
+    with pytest.raises(ModelFileError, match="not a readable model file"):
+        load_model(path)
+
+
+def test_damage_anywhere_is_noticed_or_harmless(saved, tmp_path):
+    """One bit at a time: a flipped file is refused by name, or it still is a model."""
+    whole = bytearray(saved.read_bytes())
+    refused = 0
+    for place in np.random.default_rng(1).integers(0, len(whole), size=150):
+        damaged = whole.copy()
+        damaged[place] ^= 0x10
+        path = tmp_path / "damaged"
+        path.write_bytes(damaged)
+        try:
+            load_model(path)
+        except ModelFileError:
+            refused += 1
+    assert refused > 20
+
+
+def test_tensors_of_something_else(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    save_file({"layer.weight": np.ones((2, 2), np.float32)}, path)
+    with pytest.raises(ModelFileError, match="holds tensors but no model description"):
+        load_model(path)
+    save_file({"layer.weight": np.ones((2, 2), np.float32)}, path, metadata={"format": "pt"})
+    with pytest.raises(ModelFileError, match="not written by this library"):
+        load_model(path)
+
+
+def test_other_versions_and_families(saved, path):
+    with pytest.raises(ModelFileError, match=f"format version 99; this library reads version {FORMAT_VERSION}"):
+        load_model(rewritten(saved, path, format_version="99"))
+    with pytest.raises(ModelFileError, match="unknown model family; known: gdm"):
+        load_model(rewritten(saved, path, header={"family": "oracle"}))
+    with pytest.raises(ModelFileError, match="header is damaged"):
+        load_model(rewritten(saved, path, model="{"))
+    with pytest.raises(ModelFileError, match="unknown model family"):
+        load_model(rewritten(saved, path, model="[1, 2]"))
+    assert metadata_of(saved)["format"] == FORMAT
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_parameters_that_are_not_finite(saved, path, value):
+    with pytest.raises(ModelFileError, match=r"'param\.dynamics' is not finite"):
+        load_model(rewritten(saved, path, {"param.dynamics": np.full((2, 4, 3), value, np.float32)}))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "header"),
+    [
+        ({}, {"config": {"n_states": 7, "n_latent": 2}}),
+        ({}, {"config": {"n_states": -1}}),
+        ({}, {"config": {"colour": "red"}}),
+        ({}, {"config": None}),
+        ({}, {"status": "excellent"}),
+        ({}, {"elbo": "high"}),
+        ({"param.dynamics": np.ones((5, 4, 3), np.float32)}, {}),
+        ({"param.dynamics": None}, {}),
+        ({"param.extra": np.ones(3, np.float32)}, {}),
+        ({"scaler.scale": None}, {}),
+        ({"scaler.scale": np.ones(5, np.float32)}, {}),
+        ({"calibration.width": np.ones(5, np.float32)}, {}),
+    ],
+)
+def test_headers_and_tensors_that_do_not_fit_each_other(saved, path, tensors, header):
+    with pytest.raises(ModelFileError, match="do not fit each other"):
+        load_model(rewritten(saved, path, tensors, header))
+
+
+def test_the_good_file_is_good(saved, path):
+    y = np.random.default_rng(0).normal(size=(80, 3)).cumsum(0)
+    ours, copy = load_model(saved), load_model(rewritten(saved, path))
+    np.testing.assert_array_equal(ours.predict_proba(y), copy.predict_proba(y))
