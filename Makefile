@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
+# Tests run side by side, so each keeps its numerical libraries to one thread.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: app test fast lint bench bench-app demo figures clean
 
@@ -10,10 +12,10 @@ app: $(VENV)/.runtime
 	$(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
 
 test: $(VENV)/.dev lint
-	$(BIN)/pytest -n auto --dist worksteal
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup
 
 fast: $(VENV)/.dev
-	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not browser"
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not slow and not browser"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -32,7 +34,7 @@ demo: $(VENV)/.dev
 	$(BIN)/python assets/make_demo.py
 
 figures: $(VENV)/.dev
-	$(BIN)/python docs/make_pictures.py
+	$(BIN)/python -m docs.make_pictures
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

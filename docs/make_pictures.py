@@ -1,0 +1,45 @@
+"""Take the README's pictures from the running dashboard: `make figures`. Needs an installed Chromium."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from benchmarks.browser_server import FLAGS, find_chromium, running_server
+
+PICTURES = Path(__file__).parent / "pictures"
+# name -> (address, what must be on the page before it is taken, height)
+VIEWS = {
+    "home": ("/", "text=Formula 1", 900),
+    "nascar": ("/nascar", ".js-plotly-plot", 1000),
+    "formula1": ("/formula1", ".js-plotly-plot", 1000),
+}
+WIDTH = 1440
+SETTLE_MS = 15_000  # a fit and its scores
+
+
+def main() -> int:
+    chromium = find_chromium()
+    if chromium is None:
+        print("No Chromium was found; install one to take pictures.", file=sys.stderr)
+        return 2
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        for name, (address, awaited, height) in VIEWS.items():
+            page = browser.new_page(viewport={"width": WIDTH, "height": height})
+            page.goto(server.url + address)
+            page.wait_for_selector(awaited, timeout=120_000)
+            page.wait_for_timeout(SETTLE_MS)
+            page.screenshot(path=PICTURES / f"{name}.png")
+            page.close()
+            print(PICTURES / f"{name}.png")
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that drive a browser share one server, and engine tests one machine's patience: each group on one worker."""
+    for item in items:
+        path = Path(str(item.fspath))
+        if path.parent.name == "browser":
+            item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.browser)
+        elif path.stem.startswith("test_engine"):
+            item.add_marker(pytest.mark.xdist_group("engine"))
