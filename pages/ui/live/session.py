@@ -172,7 +172,12 @@ class Live:
             return
         _, result, changes = near
         request = FitRequest(
-            wanted.family, changes, wanted.train, warm_start=result.model_bytes, preview=wanted.request.preview
+            wanted.family,
+            changes,
+            wanted.train,
+            warm_start=result.model_bytes,
+            preview=wanted.request.preview,
+            use_cache=wanted.request.use_cache,
         )
         try:
             self._jobs["warm"] = self._engine.submit(request, session=self._session, slot="warm")
