@@ -66,7 +66,7 @@ def bouts(view: View, here: Here) -> None:
             "The player's buttons jump to the next bout of a state."
         )
         st.dataframe(
-            table[["Behavior", "Start (s)", "Stop (s)", "Duration (s)", "Mean share"]].head(MAX_ROWS),
+            table[["Behavior", "Start (s)", "Stop (s)", "Duration (s)", "Mean share"]].head(MAX_ROWS).round(2),
             hide_index=True,
             height=260,
             key="bout-rows",

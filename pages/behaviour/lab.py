@@ -71,13 +71,13 @@ def show(
     with page.picture:
         index = pick(data)
     view = View(fit, shown, look, data, index, named, rule, exact)
-    with page.picture:
-        live.problem(fit, shown, folder)
-        _poses(view)
-        live.region(fit, lambda now: strips(view, now))
     with page.card:
         measured, rows = _card(view, bundle)
         live.region(fit, lambda now: live.progress(now, key="elbo"))
+    with page.picture:
+        live.problem(fit, shown, folder)
+        _poses(view)
+        live.region(fit, lambda now: strips(view, now, measured))
     page.header(data.about, [*choice.facts])
     live.share_colours(fit, shown)
     with page.below:
@@ -162,25 +162,29 @@ def _poses(view: View) -> None:
     )
 
 
-def strips(view: View, now: live.Shown) -> None:
-    """Expert and inferred ethograms over one time axis."""
+def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = None) -> None:
+    """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words."""
     here = view.at(now)
     rows: dict[str, Any] = {}
     if (expert := here.labels) is not None and int(expert.max()) < palette.MAX_STATES:
         rows["expert"] = figures.one_hot(expert, int(expert.max()) + 1)
+        read = view.as_labels(now, measured["mapping"]) if measured is not None and "mapping" in measured else None
+        if read is not None:
+            rows["as labels"] = figures.one_hot(read, max(int(read.max()), 0) + 1)
     if here.states is not None and here.bouts is not None:
         rows |= {"bouts": figures.one_hot(here.bouts, here.states.shape[1]), "states": here.states}
     if not rows:
         shell.empty("The first fit is on its way", "The workers start with the server; this takes a few seconds.")
         return
     made = now.once(
-        ("strips", view.index, view.naming, view.rule, id(here.states)),
+        ("strips", view.index, view.naming, view.rule, id(here.states), len(rows)),
         lambda: figures.state_strips(
             rows,
             step=here.step,
             unit="s",
-            caption="Time to the right. Expert: the labels. Bouts: the strongest state, smoothed as set. States: the "
-            "soft states as fitted, in mixed colours; faint means undecided. Hover to move the animals.",
+            caption="Expert: the labels. As labels: each state under its most frequent label in the fitted trials. Bouts: "
+            "the strongest state, smoothed as set. States: as fitted, in mixed colours; faint means undecided. "
+            "Point at a moment to see the animals then.",
         ),
     )
     plot(
@@ -203,9 +207,10 @@ def legend(view: View, here: Here) -> None:
     if here.states is not None:
         used = view.naming_for(len(here.names)).used
         parts.append(_key("states", here.names, palette.colours(len(here.names)), used))
-    st.html(
-        "".join(f'<div class="gdm-key" role="list" aria-label="{escape(who)}">{items}</div>' for who, items in parts)
+    lists = (
+        f'<div><div class="gdm-key" role="list" aria-label="{escape(who)}">{items}</div></div>' for who, items in parts
     )
+    st.html("".join(lists))
 
 
 def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, str]:

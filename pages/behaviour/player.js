@@ -263,7 +263,7 @@ export default function ({ data, parentElement }) {
   const another = view.data?.recording !== data.recording;
   view.data = unpack(data);
   if (another) {
-    view.frame = 0;
+    view.frame = Math.min(view.data.n - 1, Math.round(TRAIL_S / view.data.step)); // the first moment with a whole trail
     setPlaying(view, false);
   }
   view.scrub.max = String(data.n - 1);

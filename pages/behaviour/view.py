@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,13 +92,17 @@ class View:
             return shown.train[self.index], shown.state
         return None, shown.state
 
-    def all_states(self, side: str) -> list[Array]:
-        """Named states of every fitted ("train") or new ("test") trial; [] until the exact ones are there."""
-        if self.look is None or not self.shown.order:
-            return []
-        parts = self.look.train if side == "train" else self.look.test
-        naming = self.naming_for(len(self.shown.order))
-        return [naming.apply(soft) for soft in live.in_order(parts, self.shown.order)]
+    def as_labels(self, shown: live.Shown, mapping: Sequence[int]) -> npt.NDArray[np.int64] | None:
+        """[T] the label that each moment's state stands for, exactly as it is scored; None before there is a result.
+
+        mapping [K] is in the model's own order of states.
+        """
+        soft, state = self._soft(shown)
+        if soft is None or state != "fresh" or len(mapping) != len(shown.order):
+            return None
+        bouts = self.rule.labels(soft, self.data.trials[self.index].rate_hz)
+        found: npt.NDArray[np.int64] = np.asarray(mapping, np.int64)[list(shown.order)][bouts]
+        return found
 
     def ask(self, name: str, function: Callable[..., Any], *args: Any) -> live.Answer:
         """A question about the finished fit."""
