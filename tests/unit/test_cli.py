@@ -28,7 +28,7 @@ from gdm_core.trials import Trial, Trials
 @pytest.fixture(autouse=True)
 def _simple_family(monkeypatch):
     """A quick model family under the name "simple"."""
-    monkeypatch.setitem(FAMILIES, "simple", ("simple_model", "SimpleModel"))
+    monkeypatch.setitem(FAMILIES, "simple", ("tests.support.simple_model", "SimpleModel"))
     monkeypatch.setitem(named_models.NAMED_MODELS, "simple", ("simple", {}))
 
 
@@ -214,7 +214,7 @@ def test_bad_usage_exits_with_2(capsys, arguments):
 @pytest.fixture
 def diverging(monkeypatch):
     """The simple family, except that every fit diverges."""
-    from simple_model import SimpleModel
+    from tests.support.simple_model import SimpleModel
 
     learn = SimpleModel._fit
 

@@ -10,7 +10,6 @@ import time
 import numpy as np
 import pytest
 from hmmlearn.hmm import GaussianHMM as Oracle
-from simple_model import SimpleModel
 from sklearn import metrics as sk
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -19,6 +18,7 @@ from gdm_core import baselines, metrics
 from gdm_core.errors import DataError, FitError
 from gdm_core.gaussian_hmm import GaussianHMM
 from gdm_core.trials import Trial, Trials, as_trials
+from tests.support.simple_model import SimpleModel
 
 
 @pytest.fixture(scope="module")
