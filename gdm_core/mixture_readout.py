@@ -127,10 +127,8 @@ def _fixed_noise(n_samples: int, k: int) -> Tensor:
 
 
 def _noise(module: MixtureModule, n_samples: int) -> Tensor:
-    """[S, K] fixed noise, handed out by what a state does and not by its number, so that renaming states is harmless."""
-    key = module.dynamics.detach().flatten(1)
-    rank = torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
-    return _fixed_noise(n_samples, module.n_states)[:, rank].to(key)
+    """[S, K] fixed noise."""
+    return _fixed_noise(n_samples, module.n_states)[:, module.roles()].to(module.dynamics)
 
 
 @torch.no_grad()
