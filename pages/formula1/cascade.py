@@ -164,6 +164,8 @@ def _real() -> Place | Waiting:
     left = len(events) - len(past)
     if left:
         st.caption(f"{left} event{'s' * (left > 1)} of {year} lie{'s' * (left == 1)} in the future.")
+    if not names and load.done:
+        return Waiting(f"No events of {year}", advice="Nothing has been driven yet. Choose another year.")
     if not names:
         return Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
     slots = next((found.sessions for found in past if found.name == event), ())

@@ -35,6 +35,19 @@ def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, 
     }
 
 
+def straight(model_bytes: bytes) -> StateModel:
+    """The model, reading states straight from its posterior: quick, before they are weighed by the model."""
+    model = read(model_bytes)
+    if hasattr(model.config, "readout"):
+        model.config = replace(model.config, readout="amortised")  # type: ignore[arg-type]
+    return model
+
+
+def quick_states(model_bytes: bytes, trials: Trials) -> tuple[npt.NDArray[np.float32], ...]:
+    """Soft states of each trial, straight from the posterior."""
+    return tuple(np.asarray(states, np.float32) for states in straight(model_bytes).predict_proba(trials))
+
+
 def drivers_along_lap(
     model_bytes: bytes, stations: Sequence[npt.NDArray[np.int64]], n_stations: int, *drivers: Trials
 ) -> npt.NDArray[np.float32]:
@@ -43,9 +56,7 @@ def drivers_along_lap(
     The model is applied as it is: its posterior reads the states off each driver's laps. `stations` says for every
     sample of a driver where on the lap it lies; NaN where no sample lies.
     """
-    model = read(model_bytes)
-    if hasattr(model.config, "readout"):
-        model.config = replace(model.config, readout="amortised")  # type: ignore[arg-type]
+    model = straight(model_bytes)
     found = []
     for where, trials in zip(stations, drivers, strict=True):
         soft = np.concatenate(model.predict_proba(trials))  # [T, K]

@@ -89,8 +89,10 @@ def lay_out(wanted: live.Wanted) -> None:
         cache.put(found.result(wanted.key))
 
 
-def write(model: StateModel, train: Trials, test: Trials, codes: tuple[str, str], measured: dict[str, Any]) -> None:
-    """Make the file from a fit with CONFIG and what `evaluate` says of it."""
+def write(
+    model: StateModel, train: Trials, test: Trials, codes: tuple[str, str], measured: dict[str, Any], seconds: float
+) -> None:
+    """Make the file from a fit with CONFIG, what `evaluate` says of it, and how long it took."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         model.save(path)
@@ -102,7 +104,7 @@ def write(model: StateModel, train: Trials, test: Trials, codes: tuple[str, str]
         "test": codes[1],
         "status": str(model.status_),
         "elbo": model.elbo_,
-        "seconds": model.seconds_,
+        "seconds": seconds,
         "steps": [progress.step for progress in model.history_],
         "elbos": [round(progress.elbo, 4) for progress in model.history_],
         "scores": measured,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gdm_core.trials import Trials
-from pages.formula1 import opening
+from pages.formula1 import measures, opening
 from pages.formula1.cascade import Pick
 from pages.formula1.data import Circuit, Floats, Laps, along_lap
 from pages.ui import live, results
@@ -95,9 +95,9 @@ class View:
         found, state = exact, now.state
         if not exact.fresh:
             assert now.wanted is not None
-            if now.wanted.family != "gdm" or exact.message:
+            if now.wanted.family != "gdm" or exact.message:  # others have one way to read states, and it is quick
                 return None
-            found = self.ask(f"{name}-quick", results.first_look, laps.trials, {"readout": "amortised"})
+            found = self.ask(f"{name}-quick", measures.quick_states, laps.trials)
             state = "preview"
         if not found.fresh:
             return None

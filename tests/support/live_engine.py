@@ -93,6 +93,10 @@ class Kept:
     def get(self, key: str) -> tuple[FitResult | None, str]:
         return self.results.get(key), ""
 
+    def put(self, result: FitResult) -> str:
+        self.results[result.key] = result
+        return ""
+
 
 class QuickEngine:
     """Takes what a page asks of the engine. With `auto`, everything is done on the spot; else by `run`.
