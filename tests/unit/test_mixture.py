@@ -426,7 +426,7 @@ def test_padding_counts_for_nothing():
 # ---- the model ------------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def soft():
-    return nascar.train_test("soft", seed=2, T=600)
+    return nascar.train_test("soft", seed=2, T=500)
 
 
 @pytest.fixture(scope="module")
