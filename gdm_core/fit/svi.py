@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from gdm_core.config import GDMConfig
@@ -92,7 +93,7 @@ def fast_steps(
         weighted = index >= climb
         n_samples = config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
         batch = part() if weighted else whole()
-        with _one_thread():
+        with _one_thread(), np.errstate(all="ignore"):  # what is not finite is reported as such
             value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
             finite = math.isfinite(value)
             if finite:

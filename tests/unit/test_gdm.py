@@ -1,0 +1,215 @@
+"""The Gumbel Dynamical Model as an estimator: what a fit survives, where it starts, what it forecasts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from gdm_core import GDM, Status
+from gdm_core.errors import ConfigError
+from gdm_core.fit import fused, svi
+from gdm_core.models.base import Scaler
+from tests.support.gdm import random_module
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def recording(seed: int = 0, length: int = 200) -> np.ndarray:
+    """A walker that moves in one of three directions for a while."""
+    rng = np.random.default_rng(seed)
+    moves = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
+    z = np.repeat(np.arange(length // 20 + 1) % 3, 20)[:length]
+    x = np.cumsum(moves[z] + 0.1 * rng.normal(size=(length, 2)), axis=0)
+    return x @ np.random.default_rng(1).normal(size=(2, 5)) + 0.1 * rng.normal(size=(length, 5))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> GDM:
+    return GDM(3, 2, n_steps=150).fit(recording())
+
+
+def with_parameters(config: dict, seed: int = 0, **values: np.ndarray) -> GDM:
+    """A model that was never fitted, with parameters set by hand and data of unit scale."""
+    model = GDM(**config)
+    module = random_module(model.config, 2, seed, dtype=torch.float32)
+    model._keep(module)
+    model.params_ = {name: np.asarray(values.get(name, old), np.float32) for name, old in model.params_.items()}
+    model.scaler_, model.status_ = Scaler(np.zeros(2, np.float32), np.ones(2, np.float32)), Status.MAX_STEPS
+    return model
+
+
+# ---- a fit that goes wrong --------------------------------------------------------------------------------------------
+def assert_last_good_is_kept(model: GDM, y: np.ndarray, good: dict[str, np.ndarray]) -> None:
+    assert model.status_ is Status.DIVERGED
+    assert model.params_.keys() == good.keys()
+    for name, value in model.params_.items():
+        np.testing.assert_array_equal(value, good[name], err_msg=name)
+    assert np.isfinite(model.predict_proba(y)).all()
+    assert model.calibration_ is None
+    assert np.isnan(model.elbo_)  # never shown as a result
+
+
+@pytest.mark.parametrize("posterior", ["window", "bigru"])
+def test_gradients_that_run_off_end_the_fit_and_keep_the_last_good_parameters(posterior, monkeypatch):
+    """The learning rate explodes half way, by hand-written pass and by autograd."""
+    monkeypatch.setattr(svi, "_one_cycle", lambda step, total, peak: 0.01 if step < 25 else 1e30)
+    y, model, good = recording(), GDM(3, 2, posterior=posterior, n_steps=60), {}
+    for progress in model.fit_iter(y):
+        assert progress.step <= 20
+        good = model.params_
+    assert good
+    assert_last_good_is_kept(model, y, good)
+
+
+def test_infinite_gradients_are_noticed(monkeypatch):
+    calls, original = [], fused.Adam.ascend
+
+    def ascend(self, flat, gradient, rate):
+        calls.append(1)
+        original(self, flat, gradient * (np.float32(np.inf) if len(calls) == 13 else 1), rate)
+
+    monkeypatch.setattr(fused.Adam, "ascend", ascend)
+    y, model, good = recording(), GDM(3, 2, n_steps=40), {}
+    for _ in model.fit_iter(y):
+        good = model.params_
+    assert len(calls) < 40
+    assert_last_good_is_kept(model, y, good)
+
+
+def test_restarts_survive_one_that_diverges(monkeypatch):
+    original, runs = svi.fast_steps, []
+
+    def steps(module, rows, config, total, generator):
+        runs.append(1)
+        if len(runs) == 1:
+            yield svi.Step(1, total, float("nan"), float("nan"), False)
+            return
+        yield from original(module, rows, config, total, generator)
+
+    monkeypatch.setattr(svi, "fast_steps", steps)
+    model = GDM(3, 2, n_steps=20, n_restarts=2).fit(recording())
+    assert len(runs) == 2
+    assert model.status_ in (Status.CONVERGED, Status.MAX_STEPS)
+    assert np.isfinite(model.elbo_)
+
+
+# ---- warm starts --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_states": 4},
+        {"n_states": 2},
+        {"temperature": 0.6},
+        {"stickiness": 0.3},
+        {"stickiness": "learn"},
+        {"seed": 5},
+    ],
+)
+def test_warm_starts_keep_what_was_learned(fitted, changes):
+    y = recording()
+    warm = fitted.warm_start(n_steps=30, **changes).fit(y)
+    cold = GDM(**({"n_states": 3, "n_latent": 2, "n_steps": 30} | changes)).fit(y)
+    if changes.get("n_states") != 2:  # two states cannot say what three said
+        assert warm.elbo_ > fitted.elbo_ - 0.8
+    assert warm.elbo_ > cold.elbo_ - 0.3
+    if "n_states" in changes:
+        assert warm.predict_proba(y).shape[1] == changes["n_states"]
+    if isinstance(changes.get("stickiness"), float):
+        assert warm.gamma_ == pytest.approx(0.3)
+    assert fitted.config.n_states == 3
+
+
+@pytest.mark.parametrize("changes", [{"n_latent": 1}, {"lags": 2}, {"posterior": "linear"}, {"covariance": "full"}])
+def test_what_a_warm_start_cannot_change_is_named(fitted, changes):
+    with pytest.raises(ConfigError, match=rf"warm_start cannot change {next(iter(changes))}"):
+        fitted.warm_start(**changes)
+    with pytest.raises(ConfigError, match="Unknown parameter"):
+        fitted.warm_start(colour="red")
+
+
+# ---- forecasts ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("k", "lags"), [(1, 1), (3, 1), (1, 2), (3, 2)])
+def test_noise_free_forecasts_are_powers_of_the_dynamics(k, lags):
+    """With states that agree, k steps ahead are k applications of the companion matrix, whatever the states do."""
+    rng = np.random.default_rng(lags)
+    parts = [0.5 * rng.normal(size=(2, 2)) for _ in range(lags)]  # x_{t-l} -> y
+    offset, projection = rng.normal(size=2), np.eye(2) + 0.2 * rng.normal(size=(2, 2))
+    one = np.concatenate([*(part.T for part in parts), offset[None], np.zeros((1, 2))])
+    model = with_parameters(
+        {"n_states": k, "n_latent": 2, "lags": lags, "n_hidden": 4},
+        dynamics=np.tile(one, (k, 1, 1)), projection=projection, log_noise=np.full(2, -30.0),
+    )  # fmt: skip
+    y = rng.normal(size=(12, 2)).astype(np.float32)
+    found = model.forecast(y, horizon=6, n_paths=5, origins=[lags, 11])
+    companion = np.eye(2 * lags + 1, k=-2)  # of (y_t, ..., y_{t-l+1}, 1)
+    companion[-1] = np.eye(2 * lags + 1)[-1]
+    companion[:2] = np.concatenate([*(part @ projection for part in parts), offset[:, None]], axis=1)
+    for row, origin in enumerate((lags, 11)):
+        state = np.concatenate([*(y[origin - lag] for lag in range(lags)), [1.0]])
+        for h in range(1, 7):
+            expected = (np.linalg.matrix_power(companion, h) @ state)[:2]
+            np.testing.assert_allclose(found.mean[row, h - 1], expected, atol=5e-3)
+
+
+def test_only_what_came_before_counts(fitted):
+    y = recording(seed=3, length=60)
+    for cut in (10, 30, 50):
+        changed = y.copy()
+        changed[cut + 1 :] = np.nan
+        ours, theirs = (fitted.forecast(data, 3, n_paths=10, origins=[cut]) for data in (y, changed))
+        np.testing.assert_array_equal(ours.mean, theirs.mean)
+
+
+# ---- parameters --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("field", "value", "shown"),
+    [
+        ("n_states", 0, r"n_states \(K\) is 0; expected a whole number from 1 to 64"),
+        ("n_states", 65, "n_states .* is 65"),
+        ("n_states", True, "n_states .* is True"),
+        ("n_latent", 0, r"n_latent \(D\) is 0"),
+        ("lags", 0, "lags is 0"),
+        ("temperature", 0.0, r"temperature \(tau\) is 0.0; .* positive"),
+        ("temperature", -1, "temperature .* is -1"),
+        ("temperature", float("nan"), "temperature .* is nan"),
+        ("temperature_start", 0, "temperature_start is 0"),
+        ("stickiness", 1.0, r"stickiness \(gamma\) is 1.0; expected 'learn' or a number in \[0, 1\)"),
+        ("stickiness", -0.1, "stickiness .* is -0.1"),
+        ("stickiness", "often", "stickiness .* is 'often'"),
+        ("transition", "lstm", "transition is 'lstm'; expected one of 'linear', 'gru'"),
+        ("posterior", "cnn", "posterior is 'cnn'"),
+        ("preset", "slow", "preset is 'slow'"),
+        ("covariance", "round", "covariance is 'round'"),
+        ("readout", "loud", "readout is 'loud'"),
+        ("n_steps", 0, "n_steps is 0"),
+        ("n_samples", 0, "n_samples is 0"),
+        ("n_restarts", 0, "n_restarts is 0"),
+        ("batch_size", 1, "batch_size is 1"),
+        ("n_hidden", 0, "n_hidden is 0"),
+        ("seed", -1, "seed is -1"),
+        ("device", 3, "device is 3"),
+    ],
+)
+def test_impossible_parameters_are_named_with_their_range(field, value, shown):
+    with pytest.raises(ConfigError, match=shown):
+        GDM(**{field: value})
+
+
+def test_unknown_devices_are_named():
+    with pytest.raises(ConfigError, match="device is 'abacus'"):
+        GDM(2, 2, n_steps=2, device="abacus").fit(recording())
+
+
+def test_trials_must_be_longer_than_the_lags():
+    from gdm_core.errors import DataError
+
+    with pytest.raises(DataError, match=r"'trial 1' has 3 sample\(s\); this model needs at least 4"):
+        GDM(2, 2, lags=3, n_steps=2).fit([recording(), recording()[:3]])
+    assert GDM(2, 2, lags=3, n_steps=2).fit([recording(), recording()[:4]]).params_

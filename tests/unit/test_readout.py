@@ -1,0 +1,142 @@
+"""Soft states and evidence by importance weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gdm_core import readout
+from gdm_core.config import GDMConfig
+from gdm_core.generative import GdmModule, elbo
+from gdm_core.moments import moments
+from gdm_core.readout import log_evidence, posterior_states, read_out
+from tests.support.gdm import generator, random_module, random_rows, relabelled_module
+from tests.support.quadrature import integrate
+
+TAU = 0.8
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.95])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_expected_evidence_lies_between_elbo_and_likelihood(seed, gamma):
+    module = random_module(GDMConfig(2, 1, stickiness=gamma, n_hidden=4), 2, seed, scale=0.9)
+    rows = random_rows(2, n_channels=2, seed=seed)
+    exact = integrate(module, rows, TAU)
+    moves = torch.rand((3, 150, 2, 2), generator=generator(5), dtype=torch.float64)
+    found = np.array(
+        [
+            [float(read_out(module, rows, TAU, n, move).log_evidence.sum()) for move in part]
+            for n, part in zip((1, 4, 64), moves, strict=True)
+        ]
+    )
+    (one, four, many), error = found.mean(1), found.std(1) / 150**0.5
+    assert abs(one - exact.elbo) < 4 * error[0]
+    assert elbo(module, rows, TAU) < four + 3 * error[1]
+    assert one < four + 3 * error[1]
+    assert four < many + 3 * error[1]
+    assert many < exact.evidence + 4 * error[2] + 1e-6
+    assert many > exact.evidence - 0.3  # and not far below
+    # Its exponential estimates p(y) without bias.
+    ratio = np.exp(found[2] - exact.evidence)
+    assert abs(ratio.mean() - 1) < 5 * ratio.std() / 150**0.5 + 1e-3
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.95])
+def test_evidence_is_no_higher_than_a_likelihood_without_states(gamma):
+    """Sharing noise between rows would make neighbours agree, and a sticky prior would reward it."""
+    module = random_module(GDMConfig(4, 1, stickiness=gamma, posterior="window_linear"), 2)
+    rows = random_rows(100, n_channels=2)
+    with torch.no_grad():
+        module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
+        for parameter in (module.initial, *module.transition.parameters(), *module.posterior.parameters()):
+            parameter.zero_()
+        even = torch.full((1, 100, 4), 0.25, dtype=torch.float64)
+        exact = float(module.log_likelihood(even, module.view(rows).design, rows).sum())
+    found = np.array([float(log_evidence(module, rows, TAU, 16, seed=i).sum()) for i in range(30)])
+    assert found.mean() < exact + 4 * found.std() / 30**0.5 + 1e-9
+    assert found.mean() > exact - 0.5
+
+
+def test_states_are_the_posterior_mean():
+    for seed in (0, 1, 2):
+        module = random_module(GDMConfig(2, 1, stickiness=0.7, n_hidden=4), 2, seed, scale=0.7)
+        rows = random_rows(2, n_channels=2, seed=seed)
+        exact = integrate(module, rows, TAU)
+        found = posterior_states(module, rows, TAU, n_samples=4096)
+        torch.testing.assert_close(found, exact.states, atol=0.02, rtol=0)
+        amortised = moments(module.view(rows).posterior, TAU).mean
+        assert (found - exact.states).abs().max() < (amortised - exact.states).abs().max()
+
+
+def config() -> GDMConfig:
+    return GDMConfig(3, 2, n_hidden=4)
+
+
+def by_hand(module: GdmModule, n: int) -> torch.Tensor:
+    """[S, 1, K] the noise that states are read with."""
+    points = readout._even_points(n, module.n_states)[:, module.roles()]
+    return readout._noise(points, points.new_zeros(1, module.n_states), module.dynamics)
+
+
+def test_sweeps_solve_the_recursions():
+    """The forward and backward recursions one row after the other."""
+    from gdm_core.relaxed import log_density, log_sample
+
+    module, rows, n = random_module(config()), random_rows(12, 5), 8
+    with torch.no_grad():
+        view = module.view(rows)
+        log_z = log_sample(view.posterior, TAU, by_hand(module, n))  # [S, R, K]
+        z = log_z.exp()
+        fit = module.log_likelihood(z, view.design, rows) - log_density(log_z, view.posterior, TAU)  # [S, R]
+        links = []  # [S_j, S_s] for each row
+        for t in range(len(rows)):
+            prior = module.prior_logits(view.context, z, rows)[:, t]
+            links.append((log_density(log_z[None, :, t], prior[:, None], TAU) + fit[:, t]).exp() / n)
+        forward, evidence = [], []
+        for t, link in enumerate(links):
+            before = forward[-1] if rows.age[t] > 0 else torch.full((n,), 1 / n, dtype=torch.float64)
+            weights = before @ link
+            evidence.append(weights.sum().log())
+            forward.append(weights / weights.sum())
+        states, future = [None] * len(rows), torch.ones(n, dtype=torch.float64)
+        for t in reversed(range(len(rows))):
+            smoothed = forward[t] * future
+            states[t] = (smoothed / smoothed.sum()) @ z[:, t]
+            future = links[t] @ future if rows.age[t] > 0 else torch.ones(n, dtype=torch.float64)
+            future = future / future.mean()
+        found = read_out(module, rows, TAU, n)
+    torch.testing.assert_close(found.log_evidence, torch.stack(evidence), atol=1e-4, rtol=0)
+    torch.testing.assert_close(found.states, torch.stack(states), atol=1e-4, rtol=0)
+
+
+def test_pieces_are_the_whole(monkeypatch):
+    module, rows = random_module(config()), random_rows(120, 60, missing=0.1)
+    states, evidence = posterior_states(module, rows, TAU, 16), log_evidence(module, rows, TAU, 16)
+    monkeypatch.setattr(readout, "_PIECE_ELEMENTS", 16 * 16 * 40)
+    torch.testing.assert_close(posterior_states(module, rows, TAU, 16), states, atol=1e-4, rtol=0)
+    torch.testing.assert_close(log_evidence(module, rows, TAU, 16), evidence, atol=1e-3, rtol=0)
+
+
+def test_renaming_states_and_neighbours_change_nothing():
+    module, rows, order = random_module(config()), random_rows(40, 30, missing=0.1), [1, 2, 0]
+    renamed = relabelled_module(module, config(), order)
+    states = posterior_states(module, rows, TAU)
+    torch.testing.assert_close(posterior_states(renamed, rows, TAU), states[:, order], atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        log_evidence(renamed, rows, TAU).sum(), log_evidence(module, rows, TAU).sum(), atol=1e-2, rtol=0
+    )
+    first = replace(
+        rows, y=rows.y[:40], known=rows.known[:40], past=rows.past[:40], age=rows.age[:40], n_scored=40, lengths=(40,)
+    )
+    torch.testing.assert_close(posterior_states(module, first, TAU), states[:40], atol=1e-4, rtol=0)
+
+
+def test_same_question_same_answer_and_global_state_is_left_alone():
+    module, rows = random_module(config()), random_rows(30)
+    before = torch.get_rng_state()
+    assert torch.equal(log_evidence(module, rows, TAU), log_evidence(module, rows, TAU))
+    assert not torch.equal(log_evidence(module, rows, TAU, seed=1), log_evidence(module, rows, TAU))
+    assert torch.equal(before, torch.get_rng_state())
