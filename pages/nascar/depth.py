@@ -19,6 +19,7 @@ from pages.ui.plot import plot
 
 Array = npt.NDArray[np.float32]
 MAX_HORIZON = 50
+SCORING_S = 300.0  # a second of work, on a machine that may have much else to do
 BEFORE = 40  # samples of the past beside a prediction
 
 
@@ -60,13 +61,13 @@ class View:
     def trial(self) -> Trial:
         return self.at(self.shown).trial
 
-    def ask(self, name: str, function: Callable[..., Any], *args: Any) -> live.Answer:
+    def ask(self, name: str, function: Callable[..., Any], *args: Any, deadline_s: float = 60.0) -> live.Answer:
         """A question about the fit that is shown."""
         result = self.shown.result
         if result is None:
             return live.Answer()
         key = "/".join([result.key, *(a.fingerprint if isinstance(a, Trial | Trials) else str(a) for a in args)])
-        return self.fit.ask(name, key, function, result.model_bytes, *args)
+        return self.fit.ask(name, key, function, result.model_bytes, *args, deadline_s=deadline_s)
 
 
 def scores(view: View) -> live.Answer:
@@ -74,7 +75,9 @@ def scores(view: View) -> live.Answer:
     shown = view.shown
     if shown.wanted is None or shown.wanted.test is None or shown.state != "fresh":
         return view.fit.answers.latest("scores")
-    return view.ask("scores", results.scores, shown.wanted.train, shown.wanted.test, shown.wanted.config["seed"])
+    wanted = shown.wanted
+    seed = wanted.config["seed"]
+    return view.ask("scores", results.scores, wanted.train, wanted.test, seed, deadline_s=SCORING_S)
 
 
 def tabs(view: View) -> None:

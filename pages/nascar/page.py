@@ -117,11 +117,14 @@ with page.card:  # last: what the open tab asks is answered before the scores, w
     if answer.value is not None:
         card.scores(score_rows(answer.value), status=shown.status)
         if not answer.fresh:
-            shell.quiet(answer.message or "These are the scores of the earlier result; new ones are on their way.")
+            shell.quiet("These are the scores of the earlier result.")
     else:
         st.html('<p class="gdm-panel-title">How good is it</p>')
         waiting = "Being scored against baselines." if answer.pending else "Scores appear when the fit is done."
-        shell.quiet(answer.message or waiting)
+        shell.quiet(waiting)
+    if answer.message and shell.error("The scores could not be worked out", answer.message, retry="nascar-rescore"):
+        fit.answers.again("scores")
+        st.rerun()
     live.region(fit, honest)
 shell.footer(["Simulated data, no licence needed."])
 live.watch(fit)

@@ -7,8 +7,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import PRESETS
+from gdm_core.errors import FitError
 from pages.nascar import depth, scorecard, simulator
-from pages.ui import navigation
+from pages.ui import navigation, results
 from pages.ui.live import screen
 from tests.support.live_engine import QuickEngine
 
@@ -186,6 +187,21 @@ def test_a_diverged_fit_keeps_the_picture_and_offers_another_try(engine):
     settled(app.run())
     assert live_of(app).poll().state == "fresh"
     assert "did not work out" not in text(app)
+
+
+def test_scores_that_fail_say_why_and_can_be_asked_again(engine, monkeypatch):
+    def refuse(*_):
+        raise FitError("The deadline of 300 s has passed.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(results, "scores", refuse)
+        app = opened()
+    assert "The deadline of 300 s has passed" in text(app)
+    assert live_of(app).poll().state == "fresh"
+    app.button(key="nascar-rescore").click()
+    settled(app.run())
+    assert "Matches the true states" in text(app)
+    assert "deadline" not in text(app)
 
 
 def test_a_cancelled_fit_says_so(engine):

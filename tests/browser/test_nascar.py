@@ -1,0 +1,133 @@
+"""The NASCAR lab in a real browser: a slider moves and the picture follows, links bring the same picture, files arrive."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Page
+
+from gdm_core import load_model
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 120  # seconds; a busy machine takes its time
+INFERRED = ".st-key-inferred-track .gdm-figure"
+STRIPS = ".st-key-strips .gdm-plot"
+RANGE = f"[...document.querySelector('{STRIPS}')._fullLayout.xaxis.range]"
+TRACES = f"document.querySelector('{INFERRED} .gdm-plot').data"
+LOOK = f"JSON.stringify({TRACES}.map((trace) => [trace.line?.color, trace.x?.bdata]))"
+
+
+def rested(page: Page) -> Page:
+    """Once the fit is done and scored."""
+    page.wait_for_selector(f"{INFERRED}[data-state=fresh][data-updates]", timeout=PATIENCE * 1000)
+    page.wait_for_selector(".gdm-score", timeout=PATIENCE * 1000)
+    page.wait_for_function(
+        "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
+        timeout=PATIENCE * 1000,
+    )
+    return page
+
+
+def press(page: Page, slider: str, key: str) -> None:
+    page.get_by_role("slider", name=slider).focus()
+    page.keyboard.press(key)
+
+
+@pytest.fixture(scope="module")
+def short() -> str:
+    return "/nascar?T=200"
+
+
+def test_a_slider_changes_the_picture_in_place_and_keeps_the_zoom(visit, short):
+    opened = visit(short)
+    page = rested(opened.page)
+    page.evaluate(f"window.keptNode = document.querySelector('{STRIPS} .main-svg')")
+    before, whole = page.evaluate(LOOK), page.evaluate(RANGE)
+    box = page.locator(STRIPS).bounding_box()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 42, steps=5)
+    page.mouse.up()
+    page.wait_for_function(f"{RANGE}[1] < {whole[1]}")
+    zoomed = page.evaluate(RANGE)
+    press(page, "States (K)", "ArrowLeft")
+    page.wait_for_url("**K=3**", timeout=PATIENCE * 1000)
+    page.wait_for_function(f"{LOOK} !== {json.dumps(before)}", timeout=PATIENCE * 1000)
+    rested(page)
+    assert page.evaluate(RANGE) == pytest.approx(zoomed)
+    assert page.evaluate(f"window.keptNode === document.querySelector('{STRIPS} .main-svg')")
+    assert opened.errors == []
+
+
+def test_a_copied_link_shows_the_same_picture(visit, short):
+    first = visit(short)
+    page = rested(first.page)
+    press(page, "Softness (τ)", "ArrowLeft")
+    page.wait_for_url("**tau=0.98**", timeout=PATIENCE * 1000)
+    rested(page)
+    press(page, "States (K)", "ArrowRight")
+    page.wait_for_url("**K=5**", timeout=PATIENCE * 1000)
+    rested(page)
+    picture, address = page.evaluate(LOOK), page.url.split("/nascar", 1)[1]
+    second = rested(visit("/nascar" + address).page)
+    assert second.evaluate(LOOK) == picture
+    assert second.get_by_role("slider", name="States (K)").input_value() == "5"
+
+
+def test_every_export_arrives_and_reads_back(visit, short, tmp_path):
+    opened = visit(short + "&view=Export+%26+reproduce")
+    page = rested(opened.page)
+
+    def get(label: str) -> bytes:
+        button = page.get_by_role("button", name=label, exact=True)
+        button.scroll_into_view_if_needed()
+        with page.expect_download(timeout=PATIENCE * 1000) as waiting:
+            button.click()
+        waiting.value.save_as(tmp_path / waiting.value.suggested_filename)
+        return (tmp_path / waiting.value.suggested_filename).read_bytes()
+
+    page.get_by_role("button", name="States (CSV)").wait_for(timeout=PATIENCE * 1000)
+    table = pd.read_csv(io.BytesIO(get("States (CSV)")))
+    shares = table[[f"p_{k}" for k in range(1, 5)]].to_numpy()
+    np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-4)
+    assert len(table) == 200
+    parquet = pd.read_parquet(io.BytesIO(get("States (Parquet)")))
+    np.testing.assert_allclose(parquet["p_1"], table["p_1"], atol=1e-6)
+    bouts = pd.read_csv(io.BytesIO(get("Bouts (CSV, as in BORIS)")))
+    assert bouts["Duration (s)"].sum() == pytest.approx(200)
+    get("Model (safetensors)")
+    assert load_model(next(tmp_path.glob("*.safetensors"))).config.n_states == 4
+    assert b"Plotly.newPlot" in get("HTML, interactive")
+    assert b"How good is it" in get("Report (HTML)")
+    assert b"model.fit(train)" in get("Python script")
+    assert json.loads(get("Notebook"))["nbformat"] == 4
+    assert get("SVG").lstrip().startswith(b"<svg")
+    assert get("PNG").startswith(b"\x89PNG")
+    assert opened.errors == []
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "dark"), ("phone", "light"), ("phone", "dark")])
+def test_it_fits_every_window_and_theme(visit, short, size, scheme):
+    opened = visit(short, size=size, scheme=scheme)
+    page = rested(opened.page)
+    assert opened.overflow() <= 0
+    ink = page.evaluate(f"document.querySelector('{STRIPS}')._fullLayout.font.color")
+    assert (int(ink[1:3], 16) > 128) == (scheme == "dark")
+    assert opened.errors == []
+
+
+def test_reset_stands_still_and_play_runs_to_the_end(visit, short):
+    opened = visit(short)
+    page = rested(opened.page)
+    before = page.evaluate(LOOK)
+    page.get_by_role("button", name="Reset", exact=True).click()
+    page.get_by_text("paused, step").wait_for(timeout=PATIENCE * 1000)
+    page.get_by_role("button", name="Play", exact=True).click()
+    rested(page)
+    assert page.evaluate(LOOK) == before
+    assert opened.errors == []
