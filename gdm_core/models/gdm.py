@@ -174,7 +174,7 @@ class GDM(StateModel):
             assert self.status_ is not None
             if config.n_restarts == 1:
                 return
-            reached = elbo(self._net, rows, config.temperature) if self.status_ is not Status.DIVERGED else -np.inf
+            reached = self._evidence(rows) if self.status_ is not Status.DIVERGED else -np.inf
             if best is None or reached > best[0]:
                 best = (reached, self.params_, self.status_)
         assert best is not None
@@ -279,7 +279,10 @@ class GDM(StateModel):
         return _numpy(rows.past @ self._net.projection.T)
 
     def _bound(self, y: Array) -> float:
-        rows = make_rows([y], self._device)
+        return self._evidence(make_rows([y], self._device))
+
+    def _evidence(self, rows: Rows) -> float:
+        """The bound that goes with the readout: importance-weighted, or the ELBO of q alone."""
         if self._resolved.corrects and not self._net.posterior.sequential:
             return float(log_evidence(self._net, rows, self.config.temperature).double().sum())
         return elbo(self._net, rows, self.config.temperature)
