@@ -1,0 +1,76 @@
+"""Trial and Trials: what they accept, keep and refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gdm_core.errors import DataError
+from gdm_core.trials import Trial, Trials, as_trials, is_single
+
+Y = np.arange(12.0).reshape(6, 2)
+
+
+def test_content_cannot_change_afterwards():
+    y = Y.copy()
+    trial = Trial(y, labels=np.arange(6))
+    y[0, 0] = 99
+    assert trial.y[0, 0] == 0
+    assert trial.y.dtype == np.float32
+    for array in (trial.y, trial.labels):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"y": np.zeros(5)}, r"shape \(5,\); expected \[time, channels\]"),
+        ({"y": np.zeros((0, 2))}, "at least one of each"),
+        ({"y": np.array([[1.0, np.inf]])}, "infinite .* at sample 0, channel 1"),
+        ({"y": [["a"]]}, "not numeric"),
+        ({"y": Y, "rate_hz": 0}, "rate_hz is 0"),
+        ({"y": Y, "rate_hz": float("nan")}, "rate_hz is nan"),
+        ({"y": Y, "channels": ("a",)}, "2 channels but 1 channel names"),
+        ({"y": Y, "labels": [1, 2]}, r"labels has shape \(2,\); expected \[6\]"),
+        ({"y": Y, "position": np.zeros((6, 3))}, r"position has shape \(6, 3\); expected \[6, 2\]"),
+        ({"y": Y, "states": np.zeros((5, 3))}, r"states .* expected \[6, K\]"),
+    ],
+)
+def test_unusable_recordings_are_refused_with_a_reason(keywords, message):
+    with pytest.raises(DataError, match=message):
+        Trial(**keywords)
+
+
+def test_fingerprints_follow_content_and_not_names():
+    base = Trial(Y, labels=np.zeros(6))
+    assert base.fingerprint == Trial(Y.astype(np.int64), labels=[0] * 6, name="other").fingerprint
+    others = [Trial(Y), Trial(Y + 1, labels=[0] * 6), Trial(Y, rate_hz=2, labels=[0] * 6), base.slice(0, 5)]
+    assert len({t.fingerprint for t in [base, *others]}) == 5
+    assert Trials((base, others[0])).fingerprint != Trials((others[0], base)).fingerprint
+
+
+def test_slices_keep_what_is_known():
+    part = Trial(Y, rate_hz=2, labels=np.arange(6), position=Y, segments=np.ones(6), name="a").slice(2, 5)
+    assert part.labels.tolist() == [2, 3, 4]
+    assert (part.n_samples, part.name, part.rate_hz) == (3, "a", 2)
+    np.testing.assert_array_equal(part.position, Y[2:5])
+    np.testing.assert_array_equal(part.seconds, [0, 0.5, 1])
+
+
+def test_anything_sensible_becomes_trials():
+    trial = Trial(Y)
+    assert as_trials(trial).trials == (trial,)
+    assert len(as_trials([Y, trial])) == 2
+    assert as_trials(Y.tolist()).n_samples == 6  # one array as nested lists
+    assert (is_single(Y), is_single(trial), is_single(Y.tolist())) == (True, True, True)
+    assert (is_single([Y]), is_single(as_trials(Y))) == (False, False)
+    for bad, message in (
+        ([], "empty"),
+        (np.zeros(3), "1 dimensions"),
+        ([Y, Y[:, :1]], "2 channels but 'trial 1' has 1"),
+    ):
+        with pytest.raises(DataError, match=message):
+            as_trials(bad)
+    with pytest.raises(DataError, match="is empty"):
+        Trials(())
