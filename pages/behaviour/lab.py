@@ -182,9 +182,8 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
             rows,
             step=here.step,
             unit="s",
-            caption="Expert: the labels. As labels: each state under its most frequent label in the fitted trials. Bouts: "
-            "the strongest state, smoothed as set. States: as fitted, in mixed colours; faint means undecided. "
-            "Point at a moment to see the animals then.",
+            caption=caption(here, "as labels" in rows, view.data.pose(view.index) is not None),
+            height=max(120, 52 + 34 * len(rows)),
         ),
     )
     plot(
@@ -194,6 +193,21 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
         revision=f"{view.data.key}/{view.index}",
     )
     legend(view, here)
+
+
+def caption(here: Here, as_labels: bool, poses: bool) -> str:
+    """How to read the strips that are there."""
+    said = []
+    if here.labels is not None:
+        said.append("Expert: the labels.")
+    if as_labels:
+        said.append("As labels: each state under its most frequent label in the fitted trials.")
+    if here.states is not None:
+        said.append("Bouts: the strongest state, smoothed as set.")
+        said.append("States: as fitted, in mixed colours; faint means undecided.")
+    if poses:
+        said.append("Point at a moment to see the animals then.")
+    return " ".join(said)
 
 
 def legend(view: View, here: Here) -> None:

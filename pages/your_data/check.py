@@ -32,13 +32,13 @@ def table_options(file: Opened) -> TableOptions:
     """The controls of a table, in the sidebar."""
     shell.section("Samples")
     rate = st.number_input(
-        "Samples a second",
+        "Samples a second (0: as found)",
         0.0,
         1e6,
         0.0,
         key="rate",
         bind="query-params",
-        help="0: from the time column; without one, one sample counts as one second.",
+        help="As found in the time column; without one, a sample counts as a second.",
     )
     fill = st.slider(
         "Fill gaps up to (s)", 0.0, 5.0, 0.0, 0.1, key="fill", bind="query-params",
@@ -192,4 +192,4 @@ def lines(y: Any, names: list[str]) -> Figure:
 
 def _examples(column: pd.Series) -> str:
     seen = column.dropna()
-    return ", ".join(str(value)[:18] for value in seen.iloc[:3])
+    return ", ".join(f"{value:.5g}" if isinstance(value, float) else str(value)[:18] for value in seen.iloc[:3])

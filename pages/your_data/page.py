@@ -98,7 +98,7 @@ def ready(file: intake.Opened, labels: keypoints.Annotation | None, every: int) 
             return None, ""
     try:
         if isinstance(options, intake.PoseOptions):
-            marked = "" if labels is None else str(hash(labels.labels.tobytes()))
+            marked = "" if labels is None else labels.labels.tobytes().hex()[:4096]
             return intake.remembered(
                 f"{file.digest}{options}{marked}", lambda: intake.from_poses(file, options, labels)
             ), ""
@@ -131,8 +131,8 @@ else:
                 shell.quiet("Change a role or a setting at the left, then fit.")
             else:
                 shell.quiet(
-                    f"{len(data.train)} trial(s) with {data.train.n_samples:,} samples will be fitted; "
-                    f"{len(data.test)} with {data.test.n_samples:,} stay aside as new."
+                    f"Trials to fit: {len(data.train)}, with {data.train.n_samples:,} samples. "
+                    f"Kept aside as new: {len(data.test)}, with {data.test.n_samples:,}."
                 )
                 shell.quiet(f"Suggested: K {data.suggestion.n_states}, D {data.suggestion.n_latent}.")
             if st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch"):
