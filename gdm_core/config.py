@@ -94,7 +94,11 @@ class GDMConfig:
         """Optimiser steps. "Places" need fewer: its ELBO is flat by then, and every further step only hardens q."""
         if self.n_steps is not None:
             return self.n_steps
-        return 4000 if self.preset == "paper" else (200 if self.posterior == "linear" else 600)
+        if self.preset == "paper":
+            return 4000
+        if self.transition == "gru" or self.posterior in ("bigru", "transformer"):
+            return 260  # a step along sequences costs several times one without; states change little after these
+        return 200 if self.posterior == "linear" else 600
 
     @property
     def corrects(self) -> bool:

@@ -240,9 +240,9 @@ def test_every_parameter_learns_and_gradients_are_right(name, objective):
         )
 
     names = [f"module.{name}" for name in parameters]
-    assert torch.autograd.gradcheck(
-        bound, tuple(p.detach().clone().requires_grad_() for p in parameters.values()), fast_mode=True
-    )
+    if objective is sampled_elbo:  # the weighted one holds its weights fixed, and is no gradient of its own value
+        start = tuple(p.detach().clone().requires_grad_() for p in parameters.values())
+        assert torch.autograd.gradcheck(bound, start, fast_mode=True)
     objective(module, rows, noise, 0.7).sum().backward()
     for parameter_name, parameter in parameters.items():
         assert parameter.grad is not None, parameter_name
