@@ -117,7 +117,7 @@ class FusedObjective:
         """gamma and its slope in the logit."""
         if self._gamma_fixed is not None:
             return self._gamma_fixed, 0.0
-        s = 1 / (1 + math.exp(-float(self.p["transition.stickiness_logit"])))
+        s = 0.5 + 0.5 * math.tanh(0.5 * float(self.p["transition.stickiness_logit"]))  # never overflows
         return 0.999 * s, 0.999 * s * (1 - s)
 
     def __call__(self, batch: Batch, noise: tuple[Array, Array, Array], temperature: float, importance: bool) -> float:

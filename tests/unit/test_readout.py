@@ -65,7 +65,7 @@ def test_states_are_the_posterior_mean():
         module = random_module(GDMConfig(2, 1, stickiness=0.7, n_hidden=4), 2, seed, scale=0.7)
         rows = random_rows(2, n_channels=2, seed=seed)
         exact = integrate(module, rows, TAU)
-        found = posterior_states(module, rows, TAU, n_samples=4096)
+        found = posterior_states(module, rows, TAU, n_samples=1024)
         torch.testing.assert_close(found, exact.states, atol=0.02, rtol=0)
         amortised = moments(module.view(rows).posterior, TAU).mean
         assert (found - exact.states).abs().max() < (amortised - exact.states).abs().max()
