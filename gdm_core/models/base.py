@@ -182,7 +182,7 @@ class StateModel(ABC):
         self.scaler_ = previous.scaler_ if previous is not None else scaler
         assert self.scaler_ is not None
         ys = [self.scaler_.apply(trial.y) for trial in data]
-        self.history_, self.status_, self.calibration_ = [], None, None
+        self.history_, self.status_, self.calibration_, self.elbo_ = [], None, None, float("nan")
         started, spent = time.perf_counter(), 0.0
         steps = self._fit(ys)
         try:
