@@ -1,0 +1,172 @@
+"""Behaviour and Your data in a browser: poses and strips move together, files come out and go in, nothing overflows."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import CDPSession
+
+from datasets import tables
+from pages.behaviour import precomputed
+from pages.ui import figures, theme
+from pages.ui.server import plotly_address
+
+pytestmark = pytest.mark.browser
+
+PLAYER = "canvas[data-ready]"
+CURSOR = ".gdm-cursor-time:not([hidden])"
+FRAME = "Number(document.querySelector('canvas[data-ready]').dataset.frame)"
+PATIENCE = 90_000
+
+# Redraws one strip figure over and over with the plot component's own module.
+REDRAW = """
+async ({ figures, tokens, plotly, rounds }) => {
+  const { default: draw } = await import("/_stcore/bidi-components/gdm.plot/plot.js");
+  const place = document.createElement("div");
+  place.style.cssText = "position:fixed;top:0;left:0;width:900px;z-index:9999999;background:white";
+  place.style.setProperty("--st-background-color", "#ffffff");
+  document.body.appendChild(place);
+  const common = { state: "fresh", badge: "", revision: "same", group: "g", events: [], filename: "f", plotly };
+  const times = [];
+  for (let round = 0; round < rounds; round++) {
+    const figure = structuredClone(figures[round % 2]);
+    const began = performance.now();
+    draw({ data: { figure, options: { ...common, height: figure.height }, tokens }, parentElement: place, setTriggerValue() {} });
+    await place.gdmView.job;
+    times.push(performance.now() - began);
+  }
+  place.remove();
+  return times;
+}
+"""
+
+
+def _busy(processor: CDPSession) -> float:
+    """Milliseconds of processor time that the page has used, to which other work on the machine adds nothing."""
+    metrics = {m["name"]: m["value"] for m in processor.send("Performance.getMetrics")["metrics"]}
+    return 1000 * float(metrics["TaskDuration"])
+
+
+def test_the_player_and_the_strips_point_at_the_same_moment(visit):
+    opened = visit("/behaviour")
+    page = opened.ready(PLAYER, 90)
+    page.wait_for_selector(".st-key-strips .gdm-figure[data-updates]", timeout=PATIENCE)
+    page.evaluate("window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time: 20 } }))")
+    assert page.evaluate(FRAME) == pytest.approx(600, abs=1)
+    assert page.locator(CURSOR).count() >= 1
+
+    # The bouts on the page are those of the bundled result, so a jump must land on the start of one.
+    button = page.locator(".jumps button").first
+    button.click()
+    landed = page.evaluate(FRAME)
+    assert landed != pytest.approx(600, abs=1)
+    button.click()
+    assert page.evaluate(FRAME) != landed
+    place = page.evaluate(
+        """() => {
+          const plot = document.querySelector('.st-key-strips .gdm-plot');
+          const line = document.querySelector('.st-key-strips .gdm-cursor');
+          const { xaxis } = plot._fullLayout;
+          return xaxis.p2l(parseFloat(line.style.left) - xaxis._offset);
+        }"""
+    )
+    assert place == pytest.approx(page.evaluate(FRAME) / 30, abs=0.3)
+
+    before = page.evaluate(FRAME)
+    page.get_by_role("button", name="Play", exact=True).first.click()
+    page.wait_for_function(f"{FRAME} > {before} + 10", timeout=PATIENCE)
+    assert opened.errors == []
+
+
+def test_the_keyboard_steps_the_player(visit):
+    page = visit("/behaviour").ready(PLAYER, 90)
+    before = page.evaluate(FRAME)
+    page.locator(PLAYER).focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(FRAME) == before + 1
+    page.keyboard.press("PageUp")
+    assert page.evaluate(FRAME) == before - 29
+
+
+def test_strips_of_24000_frames_are_redrawn_in_50_ms(visit):
+    page = visit("/behaviour").ready(PLAYER, 90)
+    pair = []
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        soft = np.repeat(rng.dirichlet(np.full(5, 0.4), 400), 60, axis=0).astype(np.float32)  # [24000, 5]
+        hard = figures.one_hot(soft.argmax(axis=1), 5)
+        pair.append(figures.state_strips({"expert": hard, "bouts": hard, "states": soft}, step=1 / 30, unit="s"))
+    options = {"figures": pair, "tokens": theme.TOKENS, "plotly": plotly_address()}
+    page.evaluate(REDRAW, options | {"rounds": 4})
+    processor = page.context.new_cdp_session(page)
+    processor.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before = _busy(processor)
+    times = page.evaluate(REDRAW, options | {"rounds": 16})
+    used = (_busy(processor) - before) / 16
+    print(f"strips of 24,000 frames: {used:.1f} ms of processor time, {np.median(times):.1f} ms on the clock")
+    assert used < 50
+
+
+def test_exported_states_and_bouts_are_read_again(visit):
+    page = visit("/behaviour?view=Export+%26+reproduce").ready(PLAYER, 90)
+    states = page.get_by_role("button", name="States (CSV)")
+    states.wait_for(timeout=PATIENCE)  # offered once a worker has looked at the exact states
+    with page.expect_download(timeout=PATIENCE) as waiting:
+        states.click()
+    table = pd.read_csv(waiting.value.path())
+    shown = precomputed.bundled().look.test[0]
+    assert len(table) == len(shown) == 2000
+    proba = table[[f"p_{k}" for k in range(1, 6)]].to_numpy()
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-4)
+    np.testing.assert_allclose(np.sort(proba, axis=1), np.sort(shown, axis=1), atol=0.02)
+    with page.expect_download(timeout=PATIENCE) as waiting:
+        page.get_by_role("button", name="Bouts (CSV, as in BORIS)").click()
+    bouts = pd.read_csv(waiting.value.path())
+    assert bouts["Stop (s)"].iloc[-1] == pytest.approx(2000 / 30, abs=1e-3)
+    np.testing.assert_allclose(bouts["Start (s)"][1:], bouts["Stop (s)"][:-1], atol=1e-4)
+    assert bouts["Duration (s)"].min() >= 0.5 - 1e-6
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+@pytest.mark.parametrize("address", ["/behaviour", "/your-data"])
+def test_nothing_overflows_and_nothing_goes_wrong(visit, address, size, scheme):
+    opened = visit(address, size=size, scheme=scheme)
+    page = opened.ready(PLAYER if address == "/behaviour" else ".gdm-message", 90)
+    assert opened.overflow() <= 0
+    if address == "/behaviour":
+        ink = page.evaluate("getComputedStyle(document.querySelector('canvas[data-ready]')).color")
+        light = np.mean([int(v) for v in ink.removeprefix("rgb(").removesuffix(")").split(",")])
+        assert (light > 128) == (scheme == "dark")
+    assert opened.errors == []
+
+
+def test_a_link_brings_its_settings(visit):
+    page = visit("/behaviour?features=keypoints&K=3&smooth=0.4&trial=fit-2&name1=resting").ready(PLAYER, 90)
+    page.wait_for_function("document.body.innerText.includes('Fitted: simulated mice 3')", timeout=PATIENCE)
+    assert page.locator("[role=slider][aria-valuenow='3']").count() >= 1
+    assert "name1=resting" in page.url
+
+
+def test_a_bad_upload_is_named_and_a_good_one_follows(visit, tmp_path: Path):
+    opened = visit("/your-data")
+    page = opened.ready(".gdm-message", 90)
+    bad, good = tmp_path / "bad.npz", tmp_path / "walk.csv"
+    bad.write_bytes(b"PK\x03\x04 this is no archive")
+    good.write_bytes(tables.template("table.csv"))
+    assert len(pd.read_csv(io.BytesIO(good.read_bytes()))) == 120
+    chooser = page.locator("[data-testid=stFileUploaderDropzoneInput]").first
+    chooser.set_input_files(bad)
+    page.wait_for_selector(".gdm-message.error", timeout=PATIENCE)
+    assert "bad.npz" in page.locator(".gdm-message.error").inner_text()
+    page.locator("[data-testid=stFileUploaderDeleteBtn] button").first.click()
+    page.wait_for_selector(".gdm-message.error", state="detached", timeout=PATIENCE)
+    page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(good)
+    page.get_by_role("button", name="Fit it").wait_for(timeout=PATIENCE)
+    page.wait_for_selector(".st-key-first-look .gdm-figure[data-updates]", timeout=PATIENCE)
+    assert "30 samples a second" in page.locator("body").inner_text()
+    assert opened.errors == []
