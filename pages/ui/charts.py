@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -44,26 +46,30 @@ def elbo(
     The lowest tenth of the values may leave the picture: the first steps of a fit fall far below what matters.
     """
     frame = pd.DataFrame({"step": np.asarray(steps, float), "elbo": np.asarray(values, float)}).dropna()
-    tokens = theme.TOKENS[theme.current()]
-    low = float(frame["elbo"].quantile(0.1)) if len(frame) > 20 else None
-    top = float(frame["elbo"].max()) if len(frame) else None
-    scale = (
-        alt.Scale(zero=False, domain=[low, top], clamp=True)
-        if low is not None and low != top
-        else alt.Scale(zero=False)
-    )
+    low = frame["elbo"].quantile(0.1) if len(frame) > 20 else -np.inf
     end = float(total or (frame["step"].max() if len(frame) else 1))
+    frame["shown"] = frame["elbo"].clip(lower=low)
+    st.vega_lite_chart(frame, _elbo_chart(theme.current(), end, height), key=key, theme=None)
+
+
+@lru_cache(maxsize=64)
+def _elbo_chart(look: str, end: float, height: int) -> dict[str, Any]:
+    """The chart without its data. It stays the same while a fit runs, so that the browser only takes new points in."""
     chart = (
-        alt.Chart(frame)
-        .mark_line(color=tokens["accent"], strokeWidth=1.6, clip=True)
+        alt.Chart(alt.NamedData("points"))
+        .mark_line(color=theme.TOKENS[look]["accent"], strokeWidth=1.6)
         .encode(
             x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=3, grid=False), scale=alt.Scale(domain=[0, end])),
-            y=alt.Y("elbo:Q", title="ELBO a step", axis=alt.Axis(tickCount=3), scale=scale),
+            y=alt.Y(
+                "shown:Q", title="ELBO a step", axis=alt.Axis(tickCount=3), scale=alt.Scale(zero=False, nice=False)
+            ),
             tooltip=[alt.Tooltip("step:Q"), alt.Tooltip("elbo:Q", format=".3f")],
         )
         .properties(height=height)
     )
-    st.altair_chart(_styled(chart), key=key, theme=None)
+    spec: dict[str, Any] = _styled(chart).to_dict()
+    del spec["data"]
+    return spec
 
 
 def bars(

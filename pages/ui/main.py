@@ -1,6 +1,8 @@
 """What runs for every visit: the theme, then the page that was asked for."""
 
-from pages.ui import navigation, theme
+from pages.ui import navigation, server, theme
 
+server.keep_modules()  # what was loaded beside a run: the engine, torch
 theme.apply()
 navigation.build()
+server.keep_modules()  # what this page loaded: parts of it will run again and again

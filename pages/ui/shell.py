@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -132,6 +133,7 @@ def running(text: str, share: float) -> None:
     )
 
 
+@cache
 def app_version() -> str:
     """The version of this installation, also when it runs from a checkout."""
     try:

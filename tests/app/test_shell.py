@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
+import sys
 
 import numpy as np
 import pytest
@@ -222,3 +224,17 @@ def test_streamlit_still_has_what_the_component_relies_on():
     assert root is not None
     assert (root / "plot.js").is_file()
     assert st.App is not None
+
+
+def test_garbage_collection_leaves_loaded_modules_alone(monkeypatch):
+    monkeypatch.setattr(server, "_modules_kept", 0)
+    gc.unfreeze()
+    try:
+        assert server.keep_modules()
+        kept = gc.get_freeze_count()
+        assert kept > 10_000
+        assert not server.keep_modules(), "nothing new: no second walk"
+        monkeypatch.setattr(server, "_modules_kept", len(sys.modules) - server.NEW_MODULES)
+        assert server.keep_modules(), "more libraries were loaded"
+    finally:
+        gc.unfreeze()
