@@ -56,7 +56,7 @@ def map_caption(badge: Badges, marks: Sequence[Any], *, averaged: bool) -> str:
     if not marks:
         return what
     return (
-        f"{what} Beside each segment its states (weight above {badge.weight:.0%} in more than {badge.presence:.0%} of "
+        f"{what} On a wide screen, beside each segment its states (weight above {badge.weight:.0%} in more than {badge.presence:.0%} of "
         f"samples), most present first, larger where they weigh more{'; the rest in grey' if badge.all_of_them else ''}."
     )
 

@@ -85,7 +85,8 @@ def lay_out(wanted: live.Wanted) -> None:
         and wanted.train.n_samples == len(found.train)
     )
     cache = live.screen.engine().cache
-    if same and cache.get(wanted.key)[0] is None:
+    kept = cache.get(wanted.key)[0] if same else None
+    if same and (kept is None or kept.model_bytes != found.model_bytes):  # what was measured belongs to this very fit
         cache.put(found.result(wanted.key))
 
 

@@ -71,6 +71,7 @@ def badges(
     return [
         {
             "text": " ".join(_mark(part, colours[part.state]) for part in states),
+            "name": "wide",  # left out on a phone, where they would hide the map
             "x": float(places[c, 0]),
             "y": float(places[c, 1]),
             "xref": "x",

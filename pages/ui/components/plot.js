@@ -125,7 +125,8 @@ function layoutFor(view, figure, options, tokens) {
   layout.uirevision = options.revision;
   // Under a thumb, dragging scrolls the page; zooming stays with the mouse.
   if (TOUCH.matches) layout.dragmode = false;
-  if (narrow && layout.annotations?.length > 40) layout.annotations = layout.annotations.slice(0, 40);
+  // Annotations named "wide" need more room than a phone has.
+  if (narrow) layout.annotations = layout.annotations?.filter(({ name }) => name !== "wide").slice(0, 40);
   return layout;
 }
 
