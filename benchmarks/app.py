@@ -1,0 +1,205 @@
+"""What visitors of the dashboard wait for, in a real browser: first pages, sliders, live drawings, and a crowd.
+
+`python -m benchmarks.app [--quick] [--skip-load] [--json FILE]` (or `make bench-app`). It starts servers and a Chromium of
+its own on loopback, with an empty store of results, and ends them. The load average stands beside every number: where it
+is above the number of cores, something else ran, and times on the clock are upper bounds. Processor time says what the
+work itself took.
+
+It exits with 2 where no Chromium is found, and with 1 where a visitor met an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from benchmarks.browser_alone import SERIES, cold_starts, first_visits, live_updates, open_lab, series
+from benchmarks.browser_crowd import crowd
+from benchmarks.browser_recorder import PATIENCE_S
+from benchmarks.browser_server import FLAGS, Visitors, find_chromium, load_average, running_server
+
+NO_BROWSER = 2
+MEGA = 1e6
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number beside its goal (None: there is none) and the load average at the time."""
+
+    what: str
+    value: float
+    unit: str
+    goal: float | None
+    load: float
+    note: str = ""
+
+    @property
+    def met(self) -> str:
+        return "" if self.goal is None else "met" if self.value <= self.goal else "missed"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often things are repeated, and how long the crowd stays."""
+
+    starts: int = 3
+    visits: int = 5
+    moves: int = 8
+    updates: int = 30
+    people: int = 10
+    seconds: float = 120.0
+    every: float = 5.0
+    settle: float = 20.0
+
+
+QUICK = Effort(starts=1, visits=2, moves=3, updates=10, people=4, seconds=30.0, settle=5.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write all that was measured to FILE ('-': print it)")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, a smaller crowd for a shorter time")
+    parser.add_argument("--skip-load", action="store_true", help="leave the crowd out")
+    arguments = parser.parse_args()
+    chromium = find_chromium()
+    if chromium is None:
+        print(
+            "No Chromium was found. Install one (Debian: apt-get install chromium) to measure the app.", file=sys.stderr
+        )
+        return NO_BROWSER
+    effort = QUICK if arguments.quick else Effort()
+    with tempfile.TemporaryDirectory() as folder:
+        rows, details = measure(chromium, Path(folder), effort, skip_load=arguments.skip_load)
+    told = json.dumps(
+        {
+            "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+            "numbers": [asdict(row) | {"met": row.met} for row in rows],
+            "details": details,
+        },
+        indent=1,
+    )
+    if arguments.json is not None and str(arguments.json) == "-":
+        print(told)
+    else:
+        print(table(rows))
+        for error in details["errors"]:
+            print(f"error: {error}")
+        if arguments.json is not None:
+            arguments.json.write_text(told + "\n")
+    return 1 if details["errors"] else 0
+
+
+def measure(chromium: str, folder: Path, effort: Effort, *, skip_load: bool) -> tuple[list[Row], dict[str, Any]]:
+    """All numbers, told on the error stream as they come."""
+    rows: list[Row] = []
+    details: dict[str, Any] = {"effort": asdict(effort), "errors": []}
+
+    def tell(*found: Row) -> None:
+        rows.extend(found)
+        print(table(list(found), head=False), file=sys.stderr, flush=True)
+
+    starts = cold_starts(folder, effort.starts)
+    details["cold_starts_s"] = starts
+    tell(Row("cold server to healthy", statistics.median(starts), "s", 8.0, load_average()))
+    with running_server(folder / "app") as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        visitors = Visitors(browser, server)
+        try:
+            first_visits(visitors, 1)  # the server is warm from here on
+            times, weights = first_visits(visitors, effort.visits)
+            details["first_visits"] = {"s": times, "weights": weights}
+            heaviest = max(weights, key=lambda weight: weight["own_bytes"])
+            tell(
+                Row("first visit of Home, warm server, to a finished picture", statistics.median(times), "s", 2.0, load_average()),
+                Row("weight of Home beyond Streamlit's own", heaviest["own_bytes"] / MEGA, "MB", 6.0, load_average(),
+                    f"Streamlit's own {heaviest['streamlit_bytes'] / MEGA:.1f} MB"),
+            )  # fmt: skip
+            page, opened, weight = open_lab(visitors)
+            details["lab"] = {"opened_s": opened, "weight": weight}
+            tell(
+                Row("NASCAR lab opened, first fit and workers' start included", opened, "s", None, load_average()),
+                Row("weight of the lab beyond Streamlit's own", weight["own_bytes"] / MEGA, "MB", 6.0, load_average()),
+            )
+            details["sliders"] = {}
+            for name in SERIES:
+                found = series(page, server, name, effort.moves)
+                details["sliders"][name] = found | {"moves": [asdict(m) for m in found["moves"]]}
+                tell(*slider_rows(name, found))
+            visitors.leave()
+            drawn = live_updates(visitors, effort.updates)
+            details["live_update"] = drawn
+            kept = " and ".join(f"{n} {'kept' if drawn[f'{n}_kept'] else 'LOST'}" for n in ("node", "zoom"))
+            tell(
+                Row("one live update, track and strip of 1,000 points", statistics.median(drawn["ms"]), "ms", 30.0,
+                    drawn["load"], f"{kept}; {drawn['page_ms']:.0f} ms of processor time"),
+            )  # fmt: skip
+            details["errors"] += [*visitors.errors, *server.complaints()]
+            if not skip_load:
+                met = crowd(visitors, effort.people, effort.seconds, effort.every, effort.settle)
+                details["crowd"] = met
+                details["errors"] += met["errors"]
+                tell(*crowd_rows(met))
+        finally:
+            browser.close()
+    return rows, details
+
+
+def slider_rows(name: str, found: dict[str, Any]) -> list[Row]:
+    """Medians over the moves; the note holds what the work itself took."""
+    spent = found["spent"]
+    note = f"processor: server {spent['server_ms']}, workers {spent['workers_ms']}, page {spent['page_ms']} ms"
+    note += f"; {found['bytes'] / 1000:,.0f} kB"
+    if found["unfinished"]:
+        note += f"; {found['unfinished']} of {len(found['moves'])} not finished within {PATIENCE_S:.0f} s"
+
+    def row(what: str, field: str, goal: float | None) -> Row:
+        value = statistics.median(getattr(move, field) for move in found["moves"]) / 1000
+        return Row(what, value, "s", goal, found["load"], note)
+
+    if name == "seen":
+        return [row("K released, a fit already seen", "stands", 0.3)]
+    tau = name == "tau"
+    return [
+        row(f"{name} released, picture changed", "changed", 0.3 if tau else None),
+        row(f"{name} released, finished fit stands", "stands", None if tau else 1.5),
+    ]
+
+
+def crowd_rows(met: dict[str, Any]) -> list[Row]:
+    """The crowd's numbers beside their goals."""
+    load, last = met["load"], met["memory"][-2]
+    who = f"{met['people']} people, {met['seconds']:.0f} s"
+    return [
+        Row(f"{who}: picture p95", met["picture_p95_s"], "s", 5.0, load,
+            f"median {met['picture_median_s']:.2f} s, {met['answered']} of {met['moves']} answered, "
+            f"{met['superseded']} superseded, {met['unanswered']} never"),
+        Row(f"{who}: health p95", met["health_p95_ms"], "ms", 100.0, load,
+            f"median {met['health_median_ms']:.0f} ms; server {met['server_cores']}, workers {met['workers_cores']} cores"),
+        Row(f"{who}: errors", float(len(met["errors"])), "", 0.0, load),
+        Row(f"{who}: memory of all processes at the end", last["server_mb"] + last["workers_mb"], "MB", None, load,
+            f"{met['growth_last_third_mb']:+.0f} MB from the middle to the last third; server {last['server_mb']:.0f} MB"),
+    ]  # fmt: skip
+
+
+def table(rows: list[Row], *, head: bool = True) -> str:
+    lines = [f"{'what':<58}{'measured':>11}{'goal':>10}  {'':<7}{'load':>5}"] if head else []
+    for row in rows:
+        goal = "" if row.goal is None else f"{row.goal:g} {row.unit}".strip()
+        lines.append(
+            f"{row.what:<58}{f'{row.value:.3g} {row.unit}':>11}{goal:>10}  {row.met:<7}{row.load:>5}  {row.note}"
+        )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
