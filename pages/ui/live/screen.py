@@ -17,6 +17,7 @@ from pages.ui.live.pictures import Shown, Wanted
 from pages.ui.live.session import Live
 
 LOOK_EVERY_S = 0.25
+LOAD_AHEAD = ("gdm_core.models.gdm", "scipy.stats", "scipy.optimize")  # a second and a half together
 COLOURS = "colours"  # the parameter of a link that names them
 
 
@@ -40,8 +41,8 @@ def fit(page: str, wanted: Wanted) -> Live:
 
 @st.cache_resource(show_spinner=False)
 def _load_ahead() -> threading.Thread:
-    """Load what a first look needs while the visitor looks at the page, once a server."""
-    thread = threading.Thread(target=import_module, args=("gdm_core.models.gdm",), daemon=True)
+    """Load what a first look and the matching of colours need while the visitor looks at the page, once a server."""
+    thread = threading.Thread(target=lambda: [import_module(name) for name in LOAD_AHEAD], daemon=True)
     thread.start()
     return thread
 
