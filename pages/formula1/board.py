@@ -55,9 +55,10 @@ def map_caption(badge: Badges, marks: Sequence[Any], *, averaged: bool) -> str:
     ) + ", in the mixed colour of its states; faint ones are undecided."
     if not marks:
         return what
+    rest = "; the rest in grey" if badge.all_of_them else ""
     return (
-        f"{what} On a wide screen, beside each segment its states (weight above {badge.weight:.0%} in more than {badge.presence:.0%} of "
-        f"samples), most present first, larger where they weigh more{'; the rest in grey' if badge.all_of_them else ''}."
+        f"{what} On a wide screen, beside each segment its states (weight above {badge.weight:.0%} in more than "
+        f"{badge.presence:.0%} of samples), most present first, larger where they weigh more{rest}."
     )
 
 

@@ -164,6 +164,10 @@ def prediction(view: View) -> None:
         if view.shown.result is not None
         else None
     )
+    if not view.where.pick.looked.channels:
+        shell.quiet(
+            "y1 to y10 are the paper's mixtures of X and Y. Choose Channels at the left to predict speed or place."
+        )
     with shell.panel("envelope"):
         if answer is None or answer.value is None:
             shell.quiet((answer.message if answer else "") or "The prediction is being worked out.")

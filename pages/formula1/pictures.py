@@ -199,15 +199,15 @@ def lines_along(
             }
         )
         marks.append(
-            note(name, 1 - 0.12 * (len(lines) - 1 - index), 1, xref="paper", yref="paper", xanchor="right",
-                 yanchor="bottom", font={"size": 11, "color": colour})
+            note(name, index, 1, xref="paper", yref="paper", xanchor="right" if index else "left", yanchor="bottom",
+                 font={"size": 11, "color": colour})
         )  # fmt: skip
     known = span[np.isfinite(span)]
     return {
         "data": traces,
         "layout": layout(
             xaxis=axis(
-                "", showgrid=True, range=[0, circuit.length],
+                title=None, showgrid=True, range=[0, circuit.length],
                 tickvals=[t for t, _ in circuit.ticks], ticktext=[s for _, s in circuit.ticks],
             ),
             yaxis=axis(unit, fixedrange=True, automargin=False, zeroline=zero, zerolinecolor="$line"),

@@ -77,7 +77,7 @@ def tab(view: View, session: Session) -> None:
         return
     if not answer.fresh:
         shell.quiet("The table below is of the earlier fit.")
-    _show(where.circuit, found, answer.value, session)
+    _show(where.circuit, found, answer.value)
     if missing:
         shell.quiet(f"Without racing laps: {', '.join(missing)}.")
 
@@ -106,11 +106,11 @@ def rows_of(
     return table.iloc[order].reset_index(drop=True), columns, noise
 
 
-def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32], session: Session) -> None:
+def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]) -> None:
     table, columns, noise = rows_of(circuit, found, profiles)
-    top = max(20.0, float(table[["Whole lap", *columns]].max().max()))
+    top = max(4 * noise, float(table[["Whole lap", *columns]].max().max()), 1.0)
     bars = {
-        name: st.column_config.ProgressColumn(name, format="%.0f %%", min_value=0, max_value=top)
+        name: st.column_config.ProgressColumn(name, format="%.1f %%", min_value=0, max_value=top)
         for name in ("Whole lap", *columns)
     }
     with shell.panel("twenty", f"How unlike {found[0].code} each drives"):
@@ -119,6 +119,6 @@ def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]
         shell.quiet(
             f"Share of states that would have to change to drive like {found[0].code}: none at 0 %, all at 100 %. "
             f"A driver's own odd and even laps differ by {noise:.1f} %: less than about that says nothing. "
-            f"Most unlike here: {most['Driver']}, {most['Whole lap']:.0f} % over the lap"
+            f"Most unlike here: {most['Driver']}, {most['Whole lap']:.1f} % over the lap"
             + (f", most at {most['Most at']}." if columns else ".")
         )
