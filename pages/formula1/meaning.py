@@ -51,8 +51,8 @@ def explain_meaning(where: Where) -> None:
     for name, (title, text, picture) in WORDS.items():
         mark = " (behind every number here)" if name == where.sees else ""
         parts.append(
-            '<div style="display:grid;grid-template-columns:96px 1fr;gap:0.8rem;margin-top:0.7rem">'
+            '<div style="display:flex;flex-wrap:wrap;gap:0.2rem 0.8rem;margin-top:0.7rem">'
             + _image(picture, f"A bend coloured by {name}")
-            + f'<p class="gdm-quiet"><b>{title}{mark}.</b> {text}</p></div>'
+            + f'<p class="gdm-quiet" style="flex:1 1 11rem"><b>{title}{mark}.</b> {text}</p></div>'
         )
     st.html(f'<p class="gdm-panel-title" style="margin-top:1rem">What a state is made of</p>{"".join(parts)}')
