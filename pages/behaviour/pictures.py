@@ -127,7 +127,7 @@ def transition_graph(
             shapes=marks,
             annotations=[*arrows, *words],
             xaxis=bare(range=[-1.75, 1.75], fixedrange=True),
-            yaxis=bare(range=[-1.5, 1.5], fixedrange=True),
+            yaxis=bare(range=[-1.5, 1.5], fixedrange=True, scaleanchor="x", scaleratio=1),
         ),
         "caption": "Circles are as large as their state is used. An arrow takes the colour of the state that is left; "
         "the thicker, the more of its bouts go that way (5 % and more).",

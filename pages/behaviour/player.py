@@ -36,14 +36,14 @@ _HTML = """
 </div>
 """
 _CSS = """
-.player { display: grid; gap: 0.45rem; font-size: 0.82rem; color: var(--gdm-ink, var(--st-text-color)); }
+.player { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.45rem; font-size: 0.82rem; color: var(--gdm-ink, var(--st-text-color)); }
 canvas { width: 100%; height: 300px; display: block; border-radius: 8px; background: var(--gdm-sunken, transparent);
   color: var(--gdm-ink, var(--st-text-color)); }
 canvas:focus-visible, button:focus-visible, select:focus-visible { outline: 2px solid var(--st-primary-color);
   outline-offset: 1px; }
 .row, .now, .jumps { display: flex; align-items: center; gap: 0.35rem 0.7rem; flex-wrap: wrap; }
 .row { flex-wrap: nowrap; }
-.row input { flex: 1; min-width: 4rem; accent-color: var(--st-primary-color); }
+.row input { flex: 1; min-width: 2rem; accent-color: var(--st-primary-color); }
 output { color: var(--gdm-muted, var(--st-text-color)); font-variant-numeric: tabular-nums; min-width: 3.6rem; text-align: right; }
 .animals { display: inline-flex; gap: 0.8rem; color: var(--gdm-muted); margin-right: auto; }
 .animals span, .chip { display: inline-flex; align-items: center; gap: 0.35rem; white-space: nowrap; }
@@ -54,6 +54,7 @@ output { color: var(--gdm-muted, var(--st-text-color)); font-variant-numeric: ta
 button, select { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border-radius: var(--st-button-radius, 8px);
   border: 1px solid var(--st-border-color); background: transparent; color: inherit; min-height: 2rem; }
 option { color: #1d1f27; background: #ffffff; }
+@media (max-width: 640px) { .row { gap: 0.35rem; } output { min-width: 2.8rem; } select { padding: 0.25rem; } }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 [data-role=play] { min-width: 4.6rem; }
 .jumps span { color: var(--gdm-muted); }

@@ -11,11 +11,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import keypoints, mice
-from gdm_core.errors import ConfigError, DataError
+from gdm_core.errors import DataError
 from gdm_core.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.trials import Trial, Trials
-from pages.behaviour import naming, pictures, player, precomputed, recordings, scoring, takeaway
-from pages.behaviour.bouts import BoutRule, median_bout, smoothed, without_short
+from pages.behaviour import pictures, player, precomputed, recordings, scoring, takeaway
+from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import split_recording, split_trials, usable
 from pages.behaviour.depth import counted
 from pages.behaviour.naming import Naming, arrange
@@ -161,67 +161,6 @@ def test_names_travel_to_the_legend_and_another_recording_forgets_them(engine):
     assert "sniffing" in html(app)
     app.number_input(key="mice").set_value(4).run()
     assert "sniffing" not in html(app)
-
-
-# ---- bouts --------------------------------------------------------------------------------------------------------
-def test_smoothing_is_the_mean_of_what_is_around():
-    soft = np.random.default_rng(0).dirichlet(np.ones(3), 40).astype(np.float32)
-    found = smoothed(soft, 5)
-    for t in (0, 1, 20, 38, 39):
-        np.testing.assert_allclose(found[t], soft[max(0, t - 2) : t + 3].mean(axis=0), atol=1e-6)
-    np.testing.assert_array_equal(smoothed(soft, 1), soft)
-
-
-def test_no_bout_is_shorter_than_allowed_and_long_ones_stay():
-    z = np.repeat([0, 1, 0, 2, 1, 2], [20, 3, 15, 2, 4, 30])
-    found = without_short(z, 10)
-    lengths = np.diff(np.flatnonzero(np.r_[True, np.diff(found) != 0, True]))
-    assert lengths.min() >= 10
-    assert (found[:18] == 0).all()
-    assert (found[-30:] == 2).all()
-    np.testing.assert_array_equal(without_short(z, 1), z)
-    assert (without_short(np.tile([0, 1, 1], 5), 9) == 1).all()
-
-
-def test_bout_rules_refuse_what_is_no_time():
-    with pytest.raises(ConfigError, match="smooth_s"):
-        BoutRule(-1.0)
-
-
-def test_the_median_bout_leaves_out_unlabelled_stretches():
-    assert median_bout([np.repeat([0, -1, 1], [4, 50, 8])]) == 6
-
-
-# ---- names, mergers, colours --------------------------------------------------------------------------------------
-def test_merged_states_add_up_and_keep_the_colours_of_the_others():
-    soft = np.random.default_rng(0).dirichlet(np.ones(4), 30).astype(np.float32)
-    made = arrange(["", "walk", "", ""], [0, 1, 1, 3], [0, 1, 2, 3])
-    out = made.apply(soft)
-    np.testing.assert_allclose(out[:, 1], soft[:, 1] + soft[:, 2], atol=1e-6)
-    np.testing.assert_array_equal(out[:, [0, 3]], soft[:, [0, 3]])
-    assert (out[:, 2] == 0).all()
-    assert made.names == ("S1", "walk", "(in walk)", "S4")
-    assert made.used == [0, 1, 3]
-
-
-def test_a_colour_that_is_taken_is_swapped():
-    made = arrange(["a", "b", "c"], [0, 1, 2], [2, 1, 2])
-    assert made.names == ("c", "b", "a")
-    assert made.into == (2, 1, 0)
-
-
-@pytest.mark.parametrize("merged", [[1, 0, 2], [1, 2, 0], [1, 2, 2]])
-def test_chains_and_circles_of_mergers_lose_no_share(merged):
-    soft = np.random.default_rng(1).dirichlet(np.ones(3), 20).astype(np.float32)
-    out = arrange(["", "", ""], merged, [0, 1, 2]).apply(soft)
-    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-5)
-
-
-def test_names_from_labels_number_states_that_share_one():
-    soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2], 10)]
-    labels = np.repeat([1, 0, 1], 10)
-    assert naming.by_labels([soft], [labels], ("rest", "run")) == ("run 1", "rest", "run 2")
-    assert naming.by_labels([soft], [None], ("rest", "run")) == ()
 
 
 # ---- scores -------------------------------------------------------------------------------------------------------
