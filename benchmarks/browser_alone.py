@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from benchmarks.browser_recorder import SCRIPT, move, wait_for_rest
+from benchmarks.browser_recorder import FIGURE, SCRIPT, move, wait_for_rest
 from benchmarks.browser_server import Server, Visitors, load_average, running_server
 from datasets import nascar
 from pages.ui import figures, theme
@@ -106,6 +106,14 @@ def open_lab(visitors: Visitors) -> tuple[Page, float, dict[str, int]]:
     weight = Weight(page)
     began = time.perf_counter()
     page.goto(f"{visitors.server.url}/nascar", wait_until="commit")
+    again = page.get_by_role("button", name="Try again")
+    for _ in range(3):  # on a crowded machine the workers may miss their deadline
+        page.locator(f"{FIGURE}[data-state=fresh][data-updates]").or_(again).first.wait_for(state="attached")
+        if again.count() == 0:
+            break
+        visitors.errors.append("the first fit failed and was asked for again")
+        again.click()
+        again.wait_for(state="detached")
     wait_for_rest(page)
     return page, time.perf_counter() - began, weight.read()
 
