@@ -54,17 +54,18 @@ VARIANTS: dict[str, Variant] = {
     "GDM places": _gdm(posterior="linear"),
     "GDM places, K 8": _gdm(posterior="linear", more_states=3),
     "GDM places, tau 0.5": _gdm(posterior="linear", temperature=0.5),
+    "GDM places, 4 starts": _gdm(posterior="linear", n_restarts=4),
     "GDM places, gamma 0.9": _gdm(posterior="linear", stickiness=0.9),
     "AR-HMM": lambda k, most, seed: build("arhmm", k, min(6, most), seed),
     "AR-HMM sticky": lambda k, most, seed: build("arhmm-sticky", k, min(6, most), seed),
 }
 
 
-def size() -> dict[str, Any]:
+def size(posterior: str) -> dict[str, Any]:
     """The paper's data set in size: what a fit and the inference of the test trials take."""
     train = mice.training_set_sized(0)
     test = mice.training_set_sized(1, n_frames=262_107, n_trials=19)
-    model = build("gdm", 5, 3, 0)
+    model = build("gdm", 5, 3, 0, posterior=posterior)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     began = time.process_time()
     steps = model.fit_iter(train)
@@ -194,9 +195,11 @@ def main() -> None:
     wanted = chosen.what or ["size", "states"]
     out: dict[str, Any] = {}
     if "size" in wanted:
-        out["size"] = size()
-        for key, value in out["size"].items():
-            print(f"{key:40} {value if isinstance(value, str) else f'{value:,.2f}'}")
+        out["size"] = {posterior: size(posterior) for posterior in ("window", "linear")}
+        for posterior, found in out["size"].items():
+            print(f"posterior {posterior}")
+            for key, value in found.items():
+                print(f"{key:40} {value if isinstance(value, str) else f'{value:,.2f}'}")
     if "states" in wanted:
         out["states"] = states(chosen.seeds, chosen.models, chosen.features)
     if chosen.json is not None:

@@ -36,7 +36,8 @@ _HTML = """
 </div>
 """
 _CSS = """
-.player { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.45rem; font-size: 0.82rem; color: var(--gdm-ink, var(--st-text-color)); }
+.player { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.45rem; font-size: 0.82rem;
+  color: var(--gdm-ink, var(--st-text-color)); }
 canvas { width: 100%; height: 300px; display: block; border-radius: 8px; background: var(--gdm-sunken, transparent);
   color: var(--gdm-ink, var(--st-text-color)); }
 canvas:focus-visible, button:focus-visible, select:focus-visible { outline: 2px solid var(--st-primary-color);

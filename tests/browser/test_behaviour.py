@@ -82,7 +82,7 @@ def test_the_player_and_the_strips_point_at_the_same_moment(visit):
     assert place == pytest.approx(_frame(page) / 30, abs=0.3)
 
     before = _frame(page)
-    page.get_by_role("button", name="Play", exact=True).first.click()
+    page.locator("[data-role=play]").click()
     end = time.monotonic() + 60
     while _frame(page) < before + 10 and time.monotonic() < end:
         page.wait_for_timeout(100)
