@@ -70,7 +70,7 @@ def tab(view: View) -> None:
         except GdmError as error:
             shell.error("The fits could not be started", str(error))
             return
-        running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}
+        st.rerun()
     if not running:
         shell.empty(
             "How many states does the lap need?",

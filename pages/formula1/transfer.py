@@ -114,7 +114,7 @@ def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]
         for name in ("Whole lap", *columns)
     }
     with shell.panel("twenty", f"How unlike {found[0].code} each drives"):
-        st.dataframe(table, hide_index=True, column_config=bars, height=min(36 * (len(table) + 1) + 4, 780))
+        st.dataframe(table, hide_index=True, column_config=bars, height=35 * (len(table) + 1) + 4)
         most = table.iloc[1]
         shell.quiet(
             f"Share of states that would have to change to drive like {found[0].code}: none at 0 %, all at 100 %. "

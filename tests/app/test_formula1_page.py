@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from datasets import formula1
 from datasets.formula1 import Event, FeedError, Reason, SessionSlot
 from gdm_core.errors import DataError
-from pages.formula1 import cascade, data, drivers, loading, measures, opening, pictures, segments, transfer
+from pages.formula1 import against_k, cascade, data, drivers, loading, measures, opening, pictures, segments, transfer
 from pages.formula1.data import Looked, Place
 from pages.formula1.view import Here
 from pages.ui import live, navigation
@@ -42,6 +42,7 @@ def feed(monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "_loads", loading.Loads())
     engine = QuickEngine()
     monkeypatch.setattr(live.screen, "engine", lambda: engine)
+    monkeypatch.setattr(live.session, "HURRY_S", 0.0)  # a test is quicker than a hand
     for cached in (data.circuit, data.laps_of):
         cached.clear()
     return engine
@@ -381,3 +382,57 @@ def test_the_script_makes_the_same_trials(monkeypatch):
 def test_laps_beyond_the_race_are_refused(monkeypatch):
     with pytest.raises(DataError, match="no lap from 90 to 99"):
         _laps(monkeypatch, "AAA", Looked("90-99"))
+
+
+# ---- many fits ----------------------------------------------------------------------------------------------------
+def test_the_curve_holds_each_fit_in_its_place_and_leaves_the_rest_open():
+    from gdm_core.engine.records import Record
+
+    records = [
+        Record({"n_states": 2}, 0, scores={"paper_accuracy": 0.4}),
+        Record({"n_states": 3}, 1, scores={"paper_accuracy": 0.6}),
+        Record({"n_states": 4}, 0, message="diverged"),
+    ]
+    found = against_k.table(records, "paper_accuracy", 2)
+    assert found.shape == (len(against_k.STATES), 2)
+    assert found[0, 0] == pytest.approx(0.4)
+    assert found[1, 1] == pytest.approx(0.6)
+    assert np.isfinite(found).sum() == 2
+
+
+def test_the_accuracy_of_a_sweep_is_that_of_the_full_evaluation(monkeypatch):
+    from gdm_core.metrics import evaluate
+    from tests.support.live_engine import Sketch
+
+    _, train = _laps(monkeypatch, "AAA")
+    _, test = _laps(monkeypatch, "BBB")
+    model = Sketch(n_states=4).fit(train.trials)
+    ours = measures.state_accuracy(model, train.trials, test.trials)
+    whole = evaluate(model, train.trials, test.trials)
+    assert ours["paper_accuracy"] == pytest.approx(whole.paper_accuracy)
+    assert ours["majority_map_accuracy"] == pytest.approx(whole.majority_map_accuracy)
+
+
+def test_a_model_applied_to_many_drivers_gives_each_its_own_profile(monkeypatch):
+    from tests.support.live_engine import Sketch
+
+    circuit, laps = _laps(monkeypatch, "AAA")
+    _, other = _laps(monkeypatch, "BBB")
+    model = Sketch(n_states=3).fit(laps.trials)
+    monkeypatch.setattr(measures, "read", lambda content: model)
+    n = circuit.n_bins // 5
+    stations = [transfer.stations_of(circuit, one) for one in (laps, other)]
+    found = measures.drivers_along_lap(b"", stations, n, laps.trials, other.trials)
+    assert found.shape == (2, 2, n, 3)
+    states = np.concatenate(model.predict_proba(laps.trials))
+    part = (stations[0] == 4) & (laps.lap % 2 == 1)
+    np.testing.assert_allclose(found[0, 0, 4], states[part].mean(axis=0), rtol=1e-5)
+
+
+def test_the_tab_starts_the_fits_only_when_asked(feed):
+    asked = []
+    feed.bulk = lambda key: asked.append(key)
+    app = visit(source="real", view="Accuracy against K")
+    assert not app.exception
+    assert len(set(asked)) == 2, "it looks whether they run already, for both models"
+    assert any(button.label == "Fit 54 models" for button in app.button)
