@@ -154,8 +154,13 @@ def test_nothing_overflows_and_nothing_goes_wrong(visit, address, size, scheme):
 
 
 def test_a_link_brings_its_settings(visit):
-    page = visit("/behaviour?features=keypoints&K=3&smooth=0.4&trial=fit-2&name1=resting").ready(PLAYER, 90)
-    page.wait_for_function("document.body.innerText.includes('Fitted: simulated mice 3')", timeout=PATIENCE)
+    page = visit("/behaviour?features=Raw+keypoints&K=3&smooth=0.4&trial=Fitted:+simulated+mice+3&name1=resting").ready(
+        PLAYER, 90
+    )
+    shown = page.get_by_role("combobox", name="Trial").first
+    page.wait_for_timeout(500)
+    words = shown.evaluate("box => box.value || box.closest('[data-testid=stSelectbox]').innerText")
+    assert "Fitted: simulated mice 3" in words
     assert page.locator("[role=slider][aria-valuenow='3']").count() >= 1
     assert "name1=resting" in page.url
 
