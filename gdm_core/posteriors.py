@@ -12,7 +12,6 @@ from gdm_core.config import GDMConfig
 from gdm_core.discriminant import discriminant
 from gdm_core.rows import Rows, shift
 
-
 _RANDOM_SCALE = 0.8  # of the authors' released code
 
 

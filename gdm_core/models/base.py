@@ -346,7 +346,9 @@ def load_model(path: str | Path) -> StateModel:
     return model
 
 
-_MISFIT = "{path}: its configuration and its parameters do not fit each other. The file is damaged; fit the model again."
+_MISFIT = (
+    "{path}: its configuration and its parameters do not fit each other. The file is damaged; fit the model again."
+)
 
 
 def _answers(model: StateModel) -> bool:

@@ -23,6 +23,7 @@ from pages.behaviour.view import Here, View
 from pages.behaviour.wish import PREVIEW_SAMPLES, Wish, previewed
 from pages.ui import live, navigation
 from pages.ui.live import screen
+from pages.ui.live import session as session_of_fits
 from tests.support.live_engine import Kept, QuickEngine, Sketch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +45,7 @@ def engine(monkeypatch, tmp_path) -> QuickEngine:
     made = QuickEngine()
     made.cache = Shelf()
     monkeypatch.setattr(screen, "engine", lambda: made)
+    monkeypatch.setattr(session_of_fits, "HURRY_S", 0.0)  # each change counts, however quick the test is
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     return made
 
