@@ -106,7 +106,7 @@ def _piece(module: GdmModule, rows: Rows, view: View, noise: Tensor, temperature
     mixture = (delta - top).exp_().transpose(0, 1) @ exponential.permute(1, 2, 0)  # [R, S_j, S_s]
     log_mixture = mixture.log_().transpose(0, 1) + top - exponential.sum(-1).log().T
     cross = delta.sum(-1, keepdim=True) - k * log_mixture  # log p(z^s | z^j) / q(z^s)
-    cross = cross + module.log_likelihood(z, view.design, rows).T  # [S_j, R, S_s]
+    cross = cross + module.log_likelihood_of_draws(z, view.design, rows).T  # [S_j, R, S_s]
     scale = cross.amax((0, 2), keepdim=True)
     transfer = (cross - scale).exp_().permute(1, 0, 2) / n_samples  # [R, S_j, S_s]
     linked = (rows.age > 0).to(z.dtype)[:, None]
