@@ -38,6 +38,14 @@ def press(page: Page, slider: str, key: str) -> None:
     page.keyboard.press(key)
 
 
+def moved(page: Page, slider: str, key: str) -> Page:
+    """Press a key on a slider, and wait until another picture stands and is finished."""
+    before = page.evaluate(LOOK)
+    press(page, slider, key)
+    page.wait_for_function(f"{LOOK} !== {json.dumps(before)}", timeout=PATIENCE * 1000)
+    return rested(page)
+
+
 @pytest.fixture(scope="module")
 def short() -> str:
     return "/nascar?T=200"
@@ -67,12 +75,10 @@ def test_a_slider_changes_the_picture_in_place_and_keeps_the_zoom(visit, short):
 def test_a_copied_link_shows_the_same_picture(visit, short):
     first = visit(short)
     page = rested(first.page)
-    press(page, "Softness (τ)", "ArrowLeft")
+    moved(page, "Softness (τ)", "ArrowLeft")
     page.wait_for_url("**tau=0.98**", timeout=PATIENCE * 1000)
-    rested(page)
-    press(page, "States (K)", "ArrowRight")
+    moved(page, "States (K)", "ArrowRight")
     page.wait_for_url("**K=5**", timeout=PATIENCE * 1000)
-    rested(page)
     picture, address = page.evaluate(LOOK), page.url.split("/nascar", 1)[1]
     second = rested(visit("/nascar" + address).page)
     assert second.evaluate(LOOK) == picture
