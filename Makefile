@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
-# Tests run side by side, so each keeps its numerical libraries to one thread.
+# Tests run side by side, so each keeps its numerical libraries to one thread; those in a browser share one server and
+# have the machine to themselves.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: app test fast lint bench bench-app demo figures clean
@@ -12,7 +13,8 @@ app: $(VENV)/.runtime
 	$(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
 
 test: $(VENV)/.dev lint
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not browser"
+	$(ONE_THREAD) $(BIN)/pytest -m browser
 
 fast: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not slow and not browser"
