@@ -6,6 +6,8 @@ with e_t from a network over the sequence. O starts at zero, so a fit starts as 
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor, nn
 
@@ -36,11 +38,13 @@ class SequencePosterior(PosteriorNetwork):
         self.out = nn.Parameter(torch.zeros(m, k))
         self.register_buffer("move_scale", torch.ones(config.n_latent))
 
+    @abstractmethod
     def encode(self, features: Tensor, rows: Rows) -> Tensor:
-        raise NotImplementedError
+        """[R, E] what the network makes of whole trials."""
 
+    @abstractmethod
     def start_encoder(self, generator: torch.Generator) -> None:
-        raise NotImplementedError
+        """First parameters of the encoder."""
 
     def forward(self, rows: Rows, x: Tensor) -> Tensor:
         features = step_features(x, rows, self.move_scale)
