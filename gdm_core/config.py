@@ -91,7 +91,7 @@ class GDMConfig:
 
     @property
     def steps(self) -> int:
-        """Optimiser steps. "Places" need fewer: its ELBO is flat by then, and every further step only hardens q."""
+        """Optimiser steps. "Places" take fewer: see docs/decisions.md, 6, for how that was chosen."""
         if self.n_steps is not None:
             return self.n_steps
         if self.preset == "paper":
