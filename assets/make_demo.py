@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +24,12 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
+from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.metrics import evaluate, match_states, matched_accuracy, state_baselines  # noqa: E402
-from gdm_core.trials import as_trials  # noqa: E402
+from gdm_core.trials import Trials, as_trials  # noqa: E402
 from pages.formula1 import opening  # noqa: E402
+from pages.nascar import simulator as lab  # noqa: E402
+from pages.ui import bundle  # noqa: E402
 from pages.ui.live.matching import match  # noqa: E402
 
 DEMO = Path(__file__).parent / "demo"
@@ -42,8 +46,29 @@ class Result:
     labels: npt.NDArray[Any] | None = None
 
 
+def fitted(train: Trials, config: dict[str, Any]) -> FitResult:
+    """A fit as the engine would give it."""
+    model = GDM(**config).fit(train)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        model.save(path)
+        content = path.read_bytes()
+    steps, elbos = zip(*((p.step, p.elbo) for p in model.history_), strict=True)
+    picture = Snapshot.take(model, train, tuple(range(len(train))), steps[-1])
+    return FitResult("", content, str(model.status_), model.elbo_, model.seconds_, steps, elbos, picture)
+
+
+def open_nascar() -> None:
+    """What the NASCAR lab opens with: its first setting, with the model's controls as they stand then."""
+    train, test = map(as_trials, nascar.train_test(lab.FIRST.setting, lab.FIRST.seed, lab.FIRST.length))
+    result = fitted(train, lab.FIRST_CONFIG)
+    scores = evaluate(result.model(), train, test, lab.FIRST_CONFIG["seed"]).to_dict()
+    bundle.write("nascar", train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores})
+
+
 def make_nascar() -> Result:
-    """Soft tracks: fitted on one, applied to another that the model has not seen."""
+    """Soft tracks: fitted on one, applied to another that the model has not seen. Also the lab's own first result."""
+    open_nascar()
     matched, lines, seconds = [], [], []
     shown: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None = None
     for seed in SEEDS:

@@ -6,18 +6,14 @@ The page opens with the first seed; the card's score is the mean over several se
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, not in one of them
 
-from assets.make_demo import SEEDS, Result, write  # noqa: E402
-from gdm_core import GDM  # noqa: E402
-from gdm_core.engine import FitResult, Snapshot  # noqa: E402
+from assets.make_demo import SEEDS, Result, fitted, write  # noqa: E402
 from pages.behaviour import precomputed, recordings, scoring  # noqa: E402
 from pages.behaviour.bouts import BoutRule  # noqa: E402
 from pages.behaviour.data import Data  # noqa: E402
@@ -32,25 +28,13 @@ def first_data() -> Data:
     return recordings.load_simulated(recordings.Chosen("simulated", "egocentric", (("frames", 2000), ("seed", 0))))
 
 
-def fitted(data: Data, config: dict[str, Any]) -> FitResult:
-    """The fit as the engine would give it."""
-    model = GDM(**config).fit(data.train)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        model.save(path)
-        content = path.read_bytes()
-    steps, elbos = zip(*((p.step, p.elbo) for p in model.history_), strict=True)
-    picture = Snapshot.take(model, data.train, tuple(range(len(data.train))), steps[-1])
-    return FitResult("", content, str(model.status_), model.elbo_, model.seconds_, steps, elbos, picture)
-
-
 def make() -> Result:
     """The page's first result is written on the way."""
     data = first_data()
     scores, lines, bundle = [], [], None
     for seed in SEEDS:
         config = CONFIG | {"seed": seed}
-        result = fitted(data, config)
+        result = fitted(data.train, config)
         if bundle is None:
             bundle = precomputed.write(data, "gdm", config, RULE, result)
         found = scoring.measure(result.model_bytes, data.train, data.test, RULE.smooth_s, RULE.shortest_s, seed)

@@ -30,6 +30,8 @@ from gdm_core.errors import ConfigError, FitError
 logger = logging.getLogger(__name__)
 
 TICK_S = 0.2
+# Workers take every processor while they start. A page that opens with a finished result reaches its reader before.
+START_AFTER_S = 2.0
 # A job whose worker or scheduler went away is sent out this often at most.
 MAX_DISPATCHES = 3
 LINK_ERRORS = (OSError, TimeoutError, CommClosedError)
@@ -78,6 +80,8 @@ class Dispatcher:
     # ---- the thread ---------------------------------------------------------------------------------------------
     def _run(self) -> None:
         try:
+            if not self._wait_for_need():
+                return
             self._connect()
             while self._read_inbox():
                 try:
@@ -86,6 +90,15 @@ class Dispatcher:
                     self._drop_link(f"The connection to the cluster broke ({error}).")
         finally:
             self._leave()
+
+    def _wait_for_need(self) -> bool:
+        """Until the first job, or a little while without one; False once told to stop."""
+        try:
+            message = self._inbox.get(timeout=START_AFTER_S)
+        except queue.Empty:
+            return True
+        self._inbox.put(message)
+        return message[0] != "stop"
 
     def _leave(self) -> None:
         """Fail what is not done, stop what runs on workers that live on without us, and let the cluster go."""

@@ -187,8 +187,13 @@ class Engine:
             return self._bulks.get(key)
 
     # ---- the engine itself --------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Start the workers now; without it, the first job does, or a little time."""
+        self._dispatcher.wake()
+
     def wait_ready(self, timeout: float = 90.0) -> None:
         """Wait until the workers are warm; FitError or ConfigError when they cannot be had."""
+        self.start()
         if not self._dispatcher.ready.wait(timeout):
             raise FitError(f"The workers are not ready after {timeout:g} s. The server's log may say why.")
         if self._dispatcher.trouble is not None:

@@ -56,12 +56,15 @@ class Snapshot:
     levels: tuple[npt.NDArray[np.uint8], ...]  # each [ceil(T / stride), K]
 
     @classmethod
-    def take(cls, model: StateModel, trials: Trials, preview: tuple[int, ...], step: int) -> Snapshot:
+    def take(
+        cls, model: StateModel, trials: Trials, preview: tuple[int, ...], step: int, *, rough: bool = False
+    ) -> Snapshot:
         """Look at `model` through the preview trials, sharing SNAPSHOT_BYTES among them by length."""
+        states = model.glance if rough else model.predict_proba
         total = sum(trials[i].n_samples for i in preview)
         strides, levels = [], []
         for i in preview:
-            proba = np.asarray(model.predict_proba(trials[i]))  # [T, K]
+            proba = np.asarray(states(trials[i]))  # [T, K]
             stride = max(1, -(-total * proba.shape[1] // SNAPSHOT_BYTES))
             strides.append(stride)
             levels.append(np.rint(np.clip(proba[::stride], 0.0, 1.0) * 255).astype(np.uint8))

@@ -120,6 +120,10 @@ class StateModel(ABC):
     def _soft_states(self, y: Array) -> Array:
         """[T, N] -> posterior mean of the soft states [T, K]."""
 
+    def _rough_states(self, y: Array) -> Array:
+        """The same, where a quicker answer may be a rougher one."""
+        return self._soft_states(y)
+
     @abstractmethod
     def _reconstruct(self, y: Array) -> Array:
         """[T, N] -> the model's account of each sample [T, N]."""
@@ -215,6 +219,10 @@ class StateModel(ABC):
     def predict_proba(self, data: TrialsLike) -> Any:
         """Soft states [T, K]; a list for several trials."""
         return self._each(data, self._soft_states)
+
+    def glance(self, data: TrialsLike) -> Any:
+        """Like `predict_proba`, rougher and several times quicker where the family can: for pictures of a running fit."""
+        return self._each(data, self._rough_states)
 
     def predict(self, data: TrialsLike) -> Any:
         """The largest state at each time [T]."""

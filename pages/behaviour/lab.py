@@ -13,6 +13,7 @@ from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data
 from pages.behaviour.view import Here, View
 from pages.behaviour.wish import Wish, previewed
+from pages.ui import bundle as bundles
 from pages.ui import card, figures, live, model_controls, palette, shell
 from pages.ui.live import screen
 from pages.ui.plot import plot
@@ -56,7 +57,7 @@ def show(
         where={"key": data.key, "choice": choice},
         keep=keep,
     )
-    bundle = precomputed.offer(wanted, screen.engine().cache) if folder == "behaviour" else None
+    bundle = bundles.offer(folder, wanted, screen.engine().cache)
     fit = live.fit(folder, wanted)
     shown = fit.poll()
     look, _ = live.states_of(fit, shown)
@@ -234,12 +235,13 @@ def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, s
     return who, f"<span>{escape(who)}:</span>{items}"
 
 
-def _card(view: View, bundle: precomputed.Bundle | None) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
+def _card(view: View, bundle: bundles.Bundle | None) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
     """The honest card. Scores of an earlier result stay until those of this one are there."""
     data, rule, shown = view.data, view.rule, view.shown
     answer, lines = live.Answer(), live.Answer()
-    if bundle is not None and bundle.rule == rule:
-        answer, lines = live.Answer(bundle.measured, fresh=True), live.Answer(bundle.lines, fresh=True)
+    ready = None if bundle is None else precomputed.measured(bundle, rule)
+    if ready is not None:
+        answer, lines = (live.Answer(value, fresh=True) for value in ready)
     elif shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
         seed = int(shown.wanted.config.get("seed", 0))
         answer = view.ask("measure", scoring.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)

@@ -91,7 +91,7 @@ class View:
         if bundled is not None and now.wanted is not None and now.wanted.where.test.code == laps.code:
             states = now.once(("bundled", laps.code), lambda: live.in_order((bundled,), now.order)[0])
             return Here(laps, states, now.state)
-        exact = self.ask(f"{name}-exact", results.first_look, laps.trials, {})
+        exact = self.ask(f"{name}-exact", results.soft_states, laps.trials)
         found, state = exact, now.state
         if not exact.fresh:
             assert now.wanted is not None

@@ -13,6 +13,7 @@ import streamlit as st
 from gdm_core.trials import Trial, Trials
 from pages.nascar.scorecard import score_rows
 from pages.ui import exports, figures, live, results, shell
+from pages.ui.bundle import Bundle
 from pages.ui.figures.states import runs
 from pages.ui.live.pictures import State
 from pages.ui.plot import plot
@@ -34,12 +35,13 @@ class Here:
 
 @dataclass(frozen=True)
 class View:
-    """The page's picture: which fit, and which of its two trials."""
+    """The page's picture: which fit, and which of its two trials. `ready` if the fit ships with the app."""
 
     fit: live.Live
     shown: live.Shown
     look: results.Look | None
     which: str
+    ready: Bundle | None = None
 
     def at(self, shown: live.Shown) -> Here:
         """The trial and its states. The new trial is looked at once a fit is done; until then the earlier look stays."""
@@ -73,6 +75,8 @@ class View:
 def scores(view: View) -> live.Answer:
     """Everything measured about the fit that is shown, beside its baselines."""
     shown = view.shown
+    if view.ready is not None:
+        return live.Answer(view.ready.more["scores"], fresh=True)
     if shown.wanted is None or shown.wanted.test is None or shown.state != "fresh":
         return view.fit.answers.latest("scores")
     wanted = shown.wanted
@@ -246,7 +250,7 @@ def export(view: View, here: Here) -> None:
             title=f"NASCAR lab: {track.about}",
             about=f"{choice.label} fitted to a simulated track; figures show {trial.name}.",
             shown=shown,
-            look=view.look,
+            look=live.states_of(view.fit, shown)[0],  # not those of a bundle, which are rounded
             recipe=exports.Recipe(
                 ["from datasets.nascar import train_test"],
                 [f"train, test = ([trial] for trial in {track.call})  # two laps, seen through the same channels"],

@@ -7,7 +7,7 @@ import streamlit as st
 from gdm_core.errors import GdmError
 from pages.nascar import depth, simulator
 from pages.nascar.scorecard import score_rows
-from pages.ui import card, figures, live, model_controls, shell
+from pages.ui import bundle, card, figures, live, model_controls, shell
 from pages.ui.plot import plot
 
 TRACK_HEIGHT = 230
@@ -33,9 +33,11 @@ if track is None:
 wanted = live.Wanted(
     choice.family, choice.config, train, test, truth=(train[0].states,), where={"track": track, "choice": choice}
 )
+ready = bundle.offer("nascar", wanted, live.screen.engine().cache)
 fit = live.fit("nascar", wanted)
 shown = fit.poll()
-look, _ = live.states_of(fit, shown)
+ready = ready if ready is not None and ready.stands(shown.result) else None
+look = live.states_of(fit, shown)[0] if ready is None else ready.look
 
 with page.controls:
     live.transport(fit, "nascar")
@@ -53,7 +55,7 @@ with page.picture, st.container(key="nascar-head", horizontal=True, vertical_ali
     )
     shell.state_key(max(4, shown.n_states))
 
-view = depth.View(fit, shown, look, "test" if which == "test" else "train")
+view = depth.View(fit, shown, look, "test" if which == "test" else "train", ready)
 
 
 def picture(now: live.Shown) -> None:

@@ -47,6 +47,17 @@ class Track:
         return f"train_test({', '.join(parts)})"
 
 
+FIRST = Track("standard", (), 1000, 0)  # what a first visit finds, and what ships with the app; a test compares
+FIRST_CONFIG: dict[str, Any] = {
+    "n_states": 4,
+    "temperature": 0.99,
+    "stickiness": "learn",
+    "posterior": "window",
+    "n_latent": 2,
+    "seed": 0,
+}
+
+
 @st.cache_resource(max_entries=24, show_spinner=False)
 def simulate(track: Track) -> tuple[Trials, Trials]:
     """(train, test) of a track. The same object each time, so that its fingerprint is computed once."""

@@ -6,3 +6,4 @@ server.keep_modules()  # what was loaded beside a run: the engine, torch
 theme.apply()
 navigation.build()
 server.keep_modules()  # what this page loaded: parts of it will run again and again
+server.get_ready()

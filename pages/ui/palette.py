@@ -133,9 +133,9 @@ class Buckets:
 
     @property
     def css(self) -> list[str]:
-        return [
-            f"rgba({r},{g},{b},{a:.2f})" for (r, g, b), a in zip(self.rgb.tolist(), self.opacity.tolist(), strict=True)
-        ]
+        """As #rrggbbaa, which the browser's plotting library reads several times as fast as rgba(...)."""
+        rgba = np.column_stack([self.rgb, np.rint(255 * self.opacity).astype(np.uint8)])
+        return [f"#{row.tobytes().hex()}" for row in rgba]
 
 
 def quantise(states: npt.ArrayLike, limit: int = 40, cell: float = 0.03) -> Buckets:

@@ -81,10 +81,15 @@ def read(model_bytes: bytes) -> StateModel:
 
 
 def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> tuple[Array, ...]:
-    """Soft states of each trial under the parameters as they are, with `changes` to the configuration only."""
+    """Rough soft states of each trial under the parameters as they are, with `changes` to the configuration only."""
     model = read(model_bytes)
     model.config = replace(model.config, **changes)
-    return _states(model, trials)
+    return tuple(np.asarray(states, np.float32) for states in model.glance(trials))
+
+
+def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
+    """Soft states of each trial, as `predict_proba` gives them."""
+    return _states(read(model_bytes), trials)
 
 
 def look(model_bytes: bytes, train: Trials, test: Trials | None) -> Look:

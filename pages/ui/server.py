@@ -7,7 +7,10 @@ import gzip
 import logging
 import secrets
 import sys
+import threading
+import time
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +28,9 @@ log = logging.getLogger(__name__)
 MAIN = Path(__file__).with_name("main.py")
 PLOTLY_ROUTE = "/gdm/plotly.min.js"
 NEW_MODULES = 25  # fewer are not worth a walk
+QUIET_S = 2.0  # the first page comes first
+# What a first look at a fit and the matching of colours need: two seconds together.
+LOAD_AHEAD = ("pages.ui.live", "gdm_core.models.gdm", "scipy.stats", "scipy.optimize")
 
 
 @cache
@@ -64,6 +70,22 @@ def keep_modules() -> bool:
     gc.collect()
     gc.freeze()
     return True
+
+
+@cache
+def get_ready() -> threading.Thread:
+    """Start the workers, and load what a first fit needs here, while the first visitor looks at the first page."""
+
+    def prepare() -> None:
+        time.sleep(QUIET_S)
+        for name in LOAD_AHEAD:
+            import_module(name)
+            keep_modules()
+        import_module("pages.ui.live.screen").engine().start()
+
+    thread = threading.Thread(target=prepare, name="gdm-get-ready", daemon=True)
+    thread.start()
+    return thread
 
 
 def show_error(error: Exception) -> bool:

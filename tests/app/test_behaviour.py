@@ -22,8 +22,8 @@ from pages.behaviour.naming import Naming, arrange
 from pages.behaviour.view import Here, View
 from pages.behaviour.wish import PREVIEW_SAMPLES, Wish, previewed
 from pages.ui import live, navigation
+from pages.ui.bundle import both, files
 from pages.ui.live import screen
-from pages.ui.live import session as session_of_fits
 from tests.support.live_engine import Kept, QuickEngine, Sketch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,6 @@ def engine(monkeypatch, tmp_path) -> QuickEngine:
     made = QuickEngine()
     made.cache = Shelf()
     monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setattr(session_of_fits, "HURRY_S", 0.0)  # each change counts, however quick the test is
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     return made
 
@@ -67,8 +66,8 @@ def html(app: AppTest) -> str:
 def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(engine):
     engine.auto = False
     text = html(opened())
-    words = json.loads(precomputed.WORDS.read_text())
-    assert f"{words['measured']['macro_f1']:.3f}" in text
+    words = json.loads(files(precomputed.NAME)[1].read_text())
+    assert f"{words['more']['measured']['macro_f1']:.3f}" in text
     assert "Macro-F1" in text
     assert "Simulated mice" in text
     assert not engine.waiting("main")
@@ -80,7 +79,7 @@ def test_the_bundled_result_belongs_to_what_a_first_visit_asks_for(engine):
     bundle = precomputed.bundled()
     assert bundle is not None
     assert bundle.config == CONFIG
-    assert bundle.fingerprint == precomputed.both(data.train, data.test)
+    assert bundle.fingerprint == both(data.train, data.test)
     assert bundle.fits(Wish("gdm", CONFIG, data.train, data.test))
     assert not bundle.fits(Wish("gdm", CONFIG | {"seed": 1}, data.train, data.test))
     assert not bundle.fits(Wish("gdm", CONFIG, data.test, data.test))
@@ -95,13 +94,13 @@ def test_the_bundled_states_are_those_of_the_bundled_model():
 
 @pytest.mark.slow
 def test_fitting_the_bundled_result_anew_finds_as_good_states():
-    from assets.make_mice import fitted
+    from assets.make_demo import fitted
 
     data, bundle = recordings.load_simulated(FIRST), precomputed.bundled()
-    result = fitted(data, dict(bundle.config))
+    result = fitted(data.train, dict(bundle.config))
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
     found = scoring.measure(result.model_bytes, data.train, data.test, 1.0, 0.5)
-    assert found["macro_f1"] == pytest.approx(bundle.measured["macro_f1"], abs=0.08)
+    assert found["macro_f1"] == pytest.approx(bundle.more["measured"]["macro_f1"], abs=0.08)
 
 
 def test_another_setting_is_fitted_and_scored(engine):

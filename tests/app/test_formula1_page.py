@@ -42,7 +42,6 @@ def feed(monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "_loads", loading.Loads())
     engine = QuickEngine()
     monkeypatch.setattr(live.screen, "engine", lambda: engine)
-    monkeypatch.setattr(live.session, "HURRY_S", 0.0)  # a test is quicker than a hand
     for cached in (data.circuit, data.laps_of):
         cached.clear()
     return engine
@@ -83,7 +82,7 @@ def test_a_first_visit_shows_the_simulated_race_without_a_fit(feed):
 def test_the_bundled_states_are_those_of_its_model():
     from gdm_core.metrics import paper_accuracy
     from gdm_core.trials import Trials
-    from pages.ui.results import first_look
+    from pages.ui.results import soft_states
 
     found = opening.bundled()
     assert found is not None
@@ -93,7 +92,7 @@ def test_the_bundled_states_are_those_of_its_model():
     train = data.laps_of(place, head["train"], Looked())
     # The start of the race is enough, and quick.
     part = laps.trials[0].slice(0, 1500)
-    (states,) = first_look(found.model_bytes, Trials((part,)), {})
+    (states,) = soft_states(found.model_bytes, Trials((part,)))
     # Reading out draws samples; another length draws others.
     kept = found.test[:1490] / 255
     assert np.abs(kept - states[:1490]).mean() < 0.03

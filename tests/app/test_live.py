@@ -38,6 +38,12 @@ def live(engine) -> Live:
     return made
 
 
+@pytest.fixture
+def slow(monkeypatch) -> None:
+    """Fits take long enough for a warm start beside them to be of use."""
+    monkeypatch.setattr(session, "WARM_WORTH_S", 0.0)
+
+
 # ---- what is started ----------------------------------------------------------------------------------------------
 def test_the_first_fit_is_one_fit_from_the_start(engine):
     live = Live(engine, "s")
@@ -72,7 +78,7 @@ def test_a_newer_wish_cancels_the_jobs_of_the_older(engine, live):
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_softness_shows_a_forward_pass_then_a_warm_start_then_the_fit_itself(engine, live, here, monkeypatch):
+def test_softness_shows_a_forward_pass_then_a_warm_start_then_the_fit_itself(engine, live, here, monkeypatch, slow):
     monkeypatch.setattr(session, "PREVIEW_HERE", 10_000 if here else 0)
     monkeypatch.setattr(session, "PREVIEW_WAIT_S", 0.0)
     old = live.poll().train[0]
@@ -99,7 +105,26 @@ def test_softness_shows_a_forward_pass_then_a_warm_start_then_the_fit_itself(eng
     assert live.poll().result.key == wanted(temperature=0.2).key
 
 
-def test_states_are_split_from_the_nearest_fit_seen(engine, live):
+def test_a_quick_fit_has_no_warm_start_beside_it_and_the_picture_waits_for_a_ripe_look(engine, live):
+    before = live.poll().train[0]
+    live.want(wanted(n_states=5))
+    (main,) = engine.waiting()
+    assert main.slot == "main"
+    assert not main.bulk
+    engine.report(main, step=0)
+    assert live.poll().state == "stale"
+    np.testing.assert_array_equal(live.poll().train[0], before)
+    engine.report(main, step=1)
+    assert live.poll().train[0].shape[1] == 5
+    live._changed_at = -1e9
+    live.want(wanted(n_states=6))
+    live.step()
+    (main,) = engine.waiting()
+    engine.report(main, step=0)
+    assert live.poll().train[0].shape[1] == 6, "one that is watched is seen from its first step"
+
+
+def test_states_are_split_from_the_nearest_fit_seen(engine, live, slow):
     live.want(wanted(n_states=6))
     engine.run_all()
     near = live.poll().result

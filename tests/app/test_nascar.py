@@ -8,8 +8,9 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import PRESETS
 from gdm_core.errors import FitError
+from gdm_core.models.gdm import GDM
 from pages.nascar import depth, scorecard, simulator
-from pages.ui import navigation, results
+from pages.ui import bundle, navigation, results
 from pages.ui.live import screen
 from tests.support.live_engine import QuickEngine
 
@@ -64,11 +65,37 @@ def test_a_first_visit_ends_with_a_result_and_its_scores(engine):
 
 def test_before_the_first_result_the_page_says_what_it_waits_for(engine):
     engine.auto = False
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE).run()
-    assert not app.exception
+    app = opened(seed="1")
     assert "The first fit is on its way" in text(app)
     assert "Nothing fitted yet" in text(app)
     assert "Scores appear when the fit is done" in text(app)
+
+
+def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(engine):
+    engine.auto = False
+    app = opened(T="1000")
+    found = bundle.bundled("nascar")
+    shown = live_of(app).poll()
+    assert shown.state == "fresh"
+    assert found.stands(shown.result)
+    assert f"{found.more['scores']['matched_accuracy']:.3f}" in text(app)
+    assert engine.waiting() == []
+    app.query_params["view"] = "Export & reproduce"
+    app.run()
+    assert [job.slot for job in engine.waiting()] == ["ask-look"], "exports are not rounded to eight bits"
+
+
+def test_the_bundled_result_is_the_fit_that_a_first_visit_asks_for(engine):
+    found = bundle.bundled("nascar")
+    wanted = live_of(opened(T="1000")).poll().wanted
+    assert found.fits(wanted)
+    assert dict(wanted.config) == simulator.FIRST_CONFIG
+    assert wanted.where["track"] == simulator.FIRST
+    anew = GDM(**simulator.FIRST_CONFIG).fit(wanted.train)
+    assert anew.elbo_ == pytest.approx(found.result.elbo, abs=0.3)
+    for trials, kept in ((wanted.train, found.look.train), (wanted.test, found.look.test)):
+        assert np.abs(anew.predict_proba(trials)[0] - kept[0]).mean() < 0.05
+        np.testing.assert_allclose(found.result.model().predict_proba(trials)[0], kept[0], atol=0.02)
 
 
 # ---- links --------------------------------------------------------------------------------------------------------
@@ -111,9 +138,7 @@ def test_moving_the_states_slider_refits_and_stays_in_the_colours(engine):
     after = live_of(app).poll()
     assert after.n_states == 5
     assert after.result.key != before.result.key
-    slots = [job.slot for job in engine.jobs]
-    assert "warm" in slots
-    assert engine.jobs[slots.index("warm")].work.config == {"n_states": 5}
+    assert [job.work.config["n_states"] for job in engine.jobs if job.slot == "main"] == [4, 5]
 
 
 @pytest.mark.parametrize("setting", list(PRESETS))

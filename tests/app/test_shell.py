@@ -14,8 +14,10 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import ConfigError, DataError
 from pages.ui import card, demo, navigation, server, shell
+from pages.ui.live import screen
 
 APP = str(navigation.ROOT / "app.py")
+GET_READY = server.get_ready  # before tests are kept from starting workers
 
 
 def _html(app: AppTest) -> str:
@@ -224,6 +226,22 @@ def test_streamlit_still_has_what_the_component_relies_on():
     assert root is not None
     assert (root / "plot.js").is_file()
     assert st.App is not None
+
+
+def test_workers_are_started_and_libraries_loaded_behind_the_first_page(monkeypatch):
+    class Recorder:
+        started = 0
+
+        def start(self) -> None:
+            self.started += 1
+
+    engine = Recorder()
+    monkeypatch.setattr(screen, "engine", lambda: engine)
+    monkeypatch.setattr(server, "QUIET_S", 0.0)
+    thread = GET_READY.__wrapped__()  # not the one visit of this process that it is for
+    thread.join(60)
+    assert engine.started == 1
+    assert set(server.LOAD_AHEAD) <= set(sys.modules)
 
 
 def test_garbage_collection_leaves_loaded_modules_alone(monkeypatch):

@@ -16,7 +16,6 @@ from datasets import keypoints, mice, tables
 from gdm_core.errors import DataError, GdmError
 from pages.ui import navigation
 from pages.ui.live import screen
-from pages.ui.live import session as session_of_fits
 from pages.your_data import check, intake
 from pages.your_data.intake import Opened, PoseOptions, TableOptions
 from tests.support.live_engine import QuickEngine
@@ -30,7 +29,6 @@ REPAIRS |= {"undo_side_flips": False, "undo_identity_swaps": False}
 def engine(monkeypatch, tmp_path) -> QuickEngine:
     made = QuickEngine()
     monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setattr(session_of_fits, "HURRY_S", 0.0)  # each change counts, however quick the test is
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     return made
 

@@ -137,6 +137,9 @@ def test_verbs_have_their_shapes_and_a_finite_score(name):
         results = getattr(model, verb)(list(trials))
         assert [result.shape for result in results] == [(len(y), width) for y in trials], verb
         assert all(np.isfinite(result).all() for result in results), verb
+    for exact, rough in zip(model.predict_proba(list(trials)), model.glance(list(trials)), strict=True):
+        np.testing.assert_allclose(rough.sum(axis=1), 1, atol=1e-4)
+        assert np.abs(exact - rough).mean() < 0.06, "a glance is rough, and not another picture"
     for y, p, z in zip(trials, model.predict_proba(list(trials)), model.predict(list(trials)), strict=True):
         np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-4)
         assert p.min() >= -1e-6

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gdm_core.engine import FitRequest, FitResult, Job, QueueFull, ResultCache, Snapshot, call_key, checkpoint
+from gdm_core.engine import (
+    Engine,
+    FitRequest,
+    FitResult,
+    Job,
+    QueueFull,
+    ResultCache,
+    Snapshot,
+    call_key,
+    checkpoint,
+    dispatch,
+)  # fmt: skip
 from gdm_core.engine.cluster import worker_count, worker_memory
 from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family
 from gdm_core.engine.turns import FairQueue
@@ -279,3 +294,85 @@ def test_size_of_the_embedded_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         worker_memory(3)
     monkeypatch.delenv("GDM_WORKER_MEMORY")
     assert 0 < worker_memory(1000) < worker_memory(1) <= 4 * 2**30
+
+
+# ---- the start ------------------------------------------------------------------------------------------------------
+class Connections(list[float]):
+    """Stands for the cluster: notes when somebody connects, and says that there is none."""
+
+    def __call__(self, on_event: object) -> None:
+        self.append(time.monotonic())
+        raise FitError("no cluster here")
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
+    made = Connections()
+    monkeypatch.setattr(dispatch, "connect", made)
+    return made
+
+
+def test_an_engine_that_nobody_asks_anything_waits_before_it_starts_workers(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(dispatch, "START_AFTER_S", 0.3)
+    began = time.monotonic()
+    with Engine(ResultCache(tmp_path)) as engine:
+        assert engine._dispatcher.ready.wait(10)
+        assert connections[0] - began >= 0.3
+        with pytest.raises(FitError, match="no cluster here"):
+            engine.wait_ready(1)
+
+
+@pytest.mark.parametrize("start", ["start", "submit", "wait"])
+def test_a_job_or_a_word_starts_them_at_once(
+    start: str, connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(dispatch, "START_AFTER_S", 600.0)
+    with Engine(ResultCache(tmp_path)) as engine:
+        if start == "start":
+            engine.start()
+        elif start == "submit":
+            assert engine.submit(FitRequest(FAMILY, {}, TRIALS), session="s").wait(10)
+        else:
+            with pytest.raises(FitError, match="no cluster here"):
+                engine.wait_ready(10)
+        assert engine._dispatcher.ready.wait(10)
+    assert connections
+
+
+def test_an_engine_can_be_closed_before_it_has_started(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(dispatch, "START_AFTER_S", 600.0)
+    engine = Engine(ResultCache(tmp_path))
+    engine.close()
+    assert not engine.running
+    assert connections == []
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+PAGES_TAKEN = """
+import resource
+import numpy as np
+from gdm_core.engine.worker import keep_memory
+
+def taken():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        np.ones(125_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(taken(), keep_memory(), taken())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library, with other habits")
+def test_a_worker_keeps_the_memory_of_one_step_for_the_next() -> None:
+    """Dask starts its workers with this setting; every freed array would go back to the system, page by page."""
+    env = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536", "PYTHONPATH": str(Path(__file__).parents[2])}
+    said = subprocess.run([sys.executable, "-c", PAGES_TAKEN], env=env, capture_output=True, text=True, check=True)
+    before, arranged, after = said.stdout.split()
+    assert arranged == "True"
+    assert int(before) > 50 * 200, "without it: a megabyte is 245 pages, fifty times"
+    assert int(after) < 1_000

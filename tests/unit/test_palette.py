@@ -94,9 +94,7 @@ def test_forty_colours_stand_for_twenty_thousand(n_states):
 def test_quantising_keeps_pure_states_and_repeats_itself():
     states = np.repeat(np.eye(5), 30, axis=0)
     first, second = palette.quantise(states), palette.quantise(states)
-    assert [first.css[i] for i in first.index[::30]] == [
-        f"rgba({r},{g},{b},1.00)" for r, g, b in palette.rgb(palette.PALETTE[:5])
-    ]
+    assert [first.css[i] for i in first.index[::30]] == [f"{colour}ff" for colour in palette.PALETTE[:5]]
     assert first.css == second.css
     np.testing.assert_array_equal(first.index, second.index)
 

@@ -14,7 +14,7 @@ from pages.ui import palette
 from pages.ui.figures.base import Dict, Figure, bare, layout, names_of, note, path_cursor, typed
 
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
-COLOURS_SVG, COLOURS_WEBGL = 22, 40  # every trace costs the browser most of a millisecond
+COLOURS_SVG, COLOURS_WEBGL = 20, 40  # every trace costs the browser most of a millisecond
 RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the strongest state and nothing else
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from importlib import import_module
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -16,8 +14,7 @@ from pages.ui.live.matching import parse, text_of
 from pages.ui.live.pictures import Shown, Wanted
 from pages.ui.live.session import Live
 
-LOOK_EVERY_S = 0.25
-LOAD_AHEAD = ("gdm_core.models.gdm", "scipy.stats", "scipy.optimize")  # a second and a half together
+LOOK_EVERY_S = 0.15
 COLOURS = "colours"  # the parameter of a link that names them
 
 
@@ -31,20 +28,11 @@ def fit(page: str, wanted: Wanted) -> Live:
     key = f"live-{page}"
     context = get_script_run_ctx()
     if key not in st.session_state:
-        _load_ahead()
         session = context.session_id if context is not None else "script"
         st.session_state[key] = Live(engine(), f"{session}/{page}")
     live: Live = st.session_state[key]
     live.want(wanted, first_order=parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))))
     return live
-
-
-@st.cache_resource(show_spinner=False)
-def _load_ahead() -> threading.Thread:
-    """Load what a first look and the matching of colours need while the visitor looks at the page, once a server."""
-    thread = threading.Thread(target=lambda: [import_module(name) for name in LOAD_AHEAD], daemon=True)
-    thread.start()
-    return thread
 
 
 def region(live: Live, draw: Callable[[Shown], None], *, every: float = LOOK_EVERY_S) -> None:

@@ -3,7 +3,8 @@
 Every change starts up to three jobs, the quick ones first:
 
 preview   the parameters as they are with the new softness: a forward pass, right here where the data are small
-warm      a short fit that starts from the nearest one seen so far, with states split or merged where K changed
+warm      a short fit that starts from the nearest one seen so far, with states split or merged where K changed;
+          not where that one took less than a second, since the main fit is done as soon
 main      the fit from the start that the settings alone decide. It stands in the end, so that a copied link shows the
           same picture as the page it was copied from, whatever had been tried there before
 
@@ -30,7 +31,9 @@ from pages.ui.live.pictures import Array, Shown, State, Wanted, unpack
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
-PREVIEW_HERE = 12_000  # soft shares (samples times states) that the server works out itself, in a tenth of a second
+PREVIEW_HERE = 30_000  # soft shares (samples times states) that the server works out itself, in a tenth of a second
+WARM_WORTH_S = 1.0  # a fit that takes less is done before a warm start beside it would have helped
+RIPE = 0.3  # of its steps: before, a fit from the start says less than the picture that stands
 PREVIEW_WAIT_S = 0.15
 WARM_CHANGES = frozenset({"n_states", "temperature", "stickiness"})
 MAX_PAST = 12
@@ -171,6 +174,11 @@ class Live:
             self._start_main(bulk=False)
             return
         _, result, changes = near
+        if set(changes) == {"temperature"}:
+            self._preview(wanted, result, changes)
+        if self._quickest(wanted) < WARM_WORTH_S:
+            self._start_main(bulk=False)
+            return
         request = FitRequest(
             wanted.family,
             changes,
@@ -182,8 +190,6 @@ class Live:
         try:
             self._jobs["warm"] = self._engine.submit(request, session=self._session, slot="warm")
             self._start_main(bulk=True)
-            if set(changes) == {"temperature"}:
-                self._preview(wanted, result, changes)
         except GdmError as error:
             self._failure = str(error)
 
@@ -192,7 +198,10 @@ class Live:
         if wanted.train.n_samples * int(wanted.config.get("n_states", 1)) <= PREVIEW_HERE:
             self._first = results.first_look(*question)
             return
-        job = self._engine.call(results.first_look, *question, session=self._session, slot="preview")
+        try:
+            job = self._engine.call(results.first_look, *question, session=self._session, slot="preview")
+        except GdmError:  # no room for one more job: the fit itself says so, and may still find room
+            return
         self._jobs["preview"] = job
         job.wait(PREVIEW_WAIT_S)
 
@@ -216,6 +225,10 @@ class Live:
             return None
         *_, past, result, changes = min(candidates, key=lambda c: c[:3])
         return past, result, changes
+
+    def _quickest(self, wanted: Wanted) -> float:
+        """Seconds of the quickest fit of these data seen so far; on a busy machine, any one may have taken long."""
+        return min(result.seconds for past, result in self._past.values() if wanted.changes_from(past) is not None)
 
     def _end(self, *roles: str) -> None:
         for role in roles:
@@ -281,7 +294,7 @@ class Live:
                 raw, told, result = unpack(warm.result.snapshot, wanted.train), warm, warm.result
             elif warm is not None and warm.snapshot is not None and not warm.status.final:
                 raw, told = unpack(warm.snapshot, wanted.train), warm
-            elif main is not None and main.snapshot is not None:
+            elif main is not None and main.snapshot is not None and self._ripe(main):
                 raw = unpack(main.snapshot, wanted.train)
             elif preview is not None and preview.status is JobStatus.DONE:
                 raw = preview.result
@@ -314,6 +327,10 @@ class Live:
             state = now.state if self.running or now.state == "fresh" else "stale"
             return replace(now, state=state, **progress, _kept=now._kept)
         return replace(now, state="stale", **progress, _kept=now._kept)
+
+    def _ripe(self, main: JobView) -> bool:
+        """Whether a look at the fit from the start says more than what stands; one that is watched always does."""
+        return not self._shown.train or self._playing or self.held or main.step >= RIPE * main.total
 
     # ---- colours ------------------------------------------------------------------------------------------------
     def _drop_anchor(self) -> None:
