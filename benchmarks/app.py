@@ -17,7 +17,8 @@ import platform
 import statistics
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from benchmarks.browser_server import FLAGS, Visitors, find_chromium, load_avera
 
 NO_BROWSER = 2
 MEGA = 1e6
+WORKERS_START_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Effort:
     moves: int = 8
     updates: int = 30
     people: int = 10
+    browsers: int = 1
     seconds: float = 120.0
     every: float = 5.0
     settle: float = 20.0
@@ -70,6 +73,8 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all that was measured to FILE ('-': print it)")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, a smaller crowd for a shorter time")
     parser.add_argument("--skip-load", action="store_true", help="leave the crowd out")
+    parser.add_argument("--browsers", type=int, default=1, help="how many of the crowd sit at a real browser")
+    parser.add_argument("--only-load", action="store_true", help="the crowd alone")
     arguments = parser.parse_args()
     chromium = find_chromium()
     if chromium is None:
@@ -77,9 +82,11 @@ def main() -> int:
             "No Chromium was found. Install one (Debian: apt-get install chromium) to measure the app.", file=sys.stderr
         )
         return NO_BROWSER
-    effort = QUICK if arguments.quick else Effort()
+    effort = replace(QUICK if arguments.quick else Effort(), browsers=arguments.browsers)
     with tempfile.TemporaryDirectory() as folder:
-        rows, details = measure(chromium, Path(folder), effort, skip_load=arguments.skip_load)
+        rows, details = measure(
+            chromium, Path(folder), effort, alone=not arguments.only_load, load=not arguments.skip_load
+        )
     told = json.dumps(
         {
             "machine": f"{os.cpu_count()} cores, {platform.machine()}",
@@ -99,8 +106,10 @@ def main() -> int:
     return 1 if details["errors"] else 0
 
 
-def measure(chromium: str, folder: Path, effort: Effort, *, skip_load: bool) -> tuple[list[Row], dict[str, Any]]:
-    """All numbers, told on the error stream as they come."""
+def measure(
+    chromium: str, folder: Path, effort: Effort, *, alone: bool, load: bool
+) -> tuple[list[Row], dict[str, Any]]:
+    """All numbers, told on the error stream as they come: of one visitor alone, and of the crowd."""
     rows: list[Row] = []
     details: dict[str, Any] = {"effort": asdict(effort), "errors": []}
 
@@ -108,50 +117,62 @@ def measure(chromium: str, folder: Path, effort: Effort, *, skip_load: bool) -> 
         rows.extend(found)
         print(table(list(found), head=False), file=sys.stderr, flush=True)
 
-    starts = cold_starts(folder, effort.starts)
-    details["cold_starts_s"] = starts
-    tell(Row("cold server to healthy", statistics.median(starts), "s", 8.0, load_average()))
+    if alone:
+        starts = cold_starts(folder, effort.starts)
+        details["cold_starts_s"] = starts
+        tell(Row("cold server to healthy", statistics.median(starts), "s", 8.0, load_average()))
     with running_server(folder / "app") as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         visitors = Visitors(browser, server)
         try:
-            first_visits(visitors, 1)  # the server is warm from here on
-            times, weights = first_visits(visitors, effort.visits)
-            details["first_visits"] = {"s": times, "weights": weights}
-            heaviest = max(weights, key=lambda weight: weight["own_bytes"])
-            tell(
-                Row("first visit of Home, warm server, to a finished picture", statistics.median(times), "s", 2.0, load_average()),
-                Row("weight of Home beyond Streamlit's own", heaviest["own_bytes"] / MEGA, "MB", 6.0, load_average(),
-                    f"Streamlit's own {heaviest['streamlit_bytes'] / MEGA:.1f} MB"),
-            )  # fmt: skip
-            page, opened, weight = open_lab(visitors)
-            details["lab"] = {"opened_s": opened, "weight": weight}
-            tell(
-                Row("NASCAR lab opened, first fit and workers' start included", opened, "s", None, load_average()),
-                Row("weight of the lab beyond Streamlit's own", weight["own_bytes"] / MEGA, "MB", 6.0, load_average()),
-            )
-            details["sliders"] = {}
-            for name in SERIES:
-                found = series(page, server, name, effort.moves)
-                details["sliders"][name] = found | {"moves": [asdict(m) for m in found["moves"]]}
-                tell(*slider_rows(name, found))
-            visitors.leave()
-            drawn = live_updates(visitors, effort.updates)
-            details["live_update"] = drawn
-            kept = " and ".join(f"{n} {'kept' if drawn[f'{n}_kept'] else 'LOST'}" for n in ("node", "zoom"))
-            tell(
-                Row("one live update, track and strip of 1,000 points", statistics.median(drawn["ms"]), "ms", 30.0,
-                    drawn["load"], f"{kept}; {drawn['page_ms']:.0f} ms of processor time"),
-            )  # fmt: skip
-            details["errors"] += [*visitors.errors, *server.complaints()]
-            if not skip_load:
-                met = crowd(visitors, effort.people, effort.seconds, effort.every, effort.settle)
+            if alone:
+                details |= one_visitor(visitors, effort, tell)
+                details["errors"] += [*visitors.errors, *server.complaints()]
+            if load:
+                met = crowd(visitors, effort.people, effort.browsers, effort.seconds, effort.every, effort.settle)
                 details["crowd"] = met
                 details["errors"] += met["errors"]
                 tell(*crowd_rows(met))
         finally:
             browser.close()
     return rows, details
+
+
+def one_visitor(visitors: Visitors, effort: Effort, tell: Callable[..., None]) -> dict[str, Any]:
+    """What somebody waits for who has the server to himself."""
+    first_visits(visitors, 1)
+    visitors.page().wait_for_timeout(1000 * WORKERS_START_S)  # the server is warm from here on
+    visitors.leave()
+    times, weights = first_visits(visitors, effort.visits)
+    heaviest = max(weights, key=lambda weight: weight["own_bytes"])
+    tell(
+        Row("first visit of Home, warm server, to a finished picture", statistics.median(times), "s", 2.0, load_average()),
+        Row("weight of Home beyond Streamlit's own", heaviest["own_bytes"] / MEGA, "MB", 6.0, load_average(),
+            f"Streamlit's own {heaviest['streamlit_bytes'] / MEGA:.1f} MB"),
+    )  # fmt: skip
+    page, opened, weight = open_lab(visitors)
+    tell(
+        Row("NASCAR lab opened, with its first result", opened, "s", None, load_average()),
+        Row("weight of the lab beyond Streamlit's own", weight["own_bytes"] / MEGA, "MB", 6.0, load_average()),
+    )
+    sliders = {}
+    for name in SERIES:
+        found = series(page, visitors.server, name, effort.moves)
+        sliders[name] = found | {"moves": [asdict(m) for m in found["moves"]]}
+        tell(*slider_rows(name, found))
+    visitors.leave()
+    drawn = live_updates(visitors, effort.updates)
+    kept = " and ".join(f"{n} {'kept' if drawn[f'{n}_kept'] else 'LOST'}" for n in ("node", "zoom"))
+    tell(
+        Row("one live update, track and strip of 1,000 points", statistics.median(drawn["ms"]), "ms", 30.0,
+            drawn["load"], f"{kept}; {drawn['page_ms']:.0f} ms of processor time"),
+    )  # fmt: skip
+    return {
+        "first_visits": {"s": times, "weights": weights},
+        "lab": {"opened_s": opened, "weight": weight},
+        "sliders": sliders,
+        "live_update": drawn,
+    }
 
 
 def slider_rows(name: str, found: dict[str, Any]) -> list[Row]:
@@ -182,7 +203,7 @@ def crowd_rows(met: dict[str, Any]) -> list[Row]:
     return [
         Row(f"{who}: picture p95", met["picture_p95_s"], "s", 5.0, load,
             f"median {met['picture_median_s']:.2f} s, {met['answered']} of {met['moves']} answered, "
-            f"{met['superseded']} superseded, {met['unanswered']} never"),
+            f"{met['superseded']} superseded, {met['unanswered']} never; at the browser p95 {met['browser_p95_s']:.2f} s"),
         Row(f"{who}: health p95", met["health_p95_ms"], "ms", 100.0, load,
             f"median {met['health_median_ms']:.0f} ms; server {met['server_cores']}, workers {met['workers_cores']} cores"),
         Row(f"{who}: errors", float(len(met["errors"])), "", 0.0, load),

@@ -74,7 +74,7 @@ def show(
     view = View(fit, shown, look, data, index, named, rule, exact)
     with page.card:
         measured, rows = _card(view, bundle)
-        live.region(fit, lambda now: live.progress(now, key="elbo"))
+        live.region(fit, lambda now: live.progress(now, key="elbo"), patience=2)
     with page.picture:
         live.problem(fit, shown, folder)
         _poses(view)

@@ -137,7 +137,7 @@ with page.picture:
     live.region(fit, board.draw)
 with page.card:
     rows = score_card(view, wanted)
-    live.region(fit, lambda now: live.progress(now, key="elbo"))
+    live.region(fit, lambda now: live.progress(now, key="elbo"), patience=2)
     explain_meaning(view.where if shown.wanted is not None else wanted.where)
 
 page.header(f"{session.title} · {pick.about}", [*choice.facts])

@@ -127,6 +127,6 @@ with page.card:  # last: what the open tab asks is answered before the scores, w
     if answer.message and shell.error("The scores could not be worked out", answer.message, retry="nascar-rescore"):
         fit.answers.again("scores")
         st.rerun()
-    live.region(fit, honest)
+    live.region(fit, honest, patience=2)
 shell.footer(["Simulated data, no licence needed."])
 live.watch(fit)

@@ -60,8 +60,7 @@ _modules_kept = 0
 def keep_modules() -> bool:
     """Set what loaded modules hold aside from the garbage collector; whether there was anything new.
 
-    Streamlit collects garbage after every run of a script, and of a part that looks again four times a second. With all
-    libraries loaded each of these walks took 0.2 s, in which the server answered nobody. Modules stay for good anyway.
+    With all libraries loaded a full walk takes 0.2 s, in which the server answers nobody. Modules stay for good anyway.
     """
     global _modules_kept
     if len(sys.modules) < _modules_kept + NEW_MODULES:

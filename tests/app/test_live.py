@@ -10,7 +10,7 @@ import pytest
 from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages.ui import results
-from pages.ui.live import Live, Wanted, in_order, matching, session
+from pages.ui.live import Live, Wanted, in_order, matching, screen, session
 from tests.support.live_engine import QuickEngine, ended
 
 TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
@@ -359,3 +359,23 @@ def test_looking_again_costs_nothing(live):
     for _ in range(50):
         live.poll()
     assert time.process_time() - began < 0.2
+
+
+# ---- how often a page looks -----------------------------------------------------------------------------------------
+def test_the_more_fits_run_the_less_often_a_page_looks():
+    assert screen.pace(0) == screen.pace(2) == screen.LOOK_EVERY_S
+    assert screen.LOOK_EVERY_S < screen.pace(6) < screen.pace(10) <= screen.LOOK_SELDOM_S
+    assert screen.pace(10_000) == screen.LOOK_SELDOM_S
+
+
+def test_jobs_of_others_count_too(engine, live):
+    assert live.jobs_about == 0
+    live.want(wanted(n_states=4))
+    Live(engine, "another").want(wanted(seed=5))
+    assert live.jobs_about == len(engine.waiting()) >= 2
+
+
+def test_streamlit_is_told_not_to_walk_over_all_objects_after_every_look():
+    from streamlit import config
+
+    assert config.get_option("runner.postScriptGC") is False

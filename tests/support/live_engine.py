@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gdm_core.engine import FitRequest, FitResult, Job, JobStatus, Snapshot
+from gdm_core.engine import EngineInfo, FitRequest, FitResult, Job, JobStatus, Snapshot
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
@@ -119,6 +119,9 @@ class QuickEngine:
         deadline_s: float = 60.0, bulk: bool = False,
     ) -> Job:  # fmt: skip
         return self._take(Job(Call(function, args, deadline_s), session, slot, bulk, lambda job: None))
+
+    def info(self) -> EngineInfo:
+        return EngineInfo(True, {}, len(self.waiting()), (), "")
 
     def forget(self, session: str) -> None:
         self.forgotten.append(session)

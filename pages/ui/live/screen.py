@@ -15,6 +15,8 @@ from pages.ui.live.pictures import Shown, Wanted
 from pages.ui.live.session import Live
 
 LOOK_EVERY_S = 0.15
+LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
+LISTEN_EVERY_S = 0.3
 COLOURS = "colours"  # the parameter of a link that names them
 
 
@@ -35,14 +37,20 @@ def fit(page: str, wanted: Wanted) -> Live:
     return live
 
 
-def region(live: Live, draw: Callable[[Shown], None], *, every: float = LOOK_EVERY_S) -> None:
+def pace(jobs: int) -> float:
+    """Seconds between two looks at a fit, with so many jobs under way or waiting in the engine."""
+    return min(LOOK_SELDOM_S, LOOK_EVERY_S * max(1.0, jobs / 2))
+
+
+def region(live: Live, draw: Callable[[Shown], None], *, patience: float = 1.0) -> None:
     """Call `draw` with what there is to show: now, and again and again while a fit runs; then the page runs once more.
 
-    No widgets in `draw`: they belong to the page's script, which does not wait for a fit.
+    No widgets in `draw`: they belong to the page's script, which does not wait for a fit. A part with more `patience`
+    is drawn so many times less often.
     """
     fitting = live.running
 
-    @st.fragment(run_every=every if fitting else None)
+    @st.fragment(run_every=patience * pace(live.jobs_about) if fitting else None)
     def body() -> None:
         draw(live.poll())
         if fitting and not live.running:
@@ -51,11 +59,12 @@ def region(live: Live, draw: Callable[[Shown], None], *, every: float = LOOK_EVE
     body()
 
 
-def watch(live: Live, *, every: float = LOOK_EVERY_S) -> None:
+def watch(live: Live) -> None:
     """The last line of a page's script: runs the page once more whenever a question has been answered."""
-    waiting, heard = live.answers.pending, live.answers.news
+    # While a fit moves, its end runs the page once more.
+    waiting, heard = live.answers.pending and (live.held or not live.running), live.answers.news
 
-    @st.fragment(run_every=every if waiting else None)
+    @st.fragment(run_every=max(LISTEN_EVERY_S, pace(live.jobs_about)) if waiting else None)
     def body() -> None:
         live.answers.collect()
         if live.answers.news != heard:

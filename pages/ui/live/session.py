@@ -137,6 +137,12 @@ class Live:
         return self.running or self.answers.pending
 
     @property
+    def jobs_about(self) -> int:
+        """How many jobs of all visitors run or wait."""
+        info = self._engine.info()
+        return info.waiting + len(info.out)
+
+    @property
     def playing(self) -> bool:
         return self._playing
 
