@@ -13,7 +13,7 @@ PATIENCE_S = 60.0  # for one fit
 FIGURE = ".st-key-inferred-track .gdm-figure"
 SLIDERS = {"States (K)": (2.0, 12.0), "Softness (τ)": (0.01, 3.0)}
 
-# What is drawn is told apart by the colours and points of its traces: the same picture drawn again is no change.
+# What is drawn is told apart by the colours and points of its strokes: the same picture drawn again is no change.
 SCRIPT = """
 (() => {
   const notes = { released: 0, sent: 0, received: 0, bytes: 0, events: [] };
@@ -36,10 +36,10 @@ SCRIPT = """
     }
   };
   const look = (figure) => {
-    const traces = figure.querySelector(".gdm-plot")?.data ?? [];
+    const shapes = figure.querySelector(".gdm-plot")?.layout?.shapes ?? [];
     let hash = 7;
-    for (const trace of traces) {
-      for (const part of [trace.line?.color ?? "", trace.x?.bdata ?? ""]) {
+    for (const { line, path } of shapes) {
+      for (const part of [line.color, path]) {
         for (let i = 0; i < part.length; i++) hash = (Math.imul(hash, 31) + part.charCodeAt(i)) | 0;
       }
     }

@@ -149,5 +149,5 @@ class WireVisitor:
         elif kind == "bidi_component" and element.bidi_component.id.endswith(PICTURE):
             part = element.bidi_component
             sent = json.loads(part.json or part.mixed.json)
-            look = hash(json.dumps(sent["figure"]["data"]))
+            look = hash(json.dumps(sent["figure"]["layout"]["shapes"]))
             self.pictures.append((time.monotonic(), sent["options"]["state"], look))

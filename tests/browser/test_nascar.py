@@ -18,8 +18,8 @@ PATIENCE = 120  # seconds; a busy machine takes its time
 INFERRED = ".st-key-inferred-track .gdm-figure"
 STRIPS = ".st-key-strips .gdm-plot"
 RANGE = f"[...document.querySelector('{STRIPS}')._fullLayout.xaxis.range]"
-TRACES = f"document.querySelector('{INFERRED} .gdm-plot').data"
-LOOK = f"JSON.stringify({TRACES}.map((trace) => [trace.line?.color, trace.x?.bdata]))"
+STROKES = f"document.querySelector('{INFERRED} .gdm-plot').layout.shapes"
+LOOK = f"JSON.stringify({STROKES}.map(({{ line, path }}) => [line.color, path]))"
 
 
 def rested(page: Page) -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -102,10 +103,17 @@ def test_lines_draw_every_segment_once_in_its_bucket():
 def test_a_track_keeps_its_points_and_colours():
     where, states = _scene()
     figure = figures.track(where, states)
-    lines = [t for t in figure["data"] if t["mode"] == "lines"]
-    assert sum(np.isfinite(untyped(t["x"])).sum() for t in lines) >= len(where)
-    assert len(lines) <= 40
-    assert {t["type"] for t in lines} == {"scatter"}
+    strokes = figure["layout"]["shapes"]
+    assert len(strokes) <= 40
+    drawn = [re.findall(r"([ML])(-?[\d.]+),(-?[\d.]+)", stroke["path"]) for stroke in strokes]
+    points = np.array([(float(x), float(y)) for stroke in drawn for _, x, y in stroke])
+    far = np.abs(points[:, None] - where[None]).max(axis=2)
+    assert far.min(axis=0).max() < 1e-3 * np.ptp(where), "every sample lies on a stroke"
+    assert far.min(axis=1).max() < 1e-3 * np.ptp(where), "every stroke lies on samples"
+    assert sum(pen == "L" for stroke in drawn for pen, *_ in stroke) == len(where) - 1, "every segment once"
+    for_mouse = next(t for t in figure["data"] if "customdata" in t)
+    assert for_mouse["line"]["color"] == "$clear"
+    assert len(untyped(for_mouse["customdata"])) == len(where)
     long = figures.track(*_scene(6_000))["data"]
     assert {t["type"] for t in long if t["mode"] == "lines"} == {"scattergl"}
 

@@ -1,4 +1,4 @@
-"""A path in the mixed colours of its soft states: one trace for each of a few colours, never one for each segment."""
+"""A path in the mixed colours of its soft states: one stroke for each of a few colours, never one for each segment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pages.ui import palette
 from pages.ui.figures.base import Dict, Figure, bare, layout, names_of, note, path_cursor, typed
 
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
-COLOURS_SVG, COLOURS_WEBGL = 20, 40  # every trace costs the browser most of a millisecond
+COLOURS = 40
 RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the strongest state and nothing else
 
 
@@ -68,6 +68,70 @@ def _room(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
     }
 
 
+def _gl_ghost(path: npt.NDArray[np.float32], width: float) -> Dict:
+    x, y = path.T
+    line = {"color": "$line", "width": width * 2.2}
+    return {
+        "type": "scattergl", "mode": "lines", "x": typed(x), "y": typed(y), "line": line, "hoverinfo": "skip",
+    }  # fmt: skip
+
+
+def _gl_lines(
+    x: npt.NDArray[Any],
+    y: npt.NDArray[Any],
+    hover: npt.NDArray[np.uint16],
+    visits: list[tuple[str, npt.NDArray[np.int64]]],
+    width: float,
+    template: str,
+) -> list[Dict]:
+    """One trace a colour: quickest for a long path."""
+    return [
+        {
+            "type": "scattergl",
+            "mode": "lines",
+            "x": typed(np.where(visit < 0, np.nan, x[visit])),
+            "y": typed(np.where(visit < 0, np.nan, y[visit])),
+            "customdata": typed(hover[visit], "u2" if hover.shape[1] > 2 else "u1"),
+            "line": {"color": colour, "width": width},
+            "hovertemplate": template,
+            "connectgaps": False,
+        }
+        for colour, visit in visits
+    ]
+
+
+def _unseen(
+    x: npt.NDArray[Any], y: npt.NDArray[Any], hover: npt.NDArray[np.uint16], width: float, template: str
+) -> Dict:
+    """The whole path without a colour, for the mouse: what is seen are shapes."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": typed(x),
+        "y": typed(y),
+        "customdata": typed(hover, "u2"),
+        "line": {"color": "$clear", "width": width, "simplify": False},
+        "hovertemplate": template,
+        "connectgaps": False,
+    }
+
+
+def _stroke(x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float) -> Dict:
+    """The pieces of a path that share a colour, as one shape: a third of what a trace costs the browser to update."""
+    known = np.isfinite(x) & np.isfinite(y)
+    span = max(float(np.ptp(x[known])), float(np.ptp(y[known])), 1e-12) if known.any() else 1.0
+    digits = max(0, 4 - int(np.floor(np.log10(span))))  # a ten-thousandth of the path: below a pixel
+    parts, pen = [], "M"
+    for i, here, there in zip(visit.tolist(), x[visit].tolist(), y[visit].tolist(), strict=True):
+        if i < 0 or not known[i]:
+            pen = "M"
+            continue
+        parts.append(f"{pen}{here:.{digits}f},{there:.{digits}f}")
+        pen = "L"
+    line = {"color": colour, "width": width}
+    return {"type": "path", "path": "".join(parts), "line": line, "xref": "x", "yref": "y", "layer": "below"}
+
+
 def track(
     position: npt.ArrayLike,
     states: npt.ArrayLike,
@@ -94,7 +158,7 @@ def track(
         raise DataError(f"A track needs positions [T, 2] and states [T, K]; got {where.shape} and {soft.shape}.")
     x, y = where.T
     gl = len(x) - 1 > WEBGL_ABOVE
-    buckets = palette.quantise(soft, limit=COLOURS_WEBGL if gl else COLOURS_SVG)
+    buckets = palette.quantise(soft, limit=COLOURS)
     rich = len(x) <= RICH_HOVER_BELOW
     hover = _hover(soft, rich)
     shown = names_of(soft.shape[1], list(names) if names else None)
@@ -103,35 +167,18 @@ def track(
     text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}} %"
     if rich and soft.shape[1] > 1:
         text += " · S%{customdata[3]} %{customdata[4]} %"
-    traces: list[Dict] = []
-    if ghost is not None:
-        gx, gy = np.asarray(ghost, np.float32).T
-        traces.append(
-            {
-                "type": "scattergl" if gl else "scatter",
-                "mode": "lines",
-                "x": typed(gx),
-                "y": typed(gy),
-                "line": {"color": "$line", "width": width * 2.2},
-                "hoverinfo": "skip",
-            }
-        )
-    for colour, visit in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False):
-        if not len(visit):
-            continue
-        lifted = visit < 0
-        traces.append(
-            {
-                "type": "scattergl" if gl else "scatter",
-                "mode": "lines",
-                "x": typed(np.where(lifted, np.nan, x[visit])),
-                "y": typed(np.where(lifted, np.nan, y[visit])),
-                "customdata": typed(hover[visit], "u2" if rich else "u1"),
-                "line": {"color": colour, "width": width} | ({} if gl else {"simplify": False}),
-                "hovertemplate": ("sample %{customdata[0]}<br>" if rich else "") + text + "<extra></extra>",
-                "connectgaps": False,
-            }
-        )
+    template = ("sample %{customdata[0]}<br>" if rich else "") + text + "<extra></extra>"
+    visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
+    beneath = None if ghost is None else np.asarray(ghost, np.float32)
+    if gl:
+        traces, shapes = _gl_lines(x, y, hover, visits, width, template), []
+        if beneath is not None:
+            traces.insert(0, _gl_ghost(beneath, width))
+    else:
+        shapes = [_stroke(x, y, visit, colour, width) for colour, visit in visits]
+        if beneath is not None:
+            shapes.insert(0, _stroke(*beneath.T, np.arange(len(beneath)), "$line", 2.2 * width))
+        traces = [_unseen(x, y, hover, width, template)]
     if np.isfinite(where).any():
         traces.append(_room(x, y, width))
     marks = [
@@ -156,6 +203,7 @@ def track(
     return {
         "data": traces,
         "layout": layout(
+            shapes=shapes,
             xaxis=bare(),
             yaxis=bare(scaleanchor="x", scaleratio=1),
             annotations=[*marks, *badges],
