@@ -64,6 +64,9 @@ class Dispatcher:
     def orders_changed(self, job: Job) -> None:
         self._inbox.put(("orders", job, None))
 
+    def forget(self, session: str) -> None:
+        self._inbox.put(("forget", session, None))
+
     def workers(self) -> dict[str, int]:
         """Threads of each worker as last heard."""
         link = self._link
@@ -93,12 +96,16 @@ class Dispatcher:
 
     def _wait_for_need(self) -> bool:
         """Until the first job, or a little while without one; False once told to stop."""
-        try:
-            message = self._inbox.get(timeout=START_AFTER_S)
-        except queue.Empty:
-            return True
-        self._inbox.put(message)
-        return message[0] != "stop"
+        end = time.monotonic() + START_AFTER_S
+        while (left := end - time.monotonic()) > 0:
+            try:
+                message = self._inbox.get(timeout=left)
+            except queue.Empty:
+                break
+            if message[0] != "forget":
+                self._inbox.put(message)
+                return message[0] != "stop"
+        return True
 
     def _leave(self) -> None:
         """Fail what is not done, stop what runs on workers that live on without us, and let the cluster go."""
@@ -122,6 +129,8 @@ class Dispatcher:
                     return False
                 if kind == "orders":
                     self._pass_on(what)
+                elif kind == "forget":
+                    self._shelf.forget(what)
                 elif kind == "event":
                     self._hear(what, content)
                 elif kind == "ended":

@@ -206,11 +206,12 @@ class Engine:
         return EngineInfo(ready, here.workers(), len(self._turns), here.out(), "" if trouble is None else str(trouble))
 
     def forget(self, session: str) -> None:
-        """Cancel the slots of a session that has left. Its bulk jobs go on."""
+        """Cancel the slots of a session that has left, and let data go that nobody else used. Its bulk jobs go on."""
         with self._lock:
             jobs = [job for (owner, _), job in self._slots.items() if owner == session]
         for job in jobs:
             job.cancel()
+        self._dispatcher.forget(session)
 
     @property
     def running(self) -> bool:

@@ -93,9 +93,9 @@ def launch(job: Job, link: Link, shelf: Shelf, worker: str | None) -> Flight:
         where |= {"workers": [worker], "allow_other_workers": True}
     if isinstance(work, FitRequest):
         task = FitTask(ticket, work.family, dict(work.config), work.preview, work.snapshot_every_s, work.warm_start)
-        future = link.client.submit(run_fit, task, shelf.place(work.trials, link), **where)
+        future = link.client.submit(run_fit, task, shelf.place(work.trials, link, job.session), **where)
     else:
         pickle.dumps(work.args)
-        args = [shelf.place(arg, link) if isinstance(arg, Trials) else arg for arg in work.args]
+        args = [shelf.place(arg, link, job.session) if isinstance(arg, Trials) else arg for arg in work.args]
         future = link.client.submit(run_call, ticket, work.function, *args, **where)
     return Flight(job, future, worker or "", time.monotonic())

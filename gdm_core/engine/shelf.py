@@ -18,6 +18,8 @@ SHELF_BYTES = 512 * 2**20
 class Shelf:
     """Published trials by fingerprint; the ones used longest ago go when there are too many bytes.
 
+    Trials also go, from the scheduler and from every worker, when the last session that used them has left.
+
     They are published as the result of a task whose argument the scheduler keeps: a worker that dies loses only its
     copy, and the next one makes it anew without asking us.
     """
@@ -25,12 +27,14 @@ class Shelf:
     def __init__(self, limit: int = SHELF_BYTES) -> None:
         self.limit = limit
         self._lying: OrderedDict[str, tuple[Future, int]] = OrderedDict()
+        self._users: dict[str, set[str]] = {}
 
-    def place(self, trials: Trials, link: Link) -> Future:
-        """The future of `trials` on the cluster."""
+    def place(self, trials: Trials, link: Link, session: str) -> Future:
+        """The future of `trials` on the cluster, for a job of `session`."""
         # Messages name trials, so the same numbers under other names are other data here.
         names = repr((trials.name, [trial.name for trial in trials]))
         name = f"{trials.fingerprint}-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+        self._users.setdefault(name, set()).add(session)
         if name in self._lying and self._lying[name][0].status in ("pending", "finished"):
             self._lying.move_to_end(name)
             return self._lying[name][0]
@@ -38,8 +42,19 @@ class Shelf:
         future = link.client.submit(decode_trials, payload, key=f"{link.topic}-trials-{name}")
         self._lying[name] = (future, len(payload))
         while self.n_bytes > self.limit and len(self._lying) > 1:
-            self._lying.popitem(last=False)
+            self._take_away(next(iter(self._lying)))
         return future
+
+    def forget(self, session: str) -> None:
+        """Take away what nobody but `session` has used. A job that is under way keeps its data to its end."""
+        for name, users in list(self._users.items()):
+            users.discard(session)
+            if not users:
+                self._take_away(name)
+
+    def _take_away(self, name: str) -> None:
+        self._users.pop(name, None)
+        self._lying.pop(name, None)  # the last reference to its future: Dask lets the data go
 
     @property
     def n_bytes(self) -> int:
@@ -47,3 +62,4 @@ class Shelf:
 
     def clear(self) -> None:
         self._lying.clear()
+        self._users.clear()

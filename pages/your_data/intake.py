@@ -18,9 +18,11 @@ from datasets.tables import Role, Table
 from gdm_core.trials import Trials
 from pages.behaviour.data import Data, from_recordings, from_trials, narrowed, split_recording, split_trials, usable
 from pages.behaviour.recordings import pose_recipe
+from pages.ui import live
 from pages.ui.exports import Recipe
 
 KEPT = "your-data"
+EXAMPLE_ON = f"{KEPT}-example"  # the visitor tries the page with the example
 OWN = "Your own file: it stays in this session and is forgotten with it."
 
 
@@ -53,15 +55,17 @@ def opened(file: Any, name: str, every: int, progress: Callable[[float, str], No
     if kept is not None and kept[0] == key:
         return kept[1]  # type: ignore[no-any-return]
     content = keypoints.read_any(file, name, every=every, progress=progress)
+    forget()  # fits of the file before, and its data on the workers
     made = Opened(name, f"{digest}-{every}", content)
     st.session_state[KEPT] = (key, made)
     return made
 
 
 def forget() -> None:
-    """Let go of the file and all that was made of it."""
-    for name in [name for name in st.session_state if str(name).startswith(KEPT)]:
+    """Let go of the file and all that was made of it, here and on the workers."""
+    for name in [name for name in st.session_state if str(name).startswith(KEPT) and name != EXAMPLE_ON]:
         del st.session_state[name]
+    live.let_go("your_data")
 
 
 def remembered(key: str, make: Callable[[], Data]) -> Data:

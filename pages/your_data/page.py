@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 
 import streamlit as st
@@ -18,7 +19,6 @@ KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
 EXAMPLE = "table.csv"
 GO = f"{intake.KEPT}-go"
-EXAMPLE_ON = f"{intake.KEPT}-example"
 
 
 def ask_for_file() -> tuple[intake.Opened | None, keypoints.Annotation | None, int, str]:
@@ -39,7 +39,7 @@ def ask_for_file() -> tuple[intake.Opened | None, keypoints.Annotation | None, i
             help="1 keeps all. For text tables beyond five million rows.",
         )
     )  # fmt: skip
-    if sent is None and not st.session_state.get(EXAMPLE_ON):
+    if sent is None and not st.session_state.get(intake.EXAMPLE_ON):
         intake.forget()
         return None, None, every, ""
     source, name = (sent, sent.name) if sent is not None else (io.BytesIO(tables.template(EXAMPLE)), EXAMPLE)
@@ -57,7 +57,7 @@ def ask_for_file() -> tuple[intake.Opened | None, keypoints.Annotation | None, i
 
 
 def start_over() -> None:
-    st.session_state[EXAMPLE_ON] = True
+    st.session_state[intake.EXAMPLE_ON] = True
 
 
 def introduction() -> None:
@@ -70,7 +70,7 @@ def introduction() -> None:
         st.button("Try it with an example", key="example", on_click=start_over, icon=":material/play_arrow:")
         shell.quiet(
             "You will see what was understood, column by column, before anything is fitted. The file stays in the memory "
-            "of this session: neither it nor what is fitted to it is written to disk, and both go when you leave."
+            "of this session: neither it nor what is fitted to it is written to disk, and both go within two minutes of your leaving."
         )
     with page.card:
         st.html('<p class="gdm-panel-title">Files to fill in</p>')
@@ -98,7 +98,8 @@ def ready(file: intake.Opened, labels: keypoints.Annotation | None, every: int) 
             return None, ""
     try:
         if isinstance(options, intake.PoseOptions):
-            marked = "" if labels is None else labels.labels.tobytes().hex()[:4096]
+            seen = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
+            marked = hashlib.sha256(seen).hexdigest()
             return intake.remembered(
                 f"{file.digest}{options}{marked}", lambda: intake.from_poses(file, options, labels)
             ), ""

@@ -102,6 +102,19 @@ def test_other_settings_of_the_file_change_what_is_fitted(engine):
     assert rates == pytest.approx([30.0, 10.0], rel=1e-3)
 
 
+def test_a_file_that_is_replaced_is_forgotten_here_and_on_the_workers(engine):
+    app = opened()
+    app.button(key="example").click().run()
+    app.button(key="fit").click().run()
+    assert "live-your_data" in app.session_state
+    assert engine.forgotten == []
+    app.number_input(key="every").set_value(2).run()
+    assert not app.exception
+    assert "live-your_data" not in app.session_state
+    assert [session for session in engine.forgotten if session.endswith("/your_data")]
+    assert app.button(key="fit").label == "Fit it", "the new reading is shown before it is fitted"
+
+
 # ---- files --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", [name for name in tables.TEMPLATES if name != "deeplabcut.csv"])
 def test_each_template_is_understood_and_its_script_makes_the_same_trials(name, session, tmp_path, monkeypatch):

@@ -365,6 +365,35 @@ def test_data_travels_once(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_
     assert max(sent[1:]) < 20_000
 
 
+def test_the_data_of_a_session_that_left_is_nowhere_on_the_cluster(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Scheduler and workers hold an upload as long as its owner is there; what others use as well stays."""
+    own = Trials((Trial(np.random.default_rng(2).standard_normal((300, 2))),))
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
+    with Engine(ResultCache(tmp_path)) as engine:
+        engine.wait_ready()
+        client = engine._dispatcher._link.client
+        topic = engine._dispatcher._link.topic
+
+        def held() -> int:
+            """How many sets of our trials lie on the scheduler or on a worker."""
+            keys = set(client.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks]))
+            keys.update(*client.run(lambda dask_worker: [str(key) for key in dask_worker.data]).values())
+            return sum(key.startswith(f"{topic}-trials") for key in keys)
+
+        engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(30)
+        engine.call(total, own, 2.0, session="owner").result(30)
+        engine.submit(request(n_steps=1, use_cache=False), session="owner").result(30)
+        engine.submit(request(n_steps=1, use_cache=False), session="other").result(30)
+        assert held() == 2
+        engine.forget("owner")
+        until(lambda: held() == 1)
+        engine.forget("other")
+        until(lambda: held() == 0)
+        assert engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(30)
+
+
 def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("gdm_core.engine.cluster.JOIN_TIMEOUT_S", 0.5)
     monkeypatch.setenv("GDM_SCHEDULER", "tcp://127.0.0.1:9")

@@ -2,7 +2,7 @@
 
 from pages.ui.live.answers import Answer
 from pages.ui.live.pictures import Shown, Wanted
-from pages.ui.live.screen import fit, problem, progress, region, share_colours, states_of, transport, watch
+from pages.ui.live.screen import fit, let_go, problem, progress, region, share_colours, states_of, transport, watch
 from pages.ui.live.session import Live, in_order
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Wanted",
     "fit",
     "in_order",
+    "let_go",
     "problem",
     "progress",
     "region",

@@ -37,6 +37,13 @@ def fit(page: str, wanted: Wanted) -> Live:
     return live
 
 
+def let_go(page: str) -> None:
+    """Forget the live fit of this page for this visitor, its data here and on the workers included."""
+    live: Live | None = st.session_state.pop(f"live-{page}", None)
+    if live is not None:
+        live.close()
+
+
 def pace(jobs: int) -> float:
     """Seconds between two looks at a fit, with so many jobs under way or waiting in the engine."""
     return min(LOOK_SELDOM_S, LOOK_EVERY_S * max(1.0, jobs / 2))

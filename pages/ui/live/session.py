@@ -125,6 +125,11 @@ class Live:
         self._stop()
         self._failure = "The fit was cancelled." if self._good is None or self._stale else ""
 
+    def close(self) -> None:
+        """End all jobs, and have the workers let go of the data."""
+        self._stop()
+        self._engine.forget(self._session)
+
     # ---- what the page sees -------------------------------------------------------------------------------------
     @property
     def running(self) -> bool:
