@@ -15,12 +15,10 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 
 from assets.make_demo import SEEDS, Result, fitted, write  # noqa: E402
 from pages.behaviour import precomputed, recordings, scoring  # noqa: E402
-from pages.behaviour.bouts import BoutRule  # noqa: E402
 from pages.behaviour.data import Data  # noqa: E402
 
 # What a first visit to the page finds; a test compares.
 CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior": "linear", "n_latent": 6}
-RULE = BoutRule(1.0, 0.5)
 
 
 def first_data() -> Data:
@@ -31,13 +29,15 @@ def first_data() -> Data:
 def make() -> Result:
     """The page's first result is written on the way."""
     data = first_data()
+    rule = data.expert_rule
+    assert rule is not None
     scores, lines, bundle = [], [], None
     for seed in SEEDS:
         config = CONFIG | {"seed": seed}
         result = fitted(data.train, config)
         if bundle is None:
-            bundle = precomputed.write(data, "gdm", config, RULE, result)
-        found = scoring.measure(result.model_bytes, data.train, data.test, RULE.smooth_s, RULE.shortest_s, seed)
+            bundle = precomputed.write(data, "gdm", config, rule, result)
+        found = scoring.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
         known = scoring.baselines(data.train, data.test, int(config["n_states"]), seed)
         scores.append(found["macro_f1"])
         free = [v["macro_f1"] for name, v in known.items() if not name.startswith(scoring.SUPERVISED)]

@@ -26,7 +26,7 @@ from gdm_core.metrics import balanced_accuracy, macro_f1, majority_map, state_ba
 from gdm_core.models.base import StateModel
 from gdm_core.named_models import build
 from gdm_core.trials import Trials
-from pages.behaviour.bouts import BoutRule, median_bout
+from pages.behaviour.bouts import like_expert, median_bout
 
 DATA = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 REAL = {
@@ -34,7 +34,6 @@ REAL = {
     "rats 1": "other/rat_pair_1.npz",
     "rats 8": "other/rat_pair_8.npz",
 }
-RULE = BoutRule(1.0, 0.5)  # what the Behaviour page starts with
 Variant = Callable[[int, int, int], StateModel]  # (K, most latent dimensions, seed)
 
 
@@ -56,6 +55,9 @@ VARIANTS: dict[str, Variant] = {
     "GDM places, tau 0.5": _gdm(posterior="linear", temperature=0.5),
     "GDM places, 4 starts": _gdm(posterior="linear", n_restarts=4),
     "GDM places, gamma 0.9": _gdm(posterior="linear", stickiness=0.9),
+    "GDM with memory": lambda k, most, seed: build("gdm-rnn", k, min(6, most), seed),
+    "rSLDS sticky": lambda k, most, seed: build("rslds-sticky", k, min(6, most), seed),
+    "rSLDS": lambda k, most, seed: build("rslds-ro", k, min(6, most), seed),
     "AR-HMM": lambda k, most, seed: build("arhmm", k, min(6, most), seed),
     "AR-HMM sticky": lambda k, most, seed: build("arhmm-sticky", k, min(6, most), seed),
 }
@@ -163,8 +165,10 @@ def one(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
     scores = state_scores(np.concatenate(soft), known, np.concatenate(soft_test), truth)
     names = ("macro_f1", "balanced_accuracy", "matched_accuracy", "paper_accuracy", "nmi")
     found = {name: float(getattr(scores, name)) for name in names}
-    bouts = [RULE.labels(s, trial.rate_hz) for s, trial in zip(soft, train, strict=True)]
-    bouts_test = [RULE.labels(s, trial.rate_hz) for s, trial in zip(soft_test, test, strict=True)]
+    rule = like_expert([np.asarray(t.labels) for t in train], train[0].rate_hz)  # what the Behaviour page starts with
+    assert rule is not None
+    bouts = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft, train, strict=True)]
+    bouts_test = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft_test, test, strict=True)]
     named = majority_map(np.concatenate(bouts), known, model.config.n_states)[np.concatenate(bouts_test)]
     return found | {
         "median_bout": median_bout([s.argmax(axis=1) for s in soft_test]),

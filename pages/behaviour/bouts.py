@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
 
+EXPERT_SHARE = 0.5
+LONGEST_S = 5.0
+
 Soft = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int64]
 
@@ -39,6 +42,19 @@ class BoutRule:
         """[T] the state of each moment, after smoothing and without short bouts."""
         strongest = self.soft(states, rate_hz).argmax(axis=1).astype(np.int64)
         return without_short(strongest, max(1, round(self.shortest_s * rate_hz)))
+
+
+def like_expert(parts: list[npt.NDArray[Any]], rate_hz: float) -> BoutRule | None:
+    """Both times at half of the expert's median bout: what comes and goes within it the expert does not call a bout.
+
+    `parts` are the labels of the fitted trials alone. None where they hold no bout. In tenths of a second, as the
+    controls have them.
+    """
+    median = median_bout(parts)
+    if not np.isfinite(median):
+        return None
+    seconds = float(np.clip(round(EXPERT_SHARE * median / rate_hz, 1), 0.1, LONGEST_S))
+    return BoutRule(seconds, seconds)
 
 
 def smoothed(states: Soft, width: int) -> npt.NDArray[np.float32]:

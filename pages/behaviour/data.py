@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
+from pages.behaviour.bouts import BoutRule, like_expert
 from pages.ui.exports import Recipe
 
 HELD_OUT = 0.4
@@ -48,6 +50,12 @@ class Data:
     @property
     def label_names(self) -> tuple[str, ...]:
         return self.train.label_names
+
+    @cached_property
+    def expert_rule(self) -> BoutRule | None:
+        """How to read bouts, as the labels of the fitted trials suggest; None without labels."""
+        known = [np.asarray(trial.labels) for trial in self.train if trial.labels is not None]
+        return like_expert(known, self.train[0].rate_hz)
 
     def is_new(self, index: int) -> bool:
         return index >= len(self.train)

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from pages.behaviour import depth, naming, player, precomputed, scoring
-from pages.behaviour.bouts import BoutRule
+from pages.behaviour.bouts import LONGEST_S, BoutRule
 from pages.behaviour.data import Data
 from pages.behaviour.view import Here, View
 from pages.behaviour.wish import Wish, previewed
@@ -19,7 +19,7 @@ from pages.ui.live import screen
 from pages.ui.plot import plot
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
-SMOOTH, SHORTEST = (0.0, 3.0, 0.1), (0.0, 3.0, 0.1)
+SECONDS = (0.0, LONGEST_S, 0.1)
 
 
 def show(
@@ -35,7 +35,8 @@ def show(
 ) -> None:
     """Everything below the choice of data. The last thing that a page's script does.
 
-    keep  whether finished fits may stay on disk; not for what somebody uploaded
+    bout_rule  how bouts are read at first where no expert's labels say how long they are
+    keep       whether finished fits may stay on disk; not for what somebody uploaded
     """
     with page.controls:
         choice = model_controls.choose(
@@ -67,7 +68,7 @@ def show(
         look = bundle.look  # the same states in eight bits, until a worker has looked
     with page.controls:
         live.transport(fit, folder)
-        rule = bout_controls(bout_rule)
+        rule = bout_controls(folder, data, bout_rule)
         named = naming.controls(folder, choice.n_states, data.key, _by_labels(data, shown, look, choice.n_states))
     with page.picture:
         index = pick(data)
@@ -106,18 +107,24 @@ def _take(k: int, d: int) -> None:
     st.session_state["K"], st.session_state["D"] = k, d
 
 
-def bout_controls(start: BoutRule) -> BoutRule:
-    """How bouts are read from soft states."""
+def bout_controls(folder: str, data: Data, unlabelled: BoutRule) -> BoutRule:
+    """How bouts are read from soft states: at first as the expert's own bouts suggest, where there are any."""
     shell.section("Bouts")
+    start = data.expert_rule or unlabelled
+    before = st.session_state.get(f"{folder}-bouts-of")
+    if before not in (None, data.key):  # other data has other bouts; a link to the first one says its own
+        st.session_state["smooth"], st.session_state["shortest"] = start.smooth_s, start.shortest_s
+    st.session_state[f"{folder}-bouts-of"] = data.key
+    why = " Starts at half of the median bout in the expert's labels." if data.expert_rule else ""
     smooth = st.slider(
-        "Smooth over (s)", *SMOOTH[:2], start.smooth_s, SMOOTH[2], key="smooth", bind="query-params",
-        help="Soft states are averaged over so long before the strongest counts. 0: as fitted.",
+        "Smooth over (s)", *SECONDS[:2], start.smooth_s, SECONDS[2], key="smooth", bind="query-params",
+        help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
     )  # fmt: skip
     shortest = st.slider(
-        "Shortest bout (s)", *SHORTEST[:2], start.shortest_s, SHORTEST[2], key="shortest", bind="query-params",
-        help="Bouts below it go to their neighbours.",
+        "Shortest bout (s)", *SECONDS[:2], start.shortest_s, SECONDS[2], key="shortest", bind="query-params",
+        help="Bouts below it go to their neighbours." + why,
     )  # fmt: skip
-    return BoutRule(float(np.clip(smooth, *SMOOTH[:2])), float(np.clip(shortest, *SHORTEST[:2])))
+    return BoutRule(float(np.clip(smooth, *SECONDS[:2])), float(np.clip(shortest, *SECONDS[:2])))
 
 
 def _by_labels(data: Data, shown: live.Shown, look: Any, n_states: int) -> tuple[str, ...]:

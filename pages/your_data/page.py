@@ -70,7 +70,8 @@ def introduction() -> None:
         st.button("Try it with an example", key="example", on_click=start_over, icon=":material/play_arrow:")
         shell.quiet(
             "You will see what was understood, column by column, before anything is fitted. The file stays in the memory "
-            "of this session: neither it nor what is fitted to it is written to disk, and both go within two minutes of your leaving."
+            "of this session: neither it nor what is fitted to it is written to disk, and both go within two minutes of "
+            "your leaving."
         )
     with page.card:
         st.html('<p class="gdm-panel-title">Files to fill in</p>')

@@ -99,7 +99,9 @@ def test_fitting_the_bundled_result_anew_finds_as_good_states():
     data, bundle = recordings.load_simulated(FIRST), precomputed.bundled()
     result = fitted(data.train, dict(bundle.config))
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
-    found = scoring.measure(result.model_bytes, data.train, data.test, 1.0, 0.5)
+    rule = BoutRule(**bundle.more["rule"])
+    assert rule == data.expert_rule
+    found = scoring.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s)
     assert found["macro_f1"] == pytest.approx(bundle.more["measured"]["macro_f1"], abs=0.08)
 
 

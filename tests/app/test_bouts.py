@@ -7,7 +7,7 @@ import pytest
 
 from gdm_core.errors import ConfigError
 from pages.behaviour import naming
-from pages.behaviour.bouts import BoutRule, median_bout, smoothed, without_short
+from pages.behaviour.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from pages.behaviour.naming import arrange
 
 
@@ -38,6 +38,15 @@ def test_bout_rules_refuse_what_is_no_time():
 
 def test_the_median_bout_leaves_out_unlabelled_stretches():
     assert median_bout([np.repeat([0, -1, 1], [4, 50, 8])]) == 6
+
+
+def test_labels_suggest_half_of_the_median_bout():
+    labels = [np.repeat([0, -1, 1, 2], [60, 500, 90, 30]), np.repeat([1, 0], [120, 60])]
+    assert like_expert(labels, 30.0) == BoutRule(1.0, 1.0)
+    assert like_expert([np.repeat([0, 1], 20_000)], 30.0) == BoutRule(5.0, 5.0), "no longer than the control goes"
+    assert like_expert([np.arange(50)], 30.0) == BoutRule(0.1, 0.1)
+    assert like_expert([np.full(50, -1)], 30.0) is None
+    assert like_expert([], 30.0) is None
 
 
 # ---- names, mergers, colours --------------------------------------------------------------------------------------
