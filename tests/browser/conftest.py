@@ -3,84 +3,32 @@
 from __future__ import annotations
 
 import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
-ROOT = Path(__file__).resolve().parents[2]
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+from benchmarks.browser_server import FLAGS, PROBES, find_chromium, running_server
+
 WIDTHS = {"desktop": (1440, 900), "phone": (390, 844)}
-# Streamlit looks for its server below the address of the page first, and finds it one level up.
-PROBES = ("/_stcore/health", "/_stcore/host-config")
 
 
 def _chromium() -> str:
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        if found := shutil.which(name):
-            return found
+    found = find_chromium()
+    if found is not None:
+        return found
     message = "No Chromium was found. Install one (Debian: apt-get install chromium) to run the browser tests."
     if os.environ.get("CI"):
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server that was started for these tests."""
-    port = _free_port()
-    log = tmp_path_factory.mktemp("server") / "log.txt"
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
-    command += ["--server.address", "127.0.0.1", "--server.fileWatcherType", "none"]
-    with log.open("w") as out:
-        server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait_until_healthy(server, url, log)
-        yield url
-    finally:
-        server.terminate()
-        try:
-            server.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            server.kill()
-
-
-def _wait_until_healthy(server: subprocess.Popen[bytes], url: str, log: Path, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if server.poll() is not None:
-            pytest.fail(f"The server ended at once:\n{log.read_text()}", pytrace=False)
-        try:
-            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
-                return
-        except (urllib.error.URLError, TimeoutError, ConnectionError):
-            time.sleep(0.1)
-    pytest.fail(f"The server was not healthy within {seconds:.0f} s:\n{log.read_text()}", pytrace=False)
+    """The address of a server that was started for these tests, and keeps its results apart from everybody's."""
+    with running_server(tmp_path_factory.mktemp("server")) as server:
+        yield server.url
 
 
 # For one module at a time: while it lives, its event loop keeps other tests of the process from running theirs.

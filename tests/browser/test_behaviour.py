@@ -184,3 +184,24 @@ def test_a_bad_upload_is_named_and_a_good_one_follows(visit, tmp_path: Path):
     page.wait_for_selector(".st-key-first-look .gdm-figure[data-updates]", timeout=PATIENCE)
     assert "30 samples a second" in page.locator("body").inner_text()
     assert opened.errors == []
+
+
+def test_an_upload_is_fitted_explored_and_taken_along(visit, tmp_path: Path):
+    opened = visit("/your-data")
+    page = opened.ready(".gdm-message", 90)
+    file = tmp_path / "walk.csv"
+    file.write_bytes(tables.template("table.csv"))
+    page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(file)
+    page.get_by_role("button", name="Fit it").click(timeout=PATIENCE)
+    page.wait_for_selector(".st-key-strips .gdm-figure[data-state=fresh][data-updates]", timeout=PATIENCE)
+    page.get_by_text("Macro-F1").first.wait_for(timeout=PATIENCE)
+    page.get_by_role("tab", name="Export & reproduce").click()
+    button = page.get_by_role("button", name="States (CSV)")
+    button.wait_for(timeout=PATIENCE)
+    with page.expect_download(timeout=PATIENCE) as waiting:
+        button.click()
+    table = pd.read_csv(waiting.value.path())
+    shares = table.filter(regex=r"^p_\d+$").to_numpy()
+    assert len(table) == 60, "one of the two trials"
+    np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-4)
+    assert opened.errors == []
