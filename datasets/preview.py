@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,8 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
+
+PIECE = 65_536  # samples
 
 
 @dataclass(frozen=True)
@@ -36,18 +39,18 @@ def principal_components(trials: Trials) -> PcaPreview:
     """Components of the standardised channels, over all pairs of values that were observed together."""
     n = trials.n_channels
     count, total, square = np.zeros(n), np.zeros(n), np.zeros(n)
-    for trial in trials:
-        seen = np.isfinite(trial.y)
+    for y in _pieces(trials):
+        seen = np.isfinite(y)
         count += seen.sum(axis=0)
-        total += np.where(seen, trial.y, 0).sum(axis=0, dtype=np.float64)
+        total += np.where(seen, y, 0).sum(axis=0, dtype=np.float64)
     center = total / np.maximum(count, 1)
-    for trial in trials:
-        square += np.nansum((trial.y - center.astype(np.float32)) ** 2, axis=0, dtype=np.float64)
+    for y in _pieces(trials):
+        square += np.nansum((y - center.astype(np.float32)) ** 2, axis=0, dtype=np.float64)
     scale = np.sqrt(square / np.maximum(count, 1))
     scale[scale == 0] = 1.0
     cross, pairs = np.zeros((n, n)), np.zeros((n, n))
-    for trial in trials:
-        z = ((trial.y - center) / scale).astype(np.float32)
+    for y in _pieces(trials):
+        z = ((y - center) / scale).astype(np.float32)
         seen = np.isfinite(z).astype(np.float32)
         z = np.where(seen > 0, z, np.float32(0))
         cross += z.T @ z
@@ -58,6 +61,13 @@ def principal_components(trials: Trials) -> PcaPreview:
     if whole == 0:
         raise DataError(f"{trials.name!r} does not vary in any channel, so it has no components.")
     return PcaPreview(np.cumsum(values) / whole, vectors[:, ::-1].T, center, scale)
+
+
+def _pieces(trials: Trials) -> Iterator[npt.NDArray[np.float32]]:
+    """All samples, a piece at a time: several arrays as large as a long recording need not exist at once."""
+    for trial in trials:
+        for start in range(0, trial.n_samples, PIECE):
+            yield trial.y[start : start + PIECE]
 
 
 def suggest(trials: Trials, seed: int = 0) -> Suggestion:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from datasets.readers.formats import READABLE, read_frame
-from datasets.readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
+from datasets.readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
 from datasets.readers.roles import Role, check_roles, guess_roles, numeric_values
 from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
 from datasets.readers.templates import TEMPLATES, template
@@ -75,9 +75,10 @@ class Table:
         """Missing values, gaps, outliers and the clock, for the columns that are channels or positions."""
         checked = self._checked(roles)
         names = self._channels(checked, True)
-        y = self._numbers(names)
         notes = list(self.notes)
-        for name in names:
+        qualities: list[ChannelQuality] = []
+        for name in names:  # one by one: a long table is larger than all that is found out about it
+            qualities += channel_quality(self._numbers((name,)), (name,))
             unreadable = int(self.frame[name].notna().sum() - np.isfinite(numeric_values(self.frame[name])).sum())
             if unreadable:
                 notes.append(f"{unreadable:,} cells of {name!r} are not numbers and count as missing")
@@ -89,7 +90,7 @@ class Table:
             notes.append(f"{len(sizes):,} trials of {min(sizes):,} to {max(sizes):,} samples")
         scores = self._numbers(tuple(_having(checked, Role.SCORE)))
         low = int(np.count_nonzero(scores < LOW_SCORE))
-        return QualityReport(self.n_rows, channel_quality(y, names), low_scores=low, notes=tuple(notes))
+        return QualityReport(self.n_rows, tuple(qualities), low_scores=low, notes=tuple(notes))
 
     def to_trials(
         self,
@@ -139,6 +140,7 @@ class Table:
                 bridge = max(fill_seconds, 3 / clock.rate_hz)  # steps of irregular length are not gaps yet
                 values, place, label = _on_fixed_clock(clock.seconds[rows], values, place, label, rate, bridge, group)
             values, _ = fill_gaps(values, round(fill_seconds * rate))
+            values.flags.writeable = False  # nobody else has it: the trial need not copy it
             trials.append(Trial(values, rate, channels, labels=label, position=place, name=group))
         return Trials(tuple(trials), self.name, label_names)
 
@@ -159,7 +161,7 @@ class Table:
         with np.errstate(over="ignore"):
             for j, name in enumerate(names):
                 y[:, j] = numeric_values(self.frame[name])
-        y[~np.isfinite(y)] = np.nan  # too large for single precision
+                y[~np.isfinite(y[:, j]), j] = np.nan  # too large for single precision
         return y
 
     def _labels(self, roles: Mapping[str, Role]) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:

@@ -23,7 +23,12 @@ UNLABELLED = -1
 
 
 def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
-    """A read-only, contiguous copy, so that no caller can change what a fingerprint was computed from."""
+    """A read-only, contiguous copy, so that no caller can change what a fingerprint was computed from.
+
+    What is read-only already, such as a part of another trial, is taken as it is: long recordings are cut a lot.
+    """
+    if isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.c_contiguous and _read_only(array):
+        return array
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused by name
             copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
@@ -31,6 +36,12 @@ def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
         raise DataError(f"{where} is not numeric ({error}). Convert text columns to numbers or drop them.") from error
     copy.flags.writeable = False
     return copy
+
+
+def _read_only(array: npt.NDArray[Any]) -> bool:
+    """Whether neither the array nor what it is a view of can be written to."""
+    base = array.base
+    return not array.flags.writeable and (base is None or (isinstance(base, np.ndarray) and _read_only(base)))
 
 
 @dataclass(frozen=True, eq=False)

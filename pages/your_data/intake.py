@@ -22,6 +22,7 @@ from pages.ui import live
 from pages.ui.exports import Recipe
 
 KEPT = "your-data"
+PIECE_BYTES = 1 << 20
 EXAMPLE_ON = f"{KEPT}-example"  # the visitor tries the page with the example
 OWN = "Your own file: it stays in this session and is forgotten with it."
 
@@ -40,11 +41,13 @@ class Opened:
 
 
 def digest_of(file: BinaryIO) -> str:
-    """Names the content without holding a copy of it."""
+    """Names the content without holding a copy of it (`hashlib.file_digest` makes a file in memory copy itself)."""
+    found = hashlib.sha256()
     file.seek(0)
-    found = hashlib.file_digest(file, "sha256").hexdigest()
+    while piece := file.read(PIECE_BYTES):
+        found.update(piece)
     file.seek(0)
-    return found
+    return found.hexdigest()
 
 
 def opened(file: Any, name: str, every: int, progress: Callable[[float, str], None]) -> Opened:

@@ -244,6 +244,26 @@ def test_workers_are_started_and_libraries_loaded_behind_the_first_page(monkeypa
     assert set(server.LOAD_AHEAD) <= set(sys.modules)
 
 
+def test_copies_of_an_upload_share_its_bytes(monkeypatch):
+    from copy import deepcopy
+
+    from streamlit.proto.Common_pb2 import FileURLs
+    from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
+
+    content = bytes(range(256)) * 4096
+    file = UploadedFile(UploadedFileRec("id", "walk.csv", "text/csv", content), FileURLs())
+    monkeypatch.setattr(UploadedFile, "__deepcopy__", None, raising=False)  # put back after the test
+    server.share_uploads()
+    file.seek(100)
+    copy = deepcopy(file)
+    assert copy is not file
+    assert copy.getvalue() is content
+    assert copy == file
+    assert (copy.name, copy.type, copy.size, copy.tell()) == ("walk.csv", "text/csv", len(content), 0)
+    copy.write(b"mine")
+    assert file.getvalue() is content
+
+
 def test_garbage_collection_leaves_loaded_modules_alone(monkeypatch):
     monkeypatch.setattr(server, "_modules_kept", 0)
     gc.unfreeze()
