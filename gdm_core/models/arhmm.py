@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +22,13 @@ from gdm_core.fit.dynamics import Dynamics
 from gdm_core.fit.filtering import roll
 from gdm_core.fit.pca import Scores, interpolated
 from gdm_core.fit.threads import on_one_thread, one_thread
-from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
+from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.switching import SwitchingModel, require_at_least
 from gdm_core.transitions import Transitions
 from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 _TOLERANCE = 1e-5  # nats per sample; a gain below this in each of three iterations ends the fit
-
-
-def require_at_least(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number, at least {least}.")
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class ARHMMConfig:
             raise ConfigError(f"transitions is {self.transitions!r}; choose one of {', '.join(kinds)}.")
 
 
-class ARHMM(StateModel):
+class ARHMM(SwitchingModel):
     """AR-HMM with stationary, sticky or recurrent-only transitions."""
 
     family: ClassVar[str] = "arhmm"
@@ -185,28 +181,6 @@ class ARHMM(StateModel):
             p["start_mean"],
             p["start_covariance"],
         )
-
-    def relabelled(self, order: npt.ArrayLike) -> Self:
-        """The same model with its states renamed: new state i is the old state order[i]."""
-        self._require_fitted()
-        chosen = np.asarray(order, dtype=np.int64)
-        if sorted(chosen.tolist()) != list(range(self.config.n_states)):
-            raise ConfigError(
-                f"order is {chosen.tolist()}; it must name each state 0..{self.config.n_states - 1} once."
-            )
-        model = type(self)._from_config(self.config)
-        model.scaler_, model.calibration_, model.status_ = self.scaler_, self.calibration_, self.status_
-        p, transitions = dict(self.params_), self._parameters.transitions.reordered(chosen)
-        dynamics = self._parameters.dynamics.reordered(chosen)
-        renamed: dict[str, Any] = {
-            "coefficients": dynamics.coefficients,
-            "covariance": dynamics.covariance,
-            "log_initial": transitions.log_initial,
-            "transition_bias": transitions.bias,
-            "transition_weights": transitions.weights,
-        }
-        model.params_ = p | renamed
-        return model
 
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _infer(self, y: Array) -> tuple[em.Series, em.EStep]:

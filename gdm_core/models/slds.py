@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,8 @@ from gdm_core.fit.dynamics import Dynamics, DynamicsPrior
 from gdm_core.fit.filtering import filtered, roll
 from gdm_core.fit.pca import Scores, interpolated
 from gdm_core.fit.threads import on_one_thread, one_thread
-from gdm_core.models.arhmm import require_at_least
-from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
+from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.switching import SwitchingModel, require_at_least
 from gdm_core.transitions import Transitions
 from gdm_core.trials import TrialsLike, as_trials
 
@@ -52,7 +52,7 @@ class SLDSConfig:
             raise ConfigError(f"transitions is {self.transitions!r}; choose one of {', '.join(kinds)}.")
 
 
-class SLDS(StateModel):
+class SLDS(SwitchingModel):
     """SLDS with sticky, (sticky) recurrent or recurrent-only transitions."""
 
     family: ClassVar[str] = "slds"
@@ -180,28 +180,6 @@ class SLDS(StateModel):
             p["start_mean"],
             p["start_covariance"],
         )
-
-    def relabelled(self, order: npt.ArrayLike) -> Self:
-        """The same model with its states renamed: new state i is the old state order[i]."""
-        self._require_fitted()
-        chosen = np.asarray(order, dtype=np.int64)
-        if sorted(chosen.tolist()) != list(range(self.config.n_states)):
-            raise ConfigError(
-                f"order is {chosen.tolist()}; it must name each state 0..{self.config.n_states - 1} once."
-            )
-        model = type(self)._from_config(self.config)
-        model.scaler_, model.calibration_, model.status_ = self.scaler_, self.calibration_, self.status_
-        p, transitions = dict(self.params_), self._parameters.transitions.reordered(chosen)
-        dynamics = self._parameters.dynamics.reordered(chosen)
-        renamed: dict[str, Any] = {
-            "coefficients": dynamics.coefficients,
-            "covariance": dynamics.covariance,
-            "log_initial": transitions.log_initial,
-            "transition_bias": transitions.bias,
-            "transition_weights": transitions.weights,
-        }
-        model.params_ = p | renamed
-        return model
 
     # ---- one trial ----------------------------------------------------------------------------------------------
     def _infer(self, y: Array) -> em.Posterior:

@@ -10,7 +10,19 @@ import numpy.typing as npt
 
 from pages.formula1.data import Circuit, Floats
 from pages.ui import palette
-from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, bare, layout, note, path_cursor, time_cursor, typed
+from pages.ui.figures.base import (
+    TIME_MARGIN,
+    Dict,
+    Figure,
+    axis,
+    bare,
+    headline,
+    layout,
+    note,
+    path_cursor,
+    time_cursor,
+    typed,
+)
 from pages.ui.figures.track import bucket_lines
 
 STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
@@ -105,18 +117,7 @@ def circuit_map(
     stations = circuit.at(np.arange(STATIONS + 1) * circuit.length / STATIONS)
     marks = [_corner(*corner[:3], corner[4]) for corner in circuit.corners]
     if title:
-        marks.append(
-            note(
-                title,
-                0,
-                1,
-                xref="paper",
-                yref="paper",
-                xanchor="left",
-                yanchor="top",
-                font={"size": 13, "color": "$ink"},
-            )
-        )
+        marks.append(headline(title))
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
     return {

@@ -98,6 +98,13 @@ def note(text: str, x: float, y: float, **more: Any) -> Dict:
     return {"text": text, "x": x, "y": y, "showarrow": False, "font": {"size": 12, "color": "$ink"}} | more
 
 
+def headline(text: str) -> Dict:
+    """The figure's own title, in its upper left corner."""
+    return note(
+        text, 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="top", font={"size": 13, "color": "$ink"}
+    )
+
+
 def names_of(n_states: int, names: tuple[str, ...] | list[str] | None) -> list[str]:
     """The states' names: those given, or S1..SK."""
     return list(names) if names else [f"S{k + 1}" for k in range(n_states)]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gdm_core.errors import DataError
 from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, bare, layout, names_of, note, path_cursor, typed
+from pages.ui.figures.base import Dict, Figure, bare, headline, layout, names_of, note, path_cursor, typed
 
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
 COLOURS = 40
@@ -186,18 +186,7 @@ def track(
         for lx, ly, label in labels
     ]
     if title:
-        marks.append(
-            note(
-                title,
-                0,
-                1,
-                xref="paper",
-                yref="paper",
-                xanchor="left",
-                yanchor="top",
-                font={"size": 13, "color": "$ink"},
-            )
-        )
+        marks.append(headline(title))
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
     return {
