@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 
 from gdm_core.fit.svi import Step, _one_cycle
-from gdm_core.fit.svi import _one_thread as one_torch_thread
+from gdm_core.fit.threads import one_torch_thread
 from gdm_core.generative import GdmModule
 from gdm_core.mixture import MixtureModule, determined_path, mixture_elbo
 from gdm_core.relaxed import gumbel, log_sample
@@ -31,7 +31,10 @@ def start_from_two_levels(module: MixtureModule, two: GdmModule, rows: Rows, tem
     projection, dynamics = two.projection.double(), two.dynamics.double()  # [D, N], [K, D + 2, N]
     guess = rows.past @ projection.T  # [R, D]
     # F^+ as the data has it: the regression of y on F y, which a noisy F leaves unmoved.
-    module.emission.copy_(torch.linalg.lstsq(guess, rows.past).solution.T)
+    # By its normal equations: torch's lstsq differs in the last bits from call to call when the machine is busy.
+    gram = guess.T @ guess
+    gram.diagonal().mul_(1 + 1e-12)
+    module.emission.copy_(torch.linalg.solve(gram, guess.T @ rows.past).T)
     module.offset.zero_()
     module.dynamics.copy_(dynamics @ projection.T)
     module.initial.copy_(two.initial.double())

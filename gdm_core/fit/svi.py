@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,7 @@ import torch
 
 from gdm_core.config import GDMConfig
 from gdm_core.fit import fused
+from gdm_core.fit.threads import one_torch_thread
 from gdm_core.generative import GdmModule, importance_objective, sampled_elbo
 from gdm_core.relaxed import gumbel, log_density
 from gdm_core.rows import Rows, WindowSampler
@@ -56,17 +56,6 @@ def _one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Small operations are not worth sharing: on a busy machine the threads of each would wait for one another."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
     """All rows when they fit in one batch, windows of them otherwise."""
     if len(rows) <= size:
@@ -93,7 +82,7 @@ def fast_steps(
         weighted = index >= climb
         n_samples = config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
         batch = part() if weighted else whole()
-        with _one_thread(), np.errstate(all="ignore"):  # what is not finite is reported as such
+        with one_torch_thread(), np.errstate(all="ignore"):  # what is not finite is reported as such
             value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
             finite = math.isfinite(value)
             if finite:

@@ -4,7 +4,7 @@ far longer than they work, and a result must not depend on how many there were."
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -25,6 +25,19 @@ def one_thread() -> AbstractContextManager[Any]:
     """BLAS and OpenMP at one thread inside the block."""
     limit: AbstractContextManager[Any] = _controller().limit(limits=1)
     return limit
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """The same for torch, which keeps threads of its own."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def on_one_thread(items: Iterator[Item]) -> Iterator[Item]:

@@ -14,6 +14,7 @@ import torch
 from gdm_core.config import GDMConfig, require, require_choice, require_count
 from gdm_core.errors import ConfigError
 from gdm_core.fit.mixture_fit import mixture_steps, start_from_two_levels
+from gdm_core.fit.threads import on_one_thread, one_torch_thread
 from gdm_core.mixture import MixtureModule, bound, determined_path
 from gdm_core.mixture_readout import smoothed, weigh, weighed_states
 from gdm_core.mixture_rollout import mixture_paths, mixture_sample
@@ -163,6 +164,9 @@ class GDMMixture(StateModel):
         super()._adopt(previous)
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        return on_one_thread(self._steps(ys))  # with more, sums are rounded as the machine's other work has it
+
+    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         config = self.config
         rows = make_rows(ys, _CPU, torch.float64)
         module = self._new_module(rows.y.shape[1])
@@ -183,7 +187,8 @@ class GDMMixture(StateModel):
             total = _START_STEPS + config.own_steps
             for progress in start._fit(ys):
                 done = progress.step
-                start_from_two_levels(module, start._net, rows, config.temperature)
+                with one_torch_thread():
+                    start_from_two_levels(module, start._net, rows, config.temperature)
                 self._keep(module)
                 yield Progress(done, total, progress.elbo, progress.objective)
             if start.status_ is Status.DIVERGED:

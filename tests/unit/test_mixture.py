@@ -1,4 +1,4 @@
-"""The 3-level mixture: its Gaussian paths against dense algebra, its bound against quadrature, and its verbs."""
+"""The 3-level mixture: its Gaussian paths against dense algebra, its bound against quadrature."""
 
 from __future__ import annotations
 
@@ -9,24 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from datasets import nascar
 from gdm_core.config import GDMConfig
-from gdm_core.errors import ConfigError, DataError
-from gdm_core.fit.mixture_fit import mixture_steps
-from gdm_core.forecast import outcomes
 from gdm_core.generative import GdmModule
-from gdm_core.metrics import matched_accuracy
 from gdm_core.mixture import MixtureModule, bound, determined_path, mixture_elbo, precision_blocks
 from gdm_core.mixture_readout import Belief, cavities, log_carry, smoothed
 from gdm_core.mixture_rollout import filtered
-from gdm_core.models.base import load_model
-from gdm_core.models.gdm_mixture import GDMMixture
 from gdm_core.paths import solve_path
 from gdm_core.relaxed import gumbel, log_density
 from gdm_core.rows import Rows, make_rows
-from gdm_core.trials import as_trials
-
-CPU = torch.device("cpu")
+from tests.support.mixture import CPU, generator_of, some_module, some_rows, some_states
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,37 +26,6 @@ def _one_thread():
     torch.set_num_threads(1)  # tests run side by side
     yield
     torch.set_num_threads(before)
-
-
-def _generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def _rows(*lengths: int, n_channels: int = 3, gaps: bool = False) -> Rows:
-    rng = np.random.default_rng(0)
-    ys = [rng.normal(size=(n, n_channels)).cumsum(0) * 0.3 for n in lengths]
-    if gaps:
-        ys[0][1, 0] = ys[0][2] = np.nan
-    return make_rows(ys, CPU, torch.float64)
-
-
-def _module(
-    k: int = 3, d: int = 2, n: int = 3, deterministic: bool = False, gamma: float = 0.3, recurrent: bool = True
-) -> MixtureModule:
-    config = GDMConfig(n_states=k, n_latent=d, stickiness=gamma, posterior="window", n_hidden=4)
-    module = MixtureModule(n, config, deterministic)
-    generator = _generator(3)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-        module.dynamics[:, :d] += 0.5 * torch.eye(d, dtype=torch.float64)
-        if not recurrent:
-            module.transition.weight.zero_()
-    return module
-
-
-def _states(*shape: int) -> torch.Tensor:
-    return torch.softmax(2 * torch.randn(shape, generator=_generator(5), dtype=torch.float64), -1)
 
 
 def _dense(module: MixtureModule, rows: Rows, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -101,8 +61,8 @@ def _seen(module: MixtureModule, rows: Rows) -> tuple[torch.Tensor, torch.Tensor
 # ---- paths ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("gaps", [False, True])
 def test_path_given_states_is_dense_conditioning(gaps):
-    module, rows = _module(), _rows(5, gaps=gaps)
-    z = _states(5, 3)
+    module, rows = some_module(), some_rows(5, gaps=gaps)
+    z = some_states(5, 3)
     with torch.no_grad():
         prior_mean, prior = _dense(module, rows, z)
         y, seen, noise = _seen(module, rows)
@@ -125,12 +85,12 @@ def test_path_given_states_is_dense_conditioning(gaps):
 
 
 def test_draws_have_the_moments_of_the_path():
-    module, rows = _module(), _rows(3)
+    module, rows = some_module(), some_rows(3)
     n = 20_000
-    z = _states(3, 3)
+    z = some_states(3, 3)
     with torch.no_grad():
         one = module.path(module.drive(z[None], rows), module.evidence(rows))
-        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.evidence(rows), _generator(1))
+        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.evidence(rows), generator_of(1))
         draws = many.draw.reshape(n, 6)
         diagonal, below, _ = precision_blocks(module.drive(z[None], rows), module.evidence(rows))
         dense = torch.block_diag(*diagonal)
@@ -147,7 +107,7 @@ def test_draws_have_the_moments_of_the_path():
 
 def test_gradient_of_a_path():
     n, d = 4, 2
-    generator = _generator(2)
+    generator = generator_of(2)
     a = 0.4 * torch.randn(n, d, d, generator=generator, dtype=torch.float64)
     a[0] = 0
     linear, noise = torch.randn(2, n, d, generator=generator, dtype=torch.float64)
@@ -164,8 +124,8 @@ def test_gradient_of_a_path():
 
 
 def test_composed_maps_are_the_recursion():
-    module, rows = _module(deterministic=True), _rows(11, 6)
-    z = _states(17, 3)
+    module, rows = some_module(deterministic=True), some_rows(11, 6)
+    z = some_states(17, 3)
     with torch.no_grad():
         path = determined_path(module.drive(z[None], rows))
         x = torch.zeros(2, dtype=torch.float64)
@@ -176,8 +136,8 @@ def test_composed_maps_are_the_recursion():
 
 
 def test_filter_is_the_path_seen_so_far():
-    module, rows = _module(), _rows(150)
-    z = _states(2, 150, 3)
+    module, rows = some_module(), some_rows(150)
+    z = some_states(2, 150, 3)
     origins = np.array([0, 3, 70, 149])
     with torch.no_grad():
         mean, covariance = filtered(module.drive(z, rows), module.evidence(rows), origins, 2)
@@ -194,9 +154,9 @@ def test_weights_of_draws_are_those_of_dense_evidence():
     """Replacing the states of one row changes log p(y | z) as the cavity says it does."""
     from gdm_core import mixture_readout
 
-    module, rows = _module(), _rows(6)
-    z = _states(6, 3)
-    others = _states(4, 3).flip(0)
+    module, rows = some_module(), some_rows(6)
+    z = some_states(6, 3)
+    others = some_states(4, 3).flip(0)
     with torch.no_grad():
         belief = Belief(z, torch.zeros(6, 2, dtype=torch.float64))
         share, mixture_readout._OWN_SHARE = mixture_readout._OWN_SHARE, 1.0
@@ -261,8 +221,8 @@ def _log_likelihood_by_quadrature(module: MixtureModule, rows: Rows, tau: float)
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_bound_lies_below_the_likelihood(deterministic):
-    module = _module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False)
-    rows = _rows(2, n_channels=2)
+    module = some_module(k=2, d=1, n=2, deterministic=deterministic, recurrent=False)
+    rows = some_rows(2, n_channels=2)
     with torch.no_grad():
         evidence = _log_likelihood_by_quadrature(module, rows, 0.8)
         reached = bound(module, rows, 0.8, n_samples=400)
@@ -272,8 +232,8 @@ def test_bound_lies_below_the_likelihood(deterministic):
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_every_parameter_learns_and_gradients_are_right(deterministic):
-    module, rows = _module(deterministic=deterministic), _rows(5, 4, gaps=True)
-    noise = gumbel((2, 9, 3), _generator(4), torch.float64)
+    module, rows = some_module(deterministic=deterministic), some_rows(5, 4, gaps=True)
+    noise = gumbel((2, 9, 3), generator_of(4), torch.float64)
     names = [name for name, _ in module.named_parameters()]
 
     class Bound(torch.nn.Module):
@@ -282,7 +242,7 @@ def test_every_parameter_learns_and_gradients_are_right(deterministic):
             self.module = module
 
         def forward(self):
-            return mixture_elbo(self.module, rows, noise, 0.7, _generator(6), exact=False)
+            return mixture_elbo(self.module, rows, noise, 0.7, generator_of(6), exact=False)
 
     def value(*parameters):
         given = {f"module.{name}": parameter for name, parameter in zip(names, parameters, strict=True)}
@@ -297,41 +257,41 @@ def test_every_parameter_learns_and_gradients_are_right(deterministic):
 
 
 def test_cheap_and_exact_divergences_agree_on_average():
-    module, rows = _module(), _rows(6)
+    module, rows = some_module(), some_rows(6)
     with torch.no_grad():
         values = []
         for exact in (True, False):
-            noise = gumbel((4000, 6, 3), _generator(4), torch.float64)
-            values.append(float(mixture_elbo(module, rows, noise, 0.7, _generator(6), exact=exact)))
+            noise = gumbel((4000, 6, 3), generator_of(4), torch.float64)
+            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator_of(6), exact=exact)))
     assert values[0] == pytest.approx(values[1], abs=0.3)
 
 
 def test_vanishing_noise_of_x_is_the_deterministic_model():
-    noisy, exact = _module(), _module(deterministic=True)
-    rows = _rows(6)
+    noisy, exact = some_module(), some_module(deterministic=True)
+    rows = some_rows(6)
     with torch.no_grad():
         state = noisy.state_dict()
         exact.load_state_dict({name: state[name] for name in exact.state_dict()})
         noisy.log_step.fill_(-30.0)  # held at its floor
         values = []
         for module in (noisy, exact):
-            noise = gumbel((1, 6, 3), _generator(4), torch.float64)
-            values.append(float(mixture_elbo(module, rows, noise, 0.7, _generator(6), exact=True)))
+            noise = gumbel((1, 6, 3), generator_of(4), torch.float64)
+            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator_of(6), exact=True)))
     assert values[0] == pytest.approx(values[1], abs=1e-2)
 
 
 # ---- equivalence and nesting ----------------------------------------------------------------------------------------
 def test_two_and_three_levels_have_one_mean_given_the_states():
     """With F = C^+ and C of full column rank, and states that do not look at x, E[y | z] is the same."""
-    three = _module(k=3, d=2, n=4, deterministic=True, recurrent=False)
+    three = some_module(k=3, d=2, n=4, deterministic=True, recurrent=False)
     two = GdmModule(4, GDMConfig(n_states=3, n_latent=2)).double()
-    z = _states(30, 3)
+    z = some_states(30, 3)
     with torch.no_grad():
         three.offset.zero_()
         c = three.emission
         two.projection.copy_(torch.linalg.pinv(c))
         two.dynamics.copy_(three.dynamics @ c.T)  # S_k = C A_k, b_k = C c_k
-        path = determined_path(three.drive(z[None], _rows(30, n_channels=4)))
+        path = determined_path(three.drive(z[None], some_rows(30, n_channels=4)))
         mean = torch.zeros(30, 4, dtype=torch.float64)
         for t in range(30):
             x = two.projection @ mean[t - 1]
@@ -342,11 +302,11 @@ def test_two_and_three_levels_have_one_mean_given_the_states():
 
 
 def test_with_noise_of_x_the_means_agree_too():
-    three = _module(k=2, d=2, n=4, recurrent=False)
-    z = _states(200, 2)
-    generator = _generator(8)
+    three = some_module(k=2, d=2, n=4, recurrent=False)
+    z = some_states(200, 2)
+    generator = generator_of(8)
     with torch.no_grad():
-        rows = _rows(200, n_channels=4)
+        rows = some_rows(200, n_channels=4)
         drive = three.drive(z[None], rows)
         expected = determined_path(drive)
         n = 4000
@@ -359,15 +319,15 @@ def test_with_noise_of_x_the_means_agree_too():
 
 
 def test_identical_states_leave_the_likelihood_of_one_linear_system():
-    module, rows = _module(recurrent=False), _rows(7)
+    module, rows = some_module(recurrent=False), some_rows(7)
     with torch.no_grad():
         module.dynamics.copy_(module.dynamics[:1].expand_as(module.dynamics))
         module.log_step.copy_(module.log_step[:1].expand_as(module.log_step))
         values = []
-        for z in (_states(7, 3), torch.full((7, 3), 1 / 3, dtype=torch.float64)):
+        for z in (some_states(7, 3), torch.full((7, 3), 1 / 3, dtype=torch.float64)):
             drive, known = module.drive(z[None], rows), module.evidence(rows)
             values.append(float(module.log_evidence(drive, known, module.path(drive, known))))
-        prior_mean, prior = _dense(module, rows, _states(7, 3))
+        prior_mean, prior = _dense(module, rows, some_states(7, 3))
         y, seen, noise = _seen(module, rows)
         total = seen @ prior @ seen.T + torch.diag(noise)
         exact = float(torch.distributions.MultivariateNormal(seen @ prior_mean, total).log_prob(y))
@@ -377,7 +337,7 @@ def test_identical_states_leave_the_likelihood_of_one_linear_system():
 
 def test_one_state_is_a_kalman_filter():
     """K = 1: nothing is left to infer about z, so the bound is the likelihood."""
-    module, rows = _module(k=1), _rows(7)
+    module, rows = some_module(k=1), some_rows(7)
     with torch.no_grad():
         prior_mean, prior = _dense(module, rows, torch.ones(7, 1, dtype=torch.float64))
         y, seen, noise = _seen(module, rows)
@@ -387,10 +347,10 @@ def test_one_state_is_a_kalman_filter():
 
 
 def test_trials_side_by_side_are_trials_alone():
-    module = _module()
+    module = some_module()
     rng = np.random.default_rng(0)
     ys = [rng.normal(size=(n, 3)) for n in (9, 6)]
-    z = _states(15, 3)
+    z = some_states(15, 3)
     with torch.no_grad():
 
         def evidence(rows, states):
@@ -405,178 +365,19 @@ def test_trials_side_by_side_are_trials_alone():
 
 
 def test_padding_counts_for_nothing():
-    module, rows = _module(), _rows(9)
-    longer = _rows(9, 3)
+    module, rows = some_module(), some_rows(9)
+    longer = some_rows(9, 3)
     padded = replace(
         longer,
-        y=torch.cat([rows.y, torch.randn(3, 3, dtype=torch.float64, generator=_generator())]),
+        y=torch.cat([rows.y, torch.randn(3, 3, dtype=torch.float64, generator=generator_of())]),
         past=torch.cat([rows.past, torch.zeros(3, 3, dtype=torch.float64)]),
         age=torch.cat([rows.age, torch.full((3,), -1)]),
         lengths=(12,),
     )
-    z = _states(12, 3)
+    z = some_states(12, 3)
     with torch.no_grad():
         values = []
         for here, states in ((rows, z[:9]), (padded, z)):
             drive, known = module.drive(states[None], here), module.evidence(here)
             values.append(module.log_evidence(drive, known, module.path(drive, known)))
     torch.testing.assert_close(values[0], values[1])
-
-
-# ---- the model ------------------------------------------------------------------------------------------------------
-@pytest.fixture(scope="module")
-def soft():
-    return nascar.train_test("soft", seed=2, T=500)
-
-
-@pytest.fixture(scope="module")
-def fitted(soft):
-    return GDMMixture(4, 2, seed=0).fit(soft[0])
-
-
-def test_finds_the_states(fitted, soft):
-    assert matched_accuracy(fitted.predict(soft[1]), soft[1].labels) > 0.88
-    assert 0 <= fitted.gamma_ < 1
-    np.testing.assert_allclose(fitted.predict_proba(soft[1]).sum(1), 1, atol=1e-5)
-
-
-def test_fitting_raises_the_bound(fitted, soft):
-    start = GDMMixture(4, 2, seed=0, n_steps=1).fit(soft[0])
-    assert fitted.score(soft[1]) > start.score(soft[1]) + 0.3
-    assert fitted.history_[-1].total == fitted.history_[-1].step
-
-
-def test_smooths_and_recovers_positions(fitted, soft):
-    y = soft[1].y
-    residual = np.square(fitted.smooth(soft[1]) - y).mean() / np.square(y - y.mean(0)).mean()
-    assert residual < 0.02
-    x = np.c_[fitted.latent(soft[1]), np.ones(len(y))]
-    left = soft[1].position - x @ np.linalg.lstsq(x, soft[1].position, rcond=None)[0]
-    assert left.std() < 0.05 * soft[1].position.std()  # up to an affine map
-
-
-def test_forecasts_look_only_back_and_beat_persistence(fitted, soft):
-    y = soft[1].y[:300]
-    origins = np.arange(5, 280, 5)
-    found = fitted.forecast(y, 10, n_paths=40, origins=origins)
-    later = y.copy()
-    later[101:] += 5.0
-    changed = fitted.forecast(later, 10, n_paths=40, origins=origins)
-    np.testing.assert_array_equal(found.mean[origins <= 100], changed.mean[origins <= 100])
-    assert (found.mean[origins > 105] != changed.mean[origins > 105]).any()
-    alone = fitted.forecast(y[:101], 10, n_paths=40, origins=origins[origins <= 100])
-    np.testing.assert_allclose(alone.mean, found.mean[origins <= 100], atol=0.15)
-    truth = outcomes(y, origins, 10)
-    still = np.square(y[origins][:, None] - truth)
-    assert np.nanmean(np.square(found.mean - truth)) < 0.2 * np.nanmean(still)
-
-
-def test_same_seed_same_fit_and_files_to_the_bit(soft, tmp_path):
-    state = torch.get_rng_state()
-    models = [GDMMixture(3, 2, seed=4, n_steps=10).fit(soft[0]) for _ in range(2)]
-    assert torch.equal(state, torch.get_rng_state())
-    for key, value in models[0].params_.items():
-        np.testing.assert_array_equal(value, models[1].params_[key])
-    models[0].save(tmp_path / "model.safetensors")
-    again = load_model(tmp_path / "model.safetensors")
-    assert isinstance(again, GDMMixture)
-    np.testing.assert_array_equal(models[0].predict_proba(soft[1]), again.predict_proba(soft[1]))
-    assert models[0].score(soft[1]) == again.score(soft[1])
-    ours, theirs = (m.forecast(soft[1].y[:50], 3, n_paths=10).mean for m in (models[0], again))
-    np.testing.assert_array_equal(ours, theirs)
-
-
-def test_company_changes_nothing(fitted, soft):
-    a, b = soft[1].y[:150], soft[1].y[150:230]
-    alone = {len(y): fitted.predict_proba(y) for y in (a, b)}
-    for order in ((a, b), (b, a)):
-        for found, y in zip(fitted.predict_proba(list(order)), order, strict=True):
-            np.testing.assert_array_equal(found, alone[len(y)])
-
-
-def test_generates_and_copes_with_gaps_and_short_trials(fitted, soft):
-    y, z, x = fitted.sample(60, seed=1)
-    assert y.shape == (60, 10)
-    assert x.shape == (60, 2)
-    np.testing.assert_allclose(z.sum(1), 1, atol=1e-5)
-    np.testing.assert_array_equal(y, fitted.sample(60, seed=1)[0])
-    holes = soft[1].y[:60].copy()
-    holes[10:20, 3] = np.nan
-    holes[30:33] = np.nan
-    assert np.isfinite(fitted.predict_proba(holes)).all()
-    assert np.isfinite(fitted.score(holes))
-    filled = fitted.smooth(holes)
-    assert np.abs(filled[30:33] - soft[1].y[30:33]).mean() < 0.3 * soft[1].y.std()
-    assert fitted.predict_proba(soft[1].y[:2]).shape == (2, 4)
-
-
-def test_fits_with_gaps(soft):
-    y = soft[0].y[:300].copy()
-    y[np.random.default_rng(0).random(y.shape) < 0.1] = np.nan
-    model = GDMMixture(4, 2, n_steps=20).fit(y)
-    assert model.status_ != "diverged"
-    assert np.isfinite(model.elbo_)
-
-
-def test_one_state():
-    y = nascar.simulate("soft", T=200, seed=0).y
-    model = GDMMixture(1, 2, n_steps=10).fit(y)
-    np.testing.assert_allclose(model.predict_proba(y), 1, atol=1e-6)
-    assert np.isfinite(model.elbo_)
-
-
-def test_deterministic_dynamics(soft):
-    model = GDMMixture(4, 2, dynamics="deterministic", n_steps=60).fit(soft[0].y[:200])
-    assert "log_step" not in model.params_
-    assert model.status_ != "diverged"
-    y = soft[0].y[:200]
-    assert np.isfinite(model.score(y))
-    assert model.smooth(y).shape == y.shape
-    assert np.isfinite(model.forecast(y, 3, n_paths=10).mean[1:]).all()
-
-
-def test_long_trials_go_through_windows():
-    y = nascar.simulate("soft", T=2000, seed=0).y
-    model = GDMMixture(4, 2, n_steps=20, batch_size=600).fit(y)
-    assert model.status_ != "diverged"
-    assert np.isfinite(model.elbo_)
-
-
-def test_windows_of_a_trial_estimate_its_bound():
-    """Rows that begin mid-trial lose their predecessor and count without it, so a window's values stay in scale."""
-    module = _module()
-    y = np.random.default_rng(1).normal(size=(1200, 3))
-    rows = make_rows([y], CPU, torch.float64)
-    steps = list(mixture_steps(module, rows, 0.9, 2, 1, 1100, 0))
-    assert len(steps) == 2
-    assert all(step.finite for step in steps)
-    whole = bound(_module(), rows, 0.9, n_samples=4) / 1200
-    assert steps[0].elbo == pytest.approx(whole, abs=0.1 * abs(whole))
-
-
-def test_warm_start(fitted, soft):
-    warm = fitted.warm_start(stickiness=0.5, n_steps=10).fit(soft[0])
-    assert warm.gamma_ == 0.5
-    assert warm.elbo_ > fitted.elbo_ - 3
-    again = warm.warm_start(stickiness="learn", n_steps=10).fit(soft[0])
-    assert again.gamma_ != 0.5
-    with pytest.raises(ConfigError, match="n_latent"):
-        fitted.warm_start(n_latent=1)
-
-
-def test_untrained_control(fitted, soft):
-    control = fitted.untrained(as_trials(soft[0]))
-    assert np.isfinite(control.predict_proba(soft[0])).all()
-
-
-def test_bad_input_is_refused(fitted):
-    for name, value in (
-        ("dynamics", "chaotic"), ("posterior", "bigru"), ("n_states", 0), ("temperature", -1), ("stickiness", 1.5),
-        ("n_samples", 0), ("n_steps", 0), ("batch_size", 10), ("stickiness", "maybe"),
-    ):  # fmt: skip
-        with pytest.raises(ConfigError, match=name):
-            GDMMixture(**{name: value})
-    with pytest.raises(DataError, match="channels"):
-        fitted.predict(np.zeros((10, 3)))
-    with pytest.raises(ConfigError, match="n_latent"):
-        GDMMixture(4, 5).fit(np.random.default_rng(0).normal(size=(50, 3)))

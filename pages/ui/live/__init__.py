@@ -1,9 +1,10 @@
 """Live tuning: a control is released, the picture changes, the fit follows. LIVE.md shows how a page uses it."""
 
 from pages.ui.live.answers import Answer
+from pages.ui.live.matching import in_order
 from pages.ui.live.pictures import Shown, Wanted
 from pages.ui.live.screen import fit, let_go, problem, progress, region, share_colours, states_of, transport, watch
-from pages.ui.live.session import Live, in_order
+from pages.ui.live.session import Live
 
 __all__ = [
     "Answer",

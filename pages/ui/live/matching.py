@@ -6,7 +6,7 @@ is column order[j] of the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 Order = tuple[int, ...]
 States = npt.NDArray[np.floating[Any]]
+Array = npt.NDArray[np.float32]
 
+TRUTH_WEIGHT = 0.5
 MAX_SAMPLES = 6_000  # of each comparison; evenly spaced ones say as much as all of them
 
 
@@ -57,6 +59,31 @@ def _by_appearance(states: States) -> npt.NDArray[np.int64]:
     present, at = np.unique(strongest, return_index=True)
     first[present] = at
     return np.argsort(first, kind="stable")
+
+
+def order_of(raw: tuple[Array, ...], truth: tuple[Array, ...] | None, anchor: tuple[Array, ...] | None) -> Order:
+    """Colours for the model's states: those of the picture before, and of the known states where there are any."""
+    states = np.concatenate(raw)
+    references = []
+    if anchor is not None:
+        references.append((np.concatenate(anchor), 1.0))
+    if truth is not None:
+        references.append((np.concatenate(truth), TRUTH_WEIGHT))
+    return match(states, references)
+
+
+def in_order(states: Mapping[int, Array] | tuple[Array, ...], order: Order) -> tuple[Array, ...]:
+    """States of the model in the order of colours."""
+    parts = states.values() if isinstance(states, Mapping) else states
+    return ordered(tuple(parts), order)
+
+
+def ordered(states: tuple[Array, ...], order: Order) -> tuple[Array, ...]:
+    return tuple(part[:, list(order)] for part in states)
+
+
+def inverse(order: Order) -> Order:
+    return tuple(int(i) for i in np.argsort(order))
 
 
 def parse(text: str | None, n_states: int) -> Order | None:

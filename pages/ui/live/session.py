@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobVi
 from gdm_core.errors import GdmError
 from pages.ui import results
 from pages.ui.live.answers import Answer, Answers
-from pages.ui.live.matching import Order, match
+from pages.ui.live.matching import Order, inverse, order_of, ordered
 from pages.ui.live.pictures import Array, Shown, State, Wanted, unpack
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
@@ -39,7 +39,6 @@ WARM_CHANGES = frozenset({"n_states", "temperature", "stickiness"})
 MAX_PAST = 12
 STEPS_A_CLICK = 10
 PLAY_LOOKS = 30  # looks that a slowed-down fit takes from start to end
-TRUTH_WEIGHT = 0.5
 
 
 class Live:
@@ -282,7 +281,7 @@ class Live:
         return Shown(
             "fresh",
             wanted,
-            _ordered(raw, order),
+            ordered(raw, order),
             order,
             result,
             steps=result.steps,
@@ -330,7 +329,7 @@ class Live:
             )  # nothing is being refitted: this is a first fit, or one that is watched
             watched = alone or self._playing or (told is not None and told.held)
             state: State = "stale" if not self.running else "running" if watched else "preview"
-            return Shown(state, wanted, _ordered(raw, order), order, result, **progress)
+            return Shown(state, wanted, ordered(raw, order), order, result, **progress)
         if not now.train:
             return Shown("running", wanted, **progress)
         if now.wanted is not None and wanted is not None and now.wanted.key == wanted.key:
@@ -364,33 +363,8 @@ class Live:
         """Whether anybody who opens the link gets these colours without being told."""
         if shown.wanted is None or not shown.train:
             return True
-        raw = _ordered(shown.train, _inverse(shown.order))
+        raw = ordered(shown.train, inverse(shown.order))
         return shown.order == order_of(raw, shown.wanted.truth, None)
-
-
-def order_of(raw: tuple[Array, ...], truth: tuple[Array, ...] | None, anchor: tuple[Array, ...] | None) -> Order:
-    """Colours for the model's states: those of the picture before, and of the known states where there are any."""
-    states = np.concatenate(raw)
-    references = []
-    if anchor is not None:
-        references.append((np.concatenate(anchor), 1.0))
-    if truth is not None:
-        references.append((np.concatenate(truth), TRUTH_WEIGHT))
-    return match(states, references)
-
-
-def in_order(states: Mapping[int, Array] | tuple[Array, ...], order: Order) -> tuple[Array, ...]:
-    """States of the model in the order of colours."""
-    parts = states.values() if isinstance(states, Mapping) else states
-    return _ordered(tuple(parts), order)
-
-
-def _ordered(states: tuple[Array, ...], order: Order) -> tuple[Array, ...]:
-    return tuple(part[:, list(order)] for part in states)
-
-
-def _inverse(order: Order) -> Order:
-    return tuple(int(i) for i in np.argsort(order))
 
 
 def _same(new: Shown, old: Shown) -> bool:
