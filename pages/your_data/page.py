@@ -12,7 +12,7 @@ from gdm_core.errors import GdmError
 from pages.behaviour import lab
 from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data
-from pages.ui import shell
+from pages.ui import live, shell
 from pages.your_data import check, intake
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
@@ -70,8 +70,8 @@ def introduction() -> None:
         st.button("Try it with an example", key="example", on_click=start_over, icon=":material/play_arrow:")
         shell.quiet(
             "You will see what was understood, column by column, before anything is fitted. The file stays in the memory "
-            "of this session: neither it nor what is fitted to it is written to disk, and both go within two minutes of "
-            "your leaving."
+            "of this session: neither it nor what is fitted to it is written to disk, and both go two minutes after "
+            "you have left."
         )
     with page.card:
         st.html('<p class="gdm-panel-title">Files to fill in</p>')
@@ -110,6 +110,7 @@ def ready(file: intake.Opened, labels: keypoints.Annotation | None, every: int) 
 
 
 page = shell.frame("your_data")
+live.mind_departure()
 with page.controls:
     file, labels, every, trouble = ask_for_file()
 

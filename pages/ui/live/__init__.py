@@ -3,7 +3,18 @@
 from pages.ui.live.answers import Answer
 from pages.ui.live.matching import in_order
 from pages.ui.live.pictures import Shown, Wanted
-from pages.ui.live.screen import fit, let_go, problem, progress, region, share_colours, states_of, transport, watch
+from pages.ui.live.screen import (
+    fit,
+    let_go,
+    mind_departure,
+    problem,
+    progress,
+    region,
+    share_colours,
+    states_of,
+    transport,
+    watch,
+)
 from pages.ui.live.session import Live
 
 __all__ = [
@@ -14,6 +25,7 @@ __all__ = [
     "fit",
     "in_order",
     "let_go",
+    "mind_departure",
     "problem",
     "progress",
     "region",

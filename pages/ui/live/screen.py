@@ -9,6 +9,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.engine import Engine, get_engine
 from pages.ui import charts, results, shell
+from pages.ui.live import departures
 from pages.ui.live.answers import Answer
 from pages.ui.live.matching import parse, text_of
 from pages.ui.live.pictures import Shown, Wanted
@@ -28,13 +29,22 @@ def engine() -> Engine:
 def fit(page: str, wanted: Wanted) -> Live:
     """The live fit of this page for this visitor, told what is wanted now."""
     key = f"live-{page}"
-    context = get_script_run_ctx()
     if key not in st.session_state:
-        session = context.session_id if context is not None else "script"
-        st.session_state[key] = Live(engine(), f"{session}/{page}")
+        st.session_state[key] = Live(engine(), f"{_session()}/{page}")
     live: Live = st.session_state[key]
+    departures.watch_over(_session(), live)
     live.want(wanted, first_order=parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))))
     return live
+
+
+def _session() -> str:
+    context = get_script_run_ctx()
+    return context.session_id if context is not None else "script"
+
+
+def mind_departure() -> None:
+    """For a page that keeps much for its visitor before there is a fit: let go of it when he has left."""
+    departures.watch_over(_session())
 
 
 def let_go(page: str) -> None:

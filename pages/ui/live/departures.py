@@ -1,0 +1,73 @@
+"""When a visitor has left: what was kept for him goes, here and on the workers.
+
+Streamlit keeps a session for two minutes, for one whose connection broke, and lets go of it when it next has a reason to
+look. On a quiet server that may be never: neither an uploaded file nor its copies on the workers would go.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+import streamlit as st
+from streamlit import runtime
+
+from pages.ui.live.session import Live
+
+log = logging.getLogger(__name__)
+
+MARGIN_S = 5.0
+KEPT_S = 120.0  # how long Streamlit keeps a session where its configuration does not say
+
+_lives: defaultdict[str, WeakSet[Live]] = defaultdict(WeakSet)
+
+
+def watch_over(session: str, live: Live | None = None) -> None:
+    """Let go of all that `session` holds when it has been gone for so long that it cannot come back; close `live` then."""
+    if live is not None:
+        _lives[session].add(live)
+    _mark(session)
+
+
+def _left(session: str) -> None:
+    """The connection is gone. It may be back in a moment."""
+    kept = st.get_option("server.disconnectedSessionTTL") or KEPT_S
+    timer = threading.Timer(kept + MARGIN_S, gone, (session,))
+    timer.daemon = True
+    timer.start()
+
+
+@st.cache_resource(scope="session", show_spinner=False, on_release=_left)
+def _mark(session: str) -> str:
+    """Streamlit releases what is kept for a session as soon as its connection ends."""
+    return session
+
+
+def gone(session: str) -> bool:
+    """Let go of everything of this session, unless it is back; whether it is gone."""
+    if runtime.exists() and runtime.get_instance().is_active_session(session):
+        return False
+    for live in _lives.pop(session, WeakSet()):
+        live.close()
+    if runtime.exists():
+        _drop_expired_sessions(runtime.get_instance())
+    gc.collect()  # sessions end, and their files go, when nothing refers to them any more
+    return True
+
+
+def _drop_expired_sessions(server: Any) -> None:
+    """Have Streamlit look through the sessions that it keeps for those who may come back."""
+    try:
+        manager = server._session_mgr
+        lock: Any = manager._storage_lock
+        count: Callable[[], int] = manager._session_storage._cache.__len__
+    except AttributeError as error:
+        log.warning("Sessions that have ended stay in memory until the next visitor leaves (%s).", error)
+        return
+    with lock:
+        count()  # a length query lets expired ones go

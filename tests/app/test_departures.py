@@ -1,0 +1,103 @@
+"""What happens when a visitor has left: his fits end, and Streamlit is made to look through what it keeps."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import SimpleNamespace
+
+import pytest
+from streamlit import runtime
+from streamlit.runtime.caching.ttl_cache import TTLCache
+
+from pages.ui.live import Live, departures
+from tests.support.live_engine import QuickEngine
+
+
+class Server:
+    """As much of Streamlit's runtime as a departure meets."""
+
+    def __init__(self) -> None:
+        self.active: set[str] = set()
+        self.now = 0.0
+        self.kept: TTLCache[str, object] = TTLCache(maxsize=9, ttl=120, timer=lambda: self.now)
+        storage = SimpleNamespace(_cache=self.kept)
+        self._session_mgr = SimpleNamespace(_session_storage=storage, _storage_lock=threading.Lock())
+
+    def is_active_session(self, session: str) -> bool:
+        return session in self.active
+
+
+@pytest.fixture
+def server(monkeypatch) -> Server:
+    made = Server()
+    monkeypatch.setattr(runtime, "exists", lambda: True)
+    monkeypatch.setattr(runtime, "get_instance", lambda: made)
+    monkeypatch.setattr(departures, "_mark", lambda session: session)
+    return made
+
+
+def test_who_has_left_for_good_is_forgotten_and_nobody_else(server):
+    engine = QuickEngine(auto=False)
+    mine, also_mine, theirs = (Live(engine, name) for name in ("me/nascar", "me/your_data", "they/nascar"))
+    departures.watch_over("me", mine)
+    departures.watch_over("me", also_mine)
+    departures.watch_over("they", theirs)
+    server.active = {"they"}
+    server.kept["me"] = object()
+    server.now = 121.0
+    assert departures.gone("me")
+    assert sorted(engine.forgotten) == ["me/nascar", "me/your_data"]
+    assert server.kept._data == {}, "Streamlit holds the session no longer"
+    assert departures.gone("me"), "twice does no harm"
+    assert len(engine.forgotten) == 2
+
+
+def test_who_is_back_keeps_everything(server):
+    engine = QuickEngine(auto=False)
+    live = Live(engine, "me/nascar")
+    departures.watch_over("me", live)
+    server.active = {"me"}
+    assert not departures.gone("me")
+    assert engine.forgotten == []
+    server.active = set()
+    assert departures.gone("me"), "and is watched over still"
+    assert engine.forgotten == ["me/nascar"]
+
+
+def test_a_connection_that_ends_is_looked_at_once_it_cannot_come_back(monkeypatch):
+    seen = []
+    timers = []
+
+    class Timer:
+        def __init__(self, seconds, function, arguments):
+            timers.append((seconds, self))
+            self.start = lambda: seen.append(function(*arguments))
+
+    monkeypatch.setattr(departures.threading, "Timer", Timer)
+    monkeypatch.setattr(departures, "gone", lambda session: session)
+    departures._left("me")
+    assert seen == ["me"]
+    assert timers[0][0] == departures.KEPT_S + departures.MARGIN_S
+    assert timers[0][1].daemon
+
+
+def test_another_streamlit_is_told_apart(server, caplog):
+    del server._session_mgr._session_storage
+    with caplog.at_level(logging.WARNING):
+        assert departures.gone("me")
+    assert "stay in memory" in caplog.text
+
+
+def test_streamlit_still_has_what_this_relies_on():
+    import inspect
+
+    import streamlit as st
+    from streamlit.runtime.memory_session_storage import MemorySessionStorage
+    from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
+
+    assert isinstance(MemorySessionStorage()._cache, TTLCache)
+    source = inspect.getsource(WebsocketSessionManager.__init__)
+    assert "self._session_storage" in source
+    assert "self._storage_lock" in source
+    assert {"scope", "on_release"} <= set(inspect.signature(st.cache_resource.__call__).parameters)
