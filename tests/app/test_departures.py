@@ -44,9 +44,15 @@ def test_who_has_left_for_good_is_forgotten_and_nobody_else(server):
     departures.watch_over("me", also_mine)
     departures.watch_over("they", theirs)
     server.active = {"they"}
-    server.kept["me"] = object()
+    ended = []
+    state = {"your-data": "a long table"}
+    server.kept["me"] = SimpleNamespace(
+        session=SimpleNamespace(session_state=state, shutdown=lambda: ended.append("me"))
+    )
     server.now = 121.0
     assert departures.gone("me")
+    assert ended == ["me"]
+    assert state == {}
     assert sorted(engine.forgotten) == ["me/nascar", "me/your_data"]
     assert server.kept._data == {}, "Streamlit holds the session no longer"
     assert departures.gone("me"), "twice does no harm"
@@ -93,10 +99,14 @@ def test_streamlit_still_has_what_this_relies_on():
     import inspect
 
     import streamlit as st
+    from streamlit.runtime.app_session import AppSession
     from streamlit.runtime.memory_session_storage import MemorySessionStorage
     from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 
     assert isinstance(MemorySessionStorage()._cache, TTLCache)
+    assert hasattr(MemorySessionStorage()._cache, "_data")
+    assert isinstance(AppSession.session_state, property)
+    assert callable(AppSession.shutdown)
     source = inspect.getsource(WebsocketSessionManager.__init__)
     assert "self._session_storage" in source
     assert "self._storage_lock" in source

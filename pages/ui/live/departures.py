@@ -10,7 +10,6 @@ import gc
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
@@ -55,19 +54,25 @@ def gone(session: str) -> bool:
     for live in _lives.pop(session, WeakSet()):
         live.close()
     if runtime.exists():
-        _drop_expired_sessions(runtime.get_instance())
-    gc.collect()  # sessions end, and their files go, when nothing refers to them any more
+        _end(session, runtime.get_instance())
+    # Sessions end, and their files go, when they are collected. What was set aside with the modules (server.py) may be
+    # one of them, so everything is looked through, this once.
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
     return True
 
 
-def _drop_expired_sessions(server: Any) -> None:
-    """Have Streamlit look through the sessions that it keeps for those who may come back."""
+def _end(session: str, server: Any) -> None:
+    """End the session and have Streamlit let go of it: one that nobody follows it may hold on to."""
     try:
         manager = server._session_mgr
-        lock: Any = manager._storage_lock
-        count: Callable[[], int] = manager._session_storage._cache.__len__
+        kept = manager._session_storage._cache
+        with manager._storage_lock:
+            info = kept._data.get(session)
+            if info is not None:
+                info.session.session_state.clear()
+                info.session.shutdown()  # its uploaded files go
+            len(kept)  # expired ones leave when they are counted
     except AttributeError as error:
         log.warning("Sessions that have ended stay in memory until the next visitor leaves (%s).", error)
-        return
-    with lock:
-        count()  # a length query lets expired ones go
