@@ -1,7 +1,7 @@
 """Several people at once, each with a slider of the NASCAR lab under the finger, against one server. Loopback only.
 
 One of them (or as many as asked for) sits at a real Chromium. The others say and hear what a browser would without
-drawing: ten browsers beside the server would leave it a fifth of the machine, and people bring their own.
+drawing: ten browsers beside the server would leave it a third of the machine, and people bring their own.
 """
 
 from __future__ import annotations
