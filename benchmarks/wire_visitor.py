@@ -68,8 +68,9 @@ class WireVisitor:
     async def move(self, slider: str, value: float) -> float:
         """Let go of a slider ('K' or 'tau') at `value`; the moment at which that was said."""
         self._settings[slider] = value
+        began = time.monotonic()
         await self._say()
-        return time.monotonic()
+        return began
 
     async def leave(self) -> None:
         self._stop(*self._timers)

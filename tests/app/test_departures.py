@@ -22,10 +22,13 @@ class Server:
         self.now = 0.0
         self.kept: TTLCache[str, object] = TTLCache(maxsize=9, ttl=120, timer=lambda: self.now)
         storage = SimpleNamespace(_cache=self.kept)
-        self._session_mgr = SimpleNamespace(_session_storage=storage, _storage_lock=threading.Lock())
+        self._session_mgr = SimpleNamespace(
+            _session_storage=storage, _storage_lock=threading.Lock(), get_session_info=self.info
+        )
 
-    def is_active_session(self, session: str) -> bool:
-        return session in self.active
+    def info(self, session: str) -> object:
+        """As Streamlit has it: of a session that is here, or may still come back."""
+        return session if session in self.active else self.kept.get(session)
 
 
 @pytest.fixture
@@ -71,6 +74,20 @@ def test_who_is_back_keeps_everything(server):
     assert engine.forgotten == ["me/nascar"]
 
 
+def test_who_left_twice_may_still_come_back_when_the_first_timer_rings(server):
+    engine = QuickEngine(auto=False)
+    live = Live(engine, "me/nascar")
+    departures.watch_over("me", live)
+    server.now = 110.0
+    server.kept["me"] = SimpleNamespace(session=SimpleNamespace(session_state={}, shutdown=lambda: None))
+    server.now = 125.0
+    assert not departures.gone("me")
+    assert engine.forgotten == []
+    server.now = 235.0
+    assert departures.gone("me")
+    assert engine.forgotten == ["me/nascar"]
+
+
 def test_a_connection_that_ends_is_looked_at_once_it_cannot_come_back(monkeypatch):
     seen = []
     timers = []
@@ -107,6 +124,7 @@ def test_streamlit_still_has_what_this_relies_on():
     assert hasattr(MemorySessionStorage()._cache, "_data")
     assert isinstance(AppSession.session_state, property)
     assert callable(AppSession.shutdown)
+    assert callable(WebsocketSessionManager.get_session_info)
     source = inspect.getsource(WebsocketSessionManager.__init__)
     assert "self._session_storage" in source
     assert "self._storage_lock" in source

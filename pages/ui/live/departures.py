@@ -48,13 +48,17 @@ def _mark(session: str) -> str:
 
 
 def gone(session: str) -> bool:
-    """Let go of everything of this session, unless it is back; whether it is gone."""
-    if runtime.exists() and runtime.get_instance().is_active_session(session):
+    """Let go of everything of this session, unless it is back or may be still; whether it is gone.
+
+    Somebody who came back and left once more has another timer running, and is dealt with when that one rings.
+    """
+    server: Any = runtime.get_instance() if runtime.exists() else None
+    if server is not None and server._session_mgr.get_session_info(session) is not None:
         return False
     for live in _lives.pop(session, WeakSet()):
         live.close()
-    if runtime.exists():
-        _end(session, runtime.get_instance())
+    if server is not None:
+        _end(session, server)
     # Sessions end, and their files go, when they are collected. What was set aside with the modules (server.py) may be
     # one of them, so everything is looked through, this once.
     gc.unfreeze()
