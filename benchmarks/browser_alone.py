@@ -14,7 +14,7 @@ from benchmarks.browser_server import Server, Visitors, load_average, running_se
 from datasets import nascar
 from pages.ui import figures, theme
 from pages.ui.server import plotly_address
-from tests.browser.test_plot import PREPARE, RANGE, RUN
+from tests.browser.test_plot import PREPARE, RANGE, RUN, zoom_in
 
 HOME_CARDS = ".gdm-result"
 
@@ -158,13 +158,7 @@ def live_updates(visitors: Visitors, rounds: int) -> dict[str, Any]:
     page.wait_for_selector(".gdm-figure[data-updates]", state="attached")
     page.wait_for_timeout(1_000)
     page.evaluate(PREPARE, {"figures": scenes, "tokens": theme.TOKENS, "plotly": plotly_address()})
-    whole = page.evaluate(RANGE)
-    page.mouse.move(300, 150)
-    page.mouse.down()
-    page.mouse.move(480, 300, steps=4)
-    page.mouse.up()
-    page.wait_for_function(f"{RANGE}[1] < {whole[1]}")
-    zoomed = page.evaluate(RANGE)
+    zoomed = zoom_in(page)
     spent = Spent(visitors.server, page)
     result = page.evaluate(RUN, rounds)
     spent.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,3 +17,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
         elif path.stem.startswith("test_engine"):
             item.add_marker(pytest.mark.xdist_group("engine"))
+
+
+@pytest.fixture(scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """Tests run side by side: threads of torch would only wait for each other."""
+    from gdm_core.fit.threads import one_torch_thread
+
+    with one_torch_thread():
+        yield

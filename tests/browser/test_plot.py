@@ -7,7 +7,7 @@ import statistics
 
 import numpy as np
 import pytest
-from playwright.sync_api import CDPSession
+from playwright.sync_api import CDPSession, Page
 
 from pages.ui import figures, theme
 from pages.ui.server import plotly_address
@@ -76,16 +76,22 @@ def _draw(visit, n: int):
     return opened
 
 
-def _measure(visit, n: int, rounds: int) -> dict:
-    opened = _draw(visit, n)
-    page = opened.page
+def zoom_in(page: Page) -> list[float]:
+    """Draw a box on the track; the range that is left."""
     whole = page.evaluate(RANGE)
     page.mouse.move(300, 150)
     page.mouse.down()
     page.mouse.move(480, 300, steps=4)
     page.mouse.up()
     page.wait_for_function(f"{RANGE}[1] < {whole[1]}")
-    zoomed = page.evaluate(RANGE)
+    zoomed: list[float] = page.evaluate(RANGE)
+    return zoomed
+
+
+def _measure(visit, n: int, rounds: int) -> dict:
+    opened = _draw(visit, n)
+    page = opened.page
+    zoomed = zoom_in(page)
     processor = opened.page.context.new_cdp_session(page)
     processor.send("Performance.enable", {"timeDomain": "threadTicks"})
     before = _busy(processor)

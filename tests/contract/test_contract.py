@@ -60,12 +60,7 @@ ONE_SIZE = {"gdm mixture"}  # cannot start from another number of states, and sa
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # tests run side by side
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @cache

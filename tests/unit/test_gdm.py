@@ -12,13 +12,7 @@ from gdm_core.fit import fused, svi
 from gdm_core.models.base import Scaler
 from tests.support.gdm import random_module
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def recording(seed: int = 0, length: int = 200) -> np.ndarray:

@@ -19,13 +19,7 @@ from gdm_core.relaxed import gumbel, log_density
 from gdm_core.rows import Rows, make_rows
 from tests.support.mixture import CPU, generator_of, some_module, some_rows, some_states
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # tests run side by side
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def _dense(module: MixtureModule, rows: Rows, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -18,13 +18,7 @@ from gdm_core.rows import make_rows
 from gdm_core.trials import as_trials
 from tests.support.mixture import CPU, some_module
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # tests run side by side
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture(scope="module")

@@ -58,12 +58,7 @@ def _gru(n_inputs: int = 2, n_hidden: int = 5, both_ways: bool = False) -> Gru:
     return unit
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # tests run side by side
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture(scope="module")
