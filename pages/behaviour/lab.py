@@ -249,6 +249,8 @@ def _card(view: View, bundle: bundles.Bundle | None) -> tuple[Mapping[str, Any] 
     ready = None if bundle is None else precomputed.measured(bundle, rule)
     if ready is not None:
         answer, lines = (live.Answer(value, fresh=True) for value in ready)
+        view.fit.answers.learn("measure", ready[0])  # they stay until there are others
+        view.fit.answers.learn("lines", ready[1])
     elif shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
         seed = int(shown.wanted.config.get("seed", 0))
         answer = view.ask("measure", scoring.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)

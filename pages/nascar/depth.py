@@ -76,6 +76,7 @@ def scores(view: View) -> live.Answer:
     """Everything measured about the fit that is shown, beside its baselines."""
     shown = view.shown
     if view.ready is not None:
+        view.fit.answers.learn("scores", view.ready.more["scores"])
         return live.Answer(view.ready.more["scores"], fresh=True)
     if shown.wanted is None or shown.wanted.test is None or shown.state != "fresh":
         return view.fit.answers.latest("scores")

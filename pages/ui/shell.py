@@ -72,7 +72,7 @@ class Frame:
 def frame(folder: str, *, title: str | None = None, card_share: float = 0.30) -> Frame:
     """Lay out a page: controls at the left (a drawer on a phone), the picture, the card at its right, tabs below."""
     with st.container(key=f"gdm-top-{folder}", horizontal=True, vertical_alignment="center", wrap=False):
-        head = st.empty()
+        head = st.container()  # not st.empty, which would clear the line at the start of every run
         _share(key=f"share-{folder}", width="content")
     picture, card = st.columns([1 - card_share, card_share], gap="small")
     return Frame(

@@ -83,6 +83,8 @@ def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(e
     app.query_params["view"] = "Export & reproduce"
     app.run()
     assert [job.slot for job in engine.waiting()] == ["ask-look"], "exports are not rounded to eight bits"
+    app.slider(key="K").set_value(5).run()
+    assert f"{found.more['scores']['matched_accuracy']:.3f}" in text(app), "its scores stay until there are others"
 
 
 def test_the_bundled_result_is_the_fit_that_a_first_visit_asks_for(engine):

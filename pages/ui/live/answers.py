@@ -72,6 +72,10 @@ class Answers:
         """The newest answer of that name, for a page that has nothing to ask at the moment."""
         return Answer(self._latest.get(name))
 
+    def learn(self, name: str, value: Any) -> None:
+        """Take in what is known from elsewhere, to be shown as an earlier answer while a new one is worked out."""
+        self._latest[name] = value
+
     def again(self, name: str) -> None:
         """Forget that a question could not be answered."""
         self._failed = {here: why for here, why in self._failed.items() if here[0] != name}
