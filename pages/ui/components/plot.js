@@ -248,13 +248,15 @@ export default function ({ data, parentElement, setTriggerValue }) {
       // An earlier result that is marked as such, or has become the result, is the same drawing.
       const { height, phone_height, revision } = options;
       const look = JSON.stringify([figure.data, figure.layout, height, phone_height, revision, picture]);
-      if (look !== view.look) await draw(Plotly, view, figure, options, picture);
-      view.look = look;
+      const known = look === view.look;
+      view.look = look; // said before drawing, which a newer figure may overtake
+      if (!known) await draw(Plotly, view, figure, options, picture);
       view.updates += 1;
       root.dataset.updateMs = (performance.now() - began).toFixed(1);
       root.dataset.updates = view.updates;
     })
     .catch((error) => {
+      view.look = null;
       badge.hidden = false;
       badge.textContent = `${error.message} Reload the page to try again.`;
     });
