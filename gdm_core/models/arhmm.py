@@ -10,25 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core import hmm
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import ConfigError
 from gdm_core.fit import arhmm_em as em
 from gdm_core.fit.dynamics import Dynamics
 from gdm_core.fit.filtering import roll
 from gdm_core.fit.pca import Scores, interpolated
-from gdm_core.fit.threads import on_one_thread, one_thread
+from gdm_core.fit.threads import one_thread
 from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.climbing import Climb, in_fixed_order
 from gdm_core.models.switching import SwitchingModel, require_at_least
 from gdm_core.transitions import Transitions
 from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
-_TOLERANCE = 1e-5  # nats per sample; a gain below this in each of three iterations ends the fit
 
 
 @dataclass(frozen=True)
@@ -75,19 +76,9 @@ class ARHMM(SwitchingModel):
         return self.config.lags + 1
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        try:
-            yield from on_one_thread(self._steps(ys))
-        except (FitError, np.linalg.LinAlgError) as error:
-            if not self.params_:
-                raise FitError(
-                    f"No start could be found for this data ({error}). Try fewer states or latents."
-                ) from error
-            self.status_ = Status.DIVERGED
-
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
-        ys = sorted(ys, key=lambda y: (len(y), y.tobytes()))  # the order of trials must not reach rounding errors
+        ys = in_fixed_order(ys)
         previous = self._start_from()
         scores = previous._scores if previous is not None else Scores.fitted(ys, c.n_latent)
         series = em.Series.prepare(ys, scores, c.lags)
@@ -98,19 +89,11 @@ class ARHMM(SwitchingModel):
             parameters = em.best_start(
                 series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, min(_SHORT_RUN, c.n_iter)
             )
-        best, calm = -np.inf, 0
-        for number, now in enumerate(em.iterate(series, parameters, scores, prior, c.n_iter)):
-            if not np.isfinite(now.objective):
-                self.status_ = Status.DIVERGED
-                return
-            self._keep(now.parameters, scores)
-            yield Progress(number, c.n_iter, now.log_evidence / len(series.x), now.objective / len(series.x))
-            calm = calm + 1 if now.objective - best < _TOLERANCE * len(series.x) else 0
-            best = max(best, now.objective)
-            if calm == 3:
-                self.status_ = Status.CONVERGED
-                return
-        self.status_ = Status.MAX_STEPS
+        climb = (
+            Climb(partial(self._keep, now.parameters, scores), now.log_evidence, now.objective)
+            for now in em.iterate(series, parameters, scores, prior, c.n_iter)
+        )
+        yield from self._climb(climb, len(series.x))
 
     def _start_from(self) -> ARHMM | None:
         """The model to start from, if its solution fits this configuration."""

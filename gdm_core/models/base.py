@@ -99,6 +99,7 @@ class StateModel(ABC):
 
     family: ClassVar[str]
     config_class: ClassVar[type]
+    warm_changes: ClassVar[frozenset[str] | None] = None  # parameters that `warm_start` may change; None for all
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -163,6 +164,15 @@ class StateModel(ABC):
 
     def _adopt(self, previous: StateModel) -> None:
         """Take over what `warm_start` found in `previous`. Families that can start warm use `_warm_from` in `_fit`."""
+        allowed = self.warm_changes
+        if allowed is not None:
+            values, old = dataclasses.asdict(self.config), dataclasses.asdict(previous.config)
+            refused = sorted(name for name in values if values[name] != old[name] and name not in allowed)
+            if refused:
+                raise ConfigError(
+                    f"warm_start cannot change {', '.join(refused)}; it can change {', '.join(sorted(allowed))}. "
+                    "Fit a new model for anything else."
+                )
         self._warm_from = previous
 
     # ---- fitting ------------------------------------------------------------------------------------------------

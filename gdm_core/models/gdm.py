@@ -26,16 +26,6 @@ from gdm_core.trials import Trials
 
 WARM_STEPS = 200
 GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
-_WARM_CHANGES = {
-    "n_states",
-    "temperature",
-    "temperature_start",
-    "stickiness",
-    "n_steps",
-    "n_samples",
-    "seed",
-    "readout",
-}
 
 
 class GDM(StateModel):
@@ -59,6 +49,9 @@ class GDM(StateModel):
 
     family = "gdm"
     config_class = GDMConfig
+    warm_changes = frozenset(
+        {"n_states", "temperature", "temperature_start", "stickiness", "n_steps", "n_samples", "seed", "readout"}
+    )
     config: GDMConfig
 
     def __init__(
@@ -144,19 +137,6 @@ class GDM(StateModel):
     @property
     def min_samples(self) -> int:
         return self.config.lags + 1
-
-    def _adopt(self, previous: StateModel) -> None:
-        changed = {
-            f.name
-            for f in dataclasses.fields(self.config)
-            if getattr(self.config, f.name) != getattr(previous.config, f.name)
-        }
-        if not changed <= _WARM_CHANGES:
-            raise ConfigError(
-                f"warm_start cannot change {', '.join(sorted(changed - _WARM_CHANGES))}; "
-                f"it can change {', '.join(sorted(_WARM_CHANGES))}. Fit a new model for anything else."
-            )
-        super()._adopt(previous)
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -12,7 +11,6 @@ import numpy.typing as npt
 import torch
 
 from gdm_core.config import GDMConfig, require, require_choice, require_count
-from gdm_core.errors import ConfigError
 from gdm_core.fit.mixture_fit import mixture_steps, start_from_two_levels
 from gdm_core.fit.threads import on_one_thread, one_torch_thread
 from gdm_core.mixture import MixtureModule, bound, determined_path
@@ -31,7 +29,6 @@ _REPORT_EVERY = 10
 _START_STEPS = 300  # of the 2-level model the fit starts from
 _OWN_STEPS = 80
 _DETERMINISTIC_STEPS = 150
-_WARM_CHANGES = {"temperature", "stickiness", "n_steps", "n_samples", "seed"}
 
 
 @dataclass(frozen=True)
@@ -102,6 +99,7 @@ class GDMMixture(StateModel):
 
     family: ClassVar[str] = "gdm_mixture"
     config_class: ClassVar[type] = GDMMixtureConfig
+    warm_changes = frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed"})
     config: GDMMixtureConfig
 
     def __init__(
@@ -150,19 +148,6 @@ class GDMMixture(StateModel):
         self._module = None
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
-    def _adopt(self, previous: StateModel) -> None:
-        changed = {
-            f.name
-            for f in dataclasses.fields(self.config)
-            if getattr(self.config, f.name) != getattr(previous.config, f.name)
-        }
-        if not changed <= _WARM_CHANGES:
-            raise ConfigError(
-                f"warm_start cannot change {', '.join(sorted(changed - _WARM_CHANGES))}; "
-                f"it can change {', '.join(sorted(_WARM_CHANGES))}. Fit a new model for anything else."
-            )
-        super()._adopt(previous)
-
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         return on_one_thread(self._steps(ys))  # with more, sums are rounded as the machine's other work has it
 

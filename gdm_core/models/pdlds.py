@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,11 +26,11 @@ from gdm_core.fit.arhmm_em import resized_states
 from gdm_core.fit.decomposed_model import Parameters, Posterior, Prior, positive_shares
 from gdm_core.fit.decomposed_start import Series
 from gdm_core.fit.laplace_em import Emission, Observed
-from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
+from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.climbing import Climb, ClimbingModel, in_fixed_order
 from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 10  # iterations that each start is given before the best is chosen
-_TOLERANCE = 1e-5  # nats per sample; a gain below this in each of three iterations ends the fit
 _FAR = 1e30  # of a latent of about unit variance; float32 ends soon after
 _PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
 
@@ -76,7 +77,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-class PDLDS(StateModel):
+class PDLDS(ClimbingModel):
     """Decomposed linear dynamics with K operators.
 
     offset      what may move a path besides linear maps: "drift" is a slow offset b_t as published, "operators" gives
@@ -107,7 +108,7 @@ class PDLDS(StateModel):
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
-        ys = sorted(ys, key=lambda y: (len(y), y.tobytes()))  # the order of trials must not reach rounding errors
+        ys = in_fixed_order(ys)
         observed = Observed.prepare(ys)
         series = Series.prepare(ys, c.n_latent, observed)
         prior = self._prior_for(series)
@@ -120,20 +121,11 @@ class PDLDS(StateModel):
             parameters, start = decomposed_start.best_start(
                 observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
             )
-        best, calm = -np.inf, 0
-        for number, (p, now) in enumerate(em.iterate(observed, parameters, prior, c.n_iter, start)):
-            objective = now.elbo + p.log_prior(prior)
-            if not np.isfinite(objective):
-                self.status_ = Status.DIVERGED
-                return
-            self._keep(p.oriented(now.c.path.mean), prior)
-            yield Progress(number, c.n_iter, now.elbo / len(observed.y), objective / len(observed.y))
-            calm = calm + 1 if objective - best < _TOLERANCE * len(observed.y) else 0
-            best = max(best, objective)
-            if calm == 3:
-                self.status_ = Status.CONVERGED
-                return
-        self.status_ = Status.MAX_STEPS
+        climb = (
+            Climb(partial(self._keep_oriented, p, now.c.path.mean, prior), now.elbo, now.elbo + p.log_prior(prior))
+            for p, now in em.iterate(observed, parameters, prior, c.n_iter, start)
+        )
+        yield from self._climb(climb, len(observed.y))
 
     @property
     def _drifts(self) -> bool:
@@ -178,6 +170,9 @@ class PDLDS(StateModel):
         return model
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
+    def _keep_oriented(self, p: Parameters, coefficients: npt.NDArray[np.float64], prior: Prior) -> None:
+        self._keep(p.oriented(coefficients), prior)
+
     def _keep(self, p: Parameters, prior: Prior) -> None:
         plain = {name: getattr(p, name) for name in _PLAIN}
         emission = {f"emission_{field.name}": getattr(p.emission, field.name) for field in fields(p.emission)}

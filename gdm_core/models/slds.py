@@ -11,27 +11,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core import hmm
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import ConfigError
 from gdm_core.fit import arhmm_em as ar
 from gdm_core.fit import laplace_em as em
 from gdm_core.fit.dynamics import Dynamics, DynamicsPrior
 from gdm_core.fit.filtering import filtered, roll
 from gdm_core.fit.pca import Scores, interpolated
-from gdm_core.fit.threads import on_one_thread, one_thread
+from gdm_core.fit.threads import one_thread
 from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.climbing import Climb, in_fixed_order
 from gdm_core.models.switching import SwitchingModel, require_at_least
 from gdm_core.transitions import Transitions
 from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 _LONG_RUN = 10  # iterations of the chosen start
-_TOLERANCE = 1e-5  # nats per sample; a gain below this in each of three iterations ends the fit
 
 
 @dataclass(frozen=True)
@@ -77,19 +78,9 @@ class SLDS(SwitchingModel):
         return self.__dict__ | {"_known": None}
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
-        try:
-            yield from on_one_thread(self._steps(ys))
-        except (FitError, np.linalg.LinAlgError) as error:
-            if not self.params_:
-                raise FitError(
-                    f"No start could be found for this data ({error}). Try fewer states or latents."
-                ) from error
-            self.status_ = Status.DIVERGED
-
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
-        ys = sorted(ys, key=lambda y: (len(y), y.tobytes()))  # the order of trials must not reach rounding errors
+        ys = in_fixed_order(ys)
         observed = em.Observed.prepare(ys)
         scores = Scores.fitted(ys, c.n_latent)
         series = ar.Series.prepare(ys, scores, lags=1)
@@ -99,20 +90,11 @@ class SLDS(SwitchingModel):
             parameters = previous._adapted(observed, prior, c)
         else:
             parameters = first_parameters(ys, scores, series, prior, c)
-        best, calm = -np.inf, 0
-        for number, (p, now) in enumerate(em.iterate(observed, parameters, prior, c.n_iter)):
-            objective = now.elbo + p.log_prior(prior)
-            if not np.isfinite(objective):
-                self.status_ = Status.DIVERGED
-                return
-            self._keep(p)
-            yield Progress(number, c.n_iter, now.elbo / len(observed.y), objective / len(observed.y))
-            calm = calm + 1 if objective - best < _TOLERANCE * len(observed.y) else 0
-            best = max(best, objective)
-            if calm == 3:
-                self.status_ = Status.CONVERGED
-                return
-        self.status_ = Status.MAX_STEPS
+        climb = (
+            Climb(partial(self._keep, p), now.elbo, now.elbo + p.log_prior(prior))
+            for p, now in em.iterate(observed, parameters, prior, c.n_iter)
+        )
+        yield from self._climb(climb, len(observed.y))
 
     def _start_from(self) -> SLDS | None:
         previous = self._warm_from

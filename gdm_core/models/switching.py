@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import ConfigError
-from gdm_core.models.base import StateModel
+from gdm_core.errors import ConfigError, FitError
+from gdm_core.fit.threads import on_one_thread
+from gdm_core.models.base import Array, Progress, Status
+from gdm_core.models.climbing import ClimbingModel
 
 
 def require_at_least(name: str, value: int, least: int) -> None:
@@ -17,13 +20,27 @@ def require_at_least(name: str, value: int, least: int) -> None:
         raise ConfigError(f"{name} is {value!r}; it must be a whole number, at least {least}.")
 
 
-class SwitchingModel(StateModel):
+class SwitchingModel(ClimbingModel):
     """A model with hard states, linear dynamics in each of them, and transitions between them."""
 
     @property
     @abstractmethod
     def _parameters(self) -> Any:
         """What was learned, `dynamics` and `transitions` among it."""
+
+    @abstractmethod
+    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
+        """What `_fit` does, on whatever threads there are."""
+
+    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        try:
+            yield from on_one_thread(self._steps(ys))
+        except (FitError, np.linalg.LinAlgError) as error:
+            if not self.params_:
+                raise FitError(
+                    f"No start could be found for this data ({error}). Try fewer states or latents."
+                ) from error
+            self.status_ = Status.DIVERGED
 
     def relabelled(self, order: npt.ArrayLike) -> Self:
         """The same model with its states renamed: new state i is the old state order[i]."""
