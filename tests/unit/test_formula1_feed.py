@@ -18,11 +18,9 @@ from datasets import formula1
 from datasets.f1 import feed, worker
 from datasets.f1.extract import car_channels, driver_from, lap_table
 from datasets.formula1 import Reason
-from datasets.storage import cache_dir
 from gdm_core.errors import DataError
 from tests.support.formula1 import (
     LAP_S,
-    cut_off,
     feed_car,
     feed_corners,
     feed_laps,
@@ -32,18 +30,7 @@ from tests.support.formula1 import (
     ring_driver,
 )
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    cut_off(monkeypatch, tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def log(home):
-    listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
-    yield listener
-    logging.getLogger("fastf1").removeHandler(listener)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

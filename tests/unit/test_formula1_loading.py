@@ -21,25 +21,13 @@ from datasets.formula1 import Reason
 from datasets.storage import cache_dir, cache_sizes, clear_cache, data_dir, file_lock, human_size
 from gdm_core.errors import ConfigError, DataError
 from tests.support.formula1 import (
-    cut_off,
     feed_schedule,
     raises,
     ring_driver,
     ring_session,
 )
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    cut_off(monkeypatch, tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def log(home):
-    listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
-    yield listener
-    logging.getLogger("fastf1").removeHandler(listener)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 # --- processes, deadlines, caches ----------------------------------------------------------------------------------

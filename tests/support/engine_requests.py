@@ -1,0 +1,28 @@
+"""Fits that engine tests ask for, and how they wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from gdm_core.engine import FitRequest
+from gdm_core.trials import Trial, Trials
+from tests.support.fake_model import FAMILY
+
+TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name="one"),))
+
+
+def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:
+    """A fit of the fake model; names that FitRequest knows go to it, the rest is configuration."""
+    own = {"warm_start", "preview", "snapshot_every_s", "deadline_s", "hold_limit_s", "use_cache"}
+    config = {name: value for name, value in settings.items() if name not in own}
+    return FitRequest(FAMILY, config, trials, **{name: settings[name] for name in own & settings.keys()})  # type: ignore[arg-type]
+
+
+def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not so within {seconds} s"
+        time.sleep(0.005)

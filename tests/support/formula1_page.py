@@ -1,0 +1,42 @@
+"""The Formula 1 page among invented sessions: a calendar, a driven race, and an engine in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from datasets import formula1
+from datasets.f1.session import Session
+from datasets.formula1 import Event, SessionSlot
+from pages.formula1 import data, loading
+from pages.formula1.data import Place
+from pages.ui import live
+from tests.support.formula1 import ring_driver, ring_session
+from tests.support.live_engine import QuickEngine
+
+RING = Place(year=2024, event="Ring Grand Prix", name="Race")
+WEEKEND = Event(
+    2024, 1, "Ring Grand Prix", "Ringland", "Ringtown", "2024-03-10",
+    (SessionSlot("Qualifying", "2024-03-09T10:00"), SessionSlot("Race", "2024-03-10T10:00")),
+)  # fmt: skip
+FUTURE = Event(2024, 2, "Far Grand Prix", "Ringland", "Ringtown", "2999-03-10", (SessionSlot("Race", "2999-03-10"),))
+
+
+def ring_race() -> Session:
+    """Three drivers on a ring."""
+    return ring_session(ring_driver("AAA"), ring_driver("BBB"), ring_driver("CCC"))
+
+
+def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
+    """A calendar of one past weekend, one driven session, an engine in this process, and nothing kept from before."""
+    monkeypatch.setenv("GDM_DATA_DIR", str(folder))
+    monkeypatch.setattr(formula1, "schedule", lambda year, **more: (WEEKEND, FUTURE) if year == 2024 else ())
+    monkeypatch.setattr(formula1, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
+    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_race())
+    monkeypatch.setattr(loading, "_loads", loading.Loads())
+    engine = QuickEngine()
+    monkeypatch.setattr(live.screen, "engine", lambda: engine)
+    for cached in (data.circuit, data.laps_of):
+        cached.clear()
+    return engine

@@ -1,0 +1,35 @@
+"""What unit tests share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from datasets.f1 import feed, feed_log
+from datasets.storage import cache_dir
+from tests.support.dask_cluster import running_cluster
+from tests.support.formula1 import cut_off
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), n_workers=2) as address:
+        yield address
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data folder, and no network."""
+    cut_off(monkeypatch, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def log(home: Path) -> Iterator[feed_log.FeedLog]:
+    """What FastF1 says while it loads."""
+    listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
+    yield listener
+    logging.getLogger("fastf1").removeHandler(listener)

@@ -1,0 +1,143 @@
+"""Engines that share a cluster: what they keep, send and let go of, and what they say when there is none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gdm_core.engine import Engine, Job, JobStatus, QueueFull, ResultCache
+from gdm_core.errors import FitError
+from gdm_core.trials import Trial, Trials
+from tests.support.dask_cluster import running_cluster
+from tests.support.engine_requests import request, until
+from tests.support.wire import counted
+from tests.support.work import total
+
+
+def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+    wanted = request(seed=1, diary=str(tmp_path / "diary"))
+    with Engine() as first:
+        fitted = first.submit(wanted, session="a").result(20)
+    with Engine() as second:
+        job = second.submit(wanted, session="a")
+        assert job.result(0).from_cache
+        assert job.result(0).model_bytes == fitted.model_bytes
+    file = next((tmp_path / "fits").glob("*.safetensors"))
+    damaged = bytearray(file.read_bytes())
+    damaged[-1] ^= 1
+    file.write_bytes(bytes(damaged))
+    with Engine() as third:
+        job = third.submit(wanted, session="a")
+        again = job.result(20)
+    assert not again.from_cache
+    assert "damaged" in job.poll().notes[0]
+    assert (tmp_path / "fits" / "damaged" / file.name).read_bytes() == bytes(damaged)
+    assert len((tmp_path / "diary").read_text().splitlines()) == 2
+
+
+def test_the_queue_is_bounded(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
+    with Engine(ResultCache(tmp_path), max_waiting=6, max_waiting_per_session=4) as engine:
+        engine.wait_ready()
+
+        def add(session: str) -> Job:
+            slow = request(n_steps=4000, step_s=0.01, use_cache=False)
+            return engine.submit(slow, session=session, slot=f"{time.monotonic_ns()}")
+
+        jobs = [add("a"), add("a")]
+        until(lambda: len(engine.info().out) == 2)
+        jobs += [add("b") for _ in range(4)]
+        with pytest.raises(QueueFull, match="4 of your jobs wait already"):
+            add("b")
+        jobs += [add("c") for _ in range(2)]
+        with pytest.raises(QueueFull, match="6 jobs of all sessions"):
+            add("d")
+        jobs[-1].cancel()
+        jobs.append(add("d"))
+        engine.forget("b")
+        assert sum(job.poll().status is JobStatus.CANCELLED for job in jobs) == 5
+
+
+def test_data_travels_once(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    big = Trials((Trial(np.random.default_rng(1).standard_normal((200_000, 4))),))
+    with counted(scheduler) as relay:
+        monkeypatch.setenv("GDM_SCHEDULER", relay.address)
+        with Engine(ResultCache(tmp_path)) as engine:
+            engine.wait_ready()
+            sent = []
+            for seed in range(3):
+                before = relay.to_server
+                engine.submit(request(big, seed=seed, n_steps=1, preview=()), session="a").result(30)
+                sent.append(relay.to_server - before)
+    assert big[0].y.nbytes < sent[0] < 1.01 * big[0].y.nbytes + 20_000
+    assert max(sent[1:]) < 20_000
+
+
+def test_the_data_of_a_session_that_left_is_nowhere_on_the_cluster(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Scheduler and workers hold an upload as long as its owner is there; what others use as well stays."""
+    own = Trials((Trial(np.random.default_rng(2).standard_normal((300, 2))),))
+    monkeypatch.setenv("GDM_SCHEDULER", scheduler)
+    with Engine(ResultCache(tmp_path)) as engine:
+        engine.wait_ready()
+        client = engine._dispatcher._link.client
+        topic = engine._dispatcher._link.topic
+
+        def held() -> int:
+            """How many sets of our trials lie on the scheduler or on a worker."""
+            keys = set(client.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks]))
+            keys.update(*client.run(lambda dask_worker: [str(key) for key in dask_worker.data]).values())
+            return sum(key.startswith(f"{topic}-trials") for key in keys)
+
+        engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(30)
+        engine.call(total, own, 2.0, session="owner").result(30)
+        engine.submit(request(n_steps=1, use_cache=False), session="owner").result(30)
+        engine.submit(request(n_steps=1, use_cache=False), session="other").result(30)
+        assert held() == 2
+        engine.forget("owner")
+        until(lambda: held() == 1)
+        engine.forget("other")
+        until(lambda: held() == 0)
+        assert engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(30)
+
+
+def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("gdm_core.engine.cluster.JOIN_TIMEOUT_S", 0.5)
+    monkeypatch.setenv("GDM_SCHEDULER", "tcp://127.0.0.1:9")
+    with Engine(ResultCache(tmp_path)) as engine:
+        with pytest.raises(
+            FitError, match=r"No scheduler answers at GDM_SCHEDULER=tcp://127\.0\.0\.1:9.*dask scheduler"
+        ):
+            engine.wait_ready(20)
+        with pytest.raises(FitError, match="No scheduler answers"):
+            engine.submit(request(), session="a").result(20)
+        assert "No scheduler answers" in engine.info().trouble
+    with running_cluster(tmp_path, n_workers=0) as address:
+        monkeypatch.setenv("GDM_SCHEDULER", address)
+        with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*dask worker"):
+            engine.wait_ready(20)
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_is_told_and_the_next_one_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    with running_cluster(tmp_path / "second", n_workers=1) as next_address:
+        with running_cluster(tmp_path / "first", n_workers=1) as address:
+            monkeypatch.setenv("GDM_SCHEDULER", address)
+            engine = Engine(ResultCache(tmp_path / "fits"))
+            engine.wait_ready(30)
+            job = engine.submit(request(n_steps=60, step_s=0.02, use_cache=False), session="a")
+            until(lambda: job.poll().step > 3)
+            monkeypatch.setenv("GDM_SCHEDULER", next_address)
+        with engine:
+            assert job.result(40).fit_status == "converged"
+            assert "started again" in job.poll().notes[0]
