@@ -8,6 +8,8 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
 
+from pages.ui import turning
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -65,4 +67,9 @@ def page(folder: str) -> StreamlitPage:
 
 def build() -> None:
     """Show the menu and run the page that was asked for."""
-    st.navigation([page(entry.folder) for entry in available()], position="top").run()
+    chosen = st.navigation([page(entry.folder) for entry in available()], position="top")
+    turning.to(chosen)
+    try:
+        chosen.run()
+    finally:  # most runs end early, because something else is wanted
+        turning.remember(chosen)

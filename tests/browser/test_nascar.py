@@ -128,9 +128,12 @@ def test_it_fits_every_window_and_theme(visit, short, size, scheme):
 
 
 def test_reset_stands_still_and_play_runs_to_the_end(visit, short):
+    """Looks follow each other quickly while it plays: figures must live through all of them, zoom included."""
     opened = visit(short)
     page = rested(opened.page)
     before = page.evaluate(LOOK)
+    page.evaluate(f"Plotly.relayout(document.querySelector('{STRIPS}'), {{'xaxis.range': [50, 90]}})")
+    page.evaluate(f"window.kept = [...document.querySelectorAll('{INFERRED} .main-svg, {STRIPS} .main-svg')]")
     page.get_by_role("button", name="Reset", exact=True).click()
     page.get_by_text("paused, step").wait_for(timeout=PATIENCE * 1000)
     # Until the fit's beginning is drawn, the finished picture stands there and would be taken for the end.
@@ -139,4 +142,6 @@ def test_reset_stands_still_and_play_runs_to_the_end(visit, short):
     page.get_by_role("button", name="Play", exact=True).click()
     rested(page)
     assert page.evaluate(LOOK) == before
+    assert page.evaluate("window.kept.every((node) => node.isConnected)")
+    assert page.evaluate(RANGE) == [50, 90]
     assert opened.errors == []

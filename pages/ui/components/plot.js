@@ -261,12 +261,17 @@ export default function ({ data, parentElement, setTriggerValue }) {
       badge.textContent = `${error.message} Reload the page to try again.`;
     });
 
-  return () => {
-    view.resize?.disconnect();
-    window.removeEventListener(ANNOUNCE, view.heard);
-    if (window.Plotly) window.Plotly.purge(plot);
-    delete parentElement.gdmView;
-  };
+  // Streamlit calls this also when a newer figure overtook this one, while the place on the page lives on: what goes
+  // for good has left the document by the time of the next task.
+  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+}
+
+function tearDown(view, parentElement) {
+  if (parentElement.gdmView !== view) return;
+  view.resize?.disconnect();
+  window.removeEventListener(ANNOUNCE, view.heard);
+  if (window.Plotly) window.Plotly.purge(view.plot);
+  delete parentElement.gdmView;
 }
 
 function follow(view) {

@@ -1,0 +1,66 @@
+"""Turning from page to page: none meets the settings of another. That each keeps its own needs an address, and so a
+browser: tests/browser/test_turning.py."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.ui import navigation
+from tests.support.live_engine import QuickEngine
+
+APP = str(navigation.ROOT / "app.py")
+
+
+@pytest.fixture(autouse=True)
+def _engine(monkeypatch, tmp_path):
+    from pages.ui import live
+
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+    engine = QuickEngine()
+    monkeypatch.setattr(live.screen, "engine", lambda: engine)
+
+
+@pytest.fixture
+def app() -> AppTest:
+    return AppTest.from_file(APP, default_timeout=60).run()
+
+
+def turn(app: AppTest, folder: str) -> AppTest:
+    app.switch_page(str(navigation.info(folder).path)).run()
+    assert not app.exception
+    return app
+
+
+def test_another_page_starts_with_its_own_settings(app):
+    turn(app, "nascar")
+    app.slider(key="K").set_value(9).run()
+    app.segmented_control(key="stay").set_value("fix").run()
+    for folder, n_states in (("formula1", 8), ("behaviour", 5)):
+        turn(app, folder)
+        assert app.slider(key="K").value == n_states
+        assert app.segmented_control(key="stay").value == "learn"
+
+
+def test_every_page_can_be_entered_from_every_other(app):
+    """Also with one key of different meaning on both, which `stay` is on the playground."""
+    folders = [entry.folder for entry in navigation.available()]
+    turn(app, "nascar")
+    app.segmented_control(key="stay").set_value("fix").run()
+    turn(app, "playground")
+    app.slider(key="stay").set_value(0.6).run()
+    for first in folders:
+        for second in folders:
+            if second != first:
+                turn(app, second)
+                turn(app, first)
+
+
+def test_a_link_brings_its_own_settings_and_not_those_left_before(app):
+    turn(app, "nascar")
+    app.slider(key="K").set_value(9).run()
+    turn(app, "home")
+    app.query_params["T"] = "400"
+    turn(app, "nascar")
+    assert app.slider(key="T").value == 400
+    assert app.slider(key="K").value == 4
