@@ -31,10 +31,26 @@ export default function ({ parentElement }) {
   const button = parentElement.querySelector("button");
   const label = button.querySelector("span");
   button.onclick = async () => {
-    await navigator.clipboard.writeText(window.location.href);
-    label.textContent = "Link copied";
+    const copied = await copy(window.location.href);
+    label.textContent = copied ? "Link copied" : "Copy it from above";
     setTimeout(() => (label.textContent = "Copy link"), 1600);
   };
+}
+
+// Over plain http, as in most labs, browsers have no clipboard for scripts: a selected text can still be copied.
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true, () => selected(text));
+  return selected(text);
+}
+
+function selected(text) {
+  const field = Object.assign(document.createElement("textarea"), { value: text, readOnly: true });
+  field.style.cssText = "position:fixed;opacity:0";
+  document.body.append(field);
+  field.select();
+  const copied = document.execCommand("copy");
+  field.remove();
+  return copied;
 }
 """
 _SHARE_LOOK = """

@@ -94,7 +94,9 @@ def test_the_bundled_result_is_the_fit_that_a_first_visit_asks_for(engine):
     assert dict(wanted.config) == simulator.FIRST_CONFIG
     assert wanted.where["track"] == simulator.FIRST
     anew = GDM(**simulator.FIRST_CONFIG).fit(wanted.train)
-    assert anew.elbo_ == pytest.approx(found.result.elbo, abs=0.3)
+    # A thousand steps on another kind of processor end 0.4 nats away, in states that differ by 0.002.
+    assert anew.elbo_ == pytest.approx(found.result.elbo, abs=1.0)
+    assert found.result.model().score(wanted.train) == pytest.approx(found.result.elbo, abs=0.01)
     for trials, kept in ((wanted.train, found.look.train), (wanted.test, found.look.test)):
         assert np.abs(anew.predict_proba(trials)[0] - kept[0]).mean() < 0.05
         np.testing.assert_allclose(found.result.model().predict_proba(trials)[0], kept[0], atol=0.02)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
@@ -28,6 +30,17 @@ def test_a_first_visit_shows_a_finished_result(visit, scheme, size):
     assert page.locator(".stException").count() == 0
 
 
+def _point_until(page: Page, point: Callable[[], None], selector: str) -> None:
+    """Point again until it is noticed: on a busy machine the page may still move under the pointer."""
+    for _ in range(20):
+        point()
+        page.wait_for_timeout(500)
+        if page.locator(selector).count():
+            return
+        page.mouse.move(5, 5)
+    pytest.fail(f"{selector} did not come")
+
+
 def test_a_race_is_drawn_in_time_and_a_hover_tells_lap_corner_speed_and_states(visit):
     opened = visit("/formula1")
     page = opened.ready(MAP, seconds=90)
@@ -48,17 +61,21 @@ def test_a_race_is_drawn_in_time_and_a_hover_tells_lap_corner_speed_and_states(v
     print(f"{spent['points']:,} samples drawn in {spent['times'][2]:.0f} ms (goal {DRAW_MS} ms, quiet machine)")
     assert spent["points"] > 20_000
     assert spent["times"][0] < 20 * DRAW_MS, "a machine shared by many is slower, but not without end"
-    where = page.evaluate(
-        """() => {
+    page.locator(".gdm-score").first.wait_for(timeout=60_000)
+    find = """() => {
           const plot = document.querySelector(".st-key-map .gdm-plot");
           const { xaxis, yaxis } = plot._fullLayout;
           const dots = plot._fullData.find((t) => t.mode === "markers");
           const box = plot.getBoundingClientRect();
           return [box.left + xaxis._offset + xaxis.l2p(dots.x[3]), box.top + yaxis._offset + yaxis.l2p(dots.y[3])];
         }"""
-    )
-    page.mouse.move(where[0] - 3, where[1] - 3)
-    page.mouse.move(*where, steps=3)
+
+    def point() -> None:
+        x, y = page.evaluate(find)
+        page.mouse.move(x - 3, y - 3)
+        page.mouse.move(x, y, steps=3)
+
+    _point_until(page, point, ".st-key-map .hovertext")
     told = page.locator(".st-key-map .hovertext").first.text_content() or ""
     for word in ("lap ", "after corner ", "km/h", "S"):
         assert word in told, told
@@ -100,19 +117,21 @@ def test_the_other_driver_and_the_average_lap_are_a_click_away(visit):
         "[...document.querySelectorAll('.st-key-map .annotation-text')].some((n) => n.textContent.startsWith('RGL'))",
         timeout=30_000,
     )
-    assert "who=" in page.url
-    assert "drawn=" in page.url
+    page.wait_for_function("location.search.includes('who=') && location.search.includes('drawn=')")
     assert json.dumps(opened.errors) == "[]"
 
 
 def test_pointing_at_a_strip_points_at_the_place_on_the_map(visit):
     opened = visit("/formula1")
     page = opened.ready(MAP, seconds=90)
-    page.wait_for_timeout(1_000)
+    page.locator(".gdm-score").first.wait_for(timeout=60_000)
     page.locator(".st-key-strips").scroll_into_view_if_needed()
-    box = page.locator(".st-key-strips .gdm-plot").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
-    page.mouse.move(box["x"] + box["width"] * 0.52, box["y"] + 32)
-    page.wait_for_selector(".st-key-map .gdm-cursor-path:not([hidden])", state="attached", timeout=10_000)
+
+    def point() -> None:
+        box = page.locator(".st-key-strips .gdm-plot").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
+        page.mouse.move(box["x"] + box["width"] * 0.52, box["y"] + 32)
+
+    _point_until(page, point, ".st-key-map .gdm-cursor-path:not([hidden])")
     assert opened.errors == []

@@ -148,3 +148,17 @@ def test_the_link_can_be_copied(visit):
     page.get_by_role("button", name="Copy link").click()
     page.get_by_text("Link copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()").endswith("/playground?softness=2")
+
+
+def test_the_link_can_be_copied_over_plain_http(visit):
+    """There browsers give scripts no clipboard."""
+    opened = visit("/playground?softness=2")
+    page = opened.ready()
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value: undefined });"
+        "document.addEventListener('copy', ({ target }) => (window.copied = target.value))"
+    )
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Link copied").wait_for()
+    assert page.evaluate("window.copied").endswith("/playground?softness=2")
+    assert opened.errors == []
