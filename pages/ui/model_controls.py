@@ -178,5 +178,7 @@ def _more(n_channels: int, n_latent: int) -> tuple[int, int]:
         bind="query-params",
         help="Another seed starts the fit elsewhere. States that come back are more to be trusted.",
     )
-    d = int(_clamp(d, D_RANGE[0], min(D_RANGE[1], n_channels)))
-    return d, int(_clamp(seed, *SEED_RANGE))
+    used = int(_clamp(d, D_RANGE[0], min(D_RANGE[1], n_channels)))
+    if used != d:
+        shell.quiet(f"{used} of {d} dimensions are used: the data has no more channels.")
+    return used, int(_clamp(seed, *SEED_RANGE))
