@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from datasets.readers.annotations import Annotation, read_annotation
 from datasets.readers.arrays import read_arrays
 from datasets.readers.deeplabcut import (
     finish,
+    flat_columns,
     looks_like_deeplabcut,
     read_deeplabcut_csv,
     read_deeplabcut_h5,
@@ -23,7 +25,7 @@ from datasets.readers.formats import read_frame
 from datasets.readers.hdf import open_hdf
 from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
 from datasets.readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
-from datasets.readers.roles import Role, guess_roles
+from datasets.readers.roles import Role, guess_roles, is_numeric
 from datasets.readers.sleap import is_analysis, is_project, read_analysis, read_project
 from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
 from datasets.readers.zipped import open_archive
@@ -40,6 +42,7 @@ __all__ = [
     "Scaling",
     "clean",
     "from_table",
+    "looks_like_keypoints",
     "read",
     "read_annotation",
     "read_any",
@@ -50,6 +53,9 @@ __all__ = [
 
 READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".slp", ".npz", ".parquet", ".xlsx")
 _DEFAULT_RATE = 30.0
+_SENSOR = re.compile(
+    r"(^|[ _.\-])(acc(el\w*)?|gyro\w*|mag(net\w*)?|imu\w*|vel\w*|speed|force|torque|field)([ _.\-\d]|$)", re.I
+)
 
 
 def read(
@@ -61,38 +67,36 @@ def read(
 ) -> KeypointTable:
     """A recording from a path, or from bytes or an open file with the file's `name`.
 
-    rate_hz  frames a second. Tracking files do not say; 30 is assumed, with a note, where none is given.
+    rate_hz  frames a second. Tracking files do not say (a table's time column does); 30 is assumed, with a note, where
+             neither is given.
     """
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
         raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")
     opened = open_source(source, name, limits)
-    table = _read(opened, rate_hz or _DEFAULT_RATE, progress)
-    if rate_hz is None and opened.suffix != ".npz":
-        table = replace(
-            table, notes=(*table.notes, f"the frame rate is not in the file; {_DEFAULT_RATE:g} Hz is assumed")
-        )
+    table = _read(opened, rate_hz, progress)
     if progress is not None:
         progress(1.0, f"{table.n_frames:,} frames, {len(table.animals)} animals, {len(table.parts)} parts")
     return table
 
 
-def _read(source: Source, rate_hz: float, progress: ProgressCallback | None) -> KeypointTable:
+def _read(source: Source, given: float | None, progress: ProgressCallback | None) -> KeypointTable:
+    rate_hz = given or _DEFAULT_RATE
     if source.suffix in (".h5", ".hdf5", ".hdf", ".slp") and not source.packed:
         with open_hdf(source) as file:
             if is_analysis(file):
-                return read_analysis(file, source, rate_hz)
+                return _with_rate(read_analysis(file, source, rate_hz), given)
             if is_project(file):
-                return read_project(file, source, rate_hz)
-            return read_deeplabcut_h5(file, source, rate_hz)
+                return _with_rate(read_project(file, source, rate_hz), given)
+            return _with_rate(read_deeplabcut_h5(file, source, rate_hz), given)
     if source.suffix == ".npz" and not source.packed:
         return _read_npz(source, rate_hz)
     if source.suffix in (".csv", ".tsv", ".txt"):
         if looks_like_deeplabcut(sniff(source)):
-            return read_deeplabcut_csv(source, rate_hz, progress)
+            return _with_rate(read_deeplabcut_csv(source, rate_hz, progress), given)
     elif source.suffix not in (".parquet", ".pq", ".xlsx"):
         raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.")
     frame, _ = read_frame(source, 1, progress)
-    flat = from_table(Table(frame, guess_roles(frame), source.name), rate_hz)
+    flat = from_table(Table(frame, guess_roles(frame), source.name), given)
     if flat is None:
         raise DataError(
             f"{source.name} holds no keypoints: no DeepLabCut header (scorer, bodyparts, coords), and fewer than two "
@@ -101,11 +105,51 @@ def _read(source: Source, rate_hz: float, progress: ProgressCallback | None) -> 
     return flat
 
 
-def from_table(table: Table, rate_hz: float = _DEFAULT_RATE) -> KeypointTable | None:
-    """The keypoints of a table whose columns are named by part and coordinate, with its label column; else None."""
-    found = read_flat(table.frame, rate_hz, table.name)
-    words = next((name for name, role in table.roles.items() if role is Role.LABEL), None)
-    if found is None or words is None:
+def _with_rate(table: KeypointTable, given: float | None) -> KeypointTable:
+    """The recording, with a note where its rate is only assumed."""
+    if given is not None:
+        return table
+    return replace(table, notes=(*table.notes, f"the frame rate is not in the file; {_DEFAULT_RATE:g} Hz is assumed"))
+
+
+def _rate_of(table: Table) -> float | None:
+    """What the table's time column says, None where there is none that tells time: tracking does without one."""
+    try:
+        clock = table.clock()
+    except DataError:
+        return None
+    return None if clock is None else clock.rate_hz
+
+
+def looks_like_keypoints(table: Table) -> bool:
+    """Whether the columns of a table are tracked body parts rather than channels of their own: two parts or more with
+    columns of numbers named like nose_x and nose_y, or mouse1_nose_x. `from_table` then makes the recording.
+
+    Sensors with axes (acc_x, gyro_y) are named alike but lie nowhere in an image, so they do not count.
+    """
+    columns = flat_columns(list(table.columns))
+    if columns is None:
+        return False
+    named = [(j, part) for j, (_, part, axis) in enumerate(columns) if axis in ("x", "y")]
+    places = [j for j, part in named if not _SENSOR.search(part) and not _SENSOR.search(table.columns[j])]
+    return 2 * len(places) > len(named) and all(is_numeric(table.frame.iloc[:, j]) for j in places)
+
+
+def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | None:
+    """The keypoints of a table whose columns are named by part and coordinate, with the column that has the role label;
+    None where fewer than two parts are named so. To use other roles: `replace(table, roles=...)`.
+
+    rate_hz  frames a second; if None from the time column, or 30, with a note, where that has none
+    """
+    known = rate_hz if rate_hz is not None else _rate_of(table)
+    found = read_flat(table.frame, known or _DEFAULT_RATE, table.name)
+    if found is None:
+        return None
+    found = _with_rate(found, known)
+    by_role = {role: name for name, role in table.roles.items()}
+    if (group := by_role.get(Role.GROUP)) is not None and table.frame[group].nunique() > 1:
+        found = replace(found, notes=(*found.notes, f"the rows of every {group!r} make one recording"))
+    if (words := by_role.get(Role.LABEL)) is None:
         return found
     codes, names = pd.factorize(table.frame[words], sort=True)
     return with_labels(found, codes.astype(np.int64), [str(name) for name in names])
@@ -119,7 +163,7 @@ def read_any(
     limits: Limits = DEFAULT_LIMITS,
     progress: ProgressCallback | None = None,
 ) -> KeypointTable | Table:
-    """Keypoints from a tracking file, else a table (of which `from_table` may still make keypoints)."""
+    """Keypoints from a tracking file, else a table (of which `from_table` makes keypoints if it `looks_like_keypoints`)."""
     opened = open_source(source, name, limits)
     tracked = opened.suffix in (".h5", ".hdf5", ".hdf", ".slp")
     if opened.suffix in (".csv", ".tsv", ".txt"):

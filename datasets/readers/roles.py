@@ -50,7 +50,7 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     best = next((name for name in times if _rises(frame[name])), times[0] if times else None)
     for name in times:
         if name != best:
-            roles[name] = Role.CHANNEL if _numeric(frame[name]) and not _rises(frame[name]) else Role.IGNORE
+            roles[name] = Role.CHANNEL if is_numeric(frame[name]) and not _rises(frame[name]) else Role.IGNORE
     for role in (Role.LABEL, Role.GROUP):
         for name in [name for name, its in roles.items() if its is role][1:]:
             roles[name] = Role.IGNORE
@@ -105,7 +105,7 @@ def numeric_values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDAr
     return values
 
 
-def _numeric(column: pd.Series[Any]) -> bool:
+def is_numeric(column: pd.Series[Any]) -> bool:
     """Whether at least nine in ten of the values that are there read as numbers."""
     there = int(column.notna().sum())
     return there > 0 and int(np.isfinite(numeric_values(column)).sum()) >= 0.9 * there
@@ -123,7 +123,7 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
         return Role.IGNORE
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
         return Role.TIME
-    numeric = _numeric(column)
+    numeric = is_numeric(column)
     if _SCORE.search(key) and numeric:
         return Role.SCORE
     distinct = int(column.nunique())

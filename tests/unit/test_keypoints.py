@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from datasets import keypoints
+from datasets import keypoints, tables
 from datasets.readers.pose import KeypointTable
 from datasets.tables import Table, template
 from gdm_core.errors import ConfigError, DataError
@@ -132,6 +132,68 @@ def test_a_flat_table_keeps_its_labels():
     assert table.label_names == ("rest", "run")
     assert table.labels is not None
     assert table.labels.tolist() == [0] * 25 + [1] * 15
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "xlsx"])
+def test_a_table_of_keypoints_is_recognised_in_every_format_and_turned_into_a_recording(kind: str):
+    xy, score = values(2)
+    columns: dict[str, Any] = {"time": np.arange(N) / 50}
+    for a in range(2):
+        for p, part in enumerate(PARTS):
+            for axis, column in (("x", xy[:, a, 0, p]), ("y", xy[:, a, 1, p]), ("likelihood", score[:, a, p])):
+                columns[f"mouse{a + 1}_{part}_{axis}"] = column
+    frame = pd.DataFrame(columns | {"behaviour": ["rest"] * 20 + ["run"] * 20})
+    out = io.BytesIO()
+    if kind == "csv":
+        frame.to_csv(out, index=False)
+    else:
+        (frame.to_parquet if kind == "parquet" else frame.to_excel)(out, index=False)
+    table = keypoints.read_any(out.getvalue(), f"a.{kind}")
+    assert isinstance(table, Table)
+    assert keypoints.looks_like_keypoints(table)
+    made = keypoints.from_table(table)
+    assert made is not None
+    assert made.rate_hz == pytest.approx(50)  # from the time column
+    assert made.label_names == ("rest", "run")
+    assert made.animals == ("mouse1", "mouse2")
+    check(made, 2)
+    assert keypoints.from_table(table, 25).rate_hz == 25  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("names", "are_keypoints"),
+    [
+        ("nose_x nose_y tail_x tail_y", True),
+        ("nose.x nose.y tail.x tail.y", True),
+        ("frame nose_x nose_y tail_x tail_y speed", True),
+        ("nose_x nose_y speed", False),  # one part has no direction
+        ("x y speed", False),
+        ("acc_x acc_y acc_z gyro_x gyro_y gyro_z", False),
+        ("wrist_acc_x wrist_acc_y ankle_acc_x ankle_acc_y", False),
+        ("mouse1_magnet_x mouse1_magnet_y mouse2_magnet_x mouse2_magnet_y", False),
+        ("a b c d", False),
+    ],
+)
+def test_only_places_in_an_image_look_like_keypoints(names: str, are_keypoints: bool):
+    columns = names.split()
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, len(columns))), columns=columns)
+    table = tables.read(frame.to_csv(index=False).encode(), "a.csv")
+    assert keypoints.looks_like_keypoints(table) is are_keypoints
+
+
+def test_words_under_the_names_of_keypoints_do_not_look_like_keypoints():
+    frame = pd.DataFrame({f"{part}_{axis}": ["near", "far"] * 10 for part in ("nose", "tail") for axis in "xy"})
+    assert not keypoints.looks_like_keypoints(tables.read(frame.to_csv(index=False).encode(), "a.csv"))
+
+
+def test_a_table_of_keypoints_without_a_clock_says_that_its_rate_is_assumed():
+    frame = pd.DataFrame({f"{part}_{axis}": np.arange(40.0) for part in ("nose", "tail") for axis in "xy"})
+    frame["session"], frame["time"] = ["a", "b"] * 20, 7.0  # a clock that stands still tells no rate
+    made = keypoints.from_table(tables.read(frame.to_csv(index=False).encode(), "a.csv"))
+    assert made is not None
+    assert made.rate_hz == 30
+    assert any("30 Hz is assumed" in note for note in made.notes)
+    assert any("every 'session' make one recording" in note for note in made.notes)
 
 
 def test_any_file_comes_back_as_keypoints_or_as_a_table():
