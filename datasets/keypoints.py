@@ -19,10 +19,10 @@ from datasets.readers.deeplabcut import (
     read_deeplabcut_h5,
     read_flat,
 )
-from datasets.readers.delimited import sniff
 from datasets.readers.flips import identity_swaps, runs, side_flips, undo_swaps
 from datasets.readers.formats import read_frame
 from datasets.readers.hdf import open_hdf
+from datasets.readers.layout import sniff
 from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
 from datasets.readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
 from datasets.readers.roles import Role, guess_roles, is_numeric

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.delimited import Layout, is_number, read_body, sniff, unique_names
+from datasets.readers.delimited import read_body
+from datasets.readers.layout import Layout, is_number, sniff, unique_names
 from datasets.readers.pose import KeypointTable
 from datasets.readers.roles import numeric_values
 from datasets.readers.source import ProgressCallback, Source

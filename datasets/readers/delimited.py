@@ -1,143 +1,30 @@
-"""Text tables (CSV and its relatives): encoding, delimiter, decimal sign and header found by looking, read in pieces."""
+"""Text tables (CSV and its relatives), read in pieces as their layout says."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from datasets.readers.layout import MISSING, Layout, sniff, unique_names
 from datasets.readers.source import ProgressCallback, Source, brief
 from gdm_core.errors import DataError
 
-_DELIMITERS = (",", ";", "\t", "|")
-_NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
-_COMMA_NUMBER = re.compile(r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$")
-_MISSING = (
-    "",
-    "-",
-    "--",
-    "?",
-    "missing",
-    "none",
-    "None",
-    "null",
-    "NULL",
-    "NaN",
-    "nan",
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "inf",
-    "-inf",
-)
 _CHUNK_ROWS = 100_000
-_MOST_FIELD = 131_072
+# Pandas' quick parser of numbers writes past its memory on exponents of many digits, which ends the whole server. Its
+# exact one does not, but waits for Python's lock at every number. So the exact one reads only files that hold such a
+# thing: an e before five digits or signs. Quotes count, since they may vanish between the letter and its digits.
+_LONG_EXPONENT = re.compile(rb'[eE]["+\-0-9]{5}')
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a text table is written."""
-
-    encoding: str
-    delimiter: str
-    decimal: str
-    header: tuple[str, ...]  # of the first line that is not a comment; may hold numbers if there is no header
-    skipped: int  # comment lines before it
-    rows: tuple[tuple[str, ...], ...] = field(repr=False)  # the first rows, header included
-
-    @property
-    def has_header(self) -> bool:
-        return not all(is_number(cell) or cell.strip() in _MISSING for cell in self.header)
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell reads as a number, with a point or a comma."""
-    return bool(_NUMBER.match(cell) or _COMMA_NUMBER.match(cell))
-
-
-def sniff(source: Source) -> Layout:
-    """Find out how the table is written from its first 256 kB."""
-    head = source.head()
-    encoding = _encoding(head, source)
-    text = head.decode(encoding, errors="replace")
-    lines = text.splitlines(keepends=True)
-    if len(head) == 1 << 18 and len(lines) > 1:
-        lines.pop()  # cut by the end of the sample
-    skipped = next(
-        (i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), len(lines)
-    )
-    lines = lines[skipped : skipped + 200]
-    if not lines:
-        raise DataError(f"{source.name} holds no rows.")
-    delimiter, rows = _delimiter(lines, source)
-    cells = [cell for row in rows[1:] for cell in row]
-    commas = sum(bool(_COMMA_NUMBER.match(cell)) for cell in cells)
-    points = sum("." in cell and bool(_NUMBER.match(cell)) for cell in cells)
-    decimal = "," if delimiter != "," and commas > points else "."
-    return Layout(encoding, delimiter, decimal, rows[0], skipped, tuple(rows))
-
-
-def _encoding(head: bytes, source: Source) -> str:
-    for mark, name in (
-        (codecs.BOM_UTF8, "utf-8-sig"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if head.startswith(mark):
-            return name
-    if b"\0" in head:
-        raise DataError(f"{source.name} is not text: it holds zero bytes. Is its name's ending right?")
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)  # forgives a letter cut by the end of the sample
-    except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8"
-
-
-def _delimiter(lines: list[str], source: Source) -> tuple[str, list[tuple[str, ...]]]:
-    """The delimiter that splits most lines into the same number of fields, two at least; or none at all."""
-    best: tuple[float, str, list[tuple[str, ...]]] | None = None
-    for delimiter in _DELIMITERS:
-        try:
-            rows = [tuple(row) for row in csv.reader(lines, delimiter=delimiter) if row]
-        except csv.Error as error:
-            raise DataError(f"{source.name} is not a readable text table ({brief(error)}).") from error
-        if not rows:
-            continue
-        width, count = Counter(len(row) for row in rows).most_common(1)[0]
-        score = (count / len(rows)) * (width > 1) * (1 + 1e-3 * min(width, 100))
-        if best is None or score > best[0]:
-            best = (score, delimiter, rows)
-    if best is None:
-        raise DataError(f"{source.name} holds no rows.")
-    return best[1], best[2]
-
-
-def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Names without blanks and repeats, and notes on what was changed."""
-    made: list[str] = []
-    repeats: list[str] = []
-    taken: set[str] = set()
-    for i, raw in enumerate(names):
-        name = base = " ".join(str(raw).split())[:200] or f"column {i + 1}"
-        n = 2
-        while name in taken:
-            name, n = f"{base} ({n})", n + 1
-        if name != base:
-            repeats.append(base)
-        taken.add(name)
-        made.append(name)
-    notes = [f"the column name {name!r} occurs more than once" for name in dict.fromkeys(repeats)]
-    return made, notes
+class _Careful(Exception):
+    """The quick parser must not see the next block."""
 
 
 def read_delimited(
@@ -169,14 +56,24 @@ def read_delimited(
 def read_body(
     source: Source, layout: Layout, names: list[str], every: int, progress: ProgressCallback | None
 ) -> pd.DataFrame:
+    """The rows below the header, in the columns `names`."""
+    try:
+        return _read_body(source, layout, names, every, progress, careful=False)
+    except _Careful:
+        return _read_body(source, layout, names, every, progress, careful=True)
+
+
+def _read_body(
+    source: Source, layout: Layout, names: list[str], every: int, progress: ProgressCallback | None, careful: bool
+) -> pd.DataFrame:
     pieces: list[pd.DataFrame] = []
     seen = kept = 0
     most_rows = min(source.limits.rows, source.limits.values // len(names))
     # a wide table is read in fewer rows at a time
     chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
     with source.open() as file:
+        counted = CountedReader(file, careful)
         try:
-            counted = CountedReader(file)
             reader = pd.read_csv(
                 io.TextIOWrapper(io.BufferedReader(counted, 1 << 18), layout.encoding, errors="replace", newline=""),
                 sep=layout.delimiter,
@@ -184,10 +81,11 @@ def read_body(
                 header=None,
                 names=names,
                 skiprows=layout.skipped + int(layout.has_header),
-                na_values=list(_MISSING),
+                na_values=list(MISSING),
                 skip_blank_lines=True,
                 low_memory=False,
                 chunksize=chunk_rows,
+                float_precision="round_trip" if careful else None,
             )
             for chunk in reader:
                 if not isinstance(chunk.index, pd.RangeIndex):  # pandas takes what is too much as an index
@@ -216,6 +114,8 @@ def read_body(
         ) as error:
             if isinstance(error, DataError):
                 raise
+            if counted.stopped:
+                raise _Careful from error
             raise DataError(f"{source.name}: {_plain(brief(error))}") from error
     if not kept:
         raise DataError(f"{source.name} holds a header but no rows.")
@@ -223,16 +123,24 @@ def read_body(
 
 
 class CountedReader(io.RawIOBase):
-    """A binary stream that knows how many bytes went through it."""
+    """A binary stream that knows how many bytes went through it. Unless the parser is `careful`, it stops before a block
+    that would be the end of it."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.count = file, 0
+    def __init__(self, file: IO[bytes], careful: bool) -> None:
+        self._file, self._careful, self._tail = file, careful, b""
+        self.count, self.stopped = 0, False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         block = self._file.read(len(buffer))
+        if not self._careful:
+            seen = (self._tail + block).replace(b"\0", b"")  # of UTF-16 the letters alone
+            if _LONG_EXPONENT.search(seen):
+                self.stopped = True
+                raise ValueError("a number's exponent is too long for the quick parser")
+            self._tail = seen[-6:]
         buffer[: len(block)] = block
         self.count += len(block)
         return len(block)

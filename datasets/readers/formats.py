@@ -14,7 +14,8 @@ import pandas as pd
 
 from datasets.readers.arrays import read_arrays
 from datasets.readers.deeplabcut import looks_like_deeplabcut
-from datasets.readers.delimited import compact, join_pieces, read_delimited, sniff, unique_names
+from datasets.readers.delimited import compact, join_pieces, read_delimited
+from datasets.readers.layout import sniff, unique_names
 from datasets.readers.source import ProgressCallback, Source, brief
 from datasets.readers.zipped import measure, open_archive
 from gdm_core.errors import DataError
@@ -176,8 +177,8 @@ def _read_xlsx(source: Source, progress: ProgressCallback | None) -> tuple[pd.Da
             ) from error
     header = ["" if cell is None else str(cell) for cell in rows[0]]
     names, more = unique_names(header)
-    frame = pd.DataFrame([row[: len(names)] for row in rows[1:]], columns=names)
-    frame = pd.DataFrame({name: _typed(frame[name]) for name in names})
+    # column by column, each by its own cells: pandas fails on whole numbers without end where it may choose the type
+    frame = pd.DataFrame({name: _typed([row[j] for row in rows[1:]]) for j, name in enumerate(names)})
     return compact(frame), notes + more
 
 
@@ -206,11 +207,22 @@ def _first_sheet(
     raise DataError(f"{source.name} holds no sheet with a header and at least one row.")
 
 
-def _typed(column: pd.Series[Any]) -> pd.Series[Any]:
+def _typed(cells: list[Any]) -> pd.Series[Any]:
     """A column of cells as numbers or dates where all of them are, else as text."""
-    there = [value for value in column if value is not None]
+    there = [value for value in cells if value is not None]
     if there and all(isinstance(value, int | float) for value in there):
-        return pd.to_numeric(column, errors="coerce")
+        try:
+            return pd.Series(pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce"))
+        except OverflowError:
+            return pd.Series([_float(value) for value in cells], dtype=np.float64)
     if there and all(hasattr(value, "year") for value in there):
-        return pd.to_datetime(column, errors="coerce")
-    return column.map(lambda value: None if value is None else str(value)).astype(object)
+        return pd.Series(pd.to_datetime(pd.Series(cells, dtype=object), errors="coerce"))
+    return pd.Series([None if value is None else str(value) for value in cells], dtype=object)
+
+
+def _float(value: float | None) -> float:
+    """A cell as a number; whole numbers of more than 308 digits, which are none for a computer, are missing."""
+    try:
+        return np.nan if value is None else float(value)
+    except OverflowError:
+        return np.nan

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from datasets.readers.words import numbers_of
 from gdm_core.errors import ConfigError
 
 
@@ -87,11 +88,11 @@ def numeric_values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDAr
     """A column as numbers; text that reads as a number (a comma may be its decimal sign) counts, other text is NaN."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         words = column.cat.categories.astype(str).to_series()
-        numbers = np.array(pd.to_numeric(words, errors="coerce"), dtype=np.float64)
+        numbers = numbers_of(words)
         lost = ~np.isfinite(numbers)
         if lost.any():
             dotted = words[lost].str.replace(",", ".", regex=False)
-            numbers[lost] = np.array(pd.to_numeric(dotted, errors="coerce"), dtype=np.float64)
+            numbers[lost] = numbers_of(dotted)
         codes = column.cat.codes.to_numpy()
         values = np.append(numbers, np.nan)[codes]  # code -1, missing, is the NaN at the end
     elif pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_integer_dtype(column.dtype):
