@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tokenize
 from typing import IO, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ _HEADER_ERRORS = (
     ValueError,
     TypeError,
     SyntaxError,
+    tokenize.TokenError,
     MemoryError,
     RecursionError,
     OverflowError,

@@ -69,7 +69,7 @@ def _read_parquet(source: Source, progress: ProgressCallback | None) -> tuple[pd
             _check_size(source, n_rows, len(wanted), unpacked)
             pieces, seen = [], 0
             for batch in file.iter_batches(batch_size=100_000, columns=wanted):
-                piece = batch.to_pandas()
+                piece = batch.to_pandas(ignore_metadata=True)  # an index that pandas kept is a column like the others
                 piece.columns = pd.Index(unique_names(batch.schema.names)[0])
                 pieces.append(compact(piece))
                 seen += len(piece)

@@ -33,6 +33,7 @@ _TIME = re.compile(
 _FRAME = re.compile(
     r"^(frames?|frame[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
 )
+_ROW_NUMBER = re.compile(r"^(column 1|row|unnamed: ?0|index|level_0|__index_level_0__|#|no\.?|nr\.?)$")  # if it counts
 _LABEL = re.compile(r"label|behaviou?r|annotation|class$|state$|action$|activity|event$|target$|_prediction$")
 _GROUP = re.compile(
     r"^(trial|session|subject|animal|mouse|rat|id|group|recording|run|lap|segment|video|driver|file|episode|bout|fold|"
@@ -118,6 +119,14 @@ def _rises(column: pd.Series[Any]) -> bool:
     return len(values) > 1 and bool((np.diff(values) > 0).all())
 
 
+def counts_rows(column: pd.Series[Any]) -> bool:
+    """Whether a column only numbers the rows: whole numbers, each one more than the last."""
+    values = numeric_values(column)
+    return len(values) > 1 and bool(
+        np.isfinite(values).all() and np.mod(values[0], 1) == 0 and (np.diff(values) == 1).all()
+    )
+
+
 def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     key = name.strip().lower()
     if column.notna().sum() == 0:
@@ -130,6 +139,8 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
     distinct = int(column.nunique())
     if _GROUP.match(key) and distinct <= max(1, n_rows // 2):
         return Role.GROUP
+    if (_GROUP.match(key) or _ROW_NUMBER.match(key)) and counts_rows(column):
+        return Role.IGNORE
     whole = (
         bool(numeric and np.all(np.mod(values[np.isfinite(values)], 1) == 0))
         if (values := numeric_values(column)).size

@@ -192,3 +192,32 @@ def test_groups_that_are_interleaved_or_unnamed():
     trials = tables.read(csv(frame), "a.csv").to_trials({"trial": "group", "a": "channel"})
     assert [trial.name for trial in trials] == ["trial 1", "trial 2"]
     assert [trial.y[:, 0].tolist() for trial in trials] == [[1, 2, 3], [10, 20]]
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "index", "row", "trial", "ID"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_column_that_numbers_the_rows_is_no_channel(name: str, start: int):
+    frame = PLAIN.copy()
+    frame.insert(0, name, np.arange(start, start + len(PLAIN)))
+    table = tables.read(csv(frame), "a.csv")
+    assert table.roles[table.columns[0]] is Role.IGNORE
+    assert table.to_trials()[0].channels == ("speed", "height")
+
+
+def test_an_unnamed_first_column_of_values_stays_a_channel():
+    frame = PLAIN.copy()
+    frame.insert(0, "", np.arange(len(PLAIN)) * 2 % 7)
+    table = tables.read(csv(frame), "a.csv")
+    assert table.to_trials()[0].channels == ("column 1", "speed", "height")
+
+
+@pytest.mark.parametrize("index", ["time", None])
+def test_the_index_that_pandas_keeps_in_parquet_is_a_column(index: str | None):
+    frame = PLAIN.set_index("time")
+    if index is None:
+        frame = PLAIN.iloc[::-1].iloc[::-1].set_index(np.arange(60))  # a nameless index of numbers
+    out = io.BytesIO()
+    frame.to_parquet(out)
+    trial = tables.read(out.getvalue(), "a.parquet").to_trials()[0]
+    assert trial.channels == ("speed", "height")
+    assert trial.rate_hz == pytest.approx(25)

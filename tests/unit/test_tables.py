@@ -268,6 +268,15 @@ def test_pickles_are_refused_and_never_opened(tmp_path: Path):
     assert not (tmp_path / "sprung").exists()
 
 
+def test_a_header_of_numpy_that_never_ends_is_called_damaged():
+    out = io.BytesIO()
+    np.save(out, np.arange(20.0))
+    for old, new in ((b"}", b"("), (b"(20,)", b"((20,"), (b"(20,), }", b"(20,)\0{")):
+        data = out.getvalue().replace(old, new, 1)
+        with pytest.raises(DataError, match="no readable header"):
+            tables.read(data, "a.npy")
+
+
 def test_an_array_that_declares_more_than_it_holds_sets_no_memory_aside():
     out = io.BytesIO()
     np.lib.format.write_array_header_1_0(out, {"descr": "<f8", "fortran_order": False, "shape": (10_000_000, 10)})
