@@ -151,8 +151,10 @@ class Table:
         wanted = (Role.CHANNEL, Role.POSITION) if position_too else (Role.CHANNEL,)
         names = tuple(name for name, role in roles.items() if role in wanted)
         if not names:
+            alone = " Its rows have one field only: separate fields by commas, semicolons, tabs, bars or spaces."
             raise DataError(
                 f"{self.name}: no column is a channel. Give the role channel to the columns to be modelled."
+                + (alone if len(self.columns) == 1 else "")
             )
         return names
 

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.layout import MISSING, Layout, sniff, unique_names
+from datasets.readers.layout import MISSING, SPACES, Layout, sniff, unique_names
 from datasets.readers.source import ProgressCallback, Source, brief
 from gdm_core.errors import DataError
 
+_SAID = {"\t": "tabs", SPACES: "spaces"}
+_MOST_LINES_ABOVE = 50  # of a table that begins further down in its file
 _CHUNK_ROWS = 100_000
 # Pandas' quick parser of numbers writes past its memory on exponents of many digits, which ends the whole server. Its
 # exact one does not, but waits for Python's lock at every number. So the exact one reads only files that hold such a
@@ -46,7 +48,9 @@ def read_delimited(
     if not layout.has_header:
         notes.append("there is no header line; columns are numbered")
     if layout.delimiter != ",":
-        notes.append(f"fields are separated by {'tabs' if layout.delimiter == chr(9) else layout.delimiter}")
+        notes.append(f"fields are separated by {_SAID.get(layout.delimiter, layout.delimiter)}")
+    if layout.preamble:
+        notes.append(f"{layout.preamble} lines before the header were skipped")
     if layout.decimal == ",":
         notes.append("decimals are written with a comma")
     frame = read_body(source, layout, names, every, progress)
@@ -74,13 +78,16 @@ def _read_body(
     with source.open() as file:
         counted = CountedReader(file, careful)
         try:
+            text = io.TextIOWrapper(io.BufferedReader(counted, 1 << 18), layout.encoding, errors="replace", newline="")
+            for _ in range(layout.skipped):  # pandas would take a quote in them for the start of a cell
+                text.readline()
             reader = pd.read_csv(
-                io.TextIOWrapper(io.BufferedReader(counted, 1 << 18), layout.encoding, errors="replace", newline=""),
+                text,
                 sep=layout.delimiter,
                 decimal=layout.decimal,
                 header=None,
                 names=names,
-                skiprows=layout.skipped + int(layout.has_header),
+                skiprows=int(layout.has_header),
                 na_values=list(MISSING),
                 skip_blank_lines=True,
                 low_memory=False,
@@ -116,7 +123,7 @@ def _read_body(
                 raise
             if counted.stopped:
                 raise _Careful from error
-            raise DataError(f"{source.name}: {_plain(brief(error))}") from error
+            raise DataError(f"{source.name}: {_plain(brief(error), layout)}") from error
     if not kept:
         raise DataError(f"{source.name} holds a header but no rows.")
     return join_pieces(pieces)
@@ -146,10 +153,16 @@ class CountedReader(io.RawIOBase):
         return len(block)
 
 
-def _plain(message: str) -> str:
+def _plain(message: str, layout: Layout) -> str:
     found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
     if found:
-        return f"line {found[2]} has {found[3]} fields where {found[1]} are expected. Correct the line, or its quotes."
+        line = int(found[2]) + layout.skipped
+        advice = "Correct the line, or its quotes."
+        if layout.has_header and int(found[2]) <= 1 + _MOST_LINES_ABOVE and int(found[3]) > len(layout.header):
+            advice = (
+                "If the lines above it are no part of the table, remove them; else correct the line, or its quotes."
+            )
+        return f"line {line} has {found[3]} fields where {found[1]} are expected. {advice}"
     return f"the text cannot be split into rows and columns ({message.strip()})."
 
 

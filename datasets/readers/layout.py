@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,6 +13,9 @@ from datasets.readers.source import Source, brief
 from gdm_core.errors import DataError
 
 _DELIMITERS = (",", ";", "\t", "|")
+SPACES = r"\s+"
+_SEPARATOR_LINE = re.compile(r"""^\s*["']?sep=([,;|\t])["']?[\s;,]*$""", re.IGNORECASE)
+_MOST_PREAMBLE = 50
 _NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
 _COMMA_NUMBER = re.compile(r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$")
 MISSING = (
@@ -42,9 +46,10 @@ class Layout:
     encoding: str
     delimiter: str
     decimal: str
-    header: tuple[str, ...]  # of the first line that is not a comment; may hold numbers if there is no header
-    skipped: int  # comment lines before it
+    header: tuple[str, ...]  # the first row; may hold numbers if there is no header
+    skipped: int  # lines before it
     rows: tuple[tuple[str, ...], ...] = field(repr=False)  # the first rows, header included
+    preamble: int = 0  # of the lines before it, those that hold text but are no comments
 
     @property
     def has_header(self) -> bool:
@@ -60,22 +65,61 @@ def sniff(source: Source) -> Layout:
     """Find out how the table is written from its first 256 kB."""
     head = source.head()
     encoding = _encoding(head, source)
-    text = head.decode(encoding, errors="replace")
-    lines = text.splitlines(keepends=True)
+    lines = list(io.StringIO(head.decode(encoding, errors="replace"), newline=""))
     if len(head) == 1 << 18 and len(lines) > 1:
         lines.pop()  # cut by the end of the sample
-    skipped = next(
-        (i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), len(lines)
-    )
-    lines = lines[skipped : skipped + 200]
+    skipped = _first_line(lines, 0)
+    said = _SEPARATOR_LINE.match(lines[skipped]) if skipped < len(lines) else None
+    if said:  # Excel's way to name the delimiter
+        skipped = _first_line(lines, skipped + 1)
+    before, lines = lines[:skipped], lines[skipped : skipped + 200]
     if not lines:
         raise DataError(f"{source.name} holds no rows.")
-    delimiter, rows = _delimiter(lines, source)
+    delimiter, rows = _delimiter(lines, (said[1],) if said else _DELIMITERS, source)
+    preamble = _preamble(lines, delimiter, rows)
+    if preamble:
+        rows = _split(lines[preamble:], delimiter, source)
+    elif before and (names := _names_in_comment(before[-1], delimiter, rows, source)):
+        rows, skipped = [names, *rows], skipped - 1
     cells = [cell for row in rows[1:] for cell in row]
     commas = sum(bool(_COMMA_NUMBER.match(cell)) for cell in cells)
     points = sum("." in cell and bool(_NUMBER.match(cell)) for cell in cells)
     decimal = "," if delimiter != "," and commas > points else "."
-    return Layout(encoding, delimiter, decimal, rows[0], skipped, tuple(rows))
+    n_preamble = sum(bool(line.strip()) for line in lines[:preamble])
+    return Layout(encoding, delimiter, decimal, rows[0], skipped + preamble, tuple(rows), n_preamble)
+
+
+def _first_line(lines: list[str], start: int) -> int:
+    """The first line that is neither blank nor a comment."""
+    wanted = (i for i, line in enumerate(lines) if i >= start and line.strip() and not line.lstrip().startswith("#"))
+    return next(wanted, len(lines))
+
+
+def _is_header(cells: tuple[str, ...]) -> bool:
+    """Whether a row can only be names: no number in it."""
+    return any(cell.strip() for cell in cells) and not any(is_number(cell) for cell in cells)
+
+
+def _preamble(lines: list[str], delimiter: str, rows: list[tuple[str, ...]]) -> int:
+    """Lines of text before the header: they have fewer fields than the table, and the header holds no number."""
+    width = Counter(len(row) for row in rows).most_common(1)[0][0]
+    if width < 2 or len(rows[0]) >= width:
+        return 0
+    for i, line in enumerate(lines[:_MOST_PREAMBLE]):
+        cells = _cells(line, delimiter)
+        if len(cells) == width:
+            return i if _is_header(cells) else 0
+        if len(cells) > width:
+            return 0
+    return 0
+
+
+def _names_in_comment(line: str, delimiter: str, rows: list[tuple[str, ...]], source: Source) -> tuple[str, ...] | None:
+    """The names in a comment right above rows of numbers, as numpy.savetxt writes them."""
+    if not line.lstrip().startswith("#") or not all(is_number(cell) for cell in rows[0]) or len(rows[0]) < 2:
+        return None
+    made = _split([line.lstrip().lstrip("#").lstrip(" ")], delimiter, source)
+    return made[0] if made and len(made[0]) == len(rows[0]) and _is_header(made[0]) else None
 
 
 def _encoding(head: bytes, source: Source) -> str:
@@ -95,14 +139,11 @@ def _encoding(head: bytes, source: Source) -> str:
     return "utf-8"
 
 
-def _delimiter(lines: list[str], source: Source) -> tuple[str, list[tuple[str, ...]]]:
-    """The delimiter that splits most lines into the same number of fields, two at least; or none at all."""
+def _delimiter(lines: list[str], choices: tuple[str, ...], source: Source) -> tuple[str, list[tuple[str, ...]]]:
+    """The delimiter that splits most lines into the same number of fields, two at least; then spaces; or none at all."""
     best: tuple[float, str, list[tuple[str, ...]]] | None = None
-    for delimiter in _DELIMITERS:
-        try:
-            rows = [tuple(row) for row in csv.reader(lines, delimiter=delimiter) if row]
-        except csv.Error as error:
-            raise DataError(f"{source.name} is not a readable text table ({brief(error)}).") from error
+    for delimiter in choices:
+        rows = _split(lines, delimiter, source)
         if not rows:
             continue
         width, count = Counter(len(row) for row in rows).most_common(1)[0]
@@ -111,7 +152,31 @@ def _delimiter(lines: list[str], source: Source) -> tuple[str, list[tuple[str, .
             best = (score, delimiter, rows)
     if best is None:
         raise DataError(f"{source.name} holds no rows.")
+    if best[0] == 0 and len(choices) > 1:
+        rows = _split(lines, SPACES, source)
+        width, count = Counter(len(row) for row in rows).most_common(1)[0]
+        cells = [cell for row in rows[1:] for cell in row]
+        # sentences have spaces, too: only rows of numbers count as separated by them
+        if width > 1 and count >= 0.9 * len(rows) and sum(map(is_number, cells)) >= 0.7 * len(cells) > 0:
+            return SPACES, rows
     return best[1], best[2]
+
+
+def _split(lines: list[str], delimiter: str, source: Source) -> list[tuple[str, ...]]:
+    """The cells of the lines that are not blank."""
+    if delimiter == SPACES:
+        return [tuple(line.split()) for line in lines if line.strip()]
+    try:
+        return [tuple(row) for row in csv.reader(lines, delimiter=delimiter) if row]
+    except csv.Error as error:
+        raise DataError(f"{source.name} is not a readable text table ({brief(error)}).") from error
+
+
+def _cells(line: str, delimiter: str) -> tuple[str, ...]:
+    """The cells of one line by itself."""
+    if delimiter == SPACES:
+        return tuple(line.split())
+    return tuple(next(csv.reader([line], delimiter=delimiter), ()))
 
 
 def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[str]]:
