@@ -28,6 +28,7 @@ from datasets.readers.quality import LOW_SCORE, QualityReport, channel_quality, 
 from datasets.readers.roles import Role, guess_roles, is_numeric
 from datasets.readers.sleap import is_analysis, is_project, read_analysis, read_project
 from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
+from datasets.readers.words import word
 from datasets.readers.zipped import open_archive
 from datasets.tables import Table
 from datasets.tables import read as read_table
@@ -152,7 +153,7 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
     if (words := by_role.get(Role.LABEL)) is None:
         return found
     codes, names = pd.factorize(table.frame[words], sort=True)
-    return with_labels(found, codes.astype(np.int64), [str(name) for name in names])
+    return with_labels(found, codes.astype(np.int64), [word(name) for name in names])
 
 
 def read_any(

@@ -16,6 +16,7 @@ from datasets.readers.roles import Role, check_roles, guess_roles, numeric_value
 from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
 from datasets.readers.templates import TEMPLATES, template
 from datasets.readers.timing import Clock, TimeUnit, clock_from_steps, nearest, read_clock, resample
+from datasets.readers.words import word
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trial, Trials
 
@@ -172,7 +173,7 @@ class Table:
             return None, ()
         column = self.frame[name[0]]
         codes, words = pd.factorize(column, sort=True)  # NaN becomes -1, which is unlabelled
-        return codes.astype(np.int64), tuple(_word(word) for word in words)
+        return codes.astype(np.int64), tuple(word(value) for value in words)
 
     def _groups(self, roles: Mapping[str, Role]) -> list[tuple[str, npt.NDArray[np.int64]]]:
         """(name, rows) of each trial, in the order of first appearance; rows without a group are left out."""
@@ -189,7 +190,7 @@ class Table:
             raise DataError(f"The column {name[0]!r} is empty, so it names no trial. Give it the role ignore.")
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(words) + 1))
-        return [(f"{name[0]} {_word(words[i])}", order[bounds[i] : bounds[i + 1]]) for i in range(len(words))]
+        return [(f"{name[0]} {word(words[i])}", order[bounds[i] : bounds[i + 1]]) for i in range(len(words))]
 
 
 def read(
@@ -217,10 +218,6 @@ def read(
 
 def _having(roles: Mapping[str, Role], role: Role) -> list[str]:
     return [name for name, its in roles.items() if its is role]
-
-
-def _word(value: object) -> str:
-    return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
 
 def _on_fixed_clock(

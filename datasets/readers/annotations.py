@@ -1,9 +1,11 @@
-"""Expert labels from files of their own: Bento / Caltech annotation text, BORIS-like bouts, or one label a frame."""
+"""Expert labels from files of their own: Bento / Caltech annotation text, BORIS's exports and other tables of bouts, one
+label a frame, or one column a behaviour."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,28 +14,46 @@ import pandas as pd
 from datasets.readers.delimited import read_delimited
 from datasets.readers.roles import numeric_values
 from datasets.readers.source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
+from datasets.readers.timing import read_clock
+from datasets.readers.words import word
 from gdm_core.errors import ConfigError, DataError
 
 _BOUT = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S.*?)\s*$")
 _START = re.compile(r"^(start|onset|begin|from)", re.IGNORECASE)
 _STOP = re.compile(r"^(stop|end|offset|until|to$)", re.IGNORECASE)
-_WHAT = re.compile(r"behaviou?r|label|annotation|class|type|state|action|event", re.IGNORECASE)
+# the column of the behaviour, best name first: BORIS also has an observation type, a behavioural category and the like
+_WHAT = (
+    r"^behaviou?rs?$",
+    r"^(label|annotation|action|event|class|state)s?$",
+    r"behaviou?r(?!(al)?[ _](type|categor))",
+    r"label|annotation|class|action|event|state",
+    r"type",
+)
+_WHEN = re.compile(
+    r"^(time|t|timestamp|seconds?|frames?|frame[ _]?(no|number|index|idx|id)|unnamed: ?0|column 1|row|index)\b", re.I
+)
+_EVENT_TIMES = (r"time( ?\(s\)|_s)?$", r"time(?! offset)", r"frame|image index")
+_SIGNS = {"START": 1, "STATE START": 1, "STOP": -1, "STATE STOP": -1, "POINT": 0}
 _MOST_FRAMES = 20_000_000
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """labels [T], an index into `label_names`, -1 where nothing was noted."""
+    """labels [T], an index into `label_names`, -1 where nothing was noted. `notes` say what was left out, in sentences."""
 
     labels: npt.NDArray[np.int64]
     label_names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_annotation(
     source: Readable, rate_hz: float, name: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Annotation:
-    """Labels from a text file: Bento's bouts in frames, a table of bouts (start and stop in seconds, or in frames if
-    their columns say so), or a table with one label a row."""
+    """Labels from a text file: Bento's bouts in frames; a table of bouts (start and stop in seconds, or in frames if
+    their columns say so); a table of events that START and STOP; a label a row; or a column of 0 and 1 a behaviour.
+
+    Rows without a behaviour are unlabelled. Rows that have a clock of another rate than `rate_hz` hold until the next.
+    """
     if not rate_hz > 0:
         raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")
     opened = open_source(source, name, limits)
@@ -43,24 +63,140 @@ def read_annotation(
         return _bento(opened)
     frame, _ = read_delimited(opened)
     columns = [str(column) for column in frame.columns]
+    one = next((c for c in columns if c.strip().lower() == "observation id"), None)
+    if one and frame[one].nunique() > 1:
+        raise DataError(
+            f"{opened.name} holds {frame[one].nunique()} observations. Export each one into a file of its own."
+        )
     start = next((c for c in columns if _START.search(c)), None)
     stop = next((c for c in columns if _STOP.search(c)), None)
-    what = next((c for c in columns if _WHAT.search(c)), None)
+    what = next((c for wanted in _WHAT for c in columns if re.search(wanted, c.strip(), re.IGNORECASE)), None)
+    if start and what and not stop:
+        raise DataError(f"{opened.name}: the column {start!r} says when bouts begin, but none says when they stop.")
     if start and stop and what:
-        in_frames = "frame" in start.lower()
-        scale = 1.0 if in_frames else rate_hz
-        first = np.rint(numeric_values(frame[start]).astype(float) * scale)
-        last = np.rint(numeric_values(frame[stop]).astype(float) * scale)
-        if in_frames:
-            last += 1  # a bout in frames holds its last one
-        return _from_bouts(first, last, frame[what].astype(str).tolist(), opened)
-    column = what or columns[-1]
+        return _bouts_of(frame, start, stop, what, rate_hz, opened)
+    if what and (sign := next((c for c in columns if c != what and _is_sign(frame[c])), None)):
+        return _events(frame, sign, what, rate_hz, opened)
+    return _rows(frame, what, rate_hz, opened)
+
+
+def _bouts_of(frame: pd.DataFrame, start: str, stop: str, what: str, rate_hz: float, source: Source) -> Annotation:
+    """Bouts from a table with a row for each."""
+    in_frames = "frame" in start.lower()
+    scale = 1.0 if in_frames else rate_hz
+    first = np.rint(numeric_values(frame[start]).astype(float) * scale)
+    last = np.rint(numeric_values(frame[stop]).astype(float) * scale)
+    if in_frames:
+        last += 1  # a bout in frames holds its last one
+    return _from_bouts(first, last, _names(frame[what]), source)
+
+
+def _names(column: pd.Series[Any]) -> list[str]:
+    """Behaviours as text, empty where there is none."""
+    return ["" if missing else word(value).strip() for value, missing in zip(column, column.isna(), strict=True)]
+
+
+def _is_sign(column: pd.Series[Any]) -> bool:
+    """Whether a column says of each row whether a behaviour starts or stops there."""
+    said = {str(value).strip().upper() for value in column.dropna().unique()}
+    return {1, -1} <= {_SIGNS.get(value, 9) for value in said} <= set(_SIGNS.values())
+
+
+def _events(frame: pd.DataFrame, sign: str, what: str, rate_hz: float, source: Source) -> Annotation:
+    """Bouts from rows that say what starts or stops at a time, as BORIS lists its events."""
+    columns = [str(column) for column in frame.columns]
+    when = next((c for wanted in _EVENT_TIMES for c in columns if re.match(wanted, c.strip(), re.IGNORECASE)), None)
+    if when is None:
+        raise DataError(f"{source.name}: no column says when events start and stop. Name one 'time', in seconds.")
+    at = numeric_values(frame[when]).astype(float) * (1.0 if re.search("frame|image", when, re.I) else rate_hz)
+    who = next((c for c in columns if re.match("subject", c, re.I)), None)
+    subjects = _names(frame[who]) if who else [""] * len(frame)
+    begun: dict[tuple[str, str], float] = {}
+    bouts: list[tuple[float, float, str]] = []
+    points = 0
+    said, names = _names(frame[sign]), _names(frame[what])
+    for i in np.argsort(at, kind="stable"):
+        moment, name = float(at[i]), names[i]
+        step, key = _SIGNS.get(said[i].upper()), (subjects[i], name)
+        if not step:
+            points += step == 0
+        elif (step == 1) == (key in begun):
+            wrong = "starts again before it stops" if step == 1 else "stops before it starts"
+            raise DataError(
+                f"{source.name}: event {i + 1}, {name!r}, {wrong}. Correct the events and export them again."
+            )
+        elif step == 1:
+            begun[key] = moment
+        else:
+            bouts.append((begun.pop(key), moment, name))
+    if begun:
+        raise DataError(
+            f"{source.name}: {next(iter(begun))[1]!r} starts but never stops. Correct the events and export them again."
+        )
+    bouts.sort(key=lambda bout: bout[0])
+    first, last, done = zip(*bouts, strict=True)
+    found = _from_bouts(np.rint(np.array(first)), np.rint(np.array(last)), list(done), source)
+    left_out = (f"{points:,} point events have no length and were left out",) if points else ()
+    return replace(found, notes=found.notes + left_out)
+
+
+def _rows(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source) -> Annotation:
+    """Labels from a table with a row a frame: words in one column, or 0 and 1 in a column for each behaviour."""
+    others = [str(c) for c in frame.columns if not _WHEN.search(str(c).strip()) and frame[c].notna().any()]
+    flags = [c for c in others if _is_flag(frame[c])]
+    sure = what is not None and any(re.search(wanted, what.strip(), re.IGNORECASE) for wanted in _WHAT[:2])
+    if flags and (what is None or (what in flags and len(flags) > 1 and not sure)):
+        return _on_frames(frame, _one_of(frame, flags), rate_hz)
+    column = what or (others[0] if len(others) == 1 else None)
+    if column is None:
+        raise DataError(
+            f"{source.name}: no column is named behaviour or label; the columns are {', '.join(map(str, frame.columns[:10]))}. "
+            "Name the one that holds the labels."
+        )
     codes, words = pd.factorize(frame[column], sort=True)
     if len(words) == 0 or len(words) > 1000:
         raise DataError(
-            f"{opened.name}: the column {column!r} holds {len(words)} different labels; it is no label column."
+            f"{source.name}: the column {column!r} holds {len(words)} different labels; it is no label column."
         )
-    return Annotation(codes.astype(np.int64), tuple(str(word) for word in words))
+    return _on_frames(frame, Annotation(codes.astype(np.int64), tuple(word(value) for value in words)), rate_hz)
+
+
+def _is_flag(column: pd.Series[Any]) -> bool:
+    values = numeric_values(column)
+    return bool(
+        np.isin(values[np.isfinite(values)], (0, 1)).all() and np.isfinite(values).sum() == column.notna().sum()
+    )
+
+
+def _one_of(frame: pd.DataFrame, flags: list[str]) -> Annotation:
+    """Labels from columns of 0 and 1; frames without a 1 are unlabelled."""
+    on = np.column_stack([numeric_values(frame[c]) == 1 for c in flags])  # [T, behaviours]
+    labels = np.where(on.any(axis=1), len(flags) - 1 - np.argmax(on[:, ::-1], axis=1), -1)
+    several = int((on.sum(axis=1) > 1).sum())
+    notes = (f"in {several:,} rows several behaviours occur at once; the last of them counts",) if several else ()
+    return Annotation(labels.astype(np.int64), tuple(flags), notes)
+
+
+def _on_frames(frame: pd.DataFrame, rows: Annotation, rate_hz: float) -> Annotation:
+    """Labels of rows as labels of frames: the same, unless a time column says that rows come at another rate."""
+    when = next((str(c) for c in frame.columns if re.match(r"(time|timestamp|seconds?)\b", str(c), re.I)), None)
+    if when is None or len(frame) < 2:
+        return rows
+    try:
+        clock = read_clock(frame[when], when)
+    except DataError:  # it tells no time, so each row is a frame
+        return rows
+    seconds = clock.seconds
+    if clock.rate_hz is None or not np.isfinite(seconds).all() or clock.backwards:
+        return rows
+    if abs(clock.rate_hz / rate_hz - 1) < 0.01:
+        return rows
+    n = (seconds[-1] + 1 / clock.rate_hz) * rate_hz
+    if n > _MOST_FRAMES:
+        raise DataError(f"The time column {when!r} would make {n:,.0f} frames; the limit is {_MOST_FRAMES:,}.")
+    at = np.searchsorted(seconds, (np.arange(round(n)) + 1e-6) / rate_hz, side="right") - 1
+    note = f"its rows, {clock.rate_hz:.4g} a second, were spread over the frames, {rate_hz:.4g} a second"
+    return replace(rows, labels=rows.labels[at], notes=(*rows.notes, note))
 
 
 def _bento(source: Source) -> Annotation:
@@ -93,8 +229,22 @@ def _from_bouts(
         raise DataError(
             f"{source.name}: bout {bad + 1} goes from frame {first[bad]:.0f} to {last[bad]:.0f}, which is impossible."
         )
-    names = tuple(sorted(set(what)))
+    named, long = np.array([name != "" for name in what]), last > first
+    notes = []
+    if not named.all():
+        notes.append(f"{int((~named).sum()):,} bouts without a behaviour were left out")
+    if (named & ~long).any():
+        notes.append(f"{int((named & ~long).sum()):,} bouts shorter than a frame were left out")
+    kept = np.flatnonzero(named & long)
+    if len(kept) == 0:
+        raise DataError(f"{source.name} holds no bout that has a behaviour and a length.")
+    names = tuple(sorted({what[i] for i in kept}))
     labels = np.full(int(last.max()), -1, dtype=np.int64)
-    for start, stop, name in zip(first.astype(int), last.astype(int), what, strict=True):
-        labels[start:stop] = names.index(name)
-    return Annotation(labels, names)
+    overlaps = 0
+    for i in kept:
+        piece = labels[int(first[i]) : int(last[i])]
+        overlaps += bool((piece >= 0).any())
+        piece[:] = names.index(what[i])
+    if overlaps:
+        notes.append(f"{overlaps:,} bouts begin before another one ends; the later in the file counts")
+    return Annotation(labels, names, tuple(notes))

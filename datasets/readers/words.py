@@ -1,4 +1,4 @@
-"""Words of a table as numbers."""
+"""Words of a table as numbers, and values as words."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def numbers_of(words: pd.Series[Any]) -> npt.NDArray[np.float64]:
     text = words.astype(str)
     safe = text.mask(text.str.contains(_LONG_EXPONENT, regex=True), "")
     return np.array(pd.to_numeric(safe, errors="coerce"), dtype=np.float64)
+
+
+def word(value: object) -> str:
+    """A value as a word for people: 3.0, which a column of whole numbers with gaps holds, is 3."""
+    return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)

@@ -317,26 +317,6 @@ def test_zero_zero_and_half_seen_points_are_missing():
     assert np.isnan(table.xy).sum() == 4
 
 
-def test_annotations_from_bento_bouts_and_tables():
-    bento = (
-        b"Caltech Behavior Annotator - Annotation File\n\nConfiguration file:\nrest\tr\n\nS1:\tstart\tend\ttype\n----\n"
-    )
-    bento += b"   \t1\t3\trest\n   \t4\t5\trun\n\nS2:\n---\n 1 5 rest\n"
-    got = keypoints.read_annotation(bento, 30, "a.txt")
-    assert [got.label_names[k] for k in got.labels] == ["rest"] * 3 + ["run"] * 2
-    boris = b"Behavior,Start (s),Stop (s)\nrun,0.5,1.0\nrest,0,0.5\n"
-    got = keypoints.read_annotation(boris, 10, "a.csv")
-    assert [got.label_names[k] for k in got.labels] == ["rest"] * 5 + ["run"] * 5
-    framed = b"behaviour,start_frame,end_frame\nrun,2,3\n"
-    assert keypoints.read_annotation(framed, 10, "a.csv").labels.tolist() == [-1, -1, 0, 0]
-    each = b"frame,label\n0,rest\n1,run\n2,\n"
-    assert keypoints.read_annotation(each, 10, "a.csv").labels.tolist() == [0, 1, -1]
-    with pytest.raises(DataError, match="impossible"):
-        keypoints.read_annotation(b"behaviour,start,stop\nrun,5,2\n", 10, "a.csv")
-    with pytest.raises(DataError, match="lists no bout"):
-        keypoints.read_annotation(b"Bento Annotation file\n", 10, "a.txt")
-
-
 def test_other_files_are_refused_with_a_hint():
     for data, name, says in (
         (b"a,b\n1,2\n", "a.csv", "Open it as a table"),
