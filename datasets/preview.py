@@ -45,7 +45,7 @@ def principal_components(trials: Trials) -> PcaPreview:
         total += np.where(seen, y, 0).sum(axis=0, dtype=np.float64)
     center = total / np.maximum(count, 1)
     for y in _pieces(trials):
-        square += np.nansum((y - center.astype(np.float32)) ** 2, axis=0, dtype=np.float64)
+        square += np.nansum((y - center) ** 2, axis=0)  # in double precision: squares of large numbers overflow
     scale = np.sqrt(square / np.maximum(count, 1))
     scale[scale == 0] = 1.0
     cross, pairs = np.zeros((n, n)), np.zeros((n, n))

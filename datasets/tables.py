@@ -12,7 +12,7 @@ import pandas as pd
 
 from datasets.readers.formats import READABLE, read_frame
 from datasets.readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
-from datasets.readers.roles import Role, check_roles, guess_roles, numeric_values
+from datasets.readers.roles import Role, check_roles, guess_roles, numeric_values, remarks
 from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
 from datasets.readers.templates import TEMPLATES, template
 from datasets.readers.timing import Clock, TimeUnit, clock_from_steps, nearest, read_clock, resample
@@ -80,9 +80,9 @@ class Table:
         qualities: list[ChannelQuality] = []
         for name in names:  # one by one: a long table is larger than all that is found out about it
             qualities += channel_quality(self._numbers((name,)), (name,))
-            unreadable = int(self.frame[name].notna().sum() - np.isfinite(numeric_values(self.frame[name])).sum())
-            if unreadable:
-                notes.append(f"{unreadable:,} cells of {name!r} are not numbers and count as missing")
+            notes += remarks(name, self.frame[name], used=True)
+        ignored = [name for name, role in checked.items() if role is Role.IGNORE]
+        notes += [said for name in ignored for said in remarks(name, self.frame[name], used=False)]
         clock = self.clock(checked, unit)
         if clock is not None:
             notes.append(clock.sentence())
@@ -161,10 +161,8 @@ class Table:
 
     def _numbers(self, names: tuple[str, ...]) -> npt.NDArray[np.float32]:
         y = np.empty((self.n_rows, len(names)), dtype=np.float32)  # [rows, N]
-        with np.errstate(over="ignore"):
-            for j, name in enumerate(names):
-                y[:, j] = numeric_values(self.frame[name])
-                y[~np.isfinite(y[:, j]), j] = np.nan  # too large for single precision
+        for j, name in enumerate(names):
+            y[:, j] = numeric_values(self.frame[name])
         return y
 
     def _labels(self, roles: Mapping[str, Role]) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:

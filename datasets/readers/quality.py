@@ -64,7 +64,7 @@ class QualityReport:
         if self.missing_share:
             longest = max(self.channels, key=lambda c: c.longest_gap)
             said.append(
-                f"{100 * self.missing_share:.2g} % of the values are missing; the longest gap has "
+                f"{_percent(self.missing_share)} % of the values are missing; the longest gap has "
                 f"{longest.longest_gap:,} samples ({longest.name})"
             )
         for count, text in (
@@ -76,6 +76,14 @@ class QualityReport:
             if count:
                 said.append(f"{text}: {count:,}")
         return said + list(self.notes)
+
+
+def _percent(share: float) -> str:
+    """A share in percent with two digits, never as a power of ten, and 100 only for all of it."""
+    percent = 100 * share
+    if percent >= 10:
+        return f"{min(percent, 99.0) if share < 1 else 100:.0f}"
+    return f"{percent:.2g}" if percent >= 0.01 else "under 0.01"
 
 
 def outlier_mask(y: Floats, threshold: float = 10.0) -> npt.NDArray[np.bool_]:

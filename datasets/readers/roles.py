@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.words import numbers_of
+from datasets.readers.dates import are_moments
+from datasets.readers.words import numbers_of, writing
 from gdm_core.errors import ConfigError
 
 
@@ -28,7 +29,8 @@ class Role(StrEnum):
 
 
 _TIME = re.compile(
-    r"^(t|time|timestamp|datetime|date|seconds?|secs?|s|ms|millis(econds)?|elapsed|utc)([ _(\[.].*)?$|_(time|s|ms)$"
+    r"^(t|time|timestamp|datetime|date|when|clock|zeit|datum|uhrzeit|zeitstempel|seconds?|secs?|s|ms|millis(econds)?|"
+    r"elapsed|utc)([ _(\[.].*)?$|_(time|s|ms)$"
 )
 _FRAME = re.compile(
     r"^(frames?|frame[ _]?(no|number|index|idx|id)|samples?|index|idx|row|step|unnamed: ?0|coords|scorer|bodyparts)$"
@@ -42,6 +44,7 @@ _GROUP = re.compile(
 _SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|p|prob|conf)$")
 _POSITION = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"), ("pos x", "pos y"))
 _MOST_LABELS = 50
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
@@ -86,31 +89,53 @@ def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[st
 
 
 def numeric_values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
-    """A column as numbers; text that reads as a number (a comma may be its decimal sign) counts, other text is NaN."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        words = column.cat.categories.astype(str).to_series()
-        numbers = numbers_of(words)
-        lost = ~np.isfinite(numbers)
-        if lost.any():
-            dotted = words[lost].str.replace(",", ".", regex=False)
-            numbers[lost] = numbers_of(dotted)
-        codes = column.cat.codes.to_numpy()
-        values = np.append(numbers, np.nan)[codes]  # code -1, missing, is the NaN at the end
-    elif pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_integer_dtype(column.dtype):
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    elif pd.api.types.is_float_dtype(column.dtype):
-        wide = np.float32 if column.dtype == np.float32 else np.float64
-        values = column.to_numpy(dtype=wide, na_value=np.nan, copy=True)
-    else:
-        values = np.full(len(column), np.nan)
-    values[~np.isfinite(values)] = np.nan
+    """A column as numbers; text that reads as a number counts, other text is NaN, and so is what lies beyond single
+    precision: no model could hold it."""
+    values = _values(column)
+    with np.errstate(invalid="ignore"):
+        values[~(np.abs(values) <= LARGEST)] = np.nan
     return values
 
 
+def _values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        numbers = numbers_of(column.cat.categories.astype(str).to_series())
+        codes = column.cat.codes.to_numpy()
+        return np.append(numbers, np.nan)[codes]  # code -1, missing, is the NaN at the end
+    if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_integer_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if pd.api.types.is_float_dtype(column.dtype):
+        wide = np.float32 if column.dtype == np.float32 else np.float64
+        return column.to_numpy(dtype=wide, na_value=np.nan, copy=True)
+    return np.full(len(column), np.nan)
+
+
 def is_numeric(column: pd.Series[Any]) -> bool:
-    """Whether at least nine in ten of the values that are there read as numbers."""
-    there = int(column.notna().sum())
-    return there > 0 and int(np.isfinite(numeric_values(column)).sum()) >= 0.9 * there
+    """Whether at least nine in ten of the values that are there read as numbers (infinite ones are not there)."""
+    values = _values(column)
+    there = int(column.notna().sum() - np.isinf(values).sum())
+    return there > 0 and int(np.isfinite(values).sum()) >= 0.9 * there and bool((np.abs(values) <= LARGEST).any())
+
+
+def remarks(name: str, column: pd.Series[Any], used: bool) -> list[str]:
+    """What a visitor should know of how a column was read, in sentences; of one that is not used, why it may not be."""
+    values = _values(column)
+    made = []
+    with np.errstate(invalid="ignore"):
+        large = int((np.abs(values) > LARGEST).sum())
+    wrong = int(np.isnan(values).sum() - column.isna().sum())
+    if used and isinstance(column.dtype, pd.CategoricalDtype) and np.isfinite(values).any():
+        said = writing(column.cat.categories.astype(str).to_series())
+        made += [f"{name!r} {said}"] if said else []
+    if large:
+        made.append(
+            f"{large:,} values of {name!r} are too large or infinite (beyond {LARGEST:.1g}) and count as missing"
+        )
+    if used and wrong:
+        made.append(f"{wrong:,} cells of {name!r} are not numbers and count as missing")
+    elif wrong and not is_numeric(column) and 2 * np.isfinite(values).sum() >= wrong:
+        made.append(f"{wrong:,} cells of {name!r} are not numbers, too many for a channel, so it was left out")
+    return made
 
 
 def _rises(column: pd.Series[Any]) -> bool:
@@ -152,8 +177,13 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
         return Role.TIME
     if _FRAME.match(key):
         return Role.IGNORE
+    if pd.api.types.is_float_dtype(column.dtype) and not numeric:
+        return Role.IGNORE  # all its values are too large
     if not numeric:
+        if distinct > min(_MOST_LABELS, max(2, n_rows // 4)) and are_moments(column):
+            return Role.TIME
         return Role.LABEL if 2 <= distinct <= min(_MOST_LABELS, max(2, n_rows // 4)) else Role.IGNORE
-    if distinct == 1:
+    seen = values[np.isfinite(values)]
+    if seen.min() == seen.max():
         return Role.IGNORE  # a constant carries no dynamics
     return Role.CHANNEL

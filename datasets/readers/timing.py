@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from datasets.readers.dates import moments
 from datasets.readers.roles import numeric_values
 from gdm_core.errors import ConfigError, DataError
 
@@ -42,12 +43,15 @@ class Clock:
     def sentence(self) -> str:
         """The clock in words."""
         if self.rate_hz is None:
-            return "the time column counts frames; give the sampling rate"
+            jump = f"; its longest step has {self.longest:,.0f} frames" if self.longest > 3 else ""
+            return f"the time column counts frames; give the sampling rate{jump}"
         text = f"{self.rate_hz:.4g} samples a second (time in {self.unit})"
         if self.backwards:
             text += f"; time stands still or goes back at {self.backwards:,} rows"
         if self.irregular > 0.01:
             text += f"; {100 * self.irregular:.0f} % of the steps are irregular, the longest {self.longest:.3g} s"
+        elif self.longest * self.rate_hz > 3:
+            text += f"; the longest step is {self.longest:.3g} s, where {1 / self.rate_hz:.3g} s is usual"
         return text
 
 
@@ -81,7 +85,7 @@ def _seconds(column: pd.Series[Any], name: str, unit: TimeUnit) -> tuple[npt.NDA
         return _since_first(column, name), "timestamps"
     values = numeric_values(column).astype(np.float64)
     if np.isfinite(values).sum() < 0.5 * column.notna().sum():
-        return _since_first(_parsed(column.astype(str), name), name), "timestamps"
+        return _since_first(_dates(column, name), name), "timestamps"
     if not np.isfinite(values).any():
         raise DataError(f"The time column {name!r} holds no time. Choose another column, or none and give the rate.")
     chosen = _unit_of(values, name) if unit == "auto" else unit
@@ -89,17 +93,10 @@ def _seconds(column: pd.Series[Any], name: str, unit: TimeUnit) -> tuple[npt.NDA
     return (values - first) * _IN_SECONDS.get(chosen, 1.0), chosen
 
 
-def _parsed(text: pd.Series[Any], name: str) -> pd.Series[Any]:
-    """Dates, or clock times such as 1:02:03.5, from text."""
-    durations = pd.to_timedelta(text, errors="coerce")
-    if durations.notna().mean() > 0.5:
-        return durations
-    dates = pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601")
-    if dates.notna().mean() <= 0.5:
-        sample = pd.to_datetime(text.iloc[:1000], errors="coerce", utc=True, format="mixed")
-        if sample.notna().mean() > 0.5:
-            dates = pd.to_datetime(text, errors="coerce", utc=True, format="mixed")
-    if dates.notna().mean() <= 0.5:
+def _dates(column: pd.Series[Any], name: str) -> pd.Series[Any]:
+    text = column.astype(str)
+    dates = moments(text)
+    if dates is None:
         raise DataError(
             f"The time column {name!r} holds neither numbers nor dates (such as {text.iloc[0][:40]!r}). "
             "Choose another column, or none and give the rate."
