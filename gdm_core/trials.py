@@ -55,6 +55,7 @@ class Trial:
     position   [T, 2] where the thing was, for maps
     segments   [T] lap or bout number
     states     [T, K] true soft states, known only for simulations
+    start_seconds   when the first sample was taken, on the clock of the whole recording; a slice keeps that clock
     """
 
     y: FloatArray
@@ -65,6 +66,7 @@ class Trial:
     segments: IntArray | None = None
     states: FloatArray | None = None
     name: str = "trial"
+    start_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         where = f"Trial {self.name!r}: y"
@@ -81,11 +83,16 @@ class Trial:
             raise DataError(
                 f"Trial {self.name!r}: rate_hz is {self.rate_hz}; it must be a positive number of samples per second."
             )
+        if not np.isfinite(self.start_seconds):
+            raise DataError(
+                f"Trial {self.name!r}: start_seconds is {self.start_seconds}; it must be a number of seconds."
+            )
         channels = tuple(self.channels) or tuple(f"y{i + 1}" for i in range(y.shape[1]))
         if len(channels) != y.shape[1]:
             raise DataError(f"Trial {self.name!r} has {y.shape[1]} channels but {len(channels)} channel names.")
         object.__setattr__(self, "y", y)
         object.__setattr__(self, "rate_hz", float(self.rate_hz))
+        object.__setattr__(self, "start_seconds", float(self.start_seconds))
         object.__setattr__(self, "channels", channels)
         self._set_optional("labels", np.int64, ())
         self._set_optional("position", np.float32, (2,))
@@ -113,21 +120,22 @@ class Trial:
 
     @property
     def seconds(self) -> npt.NDArray[np.float64]:
-        """[T] time of each sample since the first."""
-        return np.arange(self.n_samples) / self.rate_hz
+        """[T] time of each sample on the clock of the recording."""
+        return self.start_seconds + np.arange(self.n_samples) / self.rate_hz
 
     def slice(self, start: int, stop: int) -> Trial:
-        """The samples start..stop-1 with everything known about them."""
+        """The samples start..stop-1 with everything known about them, when they were taken included."""
         start, stop, _ = slice(start, stop).indices(self.n_samples)
         parts: dict[str, Any] = {
             key: None if (value := getattr(self, key)) is None else value[start:stop]
             for key in ("y", "labels", "position", "segments", "states")
         }
-        return replace(self, **parts)
+        return replace(self, **parts, start_seconds=self.start_seconds + start / self.rate_hz)
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of the content (the name does not count)."""
+        """sha256 of the content. The name does not count, nor does the start: no model sees it, and a fit that was kept
+        for the same samples is the same fit."""
         digest = hashlib.sha256()
         digest.update(repr((self.rate_hz, self.channels)).encode())
         for key in ("y", "labels", "position", "segments", "states"):

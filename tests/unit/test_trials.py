@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,7 @@ def test_content_cannot_change_afterwards():
         ({"y": [["a"]]}, "not numeric"),
         ({"y": Y, "rate_hz": 0}, "rate_hz is 0"),
         ({"y": Y, "rate_hz": float("nan")}, "rate_hz is nan"),
+        ({"y": Y, "start_seconds": float("nan")}, "start_seconds is nan"),
         ({"y": Y, "channels": ("a",)}, "2 channels but 1 channel names"),
         ({"y": Y, "labels": [1, 2]}, r"labels has shape \(2,\); expected \[6\]"),
         ({"y": Y, "position": np.zeros((6, 3))}, r"position has shape \(6, 3\); expected \[6, 2\]"),
@@ -55,7 +58,22 @@ def test_slices_keep_what_is_known():
     assert part.labels.tolist() == [2, 3, 4]
     assert (part.n_samples, part.name, part.rate_hz) == (3, "a", 2)
     np.testing.assert_array_equal(part.position, Y[2:5])
-    np.testing.assert_array_equal(part.seconds, [0, 0.5, 1])
+    np.testing.assert_array_equal(part.seconds, [1, 1.5, 2])
+
+
+def test_time_goes_on_in_what_is_cut_from_a_recording():
+    whole = Trial(Y, rate_hz=2, start_seconds=100)
+    first, rest = whole.slice(0, 2), whole.slice(2, 6)
+    np.testing.assert_array_equal(np.concatenate([first.seconds, rest.seconds]), whole.seconds)
+    np.testing.assert_array_equal(whole.seconds, [100, 100.5, 101, 101.5, 102, 102.5])
+    assert rest.slice(-1, 6).start_seconds == 102.5
+    assert pickle.loads(pickle.dumps(rest)).start_seconds == 101
+
+
+def test_the_clock_does_not_make_another_fit():
+    late = Trial(Y, start_seconds=60)
+    assert late.fingerprint == Trial(Y).fingerprint
+    assert Trials((late,)).fingerprint == Trials((Trial(Y),)).fingerprint
 
 
 def test_anything_sensible_becomes_trials():
