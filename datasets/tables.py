@@ -65,7 +65,7 @@ class Table:
         steps = [np.diff(whole.seconds[rows]) for _, rows in groups]
         inside = np.concatenate(steps)
         inside = inside[np.isfinite(inside)]
-        return clock_from_steps(whole.seconds, whole.unit, inside, name[0])
+        return clock_from_steps(whole.seconds, whole.unit, inside, name[0], whole.start)
 
     @cached_property
     def guessed_report(self) -> QualityReport:
@@ -142,7 +142,8 @@ class Table:
                 values, place, label = _on_fixed_clock(clock.seconds[rows], values, place, label, rate, bridge, group)
             values, _ = fill_gaps(values, round(fill_seconds * rate))
             values.flags.writeable = False  # nobody else has it: the trial need not copy it
-            trials.append(Trial(values, rate, channels, labels=label, position=place, name=group))
+            start = 0.0 if clock is None else _began(clock, rows, rate, resample_to_fixed_step)
+            trials.append(Trial(values, rate, channels, labels=label, position=place, name=group, start_seconds=start))
         return Trials(tuple(trials), self.name, label_names)
 
     def _checked(self, roles: Mapping[str, Role | str] | None) -> dict[str, Role]:
@@ -216,6 +217,16 @@ def read(
 
 def _having(roles: Mapping[str, Role], role: Role) -> list[str]:
     return [name for name, its in roles.items() if its is role]
+
+
+def _began(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: bool) -> float:
+    """When these rows begin, in seconds on the file's own clock; `in_order` where late rows are sorted in."""
+    known = clock.seconds[rows]
+    known = known[np.isfinite(known)]
+    if clock.start is None or not len(known):
+        return 0.0
+    first = clock.start + float(known.min() if in_order else known[0])
+    return first if clock.rate_hz is not None else first / rate  # a counter of frames
 
 
 def _on_fixed_clock(

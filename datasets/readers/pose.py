@@ -28,6 +28,7 @@ class KeypointTable:
     image_size  width and height of the image, where known
     simulated   whether the animals were invented, which every figure of them has to say
     notes       what the reader found and did, in sentences
+    start_seconds   when the first frame was taken, on the clock of the whole recording
     """
 
     xy: FloatArray
@@ -42,6 +43,7 @@ class KeypointTable:
     name: str = "recording"
     simulated: bool = False
     notes: tuple[str, ...] = ()
+    start_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         shape = np.shape(self.xy)
@@ -88,7 +90,7 @@ class KeypointTable:
             y, channels = self._scaled(xy, scaling).reshape(self.n_frames, -1), self.channels  # [T, A * 2 * P]
         else:
             raise ConfigError(f"features is {features!r}; choose 'keypoints' or 'egocentric'.")
-        return Trial(y, self.rate_hz, channels, labels=self.labels, name=self.name)
+        return Trial(y, self.rate_hz, channels, labels=self.labels, name=self.name, start_seconds=self.start_seconds)
 
     def to_trials(
         self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0

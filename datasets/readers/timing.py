@@ -16,6 +16,7 @@ from gdm_core.errors import ConfigError, DataError
 
 TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+_EPOCH = 1e8  # beyond three years, seconds count from 1970 (or another such day) and not from a recording's start
 _UNIT_IN_NAME = re.compile(r"(?:^|[ _(\[])(ms|us|ns|min|h|s|sec|secs|seconds|millis|milliseconds|frames?)[)\]]?$")
 
 
@@ -27,6 +28,8 @@ class Clock:
     irregular  the share of steps that differ from the median by more than a tenth
     longest    the longest step in seconds
     backwards  steps that do not go forward
+    start      the first time, in seconds (or frames), of a column that counts from a zero of its own; None for dates
+               and seconds since 1970, of which only what lies between two rows means anything here
     """
 
     seconds: npt.NDArray[np.float64]
@@ -35,6 +38,7 @@ class Clock:
     irregular: float
     longest: float
     backwards: int
+    start: float | None = None
 
     @property
     def regular(self) -> bool:
@@ -57,11 +61,13 @@ class Clock:
 
 def read_clock(column: pd.Series[Any], name: str, unit: TimeUnit = "auto") -> Clock:
     """Seconds since the first sample from numbers, timestamps or text."""
-    seconds, found = _seconds(column, name, unit)
-    return clock_from_steps(seconds, found, np.diff(seconds[np.isfinite(seconds)]), name)
+    seconds, found, start = _seconds(column, name, unit)
+    return clock_from_steps(seconds, found, np.diff(seconds[np.isfinite(seconds)]), name, start)
 
 
-def clock_from_steps(seconds: npt.NDArray[np.float64], unit: str, steps: npt.NDArray[np.float64], name: str) -> Clock:
+def clock_from_steps(
+    seconds: npt.NDArray[np.float64], unit: str, steps: npt.NDArray[np.float64], name: str, start: float | None = None
+) -> Clock:
     """A clock from the steps between neighbouring samples of the same trial."""
     forward = steps[steps > 0]
     if len(forward) == 0:
@@ -71,26 +77,31 @@ def clock_from_steps(seconds: npt.NDArray[np.float64], unit: str, steps: npt.NDA
     step = float(np.median(forward))
     longest, backwards = float(forward.max()), int((steps <= 0).sum())
     if unit == "frames":
-        return Clock(seconds, unit, None, 0.0, longest, backwards)
+        return Clock(seconds, unit, None, 0.0, longest, backwards, start)
     usual = np.abs(steps - step) <= 0.1 * step
     if np.mean(usual) > 0.9:
         step = float(np.mean(steps[usual]))  # finer than the median, where times are rounded
-    return Clock(seconds, unit, 1.0 / step, float(1 - np.mean(usual)), longest, backwards)
+    return Clock(seconds, unit, 1.0 / step, float(1 - np.mean(usual)), longest, backwards, start)
 
 
-def _seconds(column: pd.Series[Any], name: str, unit: TimeUnit) -> tuple[npt.NDArray[np.float64], str]:
+def _seconds(column: pd.Series[Any], name: str, unit: TimeUnit) -> tuple[npt.NDArray[np.float64], str, float | None]:
+    """(time since the first row, its unit, when that row was on the column's own clock if it has one)."""
     if unit != "auto" and unit != "frames" and unit not in _IN_SECONDS:
         raise ConfigError(f"unit is {unit!r}; choose auto, frames, {', '.join(_IN_SECONDS)}.")
     if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
-        return _since_first(column, name), "timestamps"
+        return _since_first(column, name), "timestamps", None
     values = numeric_values(column).astype(np.float64)
     if np.isfinite(values).sum() < 0.5 * column.notna().sum():
-        return _since_first(_dates(column, name), name), "timestamps"
+        return _since_first(_dates(column, name), name), "timestamps", None
     if not np.isfinite(values).any():
         raise DataError(f"The time column {name!r} holds no time. Choose another column, or none and give the rate.")
     chosen = _unit_of(values, name) if unit == "auto" else unit
     first = values[np.isfinite(values)][0]
-    return (values - first) * _IN_SECONDS.get(chosen, 1.0), chosen
+    scale = _IN_SECONDS.get(chosen, 1.0)
+    start = float(first * scale)
+    if chosen == "frames" and start == 1:
+        start = 0.0  # counted from one: the first frame of a video is still at its beginning
+    return (values - first) * scale, chosen, start if abs(start) < _EPOCH else None
 
 
 def _dates(column: pd.Series[Any], name: str) -> pd.Series[Any]:

@@ -166,7 +166,8 @@ def split_recording(table: KeypointTable, held_out: float = HELD_OUT) -> tuple[K
     def part(frames: slice, name: str) -> KeypointSet:
         scores = None if table.scores is None else table.scores[frames]
         labels = None if table.labels is None else table.labels[frames]
-        made = replace(table, xy=table.xy[frames], scores=scores, labels=labels, name=name)
+        began = table.start_seconds + (frames.start or 0) / table.rate_hz
+        made = replace(table, xy=table.xy[frames], scores=scores, labels=labels, name=name, start_seconds=began)
         return KeypointSet((made,), table.name)
 
     first, last = round(100 * (1 - held_out)), round(100 * held_out)

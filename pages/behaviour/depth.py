@@ -81,11 +81,15 @@ def shares(view: View, here: Here) -> None:
     left, right = st.columns([0.66, 0.34], gap="small")
     with left, shell.panel("shares", "Shares of each state"):
         plot(
-            figures.proportions(here.states, step=here.step, unit="s", names=here.names),
+            figures.proportions(here.states, start=here.start, step=here.step, unit="s", names=here.names),
             key="proportions",
             state=here.state,
         )
-        plot(figures.entropy_strip(here.states, step=here.step, unit="s"), key="entropy", state=here.state)
+        plot(
+            figures.entropy_strip(here.states, start=here.start, step=here.step, unit="s"),
+            key="entropy",
+            state=here.state,
+        )
     with right, shell.panel("usage", "Use of each state"):
         plot(figures.usage(here.states, names=here.names), key="usage", state=here.state)
         if (expert := here.labels) is not None:

@@ -188,6 +188,7 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
         ("strips", view.index, view.naming, view.rule, id(here.states), len(rows)),
         lambda: figures.state_strips(
             rows,
+            start=here.start,
             step=here.step,
             unit="s",
             caption=caption(here, "as labels" in rows, view.data.pose(view.index) is not None),

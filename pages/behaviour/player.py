@@ -122,7 +122,7 @@ def show(
     data = {
         "recording": recording,
         "n": n,
-        "start": 0.0,
+        "start": table.start_seconds,
         "step": stride / table.rate_hz,
         "animals": list(table.animals),
         "parts": list(table.parts),

@@ -34,6 +34,10 @@ class Here:
         return 1.0 / self.trial.rate_hz
 
     @property
+    def start(self) -> float:
+        return self.trial.start_seconds
+
+    @property
     def labels(self) -> npt.NDArray[np.int64] | None:
         """Expert labels, None where there are none at all."""
         labels = self.trial.labels
