@@ -73,10 +73,15 @@ def files(page: str, view: View) -> None:
         return
     trial, stem = at.trial, "".join(c if c.isalnum() else "-" for c in at.trial.name.lower())
     offers: list[tuple[str, Callable[[], bytes], str, str]] = [
-        ("States (CSV)", lambda: csv(named_states(at)), f"{stem}-states.csv", "text/csv"),
-        ("States (Parquet)", lambda: parquet(named_states(at)), f"{stem}-states.parquet", "application/octet-stream"),
-        ("Bouts (CSV, as in BORIS)", lambda: csv(bouts_of(at)), f"{stem}-bouts.csv", "text/csv"),
-        ("Features (CSV)", lambda: csv(features_of(trial)), f"{stem}-features.csv", "text/csv"),
+        ("States (CSV)", lambda: exports.csv(named_states(at)), f"{stem}-states.csv", "text/csv"),
+        (
+            "States (Parquet)",
+            lambda: exports.parquet(named_states(at)),
+            f"{stem}-states.parquet",
+            "application/octet-stream",
+        ),
+        ("Bouts (CSV, as in BORIS)", lambda: exports.csv(bouts_of(at)), f"{stem}-bouts.csv", "text/csv"),
+        ("Features (CSV)", lambda: exports.csv(features_of(trial)), f"{stem}-features.csv", "text/csv"),
     ]
     for label, make, name, kind in offers:
         st.download_button(
@@ -132,18 +137,6 @@ def features_of(trial: Trial) -> pd.DataFrame:
     table = pd.DataFrame(trial.y, columns=list(trial.channels))
     table.insert(0, "time", trial.seconds)
     return table
-
-
-def csv(table: pd.DataFrame) -> bytes:
-    return table.to_csv(index=False, float_format="%.7g").encode()
-
-
-def parquet(table: pd.DataFrame) -> bytes:
-    import io
-
-    buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False)
-    return buffer.getvalue()
 
 
 def _rows(view: View, here: Here) -> dict[str, np.ndarray]:

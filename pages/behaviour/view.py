@@ -60,7 +60,7 @@ class View:
     def at(self, shown: live.Shown) -> Here:
         """The trial and its states. New trials are looked at once a fit is done; until then an earlier look stays."""
         trial = self.data.trials[self.index]
-        mine = shown.wanted is not None and shown.wanted.train is self.data.train
+        mine = shown.wanted is not None and shown.wanted.train.fingerprint == self.data.train.fingerprint
         soft, state = self._soft(shown) if mine else (None, shown.state)
         kept = self.fit.kept
         where = (trial.fingerprint, self.index)

@@ -58,6 +58,27 @@ def test_bouts_cover_the_trial_without_gap_or_overlap():
     assert (table["Behavior type"] == "STATE").all()
 
 
+def test_times_go_on_where_a_part_was_cut_out_and_keep_their_digits():
+    late = Trial(np.zeros((4, 2)), rate_hz=30.0, name="hours later", start_seconds=20_000.0)
+    times = 20_000 + np.arange(5) / 30
+    table = pd.read_csv(io.BytesIO(exports.states_csv(STATES, late)))
+    np.testing.assert_allclose(table["time"], times[:4], atol=1e-6, rtol=0)
+    bouts = pd.read_csv(io.BytesIO(exports.bouts_csv(STATES, late)))
+    np.testing.assert_allclose(bouts["Start (s)"], times[[0, 2, 3]], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(bouts["Stop (s)"], times[[2, 3, 4]], atol=1e-6, rtol=0)
+
+
+def test_bouts_of_what_has_no_seconds_are_counted_in_steps():
+    part = Trial(np.zeros((8, 2))).slice(4, 8)
+    bouts = pd.read_csv(io.BytesIO(exports.bouts_csv(STATES, part, unit="step")))
+    assert not [name for name in bouts if "(s)" in name]
+    assert bouts[["Start (step)", "Stop (step)", "Duration (step)"]].to_numpy().tolist() == [
+        [4, 6, 2],
+        [6, 7, 1],
+        [7, 8, 1],
+    ]
+
+
 def test_states_of_another_trial_are_refused():
     with pytest.raises(DataError, match="4 samples"):
         exports.states_table(STATES[:3], TRIAL)

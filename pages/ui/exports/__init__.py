@@ -3,7 +3,7 @@
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.panel import Export, panel
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
-from pages.ui.exports.tables import bouts_csv, bouts_table, states_csv, states_parquet, states_table
+from pages.ui.exports.tables import bouts_csv, bouts_table, csv, parquet, states_csv, states_parquet, states_table
 
 __all__ = [
     "Export",
@@ -11,9 +11,11 @@ __all__ = [
     "Recipe",
     "bouts_csv",
     "bouts_table",
+    "csv",
     "figure_html",
     "notebook",
     "panel",
+    "parquet",
     "plain_score",
     "report_html",
     "script",

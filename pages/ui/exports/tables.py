@@ -14,6 +14,7 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trial
 from pages.ui.figures.strips import entropy_of
 
+TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are
 States = npt.NDArray[np.floating[Any]]
 
 # The columns of a tabular export of BORIS, so that a table goes where those go.
@@ -49,18 +50,34 @@ def states_table(states: States, trial: Trial) -> pd.DataFrame:
 
 def states_csv(states: States, trial: Trial) -> bytes:
     """The table of states as CSV, exact to seven digits."""
-    return states_table(states, trial).to_csv(index=False, float_format="%.7g").encode()
+    return csv(states_table(states, trial))
 
 
 def states_parquet(states: States, trial: Trial) -> bytes:
     """The table of states as Parquet."""
+    return parquet(states_table(states, trial))
+
+
+def csv(table: pd.DataFrame) -> bytes:
+    """A table as CSV. Seven digits are enough for shares and features, but not for a time hours into a recording."""
+    times = {name: table[name].round(6).astype(str) for name in TIMES if name in table}
+    return table.assign(**times).to_csv(index=False, float_format="%.7g").encode()
+
+
+def parquet(table: pd.DataFrame) -> bytes:
+    """A table as Parquet."""
     buffer = io.BytesIO()
-    states_table(states, trial).to_parquet(buffer, index=False)
+    table.to_parquet(buffer, index=False)
     return buffer.getvalue()
 
 
-def bouts_table(states: States, trial: Trial, names: Sequence[str] | None = None, subject: str = "") -> pd.DataFrame:
-    """One row for each uninterrupted stay of the strongest state; times from the first sample, stop excluded."""
+def bouts_table(
+    states: States, trial: Trial, names: Sequence[str] | None = None, subject: str = "", unit: str = "s"
+) -> pd.DataFrame:
+    """One row for each uninterrupted stay of the strongest state, stop excluded.
+
+    Times are on the recording's clock. Where samples have no time (`unit` "step") they are counted, and columns say so.
+    """
     soft = np.asarray(states)
     labels = soft.argmax(axis=1)
     shown = list(names) if names else [f"S{k + 1}" for k in range(soft.shape[1])]
@@ -69,6 +86,8 @@ def bouts_table(states: States, trial: Trial, names: Sequence[str] | None = None
     state = labels[starts]
     cumulative = np.concatenate([np.zeros((1, soft.shape[1])), np.cumsum(soft, axis=0, dtype=np.float64)])
     share = (cumulative[stops, state] - cumulative[starts, state]) / (stops - starts)
+    first = trial.start_seconds if unit == "s" else round(trial.start_seconds * trial.rate_hz)
+    rate = trial.rate_hz if unit == "s" else 1
     table = pd.DataFrame(
         {
             "Observation id": trial.name,
@@ -76,17 +95,23 @@ def bouts_table(states: States, trial: Trial, names: Sequence[str] | None = None
             "Behavior": [shown[k] for k in state],
             "Behavioral category": "soft state",
             "Behavior type": "STATE",
-            "Start (s)": starts / trial.rate_hz,
-            "Stop (s)": stops / trial.rate_hz,
-            "Duration (s)": (stops - starts) / trial.rate_hz,
+            "Start (s)": first + starts / rate,
+            "Stop (s)": first + stops / rate,
+            "Duration (s)": (stops - starts) / rate,
             "Mean share": share.round(4),
             "Comment start": "",
             "Comment stop": "",
         }
     )
-    return table[list(BOUT_COLUMNS)]
+    table = table[list(BOUT_COLUMNS)]
+    if unit == "s":
+        return table
+    counts = {name: name.replace("(s)", f"({unit})") for name in BOUT_COLUMNS if name.endswith("(s)")}
+    return table.astype(dict.fromkeys(counts, np.int64)).rename(columns=counts)
 
 
-def bouts_csv(states: States, trial: Trial, names: Sequence[str] | None = None, subject: str = "") -> bytes:
+def bouts_csv(
+    states: States, trial: Trial, names: Sequence[str] | None = None, subject: str = "", unit: str = "s"
+) -> bytes:
     """The table of bouts as CSV."""
-    return bouts_table(states, trial, names, subject).to_csv(index=False, float_format="%.6g").encode()
+    return csv(bouts_table(states, trial, names, subject, unit))
