@@ -50,7 +50,7 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
             keys={"States over time": "strips"},
             scores=scores,
             facts=facts,
-            link=st.context.url or "",
+            link=exports.link(),
             names=here.names,
             data=lambda: files(page, view),
         )

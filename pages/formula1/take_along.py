@@ -71,7 +71,7 @@ def tab(view: View, session: Session, scores: Sequence[Score]) -> None:
                 ("laps", where.pick.looked.about), ("sees", where.pick.looked.sees), *where.choice.facts,
                 ("samples", f"{len(ours.laps.lap):,}"), ("mean speed", _pace(float(np.nanmean(ours.laps.speed)))),
             ],
-            link=st.context.url or "",
+            link=exports.link(),
         )
     )  # fmt: skip
 

@@ -267,6 +267,6 @@ def export(view: View, here: Here) -> None:
             keys={"Inferred states": "inferred-track", "True states": "true-track", "States over time": "strips"},
             scores=score_rows(measured.value) if measured.fresh else (),
             facts=[("track", track.call), *choice.facts],
-            link=st.context.url or "",
+            link=exports.link(),
         )
     )

@@ -9,10 +9,12 @@ import os
 import re
 import subprocess
 import sys
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pandas as pd
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import train_test
@@ -96,14 +98,17 @@ def test_a_figure_is_one_file_that_needs_nothing_else():
 
 
 def test_a_report_holds_settings_scores_figures_and_the_script():
-    score = Score("Accuracy", 0.91, 0.8, "k-means", others=[("untrained", 0.5)])
+    score = Score("Accuracy", 0.91, 0.8, "k-means", spread=0.02, others=[("untrained", 0.5)])
     html = exports.report_html(
         "T", "about", [("states K", "3")], [exports.plain_score(score)],
-        {"one": figures.proportions(STATES), "two": figures.usage(STATES)}, exports.script(RECIPE, FIT, "T"), "http://x",
+        {"one": figures.proportions(STATES), "two": figures.usage(STATES)}, exports.script(RECIPE, FIT, "T"), "http://x/?K=3&T=9",
     ).decode()  # fmt: skip
-    for words in ("states K", "0.910", "k-means 0.800", "untrained 0.500", "<h2>two</h2>", "model.fit(train)"):
+    for words in ("states K", "k-means 0.800", "untrained 0.500", "<h2>two</h2>", "model.fit(train)"):
         assert words in html
+    assert "0.910 ± 0.020" in html
+    assert "✓ beats it" in html
     assert html.count("Plotly.newPlot(") >= 2
+    assert '<a href="http://x/?K=3&amp;T=9">' in html
     assert len(html) < 8_000_000  # the library comes once
 
 
@@ -120,11 +125,17 @@ def test_script_and_notebook_hold_the_same_code():
     assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
 
 
+def test_a_title_with_quotes_leaves_a_script_that_runs():
+    title = 'Your data: a"""\\N{odd} "name".csv"'
+    assert title in ast.get_docstring(ast.parse(exports.script(RECIPE, FIT, title)), clean=False)
+
+
 @pytest.fixture
 def page(monkeypatch):
     """The NASCAR lab with a real fit, its export tab open."""
     engine = QuickEngine(real=True)
     monkeypatch.setattr(screen, "get_engine", lambda: engine)
+    monkeypatch.setattr(type(st.context), "url", "http://host/nascar")  # as a browser has it: without the query
     app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=120).run()
     app.switch_page(str(navigation.info("nascar").path))
     for name, value in {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items():
@@ -148,14 +159,23 @@ def test_the_script_reproduces_the_page(page, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "states.npz") as file:
-        again = file["trial_0"]
+        again, new = file["trial_0"], file["new_trial_0"]
     look = next(v for (name, _), v in live.answers._known.items() if name == "look")
     exact = look.train[0][:, list(shown.order)]
     np.testing.assert_allclose(again, exact, atol=1e-4)
+    np.testing.assert_allclose(new, look.test[0][:, list(shown.order)], atol=1e-4)
     np.testing.assert_allclose(exact, shown.train[0], atol=0.01)
     model = load_model(tmp_path / "model.safetensors")
     train, _ = train_test("standard", 0, 200)
     np.testing.assert_allclose(model.predict_proba(train)[:, list(shown.order)], exact, atol=1e-4)
+
+
+def test_the_link_reopens_the_view(page):
+    code = page.code[0].value
+    link = code.split("Needs gdm-studio.", 1)[1].split('"""')[0].strip()
+    assert link.startswith("http://host/nascar?")
+    query = dict(parse_qsl(urlsplit(link).query))
+    assert {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items() <= query.items()
 
 
 def test_nothing_is_offered_before_there_is_a_result(monkeypatch):

@@ -17,7 +17,7 @@ class Recipe:
     imports   lines that bring in what `lines` need
     lines     statements after which `train` is what the model is fitted to and `test` (if has_test) another recording
     note      a sentence on what has to be there first, such as a file
-    after     statements on `states` (soft states in the order of colours) that follow the fit
+    after     statements on `states` and `new_states` (soft states in the order of colours) that follow the fit
     """
 
     imports: Sequence[str]
@@ -61,17 +61,20 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[st
     ]
     if recipe.has_test:
         look.append("new_states = [np.asarray(soft)[:, order] for soft in model.predict_proba(test)]")
-    look += recipe.after
     keep = [
         'model.save("model.safetensors")',
-        'np.savez("states.npz", **{f"trial_{i}": s for i, s in enumerate(states)})',
+        'kept = {f"trial_{i}": soft for i, soft in enumerate(states)}',
+        'np.savez("states.npz", **kept)',
     ]
+    if recipe.has_test:
+        keep.insert(2, 'kept |= {f"new_trial_{i}": soft for i, soft in enumerate(new_states)}')
     where = f"\n{link}" if link else ""
     return [
         (f"{title}.{note} Needs gdm-studio.{where}", "\n".join(head)),
         ("The data.", "\n".join(data)),
         ("The fit.", "\n".join(model)),
         ("Its soft states.", "\n".join(look)),
+        *([("Names and bouts, as on the page.", "\n".join(recipe.after))] if recipe.after else []),
         ("To keep.", "\n".join(keep)),
     ]
 
@@ -79,7 +82,8 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[st
 def script(recipe: Recipe, fit: Fit, title: str, link: str = "") -> str:
     """A script that reproduces the view."""
     first, *rest = cells(recipe, fit, title, link)
-    parts = [f'"""{first[0]}"""\n\n{first[1]}']
+    words = first[0].replace("\\", "\\\\").replace('"', '\\"')  # the title may hold the name of a visitor's file
+    parts = [f'"""{words}"""\n\n{first[1]}']
     parts += [f"# {words}\n{code}" for words, code in rest]
     return "\n\n".join(parts) + "\n"
 

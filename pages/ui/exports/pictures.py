@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 
 import plotly.io
 
 from pages.ui import theme
+from pages.ui.card import WORDS, Score
 from pages.ui.figures.base import Figure
 
 _LOOK = """
@@ -55,7 +55,7 @@ def report_html(
     title: str,
     about: str,
     facts: Sequence[tuple[str, str]],
-    scores: Sequence[tuple[str, str, str]],
+    scores: Sequence[tuple[str, str, str, str]],
     figures: Mapping[str, Figure],
     code: str,
     link: str = "",
@@ -65,21 +65,25 @@ def report_html(
     body = [f"<h1>{escape(title)}</h1><p>{escape(about)}</p><h2>Settings</h2><table>{rows}</table>"]
     if scores:
         lines = "".join(
-            f"<tr><td>{escape(n)}</td><td><b>{escape(v)}</b></td><td>{escape(b)}</td></tr>" for n, v, b in scores
+            f"<tr><td>{escape(n)}</td><td><b>{escape(v)}</b></td><td>{escape(w)}</td><td>{escape(b)}</td></tr>"
+            for n, v, w, b in scores
         )
-        head = "<tr><th>Score</th><th>Model</th><th>To beat</th></tr>"
+        head = "<tr><th>Score</th><th>Model</th><th>Verdict</th><th>To beat</th></tr>"
         body.append(f"<h2>How good is it</h2><table>{head}{lines}</table>")
     for number, (name, figure) in enumerate(figures.items()):
         body.append(f"<h2>{escape(name)}</h2>{_drawn(figure, library=number == 0)}")
     body.append(f"<h2>To reproduce it</h2><pre>{escape(code)}</pre>")
     if link:
-        body.append(f'<p class="quiet">{escape(link)}</p>')
+        body.append(f'<p class="quiet">The view itself: <a href="{escape(link)}">{escape(link)}</a></p>')
     return _page(title, "".join(body))
 
 
-def plain_score(score: Any) -> tuple[str, str, str]:
-    """A row of the card as words: name, value, what it has to beat."""
+def plain_score(score: Score) -> tuple[str, str, str, str]:
+    """A row of the card as words: name, value with its spread, the card's verdict, what it has to beat."""
     value = f"{score.value:.{score.digits}f}{score.unit}" if score.value == score.value else "not measured"
+    if score.spread is not None:
+        value += f" ± {score.spread:.{score.digits}f}"
+    said = WORDS[score.verdict] if score.verdict else ""
     beat = "" if score.line is None else f"{score.line_name} {score.line:.{score.digits}f}{score.unit}"
     more = [f"{name} {number:.{score.digits}f}{score.unit}" for name, number in score.others]
-    return score.name, value, " · ".join(part for part in (beat, *more) if part)
+    return score.name, value, said, " · ".join(part for part in (beat, *more) if part)
