@@ -48,6 +48,8 @@ class Score:
         """Whether the score clears its line, or None without one."""
         if self.line is None or not np.isfinite([self.value, self.line]).all():
             return None
+        if _number(self, self.value) == _number(self, self.line):
+            return "level"  # nobody can check a difference that is not printed
         ahead = (self.value - self.line) * (1 if self.higher_is_better else -1)
         if self.spread is None:
             return "unknown" if ahead > 0 else "below" if ahead < 0 else "level"
@@ -84,8 +86,25 @@ def _row(score: Score) -> str:
     )
 
 
-def scores(items: Sequence[Score], *, title: str = "How good is it", status: str = "") -> None:
-    """Show the card. `status` is one line on the run: time, cache, seed, which posterior."""
-    foot = f'<div class="gdm-status">{escape(status)}</div>' if status else ""
-    rows = "".join(_row(item) for item in items)
-    st.html(f'<p class="gdm-panel-title">{escape(title)}</p><div class="gdm-scores">{rows}</div>{foot}')
+def scores(
+    items: Sequence[Score], *, title: str = "How good is it", status: str = "", earlier: str = "", shown: bool = True
+) -> None:
+    """Show the card. `status` is one line on the run: time, cache, seed, which posterior.
+
+    earlier  whose scores these are, where that is not the result on the screen: they are dimmed, and it is said
+    shown    whether to show numbers at all; without, the card keeps its room for those to come
+    """
+    foot = f"Scores of the earlier result: {earlier}" if earlier else status
+    line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
+    rows = "".join(_row(item) if shown else _waiting(item) for item in items)
+    look = ' data-state="stale"' if earlier else ""
+    st.html(f'<p class="gdm-panel-title">{escape(title)}</p><div class="gdm-scores"{look}>{rows}</div>{line}')
+
+
+def _waiting(score: Score) -> str:
+    """The place of a score that is not known yet, as high as the score will be."""
+    lines = '<span class="lines">&nbsp;</span>' if score.line is not None or score.others else ""
+    return (
+        f'<div class="gdm-score" title="{escape(score.help)}"><span class="name">{escape(score.name)}</span>'
+        f'<span class="value">…</span><div class="bar" aria-hidden="true"></div>{lines}</div>'
+    )

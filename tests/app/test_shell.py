@@ -123,6 +123,29 @@ def test_the_card_puts_each_score_beside_its_line():
     assert text.count('data-verdict="beats"') == 1
 
 
+@pytest.mark.parametrize(("value", "line", "word"), [(0.9979, 0.9984, "level"), (0.9974, 0.9976, "below")])
+def test_nobody_is_below_by_less_than_is_printed(value, line, word):
+    assert card.Score("s", value, line=line, line_name="x").verdict == word
+
+
+def _earlier_card() -> None:
+    from pages.ui import card
+
+    rows = [card.Score("Matches", 0.993, line=0.9, line_name="chance")]
+    card.scores(rows, status="2.1 s · seed 0", earlier="GDM, K 4")
+    card.scores(rows, shown=False)
+
+
+def test_scores_of_an_earlier_result_are_dim_and_named():
+    first, second = (element.proto.body for element in AppTest.from_function(_earlier_card).run().get("html"))
+    assert 'data-state="stale"' in first
+    assert "Scores of the earlier result: GDM, K 4" in first
+    assert "2.1 s" not in first, "the line on the run belongs to the new fit"
+    assert "Matches" in second
+    assert "0.993" not in second
+    assert "chance" not in second
+
+
 def _bad_event() -> None:
     import numpy as np
 
