@@ -40,30 +40,32 @@ def elbo(
     key: str,
     total: int | None = None,
     height: int = 110,
+    faded: bool = False,
 ) -> None:
-    """The bound while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
+    """The bound of the fitted data while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
 
-    The lowest tenth of the values may leave the picture: the first steps of a fit fall far below what matters.
+    The first tenth of a fit may leave the picture at its lower edge: it falls far below what matters. `faded`: it is
+    the curve of an earlier fit.
     """
     frame = pd.DataFrame({"step": np.asarray(steps, float), "elbo": np.asarray(values, float)}).dropna()
-    low = frame["elbo"].quantile(0.1) if len(frame) > 20 else -np.inf
+    later = frame["elbo"].iloc[len(frame) // 10 :]
     end = float(total or (frame["step"].max() if len(frame) else 1))
-    frame["shown"] = frame["elbo"].clip(lower=low)
-    st.vega_lite_chart(frame, _elbo_chart(theme.current(), end, height), key=key, theme=None)
+    frame["shown"] = frame["elbo"].clip(lower=later.min() if len(frame) > 20 else None)
+    st.vega_lite_chart(frame, _elbo_chart(theme.current(), end, height, faded), key=key, theme=None)
 
 
 @lru_cache(maxsize=64)
-def _elbo_chart(look: str, end: float, height: int) -> dict[str, Any]:
+def _elbo_chart(look: str, end: float, height: int, faded: bool) -> dict[str, Any]:
     """The chart without its data. It stays the same while a fit runs, so that the browser only takes new points in."""
     chart = (
         alt.Chart(alt.NamedData("points"))
-        .mark_line(color=theme.TOKENS[look]["accent"], strokeWidth=1.6)
+        .mark_line(color=theme.TOKENS[look]["accent"], strokeWidth=1.6, opacity=0.4 if faded else 1.0)
         .encode(
             x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=3, grid=False), scale=alt.Scale(domain=[0, end])),
             y=alt.Y(
-                "shown:Q", title="ELBO a step", axis=alt.Axis(tickCount=3), scale=alt.Scale(zero=False, nice=False)
+                "shown:Q", title="ELBO, fitted", axis=alt.Axis(tickCount=3), scale=alt.Scale(zero=False, nice=False)
             ),
-            tooltip=[alt.Tooltip("step:Q"), alt.Tooltip("elbo:Q", format=".3f")],
+            tooltip=[alt.Tooltip("step:Q"), alt.Tooltip("elbo:Q", format=".3f", title="ELBO a step, fitted")],
         )
         .properties(height=height)
     )

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.engine import FitRequest, FitResult, Snapshot
+from gdm_core.models.base import Scaler
 from gdm_core.trials import Trials
 from pages.ui.live.matching import Order
 
@@ -44,6 +45,15 @@ class Wanted:
     def key(self) -> str:
         return self.request.key
 
+    @cached_property
+    def log_scale(self) -> float:
+        """Nats a time step between a bound in standardised units, as a fit reports it, and one in units of the data.
+
+        The change of units happens where a value was observed, so channels with gaps count for less.
+        """
+        scaler = Scaler.from_trials(self.train)
+        return sum(scaler.log_jacobian(trial.y) for trial in self.train) / self.train.n_samples
+
     def changes_from(self, other: Wanted) -> dict[str, Any] | None:
         """The parameters in which this fit differs from `other`; None where data or family differ."""
         if other.family != self.family or other.train.fingerprint != self.train.fingerprint:
@@ -51,6 +61,23 @@ class Wanted:
         if set(other.config) != set(self.config):
             return None
         return {name: value for name, value in self.config.items() if other.config[name] != value}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The bound of a fit after each of some steps, in nats a time step and units of the data.
+
+    total    steps the fit may take, 0 where that is not known
+    earlier  whether it belongs to the fit before the one that runs
+    """
+
+    steps: tuple[int, ...] = ()
+    elbos: tuple[float, ...] = ()
+    total: int = 0
+    earlier: bool = False
+
+
+NOTHING_YET = Curve()
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +90,12 @@ class Shown:
     train       soft states [T, K] of each training trial, in the order of colours; () while there is nothing
     order       column j here is column order[j] of the model
     result      the finished fit behind the states, None for a preview
-    step, total, steps, elbos   the fit that runs, or ran
+    step, total   of the fit that runs, or ran
+    curve       its bound so far, or that of the fit before while there is too little of it to draw
     message     what went wrong, in words for the visitor
+    notes       what happened to the fit on its way, such as a worker that was lost
     held        paused
+    fitting     a fit is under way; `busy` also while questions are answered
     """
 
     state: State
@@ -75,12 +105,12 @@ class Shown:
     result: FitResult | None = None
     step: int = 0
     total: int = 0
-    steps: tuple[int, ...] = ()
-    elbos: tuple[float, ...] = ()
+    curve: Curve = NOTHING_YET
     seconds: float = 0.0
     message: str = ""
     notes: tuple[str, ...] = ()
     held: bool = False
+    fitting: bool = False
     busy: bool = False
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -108,6 +138,11 @@ class Shown:
         if name not in self._kept:
             self._kept[name] = make()
         return self._kept[name]
+
+
+def curve_of(wanted: Wanted, steps: tuple[int, ...], elbos: tuple[float, ...], total: int = 0) -> Curve:
+    """The bound of a fit of `wanted`, which reports it in standardised units, beside scores: in units of the data."""
+    return Curve(steps, tuple(elbo - wanted.log_scale for elbo in elbos) if elbos else (), total)
 
 
 def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:

@@ -113,21 +113,24 @@ def share_colours(live: Live, shown: Shown) -> None:
 
 
 def transport(live: Live, page: str) -> None:
-    """Reset, play or pause, step: to watch a fit learn."""
+    """Reset, play or pause, step, stop: to watch a fit learn, and to give up one that takes too long."""
     running, held = live.running, live.held
     going = running and (live.playing or not held)
     buttons = (
-        ("Reset", "reset", live.reset, "Back to before the first step, with the same seed."),
+        ("Reset", "reset", live.reset, "Begins anew from the same seed, and stands still at the first look.", False),
         (
             "Pause" if going else "Play",
             "play",
             live.pause if going else live.play,
             "Watch the fit learn, slowed down. Without it, fits run as fast as they can.",
+            False,
         ),
-        ("Step", "step", live.step, "Ten steps of the fit, then stand still."),
+        ("Step", "step", live.step, "Ten steps of the fit, then stand still.", False),
+        ("Stop", "stop", live.stop, "Gives up the fit under way. The earlier result stays.", not running),
     )
-    for place, (label, name, act, about) in zip(st.columns(3, gap="xsmall"), buttons, strict=True):
-        place.button(label, key=f"{page}-{name}", on_click=act, help=about, width="stretch")
+    with st.container(key=f"gdm-transport-{page}"):
+        for place, (label, name, act, about, off) in zip(st.columns(4, gap="xxsmall"), buttons, strict=True):
+            place.button(label, key=f"{page}-{name}", on_click=act, help=about, width="stretch", disabled=off)
 
 
 def problem(live: Live, shown: Shown, page: str) -> None:
@@ -141,9 +144,24 @@ def problem(live: Live, shown: Shown, page: str) -> None:
 
 
 def progress(shown: Shown, *, key: str) -> None:
-    """The ELBO while it climbs, with a line on where the fit is."""
-    if shown.busy and shown.total and shown.state != "fresh":
-        word = "paused" if shown.held else "fitting"
-        shell.running(f"{word}, step {shown.step} of {shown.total}", shown.step / shown.total)
-    if len(shown.elbos) > 1:
-        charts.elbo(shown.steps, shown.elbos, key=key, total=shown.total or None)
+    """Where the fit is, and its ELBO while it climbs. Takes the same room whatever there is to show."""
+    with st.container(key=f"gdm-progress-{key}"):
+        if shown.fitting and shown.total:
+            word = "paused" if shown.held else "fitting"
+            shell.running(f"{word}, step {shown.step} of {shown.total}", shown.step / shown.total)
+        else:
+            shell.quiet(_at_rest(shown))
+        for note in shown.notes:
+            shell.quiet(note)
+        if len(shown.curve.elbos) > 1:
+            curve = shown.curve
+            charts.elbo(curve.steps, curve.elbos, key=key, total=curve.total or None, faded=curve.earlier)
+
+
+def _at_rest(shown: Shown) -> str:
+    """The line in place of the progress of a fit, where there is none to tell."""
+    if shown.fitting:
+        return "paused" if shown.held else "fitting, about to begin"
+    if shown.state == "fresh" and shown.total:
+        return f"Fitted in {shown.total:,} steps."
+    return "No fit under way."

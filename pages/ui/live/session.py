@@ -27,7 +27,7 @@ from gdm_core.errors import GdmError
 from pages.ui import results
 from pages.ui.live.answers import Answer, Answers
 from pages.ui.live.matching import Order, inverse, order_of, ordered
-from pages.ui.live.pictures import Array, Shown, State, Wanted, unpack
+from pages.ui.live.pictures import Array, Shown, State, Wanted, curve_of, unpack
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
@@ -90,7 +90,7 @@ class Live:
         self._start()
 
     def reset(self) -> None:
-        """Start anew from the seed, and stand still before the first step."""
+        """Start anew from the seed, and stand still as soon as the fit can be looked at."""
         self._stop()
         self._failure = ""
         self._playing = False
@@ -120,9 +120,12 @@ class Live:
             job.step(STEPS_A_CLICK)
 
     def stop(self) -> None:
-        """Give up what runs and keep what stands."""
+        """Give up what runs. What was fitted before stands, that of the same settings as if nothing had happened."""
         self._stop()
-        self._failure = "The fit was cancelled." if self._good is None or self._stale else ""
+        if self._good is None or self._stale:
+            self._failure = "The fit was cancelled."
+        else:
+            self._failure, self._shown = "", self._result(*self._good)
 
     def close(self) -> None:
         """End all jobs, and have the workers let go of the data."""
@@ -260,36 +263,36 @@ class Live:
             self._first = None
             self._playing = False
             if main.status is JobStatus.DONE:
-                return self._finished(main)
+                assert self._wanted is not None
+                self._good = (self._wanted, main.result)
+                self._past[self._wanted.key] = self._good
+                self._past.move_to_end(self._wanted.key)
+                while len(self._past) > MAX_PAST:
+                    self._past.popitem(last=False)
+                picture = self._result(*self._good, main.notes)
+                self._first_order = None
+                return picture
             self._failure = main.message or "The fit ended without a result."
             return self._unfinished(None, warm, preview)
         if self._playing and main is not None and main.held:
             self._jobs["main"].step(max(1, main.total // PLAY_LOOKS))
         return self._unfinished(main, warm, preview)
 
-    def _finished(self, main: JobView) -> Shown:
-        wanted, result = self._wanted, main.result
-        assert wanted is not None
-        self._good = (wanted, result)
-        self._past[wanted.key] = self._good
-        self._past.move_to_end(wanted.key)
-        while len(self._past) > MAX_PAST:
-            self._past.popitem(last=False)
+    def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:
         raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()
         order = self._order(wanted, raw)
-        self._first_order = None
+        end = result.steps[-1] if result.steps else 0
         return Shown(
             "fresh",
             wanted,
             ordered(raw, order),
             order,
             result,
-            steps=result.steps,
-            elbos=result.elbos,
-            step=result.steps[-1] if result.steps else 0,
-            total=result.steps[-1] if result.steps else 0,
+            step=end,
+            total=end,
+            curve=curve_of(wanted, result.steps, result.elbos, end),
             seconds=result.seconds,
-            notes=main.notes,
+            notes=notes,
             busy=self.busy,
         )
 
@@ -301,7 +304,7 @@ class Live:
         result: FitResult | None = None
         if wanted is not None:
             if warm is not None and warm.status is JobStatus.DONE and warm.result.snapshot is not None:
-                raw, told, result = unpack(warm.result.snapshot, wanted.train), warm, warm.result
+                raw, result = unpack(warm.result.snapshot, wanted.train), warm.result
             elif warm is not None and warm.snapshot is not None and not warm.status.final:
                 raw, told = unpack(warm.snapshot, wanted.train), warm
             elif main is not None and main.snapshot is not None and self._ripe(main):
@@ -311,17 +314,19 @@ class Live:
             elif self._first is not None:
                 raw = self._first
         told = told or warm
-        progress: dict[str, Any] = {"message": self._failure, "busy": self.busy}
-        if told is not None:
+        progress: dict[str, Any] = {"message": self._failure, "fitting": self.running, "busy": self.busy, "held": False}
+        # What was there before stays in its place until there is enough to draw.
+        progress["curve"] = replace(now.curve, earlier=now.curve.earlier or self.running)
+        if told is not None and wanted is not None:
             progress |= {
                 "step": told.step,
                 "total": told.total,
-                "steps": told.steps,
-                "elbos": told.elbos,
                 "seconds": told.seconds,
-                "notes": told.notes,
-                "held": told.held,
+                "notes": (main or told).notes,
+                "held": told.held and not self._playing,  # a slowed-down fit stands between two looks, but goes on
             }
+            if len(told.elbos) > 1:
+                progress["curve"] = curve_of(wanted, told.steps, told.elbos, told.total)
         if wanted is not None and raw is not None:
             order = self._order(wanted, raw)
             alone = (
@@ -376,6 +381,9 @@ def _same(new: Shown, old: Shown) -> bool:
         and new.step == old.step
         and new.held == old.held
         and new.message == old.message
+        and new.notes == old.notes
+        and new.fitting == old.fitting
+        and new.curve.earlier == old.curve.earlier
         and new.result is old.result
         and new.busy == old.busy
         and len(new.train) == len(old.train)

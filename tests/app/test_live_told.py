@@ -1,0 +1,216 @@
+"""What a page is told of a fit on its way: how far it is, its bound, what happened to it, and how to give it up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from datasets.nascar import train_test
+from gdm_core.trials import Trials
+from pages.ui.live import Live, Wanted, session
+from tests.support.live_engine import QuickEngine, ended
+
+TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
+CONFIG = {"n_states": 3, "temperature": 0.9, "stickiness": "learn", "n_latent": 2, "seed": 0}
+
+
+def wanted(**changes) -> Wanted:
+    return Wanted("gdm", CONFIG | changes, TRAIN, TEST)
+
+
+@pytest.fixture
+def engine() -> QuickEngine:
+    return QuickEngine(auto=False)
+
+
+@pytest.fixture
+def live(engine) -> Live:
+    """Already at rest on a first fit."""
+    made = Live(engine, "s")
+    made.want(wanted())
+    engine.run_all()
+    assert made.poll().state == "fresh"
+    made._changed_at = -1e9  # the visitor has been looking at it for a while
+    return made
+
+
+# ---- how far it is ------------------------------------------------------------------------------------------------
+def test_after_the_warm_start_progress_is_that_of_the_fit_itself(engine, live, monkeypatch):
+    monkeypatch.setattr(session, "WARM_WORTH_S", 0.0)
+    live.want(wanted(n_states=5))
+    jobs = {job.slot: job for job in engine.waiting()}
+    engine.run(jobs["warm"])
+    engine.report(jobs["main"], step=1)
+    shown = live.poll()
+    assert shown.state == "preview"
+    assert (shown.step, shown.total) == (1, 3), "the warm start, which is done, stood at 3 of 3"
+
+
+def test_a_fit_that_is_played_is_not_called_paused_between_two_looks(engine, live):
+    live.reset()
+    (job,) = engine.waiting("main")
+    job.apply({"kind": "started"})
+    job.apply({"kind": "held", "step": 10})
+    assert live.poll().held
+    live.play()
+    assert not live.poll().held
+    live.pause()
+    assert live.poll().held
+
+
+def test_a_failed_fit_is_not_under_way_while_questions_are_answered(engine, live):
+    engine.failing = "The fit diverged."
+    live.want(wanted(seed=5))
+    assert live.poll().fitting
+    engine.run_all()
+    live.ask("n", "1", max, 1, 2)
+    shown = live.poll()
+    assert shown.busy
+    assert not shown.fitting
+
+
+# ---- the bound ----------------------------------------------------------------------------------------------------
+def test_the_curve_is_in_the_units_of_the_scores():
+    engine = QuickEngine(real=True)
+    scaled = Trials((replace(TRAIN[0], y=TRAIN[0].y * 50),))
+    live = Live(engine, "s")
+    live.want(Wanted("arhmm", {"n_states": 2, "seed": 0}, scaled))
+    shown = live.poll()
+    model = shown.result.model()
+    # An AR-HMM's bound is its exact likelihood, so that the climb ends where the score is.
+    assert shown.curve.elbos[-1] == pytest.approx(model.score(scaled), abs=0.05)
+    assert abs(shown.result.elbos[-1] - model.score(scaled)) > 3, "in standardised units it is elsewhere"
+
+
+def test_values_that_were_not_observed_do_not_change_units():
+    y = TRAIN[0].y.copy()
+    y[:120, 1] = np.nan
+    gaps = Trials((replace(TRAIN[0], y=y),))
+    scale = np.nanstd(y, axis=0)
+    share = np.isfinite(y).mean(axis=0)
+    assert Wanted("gdm", CONFIG, gaps).log_scale == pytest.approx(float((share * np.log(scale)).sum()), rel=1e-4)
+
+
+def test_the_earlier_curve_stays_until_there_is_another_to_draw(engine, live):
+    before = live.poll().curve
+    assert not before.earlier
+    live.want(wanted(seed=3))
+    assert live.poll().curve == replace(before, earlier=True)
+    (job,) = engine.waiting("main")
+    engine.report(job)
+    assert live.poll().curve == replace(before, earlier=True), "one point is no curve"
+    job.apply({"kind": "progress", "step": 2, "total": 3, "steps": [2], "elbos": [-0.5], "snapshot": None})
+    now = live.poll().curve
+    assert not now.earlier
+    assert len(now.elbos) == 2
+    engine.run(job)
+    assert not live.poll().curve.earlier
+
+
+# ---- giving up ----------------------------------------------------------------------------------------------------
+def test_a_fit_can_be_given_up_and_the_earlier_result_stays(engine, live):
+    good = live.poll()
+    live.want(wanted(seed=5))
+    jobs = engine.waiting()
+    live.stop()
+    shown = live.poll()
+    assert jobs
+    assert all(ended(job) for job in jobs)
+    assert "cancelled" in shown.message
+    assert shown.state == "stale"
+    assert not shown.fitting
+    np.testing.assert_array_equal(shown.train[0], good.train[0])
+    live.retry()
+    engine.run_all()
+    assert live.poll().state == "fresh"
+
+
+def test_giving_up_a_fit_that_was_begun_anew_brings_its_result_back(engine, live):
+    good = live.poll()
+    live.reset()
+    (job,) = engine.waiting("main")
+    engine.report(job)
+    assert live.poll().state == "running"
+    live.stop()
+    shown = live.poll()
+    assert (shown.state, shown.message) == ("fresh", "")
+    assert shown.result is good.result
+    np.testing.assert_array_equal(shown.train[0], good.train[0])
+
+
+# ---- on the screen ------------------------------------------------------------------------------------------------
+def _controls() -> None:
+    import streamlit as st
+
+    from pages.ui import live
+
+    live.transport(st.session_state["live"], "x")
+
+
+def test_stop_waits_for_a_fit(engine, live):
+    app = AppTest.from_function(_controls)
+    app.session_state["live"] = live
+    assert app.run().button(key="x-stop").disabled
+    live.want(wanted(seed=5))
+    assert not app.run().button(key="x-stop").disabled
+    app.button(key="x-stop").click().run()
+    assert not live.running
+    assert app.button(key="x-stop").disabled
+
+
+def _progress() -> None:
+    import streamlit as st
+
+    from pages.ui.live import screen
+
+    screen.progress(st.session_state["shown"], key="elbo")
+
+
+def told(shown) -> tuple[str, int]:
+    """(what the progress says, how many charts it draws)."""
+    app = AppTest.from_function(_progress)
+    app.session_state["shown"] = shown
+    app.run()
+    assert not app.exception
+    return "\n".join(element.proto.body for element in app.get("html")), len(app.get("vega_lite_chart"))
+
+
+def test_what_happened_to_a_fit_is_said(engine, live):
+    live.want(wanted(seed=5))
+    (job,) = engine.waiting("main")
+    job.requeue("The worker was lost; the fit was started again.")
+    shown = live.poll()
+    words, charts = told(shown)
+    assert "The worker was lost; the fit was started again." in words
+    assert "about to begin" in words
+    assert charts == 1, "the earlier curve"
+    engine.run(job)
+    words, _ = told(live.poll())
+    assert "The worker was lost" in words
+    assert "Fitted in 3 steps" in words
+
+
+def test_progress_says_where_the_fit_is(engine, live):
+    live.want(wanted(seed=5))
+    (job,) = engine.waiting("main")
+    engine.report(job, step=2)
+    words, _ = told(live.poll())
+    assert "fitting, step 2 of 3" in words
+    live.stop()
+    assert "No fit under way" in told(live.poll())[0]
+
+
+def test_the_curve_hides_its_beginning_and_shows_every_later_dip(monkeypatch):
+    from pages.ui import charts
+
+    drawn = SimpleNamespace(frame=None)
+    monkeypatch.setattr(charts.st, "vega_lite_chart", lambda frame, *_, **__: setattr(drawn, "frame", frame))
+    values = np.concatenate([np.full(5, -900.0), np.linspace(0, 10, 95)])
+    values[50] = -40
+    charts.elbo(np.arange(100), values, key="e")
+    assert drawn.frame["shown"].min() == drawn.frame["shown"][50] == -40
+    assert drawn.frame["elbo"].min() == -900
