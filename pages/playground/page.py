@@ -13,7 +13,7 @@ from pages.playground import gumbel, pictures
 from pages.ui import charts, figures, palette, shell
 from pages.ui.plot import plot
 
-SHOWN, COUNTED, SAMPLED = 500, 20_000, 8_000
+SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 SOFTNESSES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
 
@@ -55,17 +55,17 @@ def controls() -> Settings:
             if i == 1
             else None,
         )
-        for i, start in ((1, 1.0), (2, 0.0), (3, -0.5))
+        for i, start in ((1, 0.4), (2, 0.0), (3, -0.2))
     ]
     shell.section("Draw")
     softness = _slider(
-        "Softness (τ)", 0.05, 3.0, 0.6, 0.05, "softness", "Low: nearly one state alone. High: all states blend."
+        "Softness (τ)", 0.05, 3.0, 0.2, 0.05, "softness", "Low: nearly one state alone. High: all states blend."
     )
     noise = _slider(
         "Noise (β)",
         0.25,
         3.0,
-        1.0,
+        0.3,
         0.05,
         "noise",
         "How much chance decides. The model fixes it at 1, see the second tab.",
@@ -75,23 +75,28 @@ def controls() -> Settings:
     )
     shell.section("Staying")
     stay = _slider(
-        "How long to stay (γ)", 0.0, 1.0, 0.6, 0.1, "stay", "How much of the state before flows into the next one."
+        "How long to stay (γ)", 0.0, 1.0, 0.8, 0.1, "stay", "How much of the state before flows into the next one."
     )
-    shell.section("Compare with")
+    shell.section("Compare with (hollow dots)")
     other = [
         _slider(f"State {i} (φ{'₁₂₃'[i - 1]})", -4.0, 4.0, start, 0.1, f"other{i}")
-        for i, start in ((1, -0.5), (2, 0.5), (3, 0.5))
+        for i, start in ((1, -0.2), (2, 0.2), (3, 0.2))
     ]
     return Settings(np.array(logits), softness, noise, np.array(other), stay, seed)
 
 
 def triangle(s: Settings) -> None:
-    """The draws on the simplex over their density."""
+    """The draws on the simplex over their density, and some of the distribution they are compared with."""
     logits, softness = s.effective
-    x, y, grid = figures.simplex_grid()
+    many = figures.inside(gumbel.draws(s.logits, s.softness, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise))
+    levels = figures.holding(gumbel.log_density_on_simplex(many, logits, softness))
+    x, y, grid = figures.simplex_grid(many)
     density = gumbel.log_density_on_simplex(grid, logits, softness)
     z = gumbel.draws(s.logits, s.softness, gumbel.noise(SHOWN, 3, s.seed), s.noise)
-    plot(figures.simplex(z, log_density=(x, y, density), names=NAMES, height=520), key="triangle")
+    other = gumbel.draws(s.other, s.softness, gumbel.noise(COMPARED, 3, s.seed + 2), s.noise)
+    figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=other, names=NAMES, height=520)
+    figure["caption"] += " Hollow dots: the second distribution (φ), at the same softness and noise."
+    plot(figure, key="triangle")
 
 
 def marginal(s: Settings) -> None:
@@ -100,11 +105,10 @@ def marginal(s: Settings) -> None:
     counted = gumbel.winners(s.logits, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise)
     error = float(np.max(np.abs(counted - expected) / np.sqrt(expected * (1 - expected) / COUNTED)))
     st.html('<p class="gdm-panel-title">Which state wins</p>')
-    charts.bars(NAMES, counted, expected, key="winners", colours=palette.colours(3), height=112)
+    charts.bars(NAMES, counted, expected, key="winners", colours=palette.colours(3), height=100)
     shell.quiet(
-        f"Bars: how often each state has the largest share in {COUNTED:,} draws. Ticks: softmax of the evidence. "
-        f"They agree within {error:.1f} standard errors, and softness moves neither: it changes how sure a winner "
-        "looks, never who wins."
+        f"Bars: how often each state has the largest share in {COUNTED:,} draws. Ticks: softmax of the evidence, at most "
+        f"{error:.1f} standard errors apart. Softness changes how sure a winner looks, never who wins."
     )
 
 
@@ -113,7 +117,7 @@ def divergence(s: Settings) -> None:
     first, second = s.logits / s.noise, s.other / s.noise
     exact = float(gumbel_softmax_kl(torch.from_numpy(first), torch.from_numpy(second)))
     sampled = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed + 1)
-    st.html('<p class="gdm-panel-title">How far from the second one</p>')
+    st.html('<p class="gdm-panel-title">How far from the hollow dots</p>')
     plot(pictures.kl_against_softness(sampled, exact), key="divergence")
 
 
@@ -166,7 +170,7 @@ def same_noise(s: Settings) -> None:
     )
 
 
-page = shell.frame("playground", card_share=0.36)
+page = shell.frame("playground")
 with page.controls:
     settings = controls()
 page.header(
@@ -183,9 +187,11 @@ with page.card:
     marginal(settings)
     divergence(settings)
 with page.below:
-    tabs = st.tabs(["How long to stay (γ)", "Noise is softness (β)"])
-    with tabs[0]:
-        staying(settings)
-    with tabs[1]:
-        same_noise(settings)
+    named = {"How long to stay (γ)": staying, "Noise is softness (β)": same_noise}
+    for tab, draw in zip(
+        st.tabs(list(named), key="about", on_change="rerun", bind="query-params"), named.values(), strict=True
+    ):
+        if tab.open:
+            with tab:
+                draw(settings)
 shell.footer(["Everything here is computed while you watch; no data are used."])

@@ -7,13 +7,17 @@ import time
 import numpy as np
 import pytest
 import torch
+from scipy.interpolate import RegularGridInterpolator
 from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.relaxed import gumbel_softmax_kl
 from pages.playground import gumbel
 from pages.ui import figures, navigation
+from pages.ui.figures.base import untyped
+from pages.ui.figures.simplex import barycentric
 from tests.support import pace
+from tests.support.drawn import record
 
 APP = str(navigation.ROOT / "app.py")
 PAGE = str(navigation.info("playground").path)
@@ -99,6 +103,59 @@ def test_the_sampled_divergence_agrees_with_the_exact_one_at_every_softness():
     assert sampled.error.max() < 0.05 * exact
 
 
+@pytest.mark.parametrize(("logits", "softness", "noise"), [(LOGITS, 0.6, 1), (LOGITS, 3, 0.25), (LOGITS / 3, 0.2, 0.3)])
+def test_the_lines_of_the_triangle_hold_the_shares_they_name(logits, softness, noise):
+    many, fresh = (
+        figures.inside(gumbel.draws(logits, softness, gumbel.noise(20_000, 3, seed), noise)) for seed in (1, 2)
+    )
+    effective = logits / noise, softness / noise
+    levels = figures.holding(gumbel.log_density_on_simplex(many, *effective))
+    x, y, grid = figures.simplex_grid(many)
+    density = gumbel.log_density_on_simplex(grid, *effective)
+    figure = figures.simplex(fresh[:50], log_density=(x, y, density), levels=levels)
+    contour = figure["data"][0]
+    banded = untyped(contour["z"])
+    assert contour["contours"] == contour["contours"] | {"start": 1, "end": 5, "size": 1}
+    between = RegularGridInterpolator((y, x), banded, bounds_error=False, fill_value=0)  # as lines are drawn
+    there = between(barycentric(fresh)[:, ::-1])
+    for line, share in zip((1, 2, 3, 4), (0.9, 0.7, 0.5, 0.3), strict=True):  # the fifth may be the very corner
+        assert (there >= line).mean() == pytest.approx(share, abs=0.05)
+    shaded = (banded >= 1).sum() / banded.size
+    assert 0.1 < shaded < 0.98, "the grid follows the draws, so that a small spot is as smooth as a wide one"
+
+
+def test_the_second_distribution_is_drawn_and_named(monkeypatch):
+    drawn = record(monkeypatch)
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE).run()
+    figure, _ = drawn["triangle"]
+    (hollow,) = [t for t in figure["data"] if t.get("marker", {}).get("symbol") == "circle-open"]
+    before = untyped(hollow["x"])
+    assert len(before) == 150
+    assert "Hollow dots: the second distribution" in figure["caption"]
+    assert "How far from the hollow dots" in "\n".join(element.proto.body for element in app.get("html"))
+    app.slider(key="other1").set_value(3.0).run()
+    moved = next(t for t in drawn["triangle"][0]["data"] if t.get("marker", {}).get("symbol") == "circle-open")
+    assert untyped(moved["x"]).mean() < before.mean() - 0.2, "towards the first corner"
+
+
+def test_the_open_tab_is_in_the_address(opened):
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    app.query_params["about"] = "Noise is softness (β)"
+    app.run()
+    page = "\n".join(element.proto.body for element in app.get("html"))
+    assert "Same dice, same draws" in page
+    assert "At each step the evidence" not in page
+
+
+def test_the_first_view_of_staying_shows_what_stickiness_does(opened):
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE).run()
+    settings = {slider.key: slider.value for slider in app.slider}
+    logits = np.array([settings[f"logit{i}"] for i in (1, 2, 3)])
+    gammas = np.array([0.0, settings["stay"]])
+    mean = gumbel.simulate_stays(logits, settings["softness"], settings["noise"], gammas, 0).mean()
+    assert mean[1] > 2.5 * mean[0]
+
+
 def test_stays_without_stickiness_last_as_chance_says():
     # The evidence is dealt anew at each step, so the state before repeats in one of three.
     stays = gumbel.simulate_stays(LOGITS, 0.5, 1.0, np.array([0.0, 1.0]), 0, n_chains=200)
@@ -118,9 +175,12 @@ def test_stays_are_cut_right():
 
 def test_a_move_is_computed_within_a_tenth_of_a_second():
     def everything() -> None:
-        x, y, grid = figures.simplex_grid()
+        many = figures.inside(gumbel.draws(LOGITS, 0.6, gumbel.noise(20_000, 3, 1)))
+        levels = figures.holding(gumbel.log_density_on_simplex(many, LOGITS, 0.6))
+        x, y, grid = figures.simplex_grid(many)
         density = gumbel.log_density_on_simplex(grid, LOGITS, 0.6)
-        figures.simplex(gumbel.draws(LOGITS, 0.6, gumbel.noise(500, 3, 0)), log_density=(x, y, density))
+        z = gumbel.draws(LOGITS, 0.6, gumbel.noise(500, 3, 0))
+        figures.simplex(z, log_density=(x, y, density), levels=levels, other=z[:150])
         gumbel.winners(LOGITS, gumbel.noise(20_000, 3, 0))
         gumbel.sampled_kl(LOGITS, -LOGITS, np.array([0.1, 0.2, 0.5, 1.0, 2.0]), 8_000, 0)
         gumbel.simulate_stays(LOGITS, 0.6, 1.0, np.linspace(0, 1, 11), 0)

@@ -140,6 +140,27 @@ def test_strips_average_states_before_mixing_and_leave_the_unknown_blank():
     assert not (index[0] == blank).any()
 
 
+def test_a_marked_row_of_strips_fades_alone():
+    states = np.tile([[1.0, 0.0], [0.0, 1.0]], (50, 1))
+    rows = {"true": states, "inferred": states[::-1]}
+    plain = figures.state_strips(rows)
+    marked = figures.state_strips(rows, marks={"inferred": ("earlier result", 0.5), "gone": ("x", 0.1)})
+    first, second = marked["data"]
+    assert (first["y"], second["y"]) == (["true"], ["inferred"])
+    assert "opacity" not in first
+    assert second["opacity"] == 0.5
+    np.testing.assert_array_equal(untyped(second["z"])[0], untyped(plain["data"][0]["z"])[1])
+    assert [(note["text"], note["y"]) for note in marked["layout"]["annotations"]] == [("earlier result", "inferred")]
+    assert plain["layout"]["annotations"] == []
+
+
+def test_dotted_lines_of_an_envelope_are_explained_where_they_are_drawn():
+    time = np.arange(5.0)
+    band = (time - 1, time + 1)
+    assert "Dotted" not in figures.envelope(time, time, band90=band)["caption"]
+    assert "Dotted: three standard deviations" in figures.envelope(time, time, band90=band, three_sigma=band)["caption"]
+
+
 def test_averaging_ignores_what_is_missing():
     values, width = averaged(np.array([[1.0], [np.nan], [4.0], [6.0], [5.0]]), 3)
     assert width == 2
@@ -175,6 +196,7 @@ def test_usage_names_the_shares():
         (lambda: figures.transition_map([0, 1], [0, 1], np.zeros((3, 2, 2))), r"expected \[2, 2, states\]"),
         (lambda: figures.usage_by_segment(np.zeros((3, 2)), [1]), "segment numbers"),
         (lambda: figures.simplex(np.zeros((3, 4))), "three states"),
+        (lambda: figures.simplex(np.eye(3), log_density=([0, 1], [0, 1], np.zeros((2, 2)))), "two levels"),
         (lambda: figures.sweep([1, 2], {"a": [[1.0]]}), "scores for 1 settings"),
         (lambda: figures.heat([[1.0]], [1, 2], [1]), r"expected \[1, 2\]"),
         (lambda: figures.envelope([0.0, 1], [0.0, 1], band90=([0.0], [1.0])), "A band has edges"),

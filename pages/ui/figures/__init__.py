@@ -5,6 +5,8 @@ from pages.ui.figures.base import note as note
 from pages.ui.figures.curves import envelope as envelope
 from pages.ui.figures.curves import heat as heat
 from pages.ui.figures.curves import sweep as sweep
+from pages.ui.figures.simplex import holding as holding
+from pages.ui.figures.simplex import inside as inside
 from pages.ui.figures.simplex import simplex as simplex
 from pages.ui.figures.simplex import simplex_grid as simplex_grid
 from pages.ui.figures.states import dwell as dwell

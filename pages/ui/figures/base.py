@@ -93,7 +93,7 @@ TIME_MARGIN: Dict = {
 }  # one left edge for all figures over time, so that moments line up
 
 
-def note(text: str, x: float, y: float, **more: Any) -> Dict:
+def note(text: str, x: float, y: float | str, **more: Any) -> Dict:
     """A label on the figure itself, instead of a legend beside it."""
     return {"text": text, "x": x, "y": y, "showarrow": False, "font": {"size": 12, "color": "$ink"}} | more
 

@@ -51,6 +51,7 @@ def envelope(
     x = np.asarray(time, np.float32)
     traces: list[Dict] = []
     if three_sigma is not None:
+        caption += " Dotted: three standard deviations to either side."
         traces += _band(x, three_sigma, "$clear", {"width": 1, "dash": "dot", "color": "$faint"})
     traces += _band(x, band90, "$band")
     if band50 is not None:

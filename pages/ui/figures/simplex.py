@@ -12,6 +12,8 @@ from gdm_core.errors import DataError
 from pages.ui import palette
 from pages.ui.figures.base import Dict, Figure, bare, layout, names_of, note, typed
 
+EDGE = 0.01  # of a share; less than the width of a dot
+HELD = (0.9, 0.7, 0.5, 0.3, 0.1)  # shares of draws inside the lines of a shading
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
 
 
@@ -24,27 +26,56 @@ def barycentric(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return result
 
 
-def simplex_grid(n: int = 64) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """(x [n], y [n], soft states [n, n, 3]) of a grid around the triangle; beyond its edges the states of the edge."""
-    x, y = np.linspace(0, 1, n), np.linspace(0, CORNERS[2, 1], n)
+def inside(states: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Soft states [..., 3] moved off the edges, where densities are zero or beyond all bounds."""
+    moved = np.maximum(np.asarray(states, np.float64), EDGE)
+    result: npt.NDArray[np.float64] = moved / moved.sum(axis=-1, keepdims=True)
+    return result
+
+
+def simplex_grid(
+    around: npt.ArrayLike, n: int = 72
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """(x [n], y [n], soft states [n, n, 3]) of a grid over the soft states `around` [m, 3], so that a small spot is as
+    smooth as a wide one; beyond the triangle's edges the states of the edge."""
+    where = barycentric(around)
+    low, high = np.quantile(where, [0.002, 0.998], axis=0)  # not the farthest few, which would widen it for nothing
+    margin = 0.15 * (high - low) + 0.01
+    (x0, y0), (x1, y1) = np.maximum(low - margin, 0), np.minimum(high + margin, [1, CORNERS[2, 1]])
+    x, y = np.linspace(x0, x1, n), np.linspace(y0, y1, n)
     top = y[:, None] / CORNERS[2, 1] * np.ones(n)
     second = x[None, :] - 0.5 * top
-    states = np.maximum(np.stack([1 - second - top, second, top], axis=-1), 4e-3)
-    return x, y, states / states.sum(axis=-1, keepdims=True)
+    return x, y, inside(np.stack([1 - second - top, second, top], axis=-1))
+
+
+def holding(log_density: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """[5] log-densities above which lie the shares HELD of draws, from the log-densities of many draws."""
+    return np.quantile(np.asarray(log_density, np.float64), [1 - share for share in HELD])
+
+
+def _bands(values: npt.NDArray[Any], levels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """`values` on a scale where the levels are 1, 2, ...: contours are drawn at equal steps alone."""
+    steps = np.maximum.accumulate(levels + 1e-9 * np.arange(len(levels)))
+    steps = np.concatenate([[2 * steps[0] - steps[1]], steps, [2 * steps[-1] - steps[-2]]])
+    banded: npt.NDArray[np.float64] = np.interp(values, steps, np.arange(len(steps)))
+    return banded
 
 
 def simplex(
     samples: npt.ArrayLike,
     *,
     log_density: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None = None,
+    levels: npt.ArrayLike = (),
     other: npt.ArrayLike | None = None,
     names: Sequence[str] | None = None,
     height: int = 460,
-    caption: str = "Each dot is one soft state; corners are one state alone. Shading: where such draws are likely.",
+    caption: str = "Each dot is one soft state; corners are one state alone. The lines hold 90, 70, 50, 30 and 10\u00a0% "
+    "of all draws.",
 ) -> Figure:
     """Samples [n, 3] in their own mixed colours.
 
-    log_density  (x [W], y [H], values [H, W]) as on `simplex_grid`, shaded beneath the samples
+    log_density  (x [W], y [H], values [H, W]) as on `simplex_grid`, shaded beneath the samples from each of `levels` to
+                 the next; `holding` finds those that hold given shares of draws
     other        [m, 3] samples of a second distribution, drawn as hollow dots
     """
     soft = np.asarray(samples, np.float32)
@@ -53,24 +84,26 @@ def simplex(
     traces: list[Dict] = []
     if log_density is not None:
         x, y, values = (np.asarray(v, np.float64) for v in log_density)
-        finite = values[np.isfinite(values)]
-        low, high = np.quantile(finite, [0, 0.99]) if len(finite) else (0.0, 1.0)
-        step = (high - low) / 9
+        at_levels = np.asarray(levels, np.float64)
+        if len(at_levels) < 2:
+            raise DataError("A shading needs two levels or more; `holding` finds them.")
         traces.append(
             {
                 "type": "contour",
                 "x": typed(x),
                 "y": typed(y),
-                "z": typed(np.clip(values, low, high)),
-                "colorscale": [[0, "$band0"], [1, "$band2"]],
+                "z": typed(_bands(values, at_levels)),
+                "colorscale": [[0, "$band0"], [0.16, "$band"], [1, "$band"]],  # fills lie on each other and add up
                 "contours": {
                     "coloring": "fill",
                     "showlines": True,
-                    "start": low + step,
-                    "end": high,
-                    "size": step,
+                    "start": 1,
+                    "end": len(at_levels),
+                    "size": 1,
                 },
                 "line": {"width": 0.6, "color": "$line"},
+                "zmin": 0,
+                "zmax": len(at_levels) + 1,
                 "showscale": False,
                 "hoverinfo": "skip",
             }

@@ -63,12 +63,14 @@ def state_strips(
     unit: str = "step",
     ticks: Sequence[tuple[float, str]] = (),
     height: int | None = None,
+    marks: Mapping[str, tuple[str, float]] | None = None,
     caption: str = "One strip a row, time to the right, in the mixed colour of the soft states; faint means undecided.",
 ) -> Figure:
     """Strips of soft states [T, K], one for each named row, over one time axis.
 
     start, step   time of the first sample, and from one sample to the next
     ticks         (time, text) in place of numbers, for corners and the like
+    marks         (word, opacity) of rows that are in question while others are not
     """
     if not rows:
         raise DataError("A strip needs at least one row of states.")
@@ -97,24 +99,34 @@ def state_strips(
     index = np.where(missing, len(scale) - 1, buckets.index).astype(np.uint8).reshape(len(cells), columns)
     names = list(soft)
     dx = step * width
+    marked = {row: mark for row, mark in (marks or {}).items() if row in soft}
+    look: Dict = {
+        "type": "heatmap",
+        "x0": start + (dx - step) / 2,
+        "dx": dx,
+        "colorscale": discrete(scale),
+        "zmin": -0.5,
+        "zmax": len(scale) - 0.5,
+        "showscale": False,
+        "ygap": 3 if len(cells) > 1 else 0,
+        "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>S%{{customdata[0]}} %{{customdata[1]}} %"
+        " · S%{customdata[2]} %{customdata[3]} %<extra></extra>",
+    }
+    # One trace, but for rows that are marked: opacity belongs to a whole trace.
+    groups = [[row] for row in names] if marked else [names]
+    traces: list[Dict] = []
+    for group in groups:
+        which = [names.index(row) for row in group]
+        trace = look | {"y": group, "z": typed(index[which], "u1"), "customdata": typed(tips[which], "u1")}
+        traces.append(trace | ({"opacity": marked[group[0]][1]} if group[0] in marked else {}))
+    badges = [
+        note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3)
+        | {"font": {"size": 12, "color": "$muted"}}
+        for row, (word, _) in marked.items()
+        if word
+    ]
     return {
-        "data": [
-            {
-                "type": "heatmap",
-                "z": typed(index, "u1"),
-                "x0": start + (dx - step) / 2,
-                "dx": dx,
-                "y": names,
-                "customdata": typed(tips, "u1"),
-                "colorscale": discrete(scale),
-                "zmin": -0.5,
-                "zmax": len(scale) - 0.5,
-                "showscale": False,
-                "ygap": 3 if len(cells) > 1 else 0,
-                "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>S%{{customdata[0]}} %{{customdata[1]}} %"
-                " · S%{customdata[2]} %{customdata[3]} %<extra></extra>",
-            }
-        ],
+        "data": traces,
         "layout": layout(
             xaxis=axis(unit, showgrid=False, **_ticks(ticks)),
             yaxis=axis(
@@ -127,6 +139,7 @@ def state_strips(
                 tickfont={"size": 12, "color": "$ink"},
             ),
             margin=TIME_MARGIN,
+            annotations=badges,
         ),
         "caption": caption,
         "alt": f"State strips of {length} samples: {', '.join(names)}.",
