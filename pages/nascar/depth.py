@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,38 +26,68 @@ BEFORE = 40  # samples of the past beside a prediction
 
 @dataclass(frozen=True)
 class Here:
-    """A trial and the states to draw on it."""
+    """A trial and the states to draw on it; `title` and `note` say why there are none, or why they are not newer."""
 
     trial: Trial
     states: Array | None
     state: State
+    title: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class View:
-    """The page's picture: which fit, and which of its two trials. `ready` if the fit ships with the app."""
+    """The page's picture: which fit, and which of its two trials.
+
+    looking  whether the look at the new trial is being worked out
+    ready    if the fit ships with the app
+    """
 
     fit: live.Live
     shown: live.Shown
     look: results.Look | None
     which: str
     ready: Bundle | None = None
+    looking: bool = False
 
     def at(self, shown: live.Shown) -> Here:
         """The trial and its states. The new trial is looked at once a fit is done; until then the earlier look stays."""
         wanted = shown.wanted
         assert wanted is not None
+        read = self._new_trial(shown, wanted)
         if self.which == "train":
-            return Here(wanted.train[0], shown.train[0] if shown.train else None, shown.state)
+            states = shown.train[0] if shown.train else None
+            return Here(wanted.train[0], states, shown.state, *("", "") if shown.train else _first(shown))
         assert wanted.test is not None
-        kept = self.fit.kept
-        if self.look is not None and shown.result is self.shown.result and shown.train:
-            kept["test"] = Here(wanted.test[0], live.in_order(self.look.test, shown.order)[0], shown.state)
-            return kept["test"]
-        if "test" in kept:
-            earlier: Here = kept["test"]
-            return Here(earlier.trial, earlier.states, "stale")
-        return Here(wanted.test[0], None, shown.state)
+        if read is not None:
+            return read
+        title, note = self._unread(shown)
+        earlier: Here | None = self.fit.kept.get("test")
+        if earlier is not None and earlier.trial.fingerprint == wanted.test[0].fingerprint:
+            return Here(earlier.trial, earlier.states, "stale", title, f"As the earlier fit read it. {note}")
+        return Here(wanted.test[0], None, shown.state, title, note)
+
+    def _new_trial(self, shown: live.Shown, wanted: live.Wanted) -> Here | None:
+        """The new trial as the fit that is shown reads it, if it has; kept for when another fit has not."""
+        if self.look is None or shown.result is not self.shown.result or not shown.train or wanted.test is None:
+            return None
+        kept, key = self.fit.kept, (self.look, shown.order)
+        if kept.get("test-of") != key:  # the same arrays as long as nothing changes, so that figures are made once
+            kept["test-of"] = key
+            kept["test"] = Here(wanted.test[0], live.in_order(self.look.test, shown.order)[0], "fresh")
+        here: Here = kept["test"]
+        return replace(here, state=shown.state)
+
+    def _unread(self, shown: live.Shown) -> tuple[str, str]:
+        """Why there is no look at the new trial."""
+        if shown.fitting:
+            paused = " The fit is paused: Play or Step lets it go on." if shown.held else ""
+            return "The new trial comes last", f"It is read when the fit is done.{paused}"
+        if shown.result is None:
+            return "The new trial was not read", "It is read when a fit is done."
+        if self.looking:
+            return "The new trial is being read", "The fit is done; this takes a moment."
+        return "The new trial could not be read", "Reset and Play fit the model anew."
 
     @property
     def trial(self) -> Trial:
@@ -70,6 +100,13 @@ class View:
             return live.Answer()
         key = "/".join([result.key, *(a.fingerprint if isinstance(a, Trial | Trials) else str(a) for a in args)])
         return self.fit.ask(name, key, function, result.model_bytes, *args, deadline_s=deadline_s)
+
+
+def _first(shown: live.Shown) -> tuple[str, str]:
+    """What to say while no fit has given anything to draw."""
+    if shown.message:
+        return "Nothing fitted yet", "Another setting, or Try again, starts another fit."
+    return "The first fit is on its way", "The workers start with the server; this takes a few seconds."
 
 
 def scores(view: View) -> live.Answer:
@@ -100,8 +137,10 @@ def tabs(view: View) -> None:
         if tab.open:
             with tab:
                 here = view.at(view.shown)
-                if here.states is None:
+                if here.states is None and view.which == "train":
                     shell.empty("Nothing fitted yet", "This fills in with the first result.")
+                elif here.states is None:
+                    shell.empty(here.title, here.note)
                 else:
                     draw(view, here)
 
@@ -151,28 +190,27 @@ def transitions(view: View, here: Here) -> None:
     left, right = st.columns([0.55, 0.45], gap="small")
     with left, shell.panel("map", "Which state wins where"):
         answer = view.ask("map", results.plane_map, here.trial)
+        kept, slot = view.fit.kept, ("map", view.which)
         if answer.fresh:
             found: results.PlaneMap = answer.value
-            order = list(view.shown.order)
             caption = (
                 "Where the model's transition leads from each place, in mixed colours; the line is the path."
                 if found.source == "transition"
                 else "This model's transitions do not look at the place: shown are the states found nearby."
             )
-            plot(
-                figures.transition_map(
-                    found.xs, found.ys, found.probabilities[..., order], path=here.trial.position, caption=caption
-                ),
-                key="plane",
-                state=here.state,
+            probabilities = found.probabilities[..., list(view.shown.order)]
+            kept[slot] = figures.transition_map(
+                found.xs, found.ys, probabilities, path=here.trial.position, caption=caption
             )
-        else:
+        if slot in kept:  # the last one stays until there is another
+            plot(kept[slot], key="plane", state=here.state if answer.fresh else "stale")
+        if not answer.fresh and (answer.message or slot not in kept):
             shell.quiet(answer.message or "The map is being worked out.")
     with right, shell.panel("matrix", "What follows what"):
         plot(
             figures.transition_matrix(
                 counted(here.states.argmax(axis=1), here.states.shape[1]),
-                caption="Among changes of the strongest state: from the row to the column. Rows add up to 100 %.",
+                caption="Among changes of the strongest state: from the row to the column. Rows add up to 100\u00a0%.",
             ),
             key="matrix",
             state=here.state,
@@ -193,19 +231,26 @@ def prediction(view: View, here: Here) -> None:
     """One prediction with its envelope, and what envelopes like it hold."""
     trial = here.trial
     left, middle, right = st.columns(3, gap="medium")
+    last = trial.n_samples - 2
     moment = left.slider(
-        "From step", 0, trial.n_samples - 2, trial.n_samples // 2, key="moment", help="The model sees nothing after it."
-    )
+        "From step", 0, last, trial.n_samples // 2, key="moment", bind="query-params",
+        help="The model sees nothing after it.",
+    )  # fmt: skip
+    moment = min(max(moment, 0), last)
     horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, 20, key="horizon", bind="query-params")
     horizon = min(max(horizon, 1), MAX_HORIZON)
     channel = right.selectbox("Channel", list(trial.channels), key="channel", bind="query-params")
-    index = trial.channels.index(channel) if channel in trial.channels else 0
     answer = view.ask("envelope", results.envelope, trial, int(moment), horizon)
+    kept, slot = view.fit.kept, ("envelope", view.which)
+    if answer.fresh:
+        kept[slot] = answer.value, trial
     with shell.panel("envelope"):
-        if answer.value is None:
+        if slot in kept:  # the last one stays until there is another, beside the observations of its own trial
+            found, of = kept[slot]
+            index = of.channels.index(channel) if channel in of.channels else 0
+            _envelope(found, of, index, here.state if answer.fresh else "stale")
+        if not answer.fresh and (answer.message or slot not in kept):
             shell.quiet(answer.message or "The prediction is being worked out.")
-            return
-        _envelope(answer.value, trial, index, "fresh" if answer.fresh else "stale")
 
 
 def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from gdm_core.errors import GdmError
 from pages.nascar import depth, simulator
 from pages.nascar.scorecard import score_rows
 from pages.ui import bundle, card, figures, live, model_controls, shell
-from pages.ui.plot import plot
+from pages.ui.plot import BADGES, plot
 
-TRACK_HEIGHT = 230
+SIDE_BY_SIDE, STACKED = (310, 150), (205, 120)  # heights of a track and of the strips
 
 page = shell.frame("nascar")
 with page.controls:
@@ -37,7 +38,7 @@ ready = bundle.offer("nascar", wanted, live.screen.engine().cache)
 fit = live.fit("nascar", wanted)
 shown = fit.poll()
 ready = ready if ready is not None and ready.stands(shown.result) else None
-look = live.states_of(fit, shown)[0] if ready is None else ready.look
+look, looking = live.states_of(fit, shown) if ready is None else (ready.look, False)
 
 with page.controls:
     live.transport(fit, "nascar")
@@ -55,38 +56,40 @@ with page.picture, st.container(key="nascar-head", horizontal=True, vertical_ali
     )
     shell.state_key(max(4, shown.n_states))
 
-view = depth.View(fit, shown, look, "test" if which == "test" else "train", ready)
+view = depth.View(fit, shown, look, "test" if which == "test" else "train", ready, looking)
 
 
 def picture(now: live.Shown) -> None:
-    """The two tracks and the strips."""
+    """The two tracks and the strips. A track that is long and low has one above the other, as wide as the panel."""
     here = view.at(now)
     trial = here.trial
-    left, right = st.columns(2, gap="small")
-    with left:
+    span = np.ptp(np.asarray(trial.position), axis=0)
+    height, low = STACKED if span[0] > 2 * span[1] else SIDE_BY_SIDE
+    upper, lower = (st.container(), st.container()) if height == STACKED[0] else st.columns(2, gap="small")
+    with upper:
         plot(
             now.once(
                 ("true", which),
                 lambda: figures.track(
-                    trial.position, trial.states, title="true states", height=TRACK_HEIGHT, caption="What the car did."
+                    trial.position, trial.states, title="true states", height=height, caption="What the car did."
                 ),
             ),
             key="true-track",
             revision=str(track),
         )
-    with right:
+    with lower:
         if here.states is None:
-            shell.empty("The first fit is on its way", "The workers start with the server; this takes a few seconds.")
+            shell.empty(here.title, here.note)
         else:
             plot(
                 now.once(
-                    ("inferred", which, id(here.states)),
+                    ("inferred", which, id(here.states), here.note),
                     lambda: figures.track(
                         trial.position,
                         here.states,
                         title="inferred states",
-                        height=TRACK_HEIGHT,
-                        caption="What the model found, in the colours of the true states that it matches.",
+                        height=height,
+                        caption=here.note or "What the model found, in the colours of the true states that it matches.",
                     ),
                 ),
                 key="inferred-track",
@@ -94,10 +97,15 @@ def picture(now: live.Shown) -> None:
                 revision=str(track),
             )
     rows = {"true": trial.states} | ({} if here.states is None else {"inferred": here.states})
+    word = BADGES[here.state]
+    # What is true stands whatever becomes of the fit, so that only the other strip fades.
+    marks = {"inferred": (word, 0.5 if here.state == "stale" else 0.86)} if word else {}
     plot(
-        now.once(("strips", which, id(here.states)), lambda: figures.state_strips(rows, height=150)),
+        now.once(
+            ("strips", which, id(here.states), here.state),
+            lambda: figures.state_strips(rows, height=low, marks=marks),
+        ),
         key="strips",
-        state=here.state if here.states is not None else "fresh",
         revision=str(track),
     )
 
@@ -110,16 +118,23 @@ def honest(now: live.Shown) -> None:
 with page.picture:
     live.problem(fit, shown, "nascar")
     live.region(fit, picture)
-page.header(track.about, [*choice.facts])
+page.header(track.about, [("model", choice.label), *choice.facts])
 live.share_colours(fit, shown)
 with page.below:
     depth.tabs(view)
 with page.card:  # last: what the open tab asks is answered before the scores, which take longest
     answer = depth.scores(view)
+    if answer.fresh:
+        fit.kept["scored"] = shown.wanted
     if answer.value is not None:
-        card.scores(score_rows(answer.value), status=shown.status)
-        if not answer.fresh:
-            shell.quiet("These are the scores of the earlier result.")
+        rows, scored = score_rows(answer.value), fit.kept["scored"]
+        if answer.fresh:
+            card.scores(rows, status=shown.status)
+        elif scored.train.fingerprint == train.fingerprint:
+            model = scored.where["choice"]
+            card.scores(rows, earlier=f"{model.label}, K {model.n_states}")
+        else:  # numbers of other data would mislead
+            card.scores(rows, shown=False, status="Scores appear when the fit is done.")
     else:
         st.html('<p class="gdm-panel-title">How good is it</p>')
         waiting = "Being scored against baselines." if answer.pending else "Scores appear when the fit is done."

@@ -1,0 +1,212 @@
+"""The NASCAR lab while a fit or an answer is under way: what stands meanwhile, and what is said about it."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.nascar import depth
+from pages.ui import navigation, results
+from pages.ui.live import screen
+from tests.support.drawn import record
+from tests.support.live_engine import QuickEngine
+
+APP = str(navigation.ROOT / "app.py")
+PAGE = str(navigation.info("nascar").path)
+
+
+@pytest.fixture
+def engine(monkeypatch) -> QuickEngine:
+    made = QuickEngine()
+    monkeypatch.setattr(screen, "get_engine", lambda: made)
+    return made
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    return record(monkeypatch, depth)
+
+
+def opened(**address: str) -> AppTest:
+    """The page at an address, after all its reruns."""
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    for name, value in ({"T": "200"} | address).items():
+        app.query_params[name] = value
+    return settled(app.run())
+
+
+def settled(app: AppTest) -> AppTest:
+    for _ in range(4):
+        if app.exception or not live_of(app).busy:
+            break
+        app.run()
+    assert not app.exception, app.exception[0].message
+    return app.run()
+
+
+def live_of(app: AppTest):
+    return app.session_state["live-nascar"]
+
+
+def text(app: AppTest) -> str:
+    return "\n".join(element.proto.body for element in app.get("html"))
+
+
+def card(app: AppTest) -> str:
+    """The card's scores and the line below them."""
+    return next(body for body in text(app).split("\n") if "gdm-scores" in body)
+
+
+# ---- scores -------------------------------------------------------------------------------------------------------
+def test_scores_of_the_model_before_are_dim_and_named_until_there_are_new_ones(engine):
+    app = opened()
+    assert "seed 0" in card(app)
+    engine.auto = False
+    app.selectbox(key="model").set_value("slds-sticky")
+    app.run()
+    (main,) = engine.waiting("main")
+    engine.run(main)
+    app.run()
+    assert live_of(app).poll().state == "fresh", "the new fit is there, its scores are not"
+    assert 'data-state="stale"' in card(app)
+    assert "Scores of the earlier result: Gumbel Dynamical Model, K 4" in card(app)
+    assert "seed 0" not in card(app)
+    engine.run_all()
+    app.run()
+    engine.run_all()
+    app.run()
+    assert "stale" not in card(app)
+    assert "seed 0" in card(app)
+
+
+def test_no_number_of_other_data_is_shown(engine):
+    app = opened()
+    assert "k-means" in card(app)
+    engine.auto = False
+    app.number_input(key="track").set_value(7)
+    app.run()
+    assert "Matches the true states" in card(app), "the card keeps its room"
+    assert "k-means" not in card(app)
+    assert "Scores appear when the fit is done" in card(app)
+
+
+def test_the_header_names_the_model(engine):
+    assert "<dt>model</dt><dd>AR-HMM</dd>" in text(opened(model="AR-HMM"))
+
+
+# ---- the new trial ------------------------------------------------------------------------------------------------
+def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine):
+    app = opened()
+    engine.auto = False
+    app.number_input(key="track").set_value(7)
+    app.run()
+    (main,) = engine.waiting("main")
+    engine.report(main, step=1)
+    app.button_group(key="trial").set_value("test").run()
+    assert "The new trial comes last" in text(app)
+    assert "It is read when the fit is done." in text(app)
+    for wrong in ("The first fit is on its way", "Nothing fitted yet"):
+        assert wrong not in text(app)
+    engine.run(main)
+    app.run()
+    assert "The new trial is being read" in text(app)
+    engine.run_all()
+    app.run()
+    assert "The new trial" not in text(app)
+    assert live_of(app).kept["test"].trial.name == "nascar standard, seed 107"
+
+
+def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn):
+    app = opened()
+    engine.auto = False
+    app.button(key="nascar-reset").click()
+    app.run()
+    (main,) = engine.waiting("main")
+    engine.report(main, step=1)
+    main.apply({"kind": "held", "step": 1})
+    app.button_group(key="trial").set_value("test").run()
+    figure, state = drawn["inferred-track"]
+    assert state == "stale"
+    assert "As the earlier fit read it" in figure["caption"]
+    assert "The fit is paused" in figure["caption"]
+
+
+def test_what_is_true_is_never_marked_as_out_of_date(engine, drawn):
+    app = opened()
+    engine.auto = False
+    app.slider(key="K").set_value(6)
+    app.run()
+    assert live_of(app).poll().state == "stale"
+    assert drawn["inferred-track"][1] == "stale"
+    figure, state = drawn["strips"]
+    assert (state, drawn["true-track"][1]) == ("fresh", "fresh")
+    assert [(trace["y"], trace.get("opacity")) for trace in figure["data"]] == [(["true"], None), (["inferred"], 0.5)]
+    engine.run_all()
+    settled(app.run())
+    assert len(drawn["strips"][0]["data"]) == 1
+
+
+# ---- maps and predictions -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("view", "key"), [("Transitions", "plane"), ("Prediction", "envelope")])
+def test_the_last_answer_stays_until_the_next_is_there(engine, drawn, view, key):
+    app = opened(view=view)
+    before, state = drawn[key]
+    assert state == "fresh"
+    engine.auto = False
+    drawn.clear()
+    app.slider(key="K").set_value(6)
+    app.run()
+    assert drawn[key] == (before, "stale")
+    (main,) = engine.waiting("main")
+    engine.run(main)
+    drawn.clear()
+    app.run()
+    assert drawn[key] == (before, "stale"), "also while the new answer is worked out"
+    assert "being worked out" not in text(app)
+    engine.run_all()
+    settled(app.run())
+    assert drawn[key][1] == "fresh"
+
+
+def test_a_prediction_of_longer_data_stands_beside_its_own_observations(engine, drawn):
+    app = opened(T="1000", view="Prediction", moment="900")
+    before, _ = drawn["envelope"]
+    engine.auto = False
+    app.slider(key="T").set_value(200)
+    app.run()
+    assert not app.exception
+    (main,) = engine.waiting("main")
+    engine.run(main)
+    app.run()
+    assert not app.exception
+    assert drawn["envelope"] == (before, "stale")
+
+
+def test_a_map_that_cannot_be_made_says_why(engine, monkeypatch):
+    from gdm_core.errors import FitError
+
+    def refuse(*_):
+        raise FitError("There is no plane here.")
+
+    monkeypatch.setattr(results, "plane_map", refuse)
+    assert "There is no plane here." in text(opened(view="Transitions"))
+
+
+# ---- the address of a prediction ----------------------------------------------------------------------------------
+def test_the_moment_of_a_prediction_is_in_the_address(engine, drawn):
+    app = opened(view="Prediction", moment="40")
+    assert app.slider(key="moment").value == 40
+    assert drawn["envelope"][0]["layout"]["shapes"][0]["x0"] == 40
+
+
+@pytest.mark.parametrize("moment", ["99999", "-4", "soon"])
+def test_an_address_may_name_any_moment(engine, moment):
+    app = opened(view="Prediction", moment=moment)
+    assert 0 <= app.slider(key="moment").value <= 198
+
+
+def test_a_shorter_trial_brings_the_moment_inside(engine):
+    app = opened(T="1000", view="Prediction", moment="900")
+    app.slider(key="T").set_value(300)
+    settled(app.run())
+    assert 0 <= app.slider(key="moment").value <= 298
