@@ -14,6 +14,8 @@ import streamlit as st
 
 from pages.ui import theme
 
+POINTS = "source"  # what Streamlit calls the data of a chart
+
 
 def _styled(chart: alt.Chart | alt.LayerChart) -> alt.Chart | alt.LayerChart:
     tokens = theme.TOKENS[theme.current()]
@@ -44,33 +46,47 @@ def elbo(
 ) -> None:
     """The bound of the fitted data while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
 
-    The first tenth of a fit may leave the picture at its lower edge: it falls far below what matters. `faded`: it is
-    the curve of an earlier fit.
+    A fit may fall far below what matters, at its beginning and now and then on its way. The line stops at the lower edge
+    there, and a small triangle says so. `faded`: it is the curve of an earlier fit.
     """
     frame = pd.DataFrame({"step": np.asarray(steps, float), "elbo": np.asarray(values, float)}).dropna()
-    later = frame["elbo"].iloc[len(frame) // 10 :]
     end = float(total or (frame["step"].max() if len(frame) else 1))
-    frame["shown"] = frame["elbo"].clip(lower=later.min() if len(frame) > 20 else None)
+    frame["shown"] = frame["elbo"].clip(lower=_floor(frame["elbo"]))
     st.vega_lite_chart(frame, _elbo_chart(theme.current(), end, height, faded), key=key, theme=None)
+
+
+def _floor(values: pd.Series[float]) -> float:
+    """The lower edge of the curve: half as far below nine tenths of it as these reach up."""
+    if len(values) <= 20:
+        return -np.inf
+    most = float(values.quantile(0.1))
+    return most - 0.5 * (float(values.max()) - most)
 
 
 @lru_cache(maxsize=64)
 def _elbo_chart(look: str, end: float, height: int, faded: bool) -> dict[str, Any]:
     """The chart without its data. It stays the same while a fit runs, so that the browser only takes new points in."""
-    chart = (
-        alt.Chart(alt.NamedData("points"))
-        .mark_line(color=theme.TOKENS[look]["accent"], strokeWidth=1.6, opacity=0.4 if faded else 1.0)
-        .encode(
-            x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=3, grid=False), scale=alt.Scale(domain=[0, end])),
-            y=alt.Y(
-                "shown:Q", title="ELBO, fitted", axis=alt.Axis(tickCount=3), scale=alt.Scale(zero=False, nice=False)
-            ),
-            tooltip=[alt.Tooltip("step:Q"), alt.Tooltip("elbo:Q", format=".3f", title="ELBO a step, fitted")],
-        )
-        .properties(height=height)
+    accent, opacity = theme.TOKENS[look]["accent"], 0.4 if faded else 1.0
+    # The range is asked of the points themselves: a scale that finds none, as at the start, complains to the console.
+    reach = [
+        {"expr": f"length(data('{POINTS}')) ? extent(pluck(data('{POINTS}'), 'shown'))[{i}] : {i}"} for i in (0, 1)
+    ]
+    base = alt.Chart(alt.NamedData(POINTS)).encode(
+        x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=3, grid=False), scale=alt.Scale(domain=[0, end])),
+        y=alt.Y(
+            "shown:Q",
+            title="ELBO, fitted",
+            axis=alt.Axis(tickCount=3),
+            scale=alt.Scale(domain=reach, zero=False, nice=False),
+        ),
+        tooltip=[alt.Tooltip("step:Q"), alt.Tooltip("elbo:Q", format=".3f", title="ELBO a step, fitted")],
     )
-    spec: dict[str, Any] = _styled(chart).to_dict()
-    del spec["data"]
+    line = base.mark_line(color=accent, strokeWidth=1.6, opacity=opacity)
+    cut = base.transform_filter("datum.elbo < datum.shown").mark_point(
+        shape="triangle-down", size=22, filled=True, color=accent, opacity=opacity
+    )
+    spec: dict[str, Any] = _styled(alt.layer(line, cut).properties(height=height)).to_dict()
+    spec.pop("data", None)
     return spec
 
 

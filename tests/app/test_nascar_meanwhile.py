@@ -140,7 +140,8 @@ def test_what_is_true_is_never_marked_as_out_of_date(engine, drawn):
     assert drawn["inferred-track"][1] == "stale"
     figure, state = drawn["strips"]
     assert (state, drawn["true-track"][1]) == ("fresh", "fresh")
-    assert [(trace["y"], trace.get("opacity")) for trace in figure["data"]] == [(["true"], None), (["inferred"], 0.5)]
+    assert [trace.get("opacity") for trace in figure["data"]] == [None, 0.5]
+    assert [(note["text"], note["y"]) for note in figure["layout"]["annotations"]] == [("earlier result", "inferred")]
     engine.run_all()
     settled(app.run())
     assert len(drawn["strips"][0]["data"]) == 1

@@ -146,10 +146,15 @@ def test_a_marked_row_of_strips_fades_alone():
     plain = figures.state_strips(rows)
     marked = figures.state_strips(rows, marks={"inferred": ("earlier result", 0.5), "gone": ("x", 0.1)})
     first, second = marked["data"]
-    assert (first["y"], second["y"]) == (["true"], ["inferred"])
+    assert first["y"] == second["y"] == ["true", "inferred"]
     assert "opacity" not in first
     assert second["opacity"] == 0.5
-    np.testing.assert_array_equal(untyped(second["z"])[0], untyped(plain["data"][0]["z"])[1])
+    whole, alone, both = (untyped(trace["z"]) for trace in (first, second, plain["data"][0]))
+    blank = len(second["colorscale"]) // 2 - 1
+    np.testing.assert_array_equal(whole[0], both[0])
+    np.testing.assert_array_equal(alone[1], both[1])
+    assert (whole[1] == blank).all()
+    assert (alone[0] == blank).all()
     assert [(note["text"], note["y"]) for note in marked["layout"]["annotations"]] == [("earlier result", "inferred")]
     assert plain["layout"]["annotations"] == []
 

@@ -112,13 +112,18 @@ def state_strips(
         "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>S%{{customdata[0]}} %{{customdata[1]}} %"
         " · S%{customdata[2]} %{customdata[3]} %<extra></extra>",
     }
-    # One trace, but for rows that are marked: opacity belongs to a whole trace.
-    groups = [[row] for row in names] if marked else [names]
-    traces: list[Dict] = []
-    for group in groups:
-        which = [names.index(row) for row in group]
-        trace = look | {"y": group, "z": typed(index[which], "u1"), "customdata": typed(tips[which], "u1")}
-        traces.append(trace | ({"opacity": marked[group[0]][1]} if group[0] in marked else {}))
+    look |= {"y": names, "customdata": typed(tips, "u1")}
+    # One trace, and one for each row that is marked: opacity belongs to a whole trace. All have all rows, blank where
+    # they are another's, since Plotly cannot draw a heat map of one row over names.
+    blank = np.full_like(index, len(scale) - 1)
+    at = {row: names.index(row) for row in marked}
+    whole = index.copy()
+    whole[list(at.values())] = len(scale) - 1
+    traces: list[Dict] = [look | {"z": typed(whole, "u1")}]
+    for row, (_, opacity) in marked.items():
+        alone = blank.copy()
+        alone[at[row]] = index[at[row]]
+        traces.append(look | {"z": typed(alone, "u1"), "opacity": opacity})
     badges = [
         note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3)
         | {"font": {"size": 12, "color": "$muted"}}
