@@ -34,7 +34,8 @@ if track is None:
 wanted = live.Wanted(
     choice.family, choice.config, train, test, truth=(train[0].states,), where={"track": track, "choice": choice}
 )
-ready = bundle.offer("nascar", wanted, live.screen.engine().cache)
+cache = live.screen.engine().cache
+ready = next((found for name in simulator.BUNDLED if (found := bundle.offer(name, wanted, cache))), None)
 fit = live.fit("nascar", wanted)
 shown = fit.poll()
 ready = ready if ready is not None and ready.stands(shown.result) else None
@@ -132,7 +133,7 @@ with page.card:  # last: what the open tab asks is answered before the scores, w
             card.scores(rows, status=shown.status)
         elif scored.train.fingerprint == train.fingerprint:
             model = scored.where["choice"]
-            card.scores(rows, earlier=f"{model.label}, K {model.n_states}")
+            card.scores(rows, earlier=f"{model.label}, K\u00a0{model.n_states}")
         else:  # numbers of other data would mislead
             card.scores(rows, shown=False, status="Scores appear when the fit is done.")
     else:

@@ -47,7 +47,9 @@ class Track:
         return f"train_test({', '.join(parts)})"
 
 
-FIRST = Track("standard", (), 1000, 0)  # what a first visit finds, and what ships with the app; a test compares
+FIRST = Track("standard", (), 1000, 0)  # what a first visit finds
+# Results that ship with the app: what a first visit finds, and what Home shows and leads to. A test compares.
+BUNDLED = {"nascar": FIRST, "nascar-soft": Track("soft", (), 1000, 0)}
 FIRST_CONFIG: dict[str, Any] = {
     "n_states": 4,
     "temperature": 0.99,

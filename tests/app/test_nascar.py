@@ -87,12 +87,13 @@ def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(e
     assert f"{found.more['scores']['matched_accuracy']:.3f}" in text(app), "its scores stay until there are others"
 
 
-def test_the_bundled_result_is_the_fit_that_a_first_visit_asks_for(engine):
-    found = bundle.bundled("nascar")
-    wanted = live_of(opened(T="1000")).poll().wanted
+@pytest.mark.parametrize("name", list(simulator.BUNDLED))
+def test_the_bundled_results_are_the_fits_that_their_visits_ask_for(engine, name):
+    found, track = bundle.bundled(name), simulator.BUNDLED[name]
+    wanted = live_of(opened(T="1000", setting=simulator.SETTINGS[track.setting])).poll().wanted
     assert found.fits(wanted)
     assert dict(wanted.config) == simulator.FIRST_CONFIG
-    assert wanted.where["track"] == simulator.FIRST
+    assert wanted.where["track"] == track
     anew = GDM(**simulator.FIRST_CONFIG).fit(wanted.train)
     # A thousand steps on another kind of processor end 0.4 nats away, in states that differ by 0.002.
     assert anew.elbo_ == pytest.approx(found.result.elbo, abs=1.0)

@@ -69,7 +69,7 @@ def test_scores_of_the_model_before_are_dim_and_named_until_there_are_new_ones(e
     app.run()
     assert live_of(app).poll().state == "fresh", "the new fit is there, its scores are not"
     assert 'data-state="stale"' in card(app)
-    assert "Scores of the earlier result: Gumbel Dynamical Model, K 4" in card(app)
+    assert "Scores of the earlier result: Gumbel Dynamical Model, K\u00a04" in card(app)
     assert "seed 0" not in card(app)
     engine.run_all()
     app.run()
