@@ -89,9 +89,9 @@ class Board:
         if here.states is None:
             shell.empty(f"{where.pick.test} comes in a moment", "The fitted model is applied, nothing is learned anew.")
         else:
-            name = ("map", self.which, self.drawn, self.badge, id(here.states))
+            name = ("map", self.which, self.drawn, self.badge)
             plot(
-                now.once(name, lambda: self.track_map(where, here)),
+                now.once(name, lambda: self.track_map(where, here), of=(here.states,)),
                 key="map",
                 state=here.state,
                 revision=str(where.pick.place),
@@ -99,7 +99,7 @@ class Board:
         self._strips(now, where, [h for h in (ours, theirs) if h.states is not None])
         if here.states is not None:
             plot(
-                now.once(("shares", self.which, id(here.states)), lambda: shares(where.circuit, here)),
+                now.once(("shares", self.which), lambda: shares(where.circuit, here), of=(here.states,)),
                 key="shares",
                 state=here.state,
                 revision=str(where.pick.place),
@@ -151,7 +151,7 @@ class Board:
 
     def _strips(self, now: live.Shown, where: Where, drivers: Sequence[Here]) -> None:
         plot(
-            now.once(("strips", *(id(here.states) for here in drivers)), lambda: strips(where.circuit, drivers)),
+            now.once("strips", lambda: strips(where.circuit, drivers), of=tuple(here.states for here in drivers)),
             key="strips",
             state=drivers[-1].state if drivers else now.state,
             revision=str(where.pick.place),

@@ -71,7 +71,8 @@ class View:
         assert now.wanted is not None
         where: Where = now.wanted.where
         if laps.trials.fingerprint == where.train.trials.fingerprint:
-            return Here(laps, np.concatenate(now.train) if now.train else None, now.state)
+            states = now.once("fitted", lambda: np.concatenate(now.train), of=now.train) if now.train else None
+            return Here(laps, states, now.state)
         kept = self.fit.kept
         if now.result is not None and now.result is self.shown.result and now.train:
             here = self._applied(laps, name, now)
@@ -101,7 +102,8 @@ class View:
             state = "preview"
         if not found.fresh:
             return None
-        return Here(laps, np.concatenate(live.in_order(found.value, now.order)), state)
+        joined = now.once(name, lambda: np.concatenate(live.in_order(found.value, now.order)), of=(found.value,))
+        return Here(laps, joined, state)
 
 
 def lap_average(circuit: Circuit, here: Here) -> Floats:

@@ -84,7 +84,7 @@ def picture(now: live.Shown) -> None:
         else:
             plot(
                 now.once(
-                    ("inferred", which, id(here.states), here.note),
+                    ("inferred", which, here.note),
                     lambda: figures.track(
                         trial.position,
                         here.states,
@@ -92,6 +92,7 @@ def picture(now: live.Shown) -> None:
                         height=height,
                         caption=here.note or "What the model found, in the colours of the true states that it matches.",
                     ),
+                    of=(here.states,),
                 ),
                 key="inferred-track",
                 state=here.state,
@@ -103,8 +104,9 @@ def picture(now: live.Shown) -> None:
     marks = {"inferred": (word, 0.5 if here.state == "stale" else 0.86)} if word else {}
     plot(
         now.once(
-            ("strips", which, id(here.states), here.state),
+            ("strips", which, here.state),
             lambda: figures.state_strips(rows, height=low, marks=marks),
+            of=(here.states,),
         ),
         key="strips",
         revision=str(track),

@@ -10,7 +10,7 @@ import pytest
 from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages.ui import results
-from pages.ui.live import Live, Wanted, in_order, matching, screen, session
+from pages.ui.live import Live, Shown, Wanted, in_order, matching, screen, session
 from tests.support.live_engine import QuickEngine, ended
 
 TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
@@ -379,3 +379,16 @@ def test_streamlit_is_told_not_to_walk_over_all_objects_after_every_look():
     from streamlit import config
 
     assert config.get_option("runner.postScriptGC") is False
+
+
+def test_a_drawing_is_made_anew_for_other_states_and_only_the_last_is_kept():
+    """States that are gone may leave their address to new ones, so an address names nothing."""
+    shown = Shown("fresh")
+    made = []
+    for value in range(50):
+        states = np.full(3, value)
+        drawn = shown.once("track", lambda: made.append(1) or states.copy(), of=(states,))  # noqa: B023
+        assert shown.once("track", lambda: pytest.fail("made twice"), of=(states,)) is drawn
+        assert drawn[0] == value
+    assert len(made) == 50
+    assert len(shown._kept) == 1

@@ -133,11 +133,16 @@ class Shown:
             parts.append(f"seed {self.wanted.config['seed']}")
         return " · ".join(parts)
 
-    def once(self, name: Any, make: Callable[[], Any]) -> Any:
-        """`make()`, computed once for this picture: a page that looks again and again does the work once."""
-        if name not in self._kept:
-            self._kept[name] = make()
-        return self._kept[name]
+    def once(self, name: Any, make: Callable[[], Any], of: tuple[Any, ...] = ()) -> Any:
+        """`make()`, computed once for this picture: a page that looks again and again does the work once.
+
+        Objects that it depends on besides, such as states that are not this picture's own, go into `of`: it is made
+        anew as soon as one of them is another object.
+        """
+        known = self._kept.get(name)
+        if known is None or len(known[0]) != len(of) or any(a is not b for a, b in zip(known[0], of, strict=True)):
+            self._kept[name] = known = (of, make())
+        return known[1]
 
 
 def curve_of(wanted: Wanted, steps: tuple[int, ...], elbos: tuple[float, ...], total: int = 0) -> Curve:
