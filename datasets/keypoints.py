@@ -96,7 +96,7 @@ def _read(source: Source, given: float | None, progress: ProgressCallback | None
             return _with_rate(read_deeplabcut_csv(source, rate_hz, progress), given)
     elif source.suffix not in (".parquet", ".pq", ".xlsx"):
         raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.")
-    frame, _ = read_frame(source, 1, progress)
+    frame = read_frame(source, 1, progress).frame
     flat = from_table(Table(frame, guess_roles(frame), source.name), given)
     if flat is None:
         raise DataError(
@@ -163,8 +163,12 @@ def read_any(
     every: int = 1,
     limits: Limits = DEFAULT_LIMITS,
     progress: ProgressCallback | None = None,
+    sheet: str | None = None,
 ) -> KeypointTable | Table:
-    """Keypoints from a tracking file, else a table (of which `from_table` makes keypoints if it `looks_like_keypoints`)."""
+    """Keypoints from a tracking file, else a table (of which `from_table` makes keypoints if it `looks_like_keypoints`).
+
+    sheet  of a workbook the one to read, one of the table's `sheets`; if None the first with a column of numbers
+    """
     opened = open_source(source, name, limits)
     tracked = opened.suffix in (".h5", ".hdf5", ".hdf", ".slp")
     if opened.suffix in (".csv", ".tsv", ".txt"):
@@ -174,7 +178,7 @@ def read_any(
             tracked = "keypoints.npy" in archive.namelist()
     if tracked:
         return read(source, name, rate_hz, limits, progress)
-    return read_table(source, name, every, limits, progress)
+    return read_table(source, name, every, limits, progress, sheet)
 
 
 def _read_npz(source: Source, rate_hz: float) -> KeypointTable:

@@ -37,12 +37,17 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as read, with a guessed role for each column. Pass edited roles to `report` and `to_trials`."""
+    """A table as read, with a guessed role for each column. Pass edited roles to `report` and `to_trials`.
+
+    `sheets` are the names of a workbook's sheets, none for other files, and `sheet` the one that was read.
+    """
 
     frame: pd.DataFrame
     roles: dict[str, Role]
     name: str = "table"
     notes: tuple[str, ...] = field(default=())
+    sheets: tuple[str, ...] = ()
+    sheet: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -198,21 +203,24 @@ def read(
     every: int = 1,
     limits: Limits = DEFAULT_LIMITS,
     progress: ProgressCallback | None = None,
+    sheet: str | None = None,
 ) -> Table:
     """A table from a path, or from bytes or an open file with the file's `name`.
 
     every     keep each n-th row of a text table that is longer than the limit
     progress  called with the share done, 0 to 1, and a sentence
+    sheet     of a workbook the one to read; if None the first with a column of numbers
     """
     if every < 1:
         raise ConfigError(f"every is {every}; it must be 1 (keep all rows) or more.")
     opened = open_source(source, name, limits)
-    frame, notes = read_frame(opened, every, progress)
+    found = read_frame(opened, every, progress, sheet)
+    frame, notes = found.frame, list(found.notes)
     if every > 1:
         notes.append(f"only each {every}th row was kept")
     if progress is not None:
         progress(1.0, f"{len(frame):,} rows, {len(frame.columns)} columns")
-    return Table(frame, guess_roles(frame), opened.name, tuple(notes))
+    return Table(frame, guess_roles(frame), opened.name, tuple(notes), found.sheets, found.sheet)
 
 
 def _having(roles: Mapping[str, Role], role: Role) -> list[str]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-import zipfile
-import zlib
+from dataclasses import dataclass
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +14,33 @@ from datasets.readers.deeplabcut import looks_like_deeplabcut
 from datasets.readers.delimited import compact, join_pieces, read_delimited
 from datasets.readers.layout import sniff, unique_names
 from datasets.readers.source import ProgressCallback, Source, brief
-from datasets.readers.zipped import measure, open_archive
-from gdm_core.errors import DataError
+from datasets.readers.workbook import read_workbook
+from gdm_core.errors import ConfigError, DataError
 
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
 
-# openpyxl passes on whatever its parsers trip over in a damaged workbook
-_XLSX_ERRORS = (
-    KeyError, ValueError, TypeError, AttributeError, IndexError, OSError, EOFError, ParseError, AssertionError,
-    zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, struct.error, OverflowError,
-)  # fmt: skip
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The table in a file, notes on how it was understood, and of a workbook the names of its sheets and the one read."""
+
+    frame: pd.DataFrame
+    notes: list[str]
+    sheets: tuple[str, ...] = ()
+    sheet: str = ""
 
 
-def read_frame(source: Source, every: int, progress: ProgressCallback | None) -> tuple[pd.DataFrame, list[str]]:
-    """The table in a file and notes on how it was understood."""
+def read_frame(source: Source, every: int, progress: ProgressCallback | None, sheet: str | None = None) -> Found:
+    """The table in a file; of a workbook the `sheet` of that name, the first with numbers if None."""
+    if source.suffix == ".xlsx" and not source.packed:
+        frame, notes, sheets, title = read_workbook(source, sheet, progress)
+        return Found(*_thinned(frame, notes, every), sheets, title)
+    if sheet is not None:
+        raise ConfigError(f"{source.name} is no workbook, so it has no sheet {sheet!r}. Leave the sheet out.")
+    return Found(*_read_other(source, every, progress))
+
+
+def _read_other(source: Source, every: int, progress: ProgressCallback | None) -> tuple[pd.DataFrame, list[str]]:
     if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
         if looks_like_deeplabcut(sniff(source)):
             raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
@@ -41,8 +51,6 @@ def read_frame(source: Source, every: int, progress: ProgressCallback | None) ->
         return _thinned(*_read_parquet(source, progress), every)
     if source.suffix in (".npz", ".npy"):
         return _thinned(*_read_npz(source), every)
-    if source.suffix == ".xlsx":
-        return _thinned(*_read_xlsx(source, progress), every)
     hint = " Save the sheet as .xlsx or .csv." if source.suffix in (".xls", ".ods") else ""
     raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.{hint}")
 
@@ -151,78 +159,3 @@ def _plain(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]:
             else values.astype(object)
         )
     raise DataError(f"{source.name}: values of type {values.dtype} are neither numbers, dates nor text.")
-
-
-def _read_xlsx(source: Source, progress: ProgressCallback | None) -> tuple[pd.DataFrame, list[str]]:
-    from openpyxl import load_workbook
-
-    with open_archive(source) as archive:
-        for info in archive.infolist():  # the declared sizes were checked; the real ones may be larger
-            try:
-                with archive.open(info) as member:
-                    real = measure(member, info.file_size)
-            except _XLSX_ERRORS as error:
-                raise DataError(f"{source.name}: the part {info.filename!r} is damaged ({brief(error)}).") from error
-            if real > info.file_size:
-                raise DataError(f"{source.name}: the part {info.filename!r} unpacks to more than it declares.")
-    with source.open() as raw:
-        try:
-            book = load_workbook(raw, read_only=True, data_only=True, keep_links=False)
-            rows, notes = _first_sheet(book, source, progress)
-        except _XLSX_ERRORS as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(
-                f"{source.name} is not a readable workbook ({brief(error)}). Save it again, or as CSV."
-            ) from error
-    header = ["" if cell is None else str(cell) for cell in rows[0]]
-    names, more = unique_names(header)
-    # column by column, each by its own cells: pandas fails on whole numbers without end where it may choose the type
-    frame = pd.DataFrame({name: _typed([row[j] for row in rows[1:]]) for j, name in enumerate(names)})
-    return compact(frame), notes + more
-
-
-def _first_sheet(
-    book: Any, source: Source, progress: ProgressCallback | None
-) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """The rows of the first sheet that has any below its header, all of one width."""
-    for sheet in book.worksheets:
-        rows: list[tuple[Any, ...]] = []
-        width = 0
-        for cells in sheet.iter_rows(values_only=True):
-            if len(cells) > source.limits.columns:
-                raise DataError(f"{source.name} has {len(cells):,} columns; the limit is {source.limits.columns:,}.")
-            if rows or any(cell is not None for cell in cells):
-                rows.append(tuple(cells))
-                width = max(width, len(cells))
-            if len(rows) * max(width, 1) > min(source.limits.values, 50_000_000) or len(rows) > source.limits.rows:
-                raise DataError(f"{source.name} is too large for a workbook. Save it as CSV or Parquet.")
-            if progress is not None and len(rows) % 5000 == 1:
-                progress(0.5, f"{len(rows):,} rows read")
-        while rows and all(cell is None for cell in rows[-1]):
-            rows.pop()
-        if len(rows) > 1:
-            note = [f"only the sheet {sheet.title!r} was read"] if len(book.worksheets) > 1 else []
-            return [row + (None,) * (width - len(row)) for row in rows], note
-    raise DataError(f"{source.name} holds no sheet with a header and at least one row.")
-
-
-def _typed(cells: list[Any]) -> pd.Series[Any]:
-    """A column of cells as numbers or dates where all of them are, else as text."""
-    there = [value for value in cells if value is not None]
-    if there and all(isinstance(value, int | float) for value in there):
-        try:
-            return pd.Series(pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce"))
-        except OverflowError:
-            return pd.Series([_float(value) for value in cells], dtype=np.float64)
-    if there and all(hasattr(value, "year") for value in there):
-        return pd.Series(pd.to_datetime(pd.Series(cells, dtype=object), errors="coerce"))
-    return pd.Series([None if value is None else str(value) for value in cells], dtype=object)
-
-
-def _float(value: float | None) -> float:
-    """A cell as a number; whole numbers of more than 308 digits, which are none for a computer, are missing."""
-    try:
-        return np.nan if value is None else float(value)
-    except OverflowError:
-        return np.nan

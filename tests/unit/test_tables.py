@@ -288,7 +288,7 @@ def test_an_array_that_declares_more_than_it_holds_sets_no_memory_aside():
         tables.read(huge.getvalue(), "a.npy")
 
 
-def test_npz_of_several_trials_and_workbook_of_several_sheets():
+def test_npz_of_several_trials():
     out = io.BytesIO()
     np.savez(out, y=np.arange(24.0).reshape(3, 4, 2), other=np.zeros(5))
     table = tables.read(out.getvalue(), "a.npz")
@@ -296,13 +296,6 @@ def test_npz_of_several_trials_and_workbook_of_several_sheets():
     assert [trial.y.shape for trial in trials] == [(4, 2)] * 3
     assert trials[2].y[0].tolist() == [16, 17]
     assert any("other" in note for note in table.notes)
-    book = io.BytesIO()
-    with pd.ExcelWriter(book) as writer:
-        pd.DataFrame().to_excel(writer, sheet_name="empty", index=False)
-        PLAIN.to_excel(writer, sheet_name="data", index=False, startrow=2)
-    read = tables.read(book.getvalue(), "a.xlsx")
-    check_plain(read)
-    assert any("'data'" in note for note in read.notes)
 
 
 def test_progress_rises_to_one():
