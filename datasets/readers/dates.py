@@ -11,11 +11,13 @@ import pandas as pd
 _DATES = ("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y.%m.%d")
 _TIMES = ("", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M", ", %H:%M:%S", " %I:%M:%S %p", " %I:%M %p")
 _SAMPLE = 200
+_ENDLESS = r"(?:^|[^.\d])\d{9}"
 
 
 def moments(text: pd.Series[Any]) -> pd.Series[Any] | None:
     """Dates, or clock times such as 1:02:03.5, from text; None where less than half of it reads so."""
-    durations = pd.to_timedelta(text, errors="coerce")
+    # pandas fails on hours without end, or counts them wrongly
+    durations = pd.to_timedelta(text.mask(text.str.contains(_ENDLESS, regex=True)), errors="coerce")
     if durations.notna().mean() > 0.5:
         return durations
     dates = pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601")

@@ -19,14 +19,12 @@ from gdm_core.errors import DataError
 _SAID = {"\t": "tabs", SPACES: "spaces"}
 _MOST_LINES_ABOVE = 50  # of a table that begins further down in its file
 _CHUNK_ROWS = 100_000
-# Pandas' quick parser of numbers writes past its memory on exponents of many digits, which ends the whole server. Its
-# exact one does not, but waits for Python's lock at every number. So the exact one reads only files that hold such a
-# thing: an e before five digits or signs. Quotes count, since they may vanish between the letter and its digits.
-_LONG_EXPONENT = re.compile(rb'[eE]["+\-0-9]{5}')
-
-
-class _Careful(Exception):
-    """The quick parser must not see the next block."""
+# Pandas' quick parser of numbers writes past its memory on exponents of many digits, which ends the whole server; its
+# exact one does not, but waits for Python's lock at every number. So a mark is put between the e and what may be five
+# digits or signs (quotes and zero bytes count, since they may vanish): such a cell is text, and loses the mark as text.
+_LONG_EXPONENT = re.compile(r'([eE])(?=["+\-0-9\0]{5})')
+_MAYBE_LONG = re.compile(r'[eE]["+\-0-9\0]{0,4}\Z')
+_MARK = "\ue000"  # of no meaning, by the Unicode standard
 
 
 def read_delimited(
@@ -61,28 +59,19 @@ def read_body(
     source: Source, layout: Layout, names: list[str], every: int, progress: ProgressCallback | None
 ) -> pd.DataFrame:
     """The rows below the header, in the columns `names`."""
-    try:
-        return _read_body(source, layout, names, every, progress, careful=False)
-    except _Careful:
-        return _read_body(source, layout, names, every, progress, careful=True)
-
-
-def _read_body(
-    source: Source, layout: Layout, names: list[str], every: int, progress: ProgressCallback | None, careful: bool
-) -> pd.DataFrame:
     pieces: list[pd.DataFrame] = []
     seen = kept = 0
     most_rows = min(source.limits.rows, source.limits.values // len(names))
     # a wide table is read in fewer rows at a time
     chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
     with source.open() as file:
-        counted = CountedReader(file, careful)
         try:
+            counted = CountedReader(file)
             text = io.TextIOWrapper(io.BufferedReader(counted, 1 << 18), layout.encoding, errors="replace", newline="")
             for _ in range(layout.skipped):  # pandas would take a quote in them for the start of a cell
                 text.readline()
             reader = pd.read_csv(
-                text,
+                HarmlessText(text),
                 sep=layout.delimiter,
                 decimal=layout.decimal,
                 header=None,
@@ -92,7 +81,6 @@ def _read_body(
                 skip_blank_lines=True,
                 low_memory=False,
                 chunksize=chunk_rows,
-                float_precision="round_trip" if careful else None,
             )
             for chunk in reader:
                 if not isinstance(chunk.index, pd.RangeIndex):  # pandas takes what is too much as an index
@@ -121,8 +109,6 @@ def _read_body(
         ) as error:
             if isinstance(error, DataError):
                 raise
-            if counted.stopped:
-                raise _Careful from error
             raise DataError(f"{source.name}: {_plain(brief(error), layout)}") from error
     if not kept:
         raise DataError(f"{source.name} holds a header but no rows.")
@@ -130,27 +116,40 @@ def _read_body(
 
 
 class CountedReader(io.RawIOBase):
-    """A binary stream that knows how many bytes went through it. Unless the parser is `careful`, it stops before a block
-    that would be the end of it."""
+    """A binary stream that knows how many bytes went through it."""
 
-    def __init__(self, file: IO[bytes], careful: bool) -> None:
-        self._file, self._careful, self._tail = file, careful, b""
-        self.count, self.stopped = 0, False
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.count = file, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         block = self._file.read(len(buffer))
-        if not self._careful:
-            seen = (self._tail + block).replace(b"\0", b"")  # of UTF-16 the letters alone
-            if _LONG_EXPONENT.search(seen):
-                self.stopped = True
-                raise ValueError("a number's exponent is too long for the quick parser")
-            self._tail = seen[-6:]
         buffer[: len(block)] = block
         self.count += len(block)
         return len(block)
+
+
+class HarmlessText(io.TextIOBase):
+    """Text in which no exponent is long enough to harm pandas."""
+
+    def __init__(self, text: io.TextIOBase) -> None:
+        self._text, self._held = text, ""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> str:
+        while True:
+            new = self._text.read(size)
+            block, self._held = self._held + new, ""
+            if "e" not in block and "E" not in block:
+                return block
+            if new and (cut := _MAYBE_LONG.search(block, max(0, len(block) - 6))):  # the rest is in the next block
+                block, self._held = block[: cut.start()], block[cut.start() :]
+            if block or not new:
+                return _LONG_EXPONENT.sub(rf"\1{_MARK}", block)
 
 
 def _plain(message: str, layout: Layout) -> str:
@@ -172,7 +171,10 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
     for name in frame.columns:
         column = frame[name]
         if column.dtype == object:
-            columns[name] = column.astype(str).where(column.notna(), None).astype("category")
+            words = column.astype(str)
+            if words.str.contains(_MARK, regex=False).any():
+                words = words.str.replace(_MARK, "", regex=False)
+            columns[name] = words.where(column.notna(), None).astype("category")
         elif column.dtype == np.float64 and not _precise(column.to_numpy()):
             with np.errstate(over="ignore"):  # what is too large becomes infinite, which counts as missing
                 columns[name] = column.astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 import zipfile
@@ -103,6 +104,21 @@ def test_long_words_in_text_stay_as_they_are(tmp_path: Path):
     path = tmp_path / "a.csv"
     path.write_text("id,a,b\n" + "".join(f"{i // 20}e98765432109,{i % 7},{i % 5}\n" for i in range(60)))
     assert "['id 0e98765432109', 'id 1e98765432109', 'id 2e98765432109']" in survives([path])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 64, -1])
+def test_text_is_only_changed_where_an_exponent_may_be_long(size: int):
+    from datasets.readers.delimited import HarmlessText
+
+    text = 'time,e\n1e5,2.5e-05\nE"1"2345,hello\n-1E+0001,4e98765432109\ne-123\n1e1234,eee12345e'
+    reader = HarmlessText(io.StringIO(text))
+    pieces = []
+    while piece := reader.read(size):
+        pieces.append(piece)
+    made = "".join(pieces)
+    assert made.replace("\ue000", "") == text
+    assert [made[: at.start()].count("\n") for at in re.finditer("\ue000", made)] == [2, 3, 3, 5]
+    assert "1e5,2.5e-05" in made
 
 
 def test_a_whole_number_in_a_workbook_too_long_for_a_computer_is_missing():

@@ -116,6 +116,17 @@ def test_points_put_the_day_first_even_in_the_first_days_of_a_month():
     assert clock.rate_hz == pytest.approx(1 / 86_400)
 
 
+@pytest.mark.parametrize("cell", ["999999999999999999999 10:00:00", "1:99999999999999999999:00", "99999999999:00:00"])
+def test_a_time_without_end_is_missing(cell: str):
+    when = [f"{i // 60}:{i % 60:02d}:00" for i in range(N)]
+    when[7] = cell
+    table = read({"a": A, "when": when})
+    clock = table.clock()
+    assert clock is not None
+    assert clock.rate_hz == pytest.approx(1 / 60)
+    assert np.flatnonzero(np.isnan(clock.seconds)).tolist() == [7]
+
+
 def test_words_and_days_of_sessions_are_no_time():
     table = read(
         {
