@@ -55,7 +55,7 @@ def opened(file: Any, name: str, every: int, progress: Callable[[float, str], No
     digest = digest_of(file)
     key = (digest, name, every)
     kept = st.session_state.get(KEPT)
-    if kept is not None and kept[0] == key:
+    if kept is not None and (kept[0] == key or (kept[0][:2] == key[:2] and kept[1].tracked)):
         return kept[1]  # type: ignore[no-any-return]
     content = keypoints.read_any(file, name, every=every, progress=progress)
     forget()  # fits of the file before, and its data on the workers

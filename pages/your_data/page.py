@@ -21,39 +21,47 @@ EXAMPLE = "table.csv"
 GO = f"{intake.KEPT}-go"
 
 
-def ask_for_file() -> tuple[intake.Opened | None, keypoints.Annotation | None, int, str]:
-    """(the file, labels beside it, which rows, what is wrong with it)."""
+def ask_for_file() -> tuple[intake.Opened | None, int, str]:
+    """(the file, which rows, what is wrong with it)."""
     shell.section("File")
     sent = st.file_uploader(
         "A recording", type=KINDS, key="upload", help="Up to 200 MB here; larger files by path on the Behaviour page."
     )
+    if sent is None and not st.session_state.get(intake.EXAMPLE_ON):
+        intake.forget()
+        return None, 1, ""
+    source, name = (sent, sent.name) if sent is not None else (io.BytesIO(tables.template(EXAMPLE)), EXAMPLE)
+    bar = st.progress(0.0, f"Reading {name}")
+    every = max(int(st.session_state.get("every") or 1), 1)
+    file, trouble = None, ""
+    try:
+        file = intake.opened(source, name, every, lambda share, text: bar.progress(min(share, 1.0), text))
+    except GdmError as error:
+        trouble = str(error)
+    finally:
+        bar.empty()
+    if file is None or not file.tracked:  # of a tracking file every frame is read
+        st.number_input(
+            "Keep each n-th row", 1, 10_000, 1, key="every",
+            help="1 keeps all. For text tables beyond five million rows.",
+        )  # fmt: skip
+    return file, every, trouble
+
+
+def ask_for_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
+    """(what an expert saw in a tracking file, what is wrong with it). Bouts in seconds need the rate as it stands."""
     marks = st.file_uploader(
         "Labels (optional)",
         type=LABEL_KINDS,
         key="marks",
-        help="For tracking files: what an expert saw, frame by frame.",
+        help="What an expert saw, frame by frame or bout by bout: Bento, BORIS, or a table.",
     )
-    every = int(
-        st.number_input(
-            "Keep each n-th row", 1, 10_000, 1, key="every", bind="query-params",
-            help="1 keeps all. For text tables beyond five million rows.",
-        )
-    )  # fmt: skip
-    if sent is None and not st.session_state.get(intake.EXAMPLE_ON):
-        intake.forget()
-        return None, None, every, ""
-    source, name = (sent, sent.name) if sent is not None else (io.BytesIO(tables.template(EXAMPLE)), EXAMPLE)
-    bar = st.progress(0.0, f"Reading {name}")
+    if marks is None:
+        return None, ""
     try:
-        file = intake.opened(source, name, max(every, 1), lambda share, text: bar.progress(min(share, 1.0), text))
-        labels = None
-        if marks is not None and isinstance(file.content, keypoints.KeypointTable):
-            labels = keypoints.read_annotation(marks, marks.name, rate_hz=file.content.rate_hz)
-        return file, labels, every, ""
+        return keypoints.read_annotation(marks, rate_hz=rate_hz, name=marks.name), ""
     except GdmError as error:
-        return None, None, every, str(error)
-    finally:
-        bar.empty()
+        return None, str(error)
 
 
 def start_over() -> None:
@@ -87,16 +95,22 @@ def introduction() -> None:
             )
 
 
-def ready(file: intake.Opened, labels: keypoints.Annotation | None, every: int) -> tuple[Data | None, str]:
+def ready(file: intake.Opened, every: int) -> tuple[Data | None, str]:
     """(the data, or why there are none); draws what was understood on the way."""
+    labels: keypoints.Annotation | None = None
+    trouble = ""
     with page.controls:
         options = check.pose_options(file) if file.tracked else check.table_options(file)
+        if isinstance(options, intake.PoseOptions):
+            labels, trouble = ask_for_labels(options.rate_hz)
     going = st.session_state.get(GO) == file.digest
     with page.picture, st.expander("What was understood", expanded=not going, icon=":material/fact_check:"):
         if isinstance(options, intake.PoseOptions):
             check.pose_panel(file, options)
         elif not check.table_panel(file, options):
             return None, ""
+    if trouble:
+        return None, f"The labels cannot be read. {trouble}"
     try:
         if isinstance(options, intake.PoseOptions):
             seen = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
@@ -112,7 +126,7 @@ def ready(file: intake.Opened, labels: keypoints.Annotation | None, every: int) 
 page = shell.frame("your_data")
 live.mind_departure()
 with page.controls:
-    file, labels, every, trouble = ask_for_file()
+    file, every, trouble = ask_for_file()
 
 data = None
 if file is None:
@@ -122,7 +136,7 @@ if file is None:
     page.header("a file of your own")
     introduction()
 else:
-    data, trouble = ready(file, labels, every)
+    data, trouble = ready(file, every)
     if trouble:
         with page.picture:
             shell.error("This cannot be fitted as it stands", trouble)

@@ -115,6 +115,53 @@ def test_a_file_that_is_replaced_is_forgotten_here_and_on_the_workers(engine):
     assert app.button(key="fit").label == "Fit it", "the new reading is shown before it is fitted"
 
 
+def uploaded(name: str, content: bytes) -> AppTest:
+    app = opened()
+    app.file_uploader(key="upload").upload(name, content).run()
+    assert not app.exception, app.exception[0].value
+    return app
+
+
+ANNOTATIONS = {
+    "bouts.csv": b"behaviour,start,stop\nwalk,0,1\nrest,1,2\n",
+    "frames.csv": b"label\n" + b"walk\n" * 30 + b"rest\n" * 30,
+    "marks.annot": b"Caltech Behavior Annotator - Annotation File\n\nS1: start end type\n----\n 1 30 walk\n 31 60 rest\n",
+}
+
+
+@pytest.mark.parametrize("name", ANNOTATIONS)
+def test_labels_beside_a_tracking_file_are_read_at_the_rate_on_the_page(engine, name):
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    app.file_uploader(key="marks").upload(name, ANNOTATIONS[name]).run()
+    assert not app.exception, app.exception[0].value
+    app.number_input(key="fps").set_value(25.0).run()
+    app.button(key="fit").click().run()
+    assert not app.exception, app.exception[0].value
+    fitted = next(job.work.trials[0] for job in reversed(engine.jobs) if job.slot == "main")
+    assert fitted.rate_hz == 25.0
+    found = np.asarray(fitted.labels)  # the first 36 of 60 frames; walk is the second word by the alphabet
+    change = 25 if name == "bouts.csv" else 30
+    np.testing.assert_array_equal(found, np.where(np.arange(36) < change, 1, 0))
+
+
+def test_labels_that_cannot_be_read_are_named_and_nothing_else_is_lost(engine):
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    app.file_uploader(key="marks").upload("wrong.csv", b"behaviour,start,stop\nrun,5,2\n").run()
+    assert not app.exception
+    assert "wrong.csv" in html(app)
+    assert "mouse1" in html(app)
+    assert app.button(key="fit").disabled
+
+
+def test_controls_that_would_do_nothing_are_not_there(engine):
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    assert "every" not in [control.key for control in app.number_input]
+    assert len(app.file_uploader) == 2
+    app = uploaded("table.csv", tables.template("table.csv"))
+    assert "every" in [control.key for control in app.number_input]
+    assert len(app.file_uploader) == 1, "labels of a table are a column of it"
+
+
 # ---- files --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", [name for name in tables.TEMPLATES if name != "deeplabcut.csv"])
 def test_each_template_is_understood_and_its_script_makes_the_same_trials(name, session, tmp_path, monkeypatch):
