@@ -186,7 +186,7 @@ def test_entropy_runs_from_one_state_to_all():
 
 def test_usage_names_the_shares():
     figure = figures.usage(np.array([[0.25, 0.75], [0.25, 0.75]]))
-    assert figure["data"][0]["text"] == ["25%", "75%"]
+    assert [words["text"] for words in figure["layout"]["annotations"]] == ["25%", "75%"]
     assert figure["data"][0]["marker"]["color"] == palette.colours(2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,42 @@ from pages.ui import palette
 from pages.ui.figures.base import Dict, Figure, axis, bare, layout, names_of, note, typed
 from pages.ui.figures.strips import discrete
 
+VALUES_ROOM = 52  # pixels at the right of a figure, for one number a row
+LEAST_DECADES = 1.0  # of a logarithmic axis: a single stay is a dot in the middle, not a scale of rounding errors
+
+
+def plain(text: str) -> str:
+    """A name as it is typed: Plotly takes <b> and the like for its own."""
+    return escape(text, quote=False)
+
+
+def _named(n_states: int, names: Sequence[str] | None) -> list[str]:
+    return [plain(name) for name in names_of(n_states, list(names) if names else None)]
+
+
+def _values(texts: Sequence[str]) -> list[Dict]:
+    """One number for each row, in a column right of the axes, where no bar, dot or tick crosses it."""
+    place: Dict = {"xref": "paper", "yref": "y", "xanchor": "left", "xshift": 6}
+    return [note(text, 1, k, **place, font={"size": 12, "color": "$ink"}) for k, text in enumerate(texts) if text]
+
 
 def usage(
     states: npt.ArrayLike,
     *,
     names: Sequence[str] | None = None,
+    colours: Sequence[str] | None = None,
     reference: npt.ArrayLike | None = None,
     height: int | None = None,
     caption: str = "How much of the time each state takes, soft shares counted as they are.",
 ) -> Figure:
-    """A bar for each state; `reference` [K] shares are marked on them as ticks."""
+    """A bar for each state; `reference` [K] shares are marked on them as ticks. `colours`: others than the first K."""
     soft = np.asarray(states, np.float32)
-    share = np.nanmean(soft, axis=0)  # [K]
-    shown = names_of(len(share), list(names) if names else None)
-    top = max(0.05, float(np.nanmax(share)) * 1.22)
+    known = np.isfinite(soft).any(axis=1)
+    share = (
+        np.nan_to_num(np.nanmean(soft[known], axis=0)) if known.any() else np.zeros(soft.shape[1], np.float32)
+    )  # [K]
+    shown = _named(len(share), names)
+    top = max(0.05, float(share.max()) * 1.02)
     marks: list[Dict] = []
     if reference is not None:
         marks = [
@@ -40,7 +63,7 @@ def usage(
             }
             for k, r in enumerate(np.asarray(reference, np.float32))
         ]
-        top = max(top, float(np.max(np.asarray(reference))) * 1.1)
+        top = max(top, float(np.max(np.asarray(reference))) * 1.02)
     return {
         "data": [
             {
@@ -48,10 +71,7 @@ def usage(
                 "orientation": "h",
                 "x": share.tolist(),
                 "y": list(range(len(share))),
-                "text": [f"{s:.0%}" if s >= 0.005 else "<1%" for s in share],
-                "textposition": "outside",
-                "cliponaxis": False,
-                "marker": {"color": palette.colours(len(share))},
+                "marker": {"color": list(colours) if colours else palette.colours(len(share))},
                 "customdata": shown,
                 "hovertemplate": "%{customdata} %{x:.1%}<extra></extra>",
             }
@@ -59,6 +79,8 @@ def usage(
         "layout": layout(
             bargap=0.28,
             shapes=marks,
+            annotations=_values([f"{s:.0%}" if s >= 0.005 or s == 0 else "<1%" for s in share]),
+            margin={"l": 8, "r": VALUES_ROOM, "t": 8, "b": 8},
             xaxis=bare(range=[0, top], fixedrange=True),
             yaxis=axis(
                 autorange="reversed",
@@ -70,7 +92,11 @@ def usage(
             ),
         ),
         "caption": caption,
-        "alt": "Use of states: " + ", ".join(f"{n} {s:.0%}" for n, s in zip(shown, share, strict=True)) + ".",
+        "alt": "Use of states: "
+        + ", ".join(
+            f"{n} {s:.0%}" for n, s in zip(names_of(len(share), list(names) if names else None), share, strict=True)
+        )
+        + ".",
         "height": height or 30 + 26 * len(share),
     }
 
@@ -90,7 +116,7 @@ def usage_by_segment(
         raise DataError(f"There are {len(soft)} states but {len(where)} segment numbers.")
     numbers, index = np.unique(where, return_inverse=True)
     count = np.bincount(index)
-    shown = names_of(soft.shape[1], list(names) if names else None)
+    shown = _named(soft.shape[1], names)
     clean = np.nan_to_num(soft)
     return {
         "data": [
@@ -134,43 +160,28 @@ def dwell(
     step: float = 1.0,
     unit: str = "steps",
     names: Sequence[str] | None = None,
+    colours: Sequence[str] | None = None,
     height: int | None = None,
-    caption: str = "Each dot is one uninterrupted stay; the bar marks the median, with its value beside it.",
+    caption: str = "Each dot is one uninterrupted stay; the bar marks the median, whose value stands at the right.",
 ) -> Figure:
     """How long each state lasts once entered, from the strongest state [T] of every sample."""
     state, length = runs(labels)
-    shown = names_of(n_states, list(names) if names else None)
+    shown = _named(n_states, names)
     jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(state))
-    seconds = length * step
-    marks: list[Dict] = []
-    notes: list[Dict] = []
-    for k in range(n_states):
-        mine = seconds[state == k]
-        if not len(mine):
-            continue
-        middle = float(np.median(mine))
-        marks.append(
-            {
-                "type": "line",
-                "x0": middle,
-                "x1": middle,
-                "y0": k - 0.4,
-                "y1": k + 0.4,
-                "line": {"color": "$ink", "width": 2},
-            }
-        )
-        # On a logarithmic axis annotations are placed by exponent, shapes by value.
-        notes.append(
-            note(
-                f"{middle:.3g}",
-                float(np.log10(middle)),
-                k - 0.4,
-                xref="x",
-                yref="y",
-                yanchor="bottom",
-                font={"size": 11, "color": "$ink"},
-            )
-        )
+    seconds = (length * step).astype(np.float32)
+    medians = [float(np.median(mine)) if len(mine := seconds[state == k]) else np.nan for k in range(n_states)]
+    marks: list[Dict] = [
+        {
+            "type": "line",
+            "x0": middle,
+            "x1": middle,
+            "y0": k - 0.4,
+            "y1": k + 0.4,
+            "line": {"color": "$ink", "width": 2},
+        }
+        for k, middle in enumerate(medians)
+        if np.isfinite(middle)
+    ]
     return {
         "data": [
             {
@@ -181,12 +192,12 @@ def dwell(
                 "marker": {"color": colour, "size": 6, "opacity": 0.6},
                 "hovertemplate": f"{shown[k]} %{{x:.3~g}} {unit}<extra></extra>",
             }
-            for k, colour in enumerate(palette.colours(n_states))
+            for k, colour in enumerate(colours or palette.colours(n_states))
         ],
         "layout": layout(
-            xaxis=axis(f"stay ({unit}, logarithmic)", type="log"),
+            xaxis=axis(f"stay ({unit}, logarithmic)", type="log", **_decades(seconds)),
             yaxis=axis(
-                range=[n_states - 0.4, -0.75],
+                range=[n_states - 0.4, -0.6],
                 tickvals=list(range(n_states)),
                 ticktext=shown,
                 showgrid=False,
@@ -194,12 +205,25 @@ def dwell(
                 tickfont={"size": 12, "color": "$ink"},
             ),
             shapes=marks,
-            annotations=notes,
+            annotations=_values([f"{middle:.3g}" if np.isfinite(middle) else "" for middle in medians]),
+            margin={"l": 8, "r": VALUES_ROOM, "t": 8, "b": 8},
         ),
         "caption": caption,
-        "alt": f"Lengths of {len(state)} stays in {n_states} states.",
-        "height": height or 70 + 40 * n_states,
+        "alt": f"Lengths of {len(state)} {'stay' if len(state) == 1 else 'stays'} in {n_states} states.",
+        "height": height or 70 + 36 * n_states,
     }
+
+
+def _decades(lengths: npt.NDArray[Any]) -> Dict:
+    """Range and ticks of a logarithmic axis: at least a decade, at 1, 2 and 5 or, where that is crowded, at 1 alone."""
+    low, high = np.log10([lengths.min(), lengths.max()]) if len(lengths) else (0.0, 0.0)
+    low, high = low - 0.06, high + 0.06
+    if (missing := LEAST_DECADES - (high - low)) > 0:
+        low, high = low - missing / 2, high + missing / 2
+    steps = (1, 2, 5) if high - low <= 2.5 else (1,)
+    ticks = [n * 10.0**e for e in range(int(np.floor(low)), int(np.ceil(high)) + 1) for n in steps]
+    ticks = [tick for tick in ticks if low <= np.log10(tick) <= high]
+    return {"range": [float(low), float(high)], "tickvals": ticks, "ticktext": [f"{tick:,.10g}" for tick in ticks]}
 
 
 def transition_matrix(
@@ -213,15 +237,22 @@ def transition_matrix(
     m = np.asarray(matrix, np.float32)
     if m.ndim != 2 or m.shape[0] != m.shape[1]:
         raise DataError(f"A transition matrix is square; got {m.shape}.")
-    shown = names_of(len(m), list(names) if names else None)
+    shown = _named(len(m), names)
+    places = list(range(len(m)))  # not the names: two states may share one
+    hover = [
+        [f"{a} to {b}: {v:.1%}" if np.isfinite(v) else "" for b, v in zip(shown, row, strict=True)]
+        for a, row in zip(shown, m, strict=True)
+    ]
     text = [["" if not np.isfinite(v) else f"{v:.0%}" if v >= 0.005 else "·" for v in row] for row in m]
+    words: Dict = {"tickvals": places, "ticktext": shown, "tickfont": {"size": 12, "color": "$ink"}}
+    words |= {"showgrid": False, "fixedrange": True}
     return {
         "data": [
             {
                 "type": "heatmap",
                 "z": typed(m),
-                "x": shown,
-                "y": shown,
+                "x": places,
+                "y": places,
                 "text": text,
                 "texttemplate": "%{text}",
                 "textfont": {"size": 11},
@@ -231,14 +262,13 @@ def transition_matrix(
                 "showscale": False,
                 "xgap": 2,
                 "ygap": 2,
-                "hovertemplate": "%{y} to %{x}: %{z:.1%}<extra></extra>",
+                "hovertext": hover,
+                "hoverinfo": "text",
             }
         ],
         "layout": layout(
-            xaxis=axis("to", side="top", showgrid=False, fixedrange=True, tickfont={"size": 12, "color": "$ink"}),
-            yaxis=axis(
-                "from", autorange="reversed", showgrid=False, fixedrange=True, tickfont={"size": 12, "color": "$ink"}
-            ),
+            xaxis=axis("to", side="top", **words),
+            yaxis=axis("from", autorange="reversed", **words),
         ),
         "caption": caption,
         "alt": f"Transition probabilities between {len(m)} states.",
@@ -268,7 +298,7 @@ def transition_map(
         raise DataError(f"Probabilities have shape {p.shape}; expected [{len(y)}, {len(x)}, states].")
     n_states = p.shape[2]
     buckets = palette.quantise(p.reshape(-1, n_states), limit=60, cell=0.03)
-    shown = names_of(n_states, list(names) if names else None)
+    shown = _named(n_states, names)
     winner = p.argmax(axis=2)
     traces: list[Dict] = [
         {
