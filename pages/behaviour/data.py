@@ -15,6 +15,7 @@ from datasets.preview import PcaPreview, Suggestion, principal_components, sugge
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from pages.behaviour.bouts import BoutRule, like_expert
+from pages.behaviour.words import Words
 from pages.ui.exports import Recipe
 
 HELD_OUT = 0.4
@@ -57,6 +58,11 @@ class Data:
         known = [np.asarray(trial.labels) for trial in self.train if trial.labels is not None]
         return like_expert(known, self.train[0].rate_hz)
 
+    @cached_property
+    def words(self) -> Words | None:
+        """What the expert saw, as pictures show it; None without labels."""
+        return Words.of(self.label_names, [trial.labels for trial in self.trials])
+
     def is_new(self, index: int) -> bool:
         return index >= len(self.train)
 
@@ -69,12 +75,11 @@ class Data:
 
     def truth(self) -> tuple[npt.NDArray[np.float32], ...] | None:
         """Expert labels of the fitted trials as states [T, labels], where every trial has some."""
-        from pages.ui.figures import one_hot
-
-        n = len(self.label_names)
-        if not 1 <= n <= 12 or any(trial.labels is None for trial in self.train):
+        words = self.words
+        known = [trial.labels for trial in self.train if trial.labels is not None]
+        if words is None or len(known) < len(self.train):
             return None
-        return tuple(one_hot(np.where(trial.labels < n, trial.labels, -1), n) for trial in self.train)
+        return tuple(words.hot(labels) for labels in known)
 
 
 def from_recordings(

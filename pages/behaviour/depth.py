@@ -11,8 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from pages.behaviour import pictures, takeaway
-from pages.behaviour.bouts import without_short
 from pages.behaviour.view import Here, View
+from pages.behaviour.words import Words
 from pages.ui import figures, shell
 from pages.ui.card import Score
 from pages.ui.figures.states import runs
@@ -47,7 +47,7 @@ def bouts(view: View, here: Here) -> None:
     """How long states last, the expert's beside ours, and every bout in a table."""
     assert here.bouts is not None
     used = view.naming_for(len(here.names)).used
-    expert = here.labels
+    expert, words = here.labels, view.data.words
     columns = st.columns(2 if expert is not None else 1, gap="small")
     with columns[0], shell.panel("dwell-inferred", "Bouts of the model"):
         plot(
@@ -55,10 +55,10 @@ def bouts(view: View, here: Here) -> None:
             key="dwell-inferred",
             state=here.state,
         )
-    if expert is not None:
-        words = _label_names(view, expert)
+    if expert is not None and words is not None:
         with columns[1], shell.panel("dwell-expert", "Bouts of the expert"):
-            plot(figures.dwell(expert, len(words), step=here.step, unit="s", names=words), key="dwell-expert")
+            figure = figures.dwell(words.drawn(expert), len(words.names), step=here.step, unit="s", names=words.names)
+            plot(_remarked(figure, words), key="dwell-expert")
     table = takeaway.bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
         shell.quiet(
@@ -92,14 +92,11 @@ def shares(view: View, here: Here) -> None:
         )
     with right, shell.panel("usage", "Use of each state"):
         plot(figures.usage(here.states, names=here.names), key="usage", state=here.state)
-        if (expert := here.labels) is not None:
-            words = _label_names(view, expert)
-            plot(
-                figures.usage(
-                    figures.one_hot(expert, len(words)), names=words, caption="The expert's labels of the same trial."
-                ),
-                key="usage-expert",
+        if (expert := here.labels) is not None and (words := view.data.words) is not None:
+            figure = figures.usage(
+                words.hot(expert), names=words.names, caption="The expert's labels of the same trial."
             )
+            plot(_remarked(figure, words), key="usage-expert")
 
 
 def transitions(view: View, here: Here) -> None:
@@ -126,17 +123,15 @@ def transitions(view: View, here: Here) -> None:
             key="matrix",
             state=here.state,
         )
-        if (expert := here.labels) is not None:
-            words = _label_names(view, expert)
-            seen = [k for k in range(len(words)) if (expert == k).any()]
-            plot(
-                figures.transition_matrix(
-                    counted(without_short(expert, 1), len(words))[np.ix_(seen, seen)],
-                    names=[words[k] for k in seen],
-                    caption="The same for the expert's labels.",
-                ),
-                key="matrix-expert",
+        if (expert := here.labels) is not None and (words := view.data.words) is not None:
+            drawn = words.drawn(expert)
+            seen = [k for k in range(len(words.names)) if (drawn == k).any()]
+            figure = figures.transition_matrix(
+                counted(drawn, len(words.names))[np.ix_(seen, seen)],
+                names=[words.names[k] for k in seen],
+                caption="The same for the expert's labels.",
             )
+            plot(_remarked(figure, words), key="matrix-expert")
 
 
 def counted(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float64]:
@@ -213,8 +208,6 @@ def _shown(names: Sequence[str], used: Sequence[int]) -> list[str]:
     return [name if k in used else "" for k, name in enumerate(names)]
 
 
-def _label_names(view: View, labels: npt.NDArray[Any]) -> list[str]:
-    """A name for each label that occurs, as many as the palette has colours."""
-    words = list(view.data.label_names)
-    most = int(labels.max()) + 1
-    return (words + [f"behaviour {k + 1}" for k in range(len(words), most)])[: max(most, len(words))]
+def _remarked(figure: figures.Figure, words: Words) -> figures.Figure:
+    """The figure, saying so where some labels share a colour."""
+    return figure | {"caption": f"{figure['caption']} {words.remark}".strip()}  # type: ignore[return-value]

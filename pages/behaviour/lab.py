@@ -13,6 +13,7 @@ from pages.behaviour.bouts import LONGEST_S, BoutRule
 from pages.behaviour.data import Data
 from pages.behaviour.view import Here, View
 from pages.behaviour.wish import Wish, previewed
+from pages.behaviour.words import Words
 from pages.ui import bundle as bundles
 from pages.ui import card, figures, live, model_controls, palette, shell
 from pages.ui.live import screen
@@ -167,6 +168,7 @@ def _poses(view: View) -> None:
         states=here.states,
         bouts=here.bouts,
         names=here.names,
+        words=view.data.words,
     )
 
 
@@ -174,11 +176,12 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
     """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words."""
     here = view.at(now)
     rows: dict[str, Any] = {}
-    if (expert := here.labels) is not None and int(expert.max()) < palette.MAX_STATES:
-        rows["expert"] = figures.one_hot(expert, int(expert.max()) + 1)
+    words = view.data.words
+    if (expert := here.labels) is not None and words is not None:
+        rows["expert"] = words.hot(expert)
         read = view.as_labels(now, measured["mapping"]) if measured is not None and "mapping" in measured else None
         if read is not None:
-            rows["as labels"] = figures.one_hot(read, max(int(read.max()), 0) + 1)
+            rows["as labels"] = words.hot(read)
     if here.states is not None and here.bouts is not None:
         rows |= {"bouts": figures.one_hot(here.bouts, here.states.shape[1]), "states": here.states}
     if not rows:
@@ -191,7 +194,7 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
             start=here.start,
             step=here.step,
             unit="s",
-            caption=caption(here, "as labels" in rows, view.data.pose(view.index) is not None),
+            caption=caption(here, "as labels" in rows, view.data.pose(view.index) is not None, words),
             height=max(120, 52 + 34 * len(rows)),
         ),
     )
@@ -204,7 +207,7 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
     legend(view, here)
 
 
-def caption(here: Here, as_labels: bool, poses: bool) -> str:
+def caption(here: Here, as_labels: bool, poses: bool, words: Words | None = None) -> str:
     """How to read the strips that are there."""
     said = []
     if here.labels is not None:
@@ -214,6 +217,8 @@ def caption(here: Here, as_labels: bool, poses: bool) -> str:
     if here.states is not None:
         said.append("Bouts: the strongest state, smoothed as set.")
         said.append("States: as fitted, in mixed colours; faint means undecided.")
+    if words is not None and words.remark:
+        said.append(words.remark)
     if poses:
         said.append("Point at a moment to see the animals then.")
     return " ".join(said)
@@ -224,9 +229,8 @@ def legend(view: View, here: Here) -> None:
     from html import escape
 
     parts = []
-    if here.labels is not None and view.data.label_names:
-        n = min(len(view.data.label_names), palette.MAX_STATES)
-        parts.append(_key("expert", view.data.label_names[:n], palette.colours(n), range(n)))
+    if here.labels is not None and (words := view.data.words) is not None:
+        parts.append(_key("expert", words.names, words.colours, range(len(words.names))))
     if here.states is not None:
         used = view.naming_for(len(here.names)).used
         parts.append(_key("states", here.names, palette.colours(len(here.names)), used))

@@ -13,6 +13,7 @@ from streamlit.components.v2 import component
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
+from pages.behaviour.words import Words
 from pages.ui import palette
 
 MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines
@@ -103,9 +104,11 @@ def show(
     states: npt.NDArray[Any] | None = None,
     bouts: npt.NDArray[Any] | None = None,
     names: Sequence[str] = (),
+    words: Words | None = None,
     group: str = "page",
 ) -> None:
-    """Draw the player. `states` [T, K] colour the trail; `bouts` [T] are what the jumps go to, with their `names`."""
+    """Draw the player. `states` [T, K] colour the trail; `bouts` [T] are what the jumps go to, with their `names`;
+    `words` are what the recording's labels are called."""
     stride = -(-table.n_frames // MAX_FRAMES)
     xy, box = packed(table, stride)
     n = len(range(0, table.n_frames, stride))
@@ -117,7 +120,7 @@ def show(
             "strength": _base64(np.round(opacity * 255).astype(np.uint8)),
             "state": _codes(np.asarray(bouts)[::stride]),
         }
-    expert = None if table.labels is None else _codes(np.asarray(table.labels)[::stride])
+    expert = None if table.labels is None or words is None else _codes(words.drawn(table.labels[::stride]))
     what = "simulated animals" if table.simulated else "animals"
     data = {
         "recording": recording,
@@ -130,8 +133,8 @@ def show(
         "xy": xy,
         "box": box,
         "expert": expert,
-        "expertNames": list(table.label_names),
-        "expertColours": palette.colours(min(max(1, len(table.label_names)), palette.MAX_STATES)),
+        "expertNames": [] if words is None else list(words.names),
+        "expertColours": [] if words is None else words.colours,
         "names": list(names),
         "colours": palette.colours(len(names)) if names else [],
         "group": group,

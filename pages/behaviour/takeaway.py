@@ -142,8 +142,8 @@ def features_of(trial: Trial) -> pd.DataFrame:
 def _rows(view: View, here: Here) -> dict[str, np.ndarray]:
     assert here.states is not None
     rows: dict[str, np.ndarray] = {}
-    if (expert := here.labels) is not None and int(expert.max()) < 12:
-        rows["expert"] = figures.one_hot(expert, int(expert.max()) + 1)
+    if (expert := here.labels) is not None and (words := view.data.words) is not None:
+        rows["expert"] = words.hot(expert)
     assert here.bouts is not None
     return rows | {"bouts": figures.one_hot(here.bouts, len(here.names)), "states": here.states}
 

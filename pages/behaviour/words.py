@@ -1,0 +1,66 @@
+"""What an expert saw, as pictures show it: at most as many labels as the palette has colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pages.ui import figures, palette
+
+OTHERS = "others"
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Labels and their colours.
+
+    names   of what is drawn, one for each colour
+    place   [labels] which of them stands for each label of the data
+    joined  how many labels share the last one, "others"; 0 where each has its own
+    """
+
+    names: tuple[str, ...]
+    place: npt.NDArray[np.int64]
+    joined: int = 0
+
+    @classmethod
+    def of(cls, names: Sequence[str], labels: Sequence[npt.NDArray[Any] | None]) -> Words | None:
+        """For the labels of all trials together; None where nothing is labelled."""
+        known = [np.asarray(z, np.int64) for z in labels if z is not None]
+        count = np.bincount(np.concatenate([z[z >= 0] for z in known])) if known else np.zeros(0, np.int64)
+        if not count.sum():
+            return None
+        n = max(len(names), len(count))
+        count = np.pad(count, (0, n - len(count)))
+        every = [*names, *(f"behaviour {k + 1}" for k in range(len(names), n))]
+        if n <= palette.MAX_STATES:
+            return cls(tuple(every), np.arange(n))
+        kept = np.sort(np.argsort(-count, kind="stable")[: palette.MAX_STATES - 1])
+        place = np.full(n, len(kept))
+        place[kept] = np.arange(len(kept))
+        return cls((*(every[k] for k in kept), OTHERS), place, n - len(kept))
+
+    @property
+    def colours(self) -> list[str]:
+        return palette.colours(len(self.names))
+
+    @property
+    def remark(self) -> str:
+        """What a picture has to say about it."""
+        if not self.joined:
+            return ""
+        return f"The {len(self.names) - 1} commonest labels have a colour each; the other {self.joined} share one."
+
+    def drawn(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """[T] which of `names` each moment shows, -1 where nothing was noted."""
+        z = np.asarray(labels, np.int64)
+        known = (z >= 0) & (z < len(self.place))
+        return np.where(known, self.place[np.where(known, z, 0)], -1)
+
+    def hot(self, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """[T, names], as strips and bars take them."""
+        return figures.one_hot(self.drawn(labels), len(self.names))
