@@ -34,6 +34,13 @@ class BoutRule:
     def plain(self) -> bool:
         return self.smooth_s == 0 and self.shortest_s == 0
 
+    @property
+    def words(self) -> str:
+        """As a part of a sentence."""
+        if self.plain:
+            return "as fitted"
+        return f"smoothed over {self.smooth_s:g} s, none below {self.shortest_s:g} s"
+
     def soft(self, states: Soft, rate_hz: float) -> npt.NDArray[np.float32]:
         """[T, K] states after smoothing."""
         return smoothed(states, max(1, round(self.smooth_s * rate_hz)))

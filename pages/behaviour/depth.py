@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.behaviour import pictures, takeaway
+from pages.behaviour.units import Unit
 from pages.behaviour.view import Here, View
 from pages.behaviour.words import Words
 from pages.ui import figures, shell
@@ -51,28 +53,45 @@ def bouts(view: View, here: Here) -> None:
     columns = st.columns(2 if expert is not None else 1, gap="small")
     with columns[0], shell.panel("dwell-inferred", "Bouts of the model"):
         plot(
-            figures.dwell(here.bouts, len(here.names), step=here.step, unit="s", names=_shown(here.names, used)),
+            figures.dwell(
+                here.bouts, len(here.names), names=_shown(here.names, used), **_timing(here, here.stays(here.bouts))
+            ),
             key="dwell-inferred",
             state=here.state,
         )
     if expert is not None and words is not None:
         with columns[1], shell.panel("dwell-expert", "Bouts of the expert"):
-            figure = figures.dwell(words.drawn(expert), len(words.names), step=here.step, unit="s", names=words.names)
+            figure = figures.dwell(
+                words.drawn(expert), len(words.names), names=words.names, **_timing(here, here.stays(expert))
+            )
             plot(_remarked(figure, words), key="dwell-expert")
     table = takeaway.bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
-        shell.quiet(
-            f"{len(table):,} bouts after {view.rule.smooth_s:g} s of smoothing, none below {view.rule.shortest_s:g} s. "
-            "The player's buttons jump to the next bout of a state."
-        )
+        said = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}, {view.rule.words}."
+        if view.data.pose(view.index) is not None:
+            said += " The player's buttons jump to the next bout of a state."
+        shell.quiet(said)
+        shown = table[["Behavior", "Start (s)", "Stop (s)", "Duration (s)", "Mean share"]].head(MAX_ROWS).copy()
+        for what in ("Start", "Stop", "Duration"):
+            shown[f"{what} (s)"] = here.unit.of(shown[f"{what} (s)"])
         st.dataframe(
-            table[["Behavior", "Start (s)", "Stop (s)", "Duration (s)", "Mean share"]].head(MAX_ROWS).round(2),
+            shown.round(2).rename(columns=lambda name: name.replace("(s)", f"({here.unit.name})")),
             hide_index=True,
-            height=260,
+            height=_rows_high(len(shown), 260),
             key="bout-rows",
         )
         if len(table) > MAX_ROWS:
             shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
+
+
+def _timing(here: Here, unit: Unit) -> dict[str, Any]:
+    """Step and unit as figures take them."""
+    return {"step": unit.of(1 / here.trial.rate_hz), "unit": unit.name}
+
+
+def _rows_high(n: int, most: int) -> int:
+    """Pixels for a table of `n` rows, so that a short one has no empty ones below."""
+    return min(38 + 35 * n, most)
 
 
 def shares(view: View, here: Here) -> None:
@@ -81,12 +100,12 @@ def shares(view: View, here: Here) -> None:
     left, right = st.columns([0.66, 0.34], gap="small")
     with left, shell.panel("shares", "Shares of each state"):
         plot(
-            figures.proportions(here.states, start=here.start, step=here.step, unit="s", names=here.names),
+            figures.proportions(here.states, start=here.start, step=here.step, unit=here.unit.name, names=here.names),
             key="proportions",
             state=here.state,
         )
         plot(
-            figures.entropy_strip(here.states, start=here.start, step=here.step, unit="s"),
+            figures.entropy_strip(here.states, start=here.start, step=here.step, unit=here.unit.name),
             key="entropy",
             state=here.state,
         )
@@ -153,10 +172,8 @@ def trials(view: View, measured: Mapping[str, Any] | None) -> None:
     with left, shell.panel("trial-scores", "Trial by trial"):
         plot(pictures.trial_scores(measured), key="trial-scores")
     with right, shell.panel("trial-table", "In numbers"):
-        rows = [{"trial": row["name"], "side": "new"} | _numbers(row) for row in measured["test"]]
-        rows += [{"trial": row["name"], "side": "fitted"} | _numbers(row) for row in measured["train"]]
-        table = pd.DataFrame(rows).dropna(axis=1, how="all")
-        st.dataframe(table, hide_index=True, height=300, key="trial-rows")
+        table = trial_table(measured)
+        st.dataframe(table, hide_index=True, height=_rows_high(len(table), 300), key="trial-rows")
         if "mapping" in measured:
             words = view.data.label_names
             order = view.shown.order
@@ -165,6 +182,34 @@ def trials(view: View, measured: Mapping[str, Any] | None) -> None:
                 for j, k in enumerate(order)
             )
             shell.quiet(f"Each state stands for its most frequent label in the fitted trials: {said}.")
+
+
+def trial_table(measured: Mapping[str, Any]) -> pd.DataFrame:
+    """A row for each trial, new ones first. What was not measured of a trial is a dash, and of none is left out."""
+    both = [*measured["test"], *measured["train"]]
+    sides = ["new"] * len(measured["test"]) + ["fitted"] * len(measured["train"])
+    names = shortened([row["name"] for row in both])
+    numbers = pd.DataFrame([_numbers(row) for row in both]).dropna(axis=1, how="all")
+    words = numbers.map(lambda value: "–" if pd.isna(value) else f"{value:.3f}")
+    words.insert(0, "trial", names)
+    words.insert(1, "side", sides)
+    return words
+
+
+def shortened(names: Sequence[str]) -> list[str]:
+    """Names without the path that all begin with and the ending that all share, cut between words alone."""
+    if len(set(names)) < 2:
+        return list(names)
+    parts = [[piece for piece in re.split(r"(?<=[/_ .-])|(?=[/_ .-])", name) if piece] for name in names]
+    start = end = 0
+    least = min(len(part) for part in parts) - 1  # something has to be left of each
+    while start < least and len({part[start] for part in parts}) == 1:
+        start += 1
+    while end < least - start and len({part[-1 - end] for part in parts}) == 1:
+        end += 1
+    if sum(len(piece) for piece in parts[0][:start]) + sum(len(piece) for piece in parts[0][len(parts[0]) - end :]) < 8:
+        return list(names)  # too little to be in the way
+    return ["".join(part[start : len(part) - end]) for part in parts]
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:

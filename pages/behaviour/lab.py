@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.behaviour import depth, naming, player, precomputed, scoring
+from pages.behaviour import depth, naming, player, precomputed, report, scoring
 from pages.behaviour.bouts import LONGEST_S, BoutRule
 from pages.behaviour.data import Data
 from pages.behaviour.view import Here, View
@@ -193,7 +193,7 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
             rows,
             start=here.start,
             step=here.step,
-            unit="s",
+            unit=here.unit.name,
             caption=caption(here, "as labels" in rows, view.data.pose(view.index) is not None, words),
             height=max(120, 52 + 34 * len(rows)),
         ),
@@ -248,31 +248,16 @@ def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, s
 
 
 def _card(view: View, bundle: bundles.Bundle | None) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
-    """The honest card. Scores of an earlier result stay until those of this one are there."""
+    """The honest card: (what was measured, the rows), once there is all of it."""
     data, rule, shown = view.data, view.rule, view.shown
     answer, lines = live.Answer(), live.Answer()
     ready = None if bundle is None else precomputed.measured(bundle, rule)
     if ready is not None:
         answer, lines = (live.Answer(value, fresh=True) for value in ready)
-        view.fit.answers.learn("measure", ready[0])  # they stay until there are others
-        view.fit.answers.learn("lines", ready[1])
     elif shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
         seed = int(shown.wanted.config.get("seed", 0))
         answer = view.ask("measure", scoring.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
         key = f"{data.train.fingerprint}/{data.test.fingerprint}/{shown.n_states}/{seed}"
         if answer.fresh and "macro_f1" in answer.value:
             lines = view.fit.ask("lines", key, scoring.baselines, data.train, data.test, shown.n_states, seed)
-    rows = scoring.score_rows(answer.value, lines.value or {}) if answer.value is not None else []
-    if rows:
-        card.scores(rows, status=shown.status)
-    else:
-        st.html('<p class="gdm-panel-title">How good is it</p>')
-        shell.quiet(answer.message or "Scores appear when the fit is done.")
-    if answer.pending:
-        shell.quiet("The scores above are of the earlier result." if rows else "Scoring each trial.")
-    elif lines.pending:
-        shell.quiet("Lines that need no dynamics are being worked out.")
-    elif rows and "macro_f1" not in (answer.value or {}):
-        shell.quiet("These trials have no labels in both parts, so states cannot be scored against an expert.")
-    fresh = answer.value if answer.fresh else None
-    return fresh, rows if answer.fresh else []
+    return report.card_of(view, answer, lines)

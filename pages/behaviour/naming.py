@@ -43,6 +43,11 @@ class Naming:
     def changed(self) -> bool:
         return self != Naming.plain(len(self.into))
 
+    @property
+    def merges(self) -> bool:
+        """Whether some state went into another one."""
+        return len(self.used) < len(self.into)
+
     def apply(self, states: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """[T, K] with the states of each group added up in its column."""
         soft = np.asarray(states, np.float32)

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from pages.ui import palette
 from pages.ui.figures.base import Dict, Figure, axis, bare, layout, note, typed
+from pages.ui.figures.states import plain
 
 COLUMNS = (
     ("train", "r2", "fitted trials<br>R²", "persistence"),
     ("test", "r2", "new trials<br>R²", "persistence"),
     ("test", "paper_accuracy", "paper's<br>accuracy", "majority"),
-    ("test", "balanced_accuracy", "balanced<br>accuracy", None),
+    ("test", "balanced_accuracy", "balanced<br>accuracy", "majority_balanced"),
     ("test", "macro_f1", "macro-F1", "majority_f1"),
 )
 
@@ -58,7 +59,7 @@ def trial_scores(found: Mapping[str, Any], height: int = 300) -> Figure:
             yaxis=axis(range=[max(-0.5, lowest - 0.04), 1.03], fixedrange=True, tickvals=[-0.5, 0, 0.25, 0.5, 0.75, 1]),
         ),
         "caption": "Each dot is one trial, each bar a median. Beside them in grey, on the same trial: the sample before "
-        "(R²) and always naming the most common behaviour (accuracy, macro-F1).",
+        "(R²) and always naming the most common behaviour (accuracies, macro-F1).",
         "alt": f"Scores of {len(found['test'])} new and {len(found['train'])} fitted trials.",
         "height": height,
     }
@@ -70,7 +71,7 @@ def _dots(x: npt.ArrayLike, y: npt.ArrayLike, names: Sequence[str], colour: str,
         "mode": "markers",
         "x": typed(x),
         "y": typed(y),
-        "customdata": list(names),
+        "customdata": [plain(name) for name in names],
         "marker": {"color": colour, "size": 7, "opacity": 0.8},
         "hovertemplate": f"%{{customdata}}<br>{who} %{{y:.3f}}<extra></extra>",
     }
@@ -115,7 +116,7 @@ def transition_graph(
         for (x, y), r, k in zip(where.tolist(), radius.tolist(), kept, strict=True)
     ]
     words = [
-        note(f"{names[k]} {weight[k]:.0%}", x * (1 + (r + 0.14)), y * (1 + r + 0.1), xref="x", yref="y")
+        note(f"{plain(names[k])} {weight[k]:.0%}", x * (1 + (r + 0.14)), y * (1 + r + 0.1), xref="x", yref="y")
         for (x, y), r, k in zip(where.tolist(), radius.tolist(), kept, strict=True)
     ]
     told = ", ".join(

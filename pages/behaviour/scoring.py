@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from gdm_core.trials import UNLABELLED, Trial, Trials
 from pages.behaviour.bouts import BoutRule, median_bout
+from pages.behaviour.units import unit_for
 from pages.ui.card import Score
 
 if TYPE_CHECKING:
@@ -41,10 +43,19 @@ def measure(
         "raw_bout_s": median_bout([s.argmax(axis=1) for s in soft_test]) / test[0].rate_hz,
     }
     known, truth = labels_of(train), labels_of(test)
-    if (np.concatenate(known) != UNLABELLED).any() and (np.concatenate(truth) != UNLABELLED).any():
+    kinds = [_kinds(known), _kinds(truth)]
+    if min(kinds) == 1:
+        found["alone"] = "fitted" if kinds[0] == 1 else "new"
+    elif min(kinds) > 1:
         found |= _against_labels(found["test"], soft, soft_test, hard, hard_test, known, truth, seed)
         found["expert_bout_s"] = median_bout(truth) / test[0].rate_hz
     return found
+
+
+def _kinds(labels: list[npt.NDArray[np.int64]]) -> int:
+    """How many behaviours are labelled. With one alone, whoever names it is right, and a score says nothing."""
+    joined = np.concatenate(labels)
+    return len(np.unique(joined[joined != UNLABELLED]))
 
 
 def _fit_of(model: StateModel, trial: Trial) -> dict[str, Any]:
@@ -86,6 +97,7 @@ def _against_labels(
         row["majority"] = float((expert[here] == constant).mean())
         row["accuracy"] = float((mapping[z][here] == expert[here]).mean())
         row["balanced_accuracy"] = balanced_accuracy(mapping[z], expert)
+        row["majority_balanced"] = balanced_accuracy(np.full(len(expert), constant), expert)
         row["macro_f1"] = macro_f1(mapping[z], expert)
         row["majority_f1"] = macro_f1(np.full(len(expert), constant), expert)
     everything = np.concatenate(soft_test)[seen != UNLABELLED]
@@ -116,7 +128,7 @@ def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict
     """Scores of what needs no dynamics, on the same trials. Long sets are measured on their first trials."""
     from gdm_core.metrics import state_baselines
 
-    if (np.concatenate(labels_of(test)) == UNLABELLED).all() or (np.concatenate(labels_of(train)) == UNLABELLED).all():
+    if min(_kinds(labels_of(test)), _kinds(labels_of(train))) < 2:
         return {}
     lines = state_baselines(_head(train), _head(test), n_states, seed)
     names = ("macro_f1", "balanced_accuracy", "paper_accuracy")
@@ -124,8 +136,6 @@ def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict
 
 
 def _head(trials: Trials) -> Trials:
-    from dataclasses import replace
-
     kept, left = [], MAX_BASELINE_SAMPLES
     for trial in trials:
         if left < 2:
@@ -143,28 +153,19 @@ def labels_of(trials: Trials) -> list[npt.NDArray[np.int64]]:
 
 
 # ---- the rows of the card -----------------------------------------------------------------------------------------
-def score_rows(found: Mapping[str, Any], lines: Mapping[str, Mapping[str, float | None]]) -> list[Score]:
-    """Each score beside what it has to beat. `lines` may still be empty: then the majority class stands alone."""
+def score_rows(found: Mapping[str, Any], lines: Mapping[str, Mapping[str, float | None]] | None) -> list[Score]:
+    """Each score beside what it has to beat. While `lines` are not known (None) those that need them have no verdict."""
     rows = []
     if "macro_f1" in found:
-        rows.append(_labelled(found, lines, "macro_f1", "Macro-F1", "majority_f1", "majority_f1", _F1_HELP))
-        rows.append(
-            _labelled(found, lines, "balanced_accuracy", "Balanced accuracy", "majority_balanced", None, _BALANCED_HELP)
-        )
-        rows.append(_labelled(found, lines, "paper_accuracy", "The paper's accuracy", "majority", "majority", _PAPER))
-        rows.append(
-            Score(
-                "Median bout",
-                _finite(found["bout_s"]),
-                digits=2,
-                unit=" s",
-                span=(0, 2 * max(_finite(found["expert_bout_s"]), 0.1)),
-                others=[("the expert's", _finite(found["expert_bout_s"])), ("as fitted", _finite(found["raw_bout_s"]))],
-                help="Half the length of the expert's bouts or less would be spurious switching.",
-            )
-        )
-    else:
-        rows.append(Score("Median bout", _finite(found["bout_s"]), digits=2, unit=" s", span=(0, 10)))
+        labelled = [
+            _labelled(found, lines or {}, "macro_f1", "Macro-F1", "majority_f1", "majority_f1", _F1_HELP),
+            _labelled(
+                found, lines or {}, "balanced_accuracy", "Balanced accuracy", "majority_balanced", None, _BALANCED_HELP
+            ),
+            _labelled(found, lines or {}, "paper_accuracy", "The paper's accuracy", "majority", "majority", _PAPER),
+        ]
+        rows += labelled if lines is not None else [_undecided(row) for row in labelled]
+    rows.append(_bout_row(found))
     ours = [row["r2"] for row in found["test"] if row["r2"] is not None]
     before = [row["persistence"] for row in found["test"] if row["persistence"] is not None]
     if ours and before:
@@ -181,6 +182,29 @@ def score_rows(found: Mapping[str, Any], lines: Mapping[str, Mapping[str, float 
             )
         )
     return rows
+
+
+def _bout_row(found: Mapping[str, Any]) -> Score:
+    """The median bout, beside the expert's, in a unit that suits both."""
+    ours, raw, theirs = (_finite(found.get(name)) for name in ("bout_s", "raw_bout_s", "expert_bout_s"))
+    unit = unit_for(max(ours, theirs) if np.isfinite(theirs) else ours)
+    if not np.isfinite(theirs):
+        return Score("Median bout", unit.of(ours), digits=2, unit=f" {unit.name}", span=(0, 10))
+    return Score(
+        "Median bout",
+        unit.of(ours),
+        digits=2,
+        unit=f" {unit.name}",
+        span=(0, 2 * max(unit.of(theirs), 0.1)),
+        others=[("the expert's", unit.of(theirs)), ("as fitted", unit.of(raw))],
+        help="Half the length of the expert's bouts or less would be spurious switching.",
+    )
+
+
+def _undecided(row: Score) -> Score:
+    """The score with what is known besides, and no verdict before everything that it has to beat is known."""
+    known = [(row.line_name, row.line), *row.others] if row.line is not None else list(row.others)
+    return replace(row, line=None, line_name="", spread=None, others=known)
 
 
 _F1_HELP = (

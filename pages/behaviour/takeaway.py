@@ -32,7 +32,9 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
         ("names", ", ".join(here.names[k] for k in naming.used)),
         ("bouts", f"{view.rule.smooth_s:g} s of smoothing, none below {view.rule.shortest_s:g} s"),
     ]
-    used = {"step": here.step, "unit": "s"}
+    used = {"step": here.step, "unit": here.unit.name}
+    stays = here.stays(bouts)
+    apart = {"step": stays.of(1 / here.trial.rate_hz), "unit": stays.name}
     exports.panel(
         exports.Export(
             page=page,
@@ -45,7 +47,7 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
                 "States over time": lambda: figures.state_strips(rows, **used),
                 "Shares of each state": lambda: figures.proportions(states, names=here.names, **used),
                 "Use of each state": lambda: figures.usage(states, names=here.names),
-                "Bouts": lambda: figures.dwell(bouts, n, names=list(here.names), **used),
+                "Bouts": lambda: figures.dwell(bouts, n, names=list(here.names), **apart),
             },
             keys={"States over time": "strips"},
             scores=scores,

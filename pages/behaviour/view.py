@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.trials import Trial, Trials
-from pages.behaviour.bouts import BoutRule
+from pages.behaviour.bouts import BoutRule, median_bout
 from pages.behaviour.data import Data
 from pages.behaviour.naming import Naming
+from pages.behaviour.units import SECONDS, Unit, unit_for
 from pages.ui import live, results
 from pages.ui.live.pictures import State
 
@@ -21,21 +22,27 @@ Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Here:
-    """One trial, and what to draw on it. `states` and `bouts` are None while there is nothing."""
+    """One trial, and what to draw on it. `states` and `bouts` are None while there is nothing; `unit` is that of time."""
 
     trial: Trial
     states: Array | None  # [T, K], named and merged
     bouts: npt.NDArray[np.int64] | None  # [T]
     names: tuple[str, ...]
     state: State
+    unit: Unit = SECONDS
 
     @property
     def step(self) -> float:
-        return 1.0 / self.trial.rate_hz
+        """From one sample to the next, in `unit`."""
+        return self.unit.of(1.0 / self.trial.rate_hz)
+
+    def stays(self, labels: npt.NDArray[np.int64]) -> Unit:
+        """The unit for the lengths of stays, which may be short in a long trial."""
+        return unit_for(median_bout([labels]) / self.trial.rate_hz)
 
     @property
     def start(self) -> float:
-        return self.trial.start_seconds
+        return self.unit.of(self.trial.start_seconds)
 
     @property
     def labels(self) -> npt.NDArray[np.int64] | None:
@@ -69,12 +76,18 @@ class View:
         elif soft is None and kept.get("here", (None,))[0] == where:
             soft, state = kept["here"][1], "stale"
         if soft is None or len(soft) != trial.n_samples:
-            return Here(trial, None, None, self.naming.names, state)
+            return Here(trial, None, None, self.naming.names, state, self.unit)
         naming = self.naming_for(soft.shape[1])
         states, bouts = shown.once(
             ("here", self.index, naming, self.rule, id(soft)), lambda: self._made(soft, naming, trial)
         )
-        return Here(trial, states, bouts, naming.names, state)
+        return Here(trial, states, bouts, naming.names, state, self.unit)
+
+    @property
+    def unit(self) -> Unit:
+        """Seconds beside the player, which counts them; else what suits the length of the trial."""
+        trial = self.data.trials[self.index]
+        return SECONDS if self.data.pose(self.index) is not None else unit_for(trial.n_samples / trial.rate_hz)
 
     def _made(self, soft: Array, naming: Naming, trial: Trial) -> tuple[Array, npt.NDArray[np.int64]]:
         states = naming.apply(soft)

@@ -17,6 +17,7 @@ from pages.behaviour.data import FEATURES
 from pages.behaviour.recordings import cleaning
 from pages.ui import figures, shell
 from pages.ui.figures.base import Figure, axis, layout, note, typed
+from pages.ui.figures.states import plain
 from pages.ui.plot import plot
 from pages.your_data.intake import Opened, PoseOptions, TableOptions
 
@@ -179,7 +180,15 @@ def lines(y: Any, names: list[str]) -> Figure:
             xaxis=axis("row", showgrid=False),
             yaxis=axis(showticklabels=False, fixedrange=True, showgrid=False),
             annotations=[
-                note(name, 0, len(names[:MAX_LINES]) - j - 0.06, xref="paper", yref="y", xanchor="left", yanchor="top")
+                note(
+                    plain(name),
+                    0,
+                    len(names[:MAX_LINES]) - j - 0.06,
+                    xref="paper",
+                    yref="y",
+                    xanchor="left",
+                    yanchor="top",
+                )
                 | {"bgcolor": "$surface", "font": {"size": 11, "color": "$muted"}}
                 for j, name in enumerate(names[:MAX_LINES])
             ],

@@ -1,0 +1,177 @@
+"""The card under Behaviour and Your data: scores and their lines come together, or stay those of the earlier result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from gdm_core.trials import Trial, Trials
+from pages.behaviour import pictures, precomputed, recordings, scoring
+from pages.behaviour.bouts import BoutRule
+from pages.behaviour.depth import shortened, trial_table
+from pages.behaviour.naming import Naming
+from pages.behaviour.units import unit_for
+from pages.behaviour.view import View
+from pages.ui import navigation
+from pages.ui.live import screen
+from tests.support.live_engine import QuickEngine, Sketch
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
+EARLIER = "How good the earlier result was"
+
+
+@pytest.fixture
+def engine(monkeypatch, tmp_path) -> QuickEngine:
+    made = QuickEngine()
+    monkeypatch.setattr(screen, "engine", lambda: made)
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+    return made
+
+
+@pytest.fixture(scope="module")
+def sketch(tmp_path_factory):
+    data = recordings.load_simulated(SMALL)
+    path = tmp_path_factory.mktemp("model") / "m.safetensors"
+    Sketch(n_states=4).fit(data.train).save(path)
+    return data, path.read_bytes()
+
+
+def opened() -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    return app.switch_page(str(navigation.info("behaviour").path)).run()
+
+
+def card(app: AppTest) -> str:
+    texts = [str(element.value) for element in app.get("html")]
+    return " ".join(text for text in texts if "gdm-score" in text or "gdm-quiet" in text or "How good" in text)
+
+
+def do(engine: QuickEngine, app: AppTest, *slots: str) -> str:
+    """Let some of the jobs be done, and say what the card says then."""
+    for slot in slots:
+        for job in engine.waiting(slot):
+            engine.run(job)
+    app.run()
+    assert not app.exception, app.exception[0].value
+    return card(app)
+
+
+def test_scores_and_the_lines_they_have_to_beat_change_together(engine):
+    app = opened()
+    before = card(app)
+    assert EARLIER not in before
+    scored = f"{precomputed.bundled().more['measured']['macro_f1']:.3f}"
+    verdict = before[before.index("data-verdict") :][:30]
+    engine.auto = False
+    app.slider(key="K").set_value(4).run()
+    for slots in ((), ("warm", "main"), ("ask-look",), ("ask-measure",)):
+        now = do(engine, app, *slots)
+        assert EARLIER in now, slots
+        assert "Gumbel Dynamical Model, K 5, seed 0" in now
+        assert scored in now
+        assert now[now.index("data-verdict") :][:30] == verdict
+        assert "converged" not in now, "the line on the new fit does not stand under scores of the old one"
+    assert engine.waiting("ask-lines")
+    after = do(engine, app, "ask-lines")
+    assert EARLIER not in after
+    assert "converged" in after
+    assert "K 5" not in after
+
+
+def test_the_first_scores_have_no_verdict_before_their_lines_are_there(engine):
+    engine.auto = False
+    app = opened()
+    app.number_input(key="mice").set_value(3).run()  # another recording: scores of the one before say nothing of it
+    for slots in (("warm", "main"), ("ask-look",), ("ask-measure",)):
+        now = do(engine, app, *slots)
+        assert EARLIER not in now
+    assert "Macro-F1" in now
+    assert "majority class" in now
+    first = now[now.index("data-verdict") :]
+    assert first.startswith('data-verdict=""')
+    assert not do(engine, app, "ask-lines")[now.index("data-verdict") :].startswith('data-verdict=""')
+
+
+def test_mergers_are_said_not_to_be_scored(engine):
+    app = opened()
+    assert "mergers" not in card(app)
+    app.selectbox(key="into2").set_value("S1").run()
+    assert "mergers change pictures and exports, not scores" in card(app)
+
+
+# ---- tables -------------------------------------------------------------------------------------------------------
+def test_names_of_trials_lose_what_they_share_and_stay_apart():
+    names = [f"task1/test/mouse{k:03d}_task1_annotator1" for k in (70, 71)]
+    assert shortened(names) == ["mouse070", "mouse071"]
+    assert shortened(["task1/train/mouse001_a", "task1/test/mouse070_a"]) == ["train/mouse001", "test/mouse070"]
+    assert shortened(["mouse 1", "mouse 2"]) == ["mouse 1", "mouse 2"], "there is room for a short beginning"
+    assert shortened(["one/and/only/trial"]) == ["one/and/only/trial"]
+    assert shortened(["same/name/here", "same/name/here"]) == ["same/name/here"] * 2
+    assert shortened(["long/prefix/", "long/prefix/x"]) == ["/", "/x"]
+
+
+def test_the_table_of_trials_has_no_cell_that_says_none(sketch):
+    data, content = sketch
+    table = trial_table(scoring.measure(content, data.train, data.test, 0.0, 0.0))
+    assert len(table) == len(data.trials)
+    assert not table.isna().to_numpy().any()
+    assert (table["macro-F1"][table["side"] == "fitted"] == "–").all()
+    assert "None" not in table.to_string()
+
+
+def test_what_figures_write_is_not_taken_for_markup(sketch):
+    data, content = sketch
+    found = scoring.measure(content, data.train, data.test, 0.0, 0.0)
+    found["test"][0]["name"] = "<b>one</b>"
+    assert "<b>" not in str(pictures.trial_scores(found)["data"])
+    graph = pictures.transition_graph(np.eye(2), [0.5, 0.5], ["<i>a</i>", "b"], [0, 1])
+    assert "<i>" not in str(graph["layout"])
+
+
+# ---- what is measured ---------------------------------------------------------------------------------------------
+def test_one_behaviour_alone_cannot_be_scored(sketch):
+    data, content = sketch
+    same = replace(data.test, trials=tuple(replace(t, labels=np.zeros(t.n_samples, np.int64)) for t in data.test))
+    found = scoring.measure(content, data.train, same, 0.0, 0.0)
+    assert found["alone"] == "new"
+    assert "macro_f1" not in found
+    assert [row.name for row in scoring.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
+    assert scoring.baselines(data.train, same, 4) == {}
+
+
+def test_every_score_against_labels_stands_beside_its_majority_class(sketch):
+    data, content = sketch
+    found = scoring.measure(content, data.train, data.test, 0.0, 0.0)
+    for row, trial in zip(found["test"], data.test, strict=True):
+        assert row["majority_balanced"] == pytest.approx(1 / len(np.unique(trial.labels)))
+    figure = pictures.trial_scores(found)
+    at = figure["layout"]["xaxis"]["ticktext"].index("balanced<br>accuracy")
+    bars = [shape for shape in figure["layout"]["shapes"] if at - 0.5 < shape["x0"] < at + 0.5]
+    assert len(bars) == 2
+    assert all("majority_balanced" in row for row in precomputed.bundled().more["measured"]["test"])
+
+
+def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
+    assert [unit_for(t).name for t in (0.3, 599, 600, 40_000, 9e5, np.nan)] == ["s", "s", "min", "h", "days", "s"]
+    data, content = sketch
+    y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
+    daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
+    row = scoring.score_rows(scoring.measure(content, daily, daily, 0.0, 0.0), {})[0]
+    assert row.unit == " days"
+    assert 1 <= row.value < 1000
+
+
+def test_long_tables_have_an_axis_of_their_own_and_poses_that_of_the_player(sketch):
+    poses, _ = sketch
+    y = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
+    daily = Trials((Trial(y, 1 / 86_400),))
+    table = replace(poses, train=daily, test=daily, poses=())
+    views = [View(None, None, None, data, 0, Naming.plain(4), BoutRule()) for data in (poses, table)]
+    assert [view.unit.name for view in views] == ["s", "days"]
+    here = views[1].unit
+    assert here.of(86_400) == 1
