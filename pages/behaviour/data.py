@@ -16,9 +16,11 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from pages.behaviour.bouts import BoutRule, like_expert
 from pages.behaviour.words import Words
+from pages.ui import model_controls
 from pages.ui.exports import Recipe
 
 HELD_OUT = 0.4
+MOST_LATENT = model_controls.D_RANGE[1]
 FEATURES: dict[str, str] = {"egocentric": "What they do", "keypoints": "Raw keypoints"}
 
 
@@ -62,6 +64,11 @@ class Data:
     def words(self) -> Words | None:
         """What the expert saw, as pictures show it; None without labels."""
         return Words.of(self.label_names, [trial.labels for trial in self.trials])
+
+    @property
+    def start(self) -> tuple[int, int]:
+        """(K, D) to begin with: as suggested, within what the controls offer."""
+        return self.suggestion.n_states, min(self.suggestion.n_latent, MOST_LATENT, self.train.n_channels)
 
     def is_new(self, index: int) -> bool:
         return index >= len(self.train)

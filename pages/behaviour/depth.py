@@ -77,7 +77,7 @@ def bouts(view: View, here: Here) -> None:
         st.dataframe(
             shown.round(2).rename(columns=lambda name: name.replace("(s)", f"({here.unit.name})")),
             hide_index=True,
-            height=_rows_high(len(shown), 260),
+            height=rows_high(len(shown), 260),
             key="bout-rows",
         )
         if len(table) > MAX_ROWS:
@@ -89,7 +89,7 @@ def _timing(here: Here, unit: Unit) -> dict[str, Any]:
     return {"step": unit.of(1 / here.trial.rate_hz), "unit": unit.name}
 
 
-def _rows_high(n: int, most: int) -> int:
+def rows_high(n: int, most: int) -> int:
     """Pixels for a table of `n` rows, so that a short one has no empty ones below."""
     return min(38 + 35 * n, most)
 
@@ -173,7 +173,7 @@ def trials(view: View, measured: Mapping[str, Any] | None) -> None:
         plot(pictures.trial_scores(measured), key="trial-scores")
     with right, shell.panel("trial-table", "In numbers"):
         table = trial_table(measured)
-        st.dataframe(table, hide_index=True, height=_rows_high(len(table), 300), key="trial-rows")
+        st.dataframe(table, hide_index=True, height=rows_high(len(table), 300), key="trial-rows")
         if "mapping" in measured:
             words = view.data.label_names
             order = view.shown.order

@@ -91,7 +91,7 @@ def show(
 
 def suggestion(data: Data, choice: model_controls.Choice) -> None:
     """What the data itself suggests, and a button that takes it."""
-    k, d = data.suggestion.n_states, min(data.suggestion.n_latent, model_controls.D_RANGE[1], data.train.n_channels)
+    k, d = data.start
     if (choice.n_states, choice.config["n_latent"]) != (k, d):
         st.button(
             f"Use what the data suggests: K {k}, D {d}",

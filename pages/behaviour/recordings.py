@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -228,9 +229,10 @@ def _load_file(chosen: Chosen) -> Data:
     train, test = split_recording(made)
     said = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
     new = [note for note in made.notes if note not in table.notes]
+    n = len(table.animals)
     return from_recordings(
         f"file-{chosen.options}-{chosen.features}-{path.stat().st_mtime_ns}",
-        f"{Path(name).name}, {table.n_frames:,} frames, {len(table.animals)} animals",
+        f"{Path(name).name}, {table.n_frames:,} frames, {n} {'animal' if n == 1 else 'animals'}",
         train,
         test,
         chosen.features,
@@ -240,13 +242,22 @@ def _load_file(chosen: Chosen) -> Data:
     )
 
 
-def pose_recipe(file: str, rate: float, repairs: dict[str, Any], features: str) -> Recipe:
-    """The lines that read, repair and cut one recording as the page does."""
+def pose_recipe(
+    file: str, rate: float, repairs: dict[str, Any], features: str, every: int = 1, edits: Sequence[str] = ()
+) -> Recipe:
+    """The lines that read, repair and cut one recording as the page does.
+
+    every  which rows of a plain table are read; edits: lines that change `table` before it is repaired
+    """
     changed = ", ".join(f"{name}={value!r}" for name, value in repairs.items())
+    read = f"keypoints.read({file!r}, rate_hz={rate!r})"
+    thinned = f"keypoints.from_table(tables.read({file!r}, every={every}), {rate!r})"
     return Recipe(
-        ["from dataclasses import replace", "from datasets import keypoints"],
+        ["from dataclasses import replace", f"from datasets import keypoints{', tables' if every > 1 else ''}"],
         [
-            f"table = keypoints.clean(keypoints.read({file!r}, rate_hz={rate:g}), {changed})",
+            f"table = {thinned if every > 1 else read}",
+            *edits,
+            f"table = keypoints.clean(table, {changed})",
             "at = int(0.6 * table.n_frames)",
             "train, test = (",
             f"    replace(table, xy=table.xy[part], scores=None, labels=None).to_trials({features!r})",

@@ -1,4 +1,4 @@
-"""What was understood of a file, before any fit: roles, clock, gaps and outliers, each of which can be changed."""
+"""What was understood of a table, before any fit: roles, clock, gaps and outliers, each of which can be changed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets import keypoints
-from datasets.keypoints import KeypointTable
-from datasets.readers.roles import numeric_values
+from datasets.readers.roles import is_numeric, numeric_values
+from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.errors import GdmError
-from pages.behaviour.data import FEATURES
-from pages.behaviour.recordings import cleaning
+from pages.behaviour.depth import rows_high
 from pages.ui import figures, shell
 from pages.ui.figures.base import Figure, axis, layout, note, typed
 from pages.ui.figures.states import plain
 from pages.ui.plot import plot
-from pages.your_data.intake import Opened, PoseOptions, TableOptions
+from pages.your_data.intake import Opened, TableOptions
 
-UNITS = {"auto": "as guessed", "s": "seconds", "ms": "milliseconds", "min": "minutes", "frames": "frames"}
+UNITS: dict[TimeUnit, str] = {
+    "auto": "as guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
+    "min": "minutes", "h": "hours", "frames": "frames, which tell no time",
+}  # fmt: skip
 ROLE_HELP = (
     "time: the clock. channel: what the model explains. position: x and y of a map, also explained. label: what an "
     "expert saw, never fitted. group: one trial for each value. score: a tracker's confidence. ignore: left out."
@@ -30,8 +31,23 @@ MAX_LINES, MAX_POINTS = 6, 1_200
 
 
 def table_options(file: Opened) -> TableOptions:
-    """The controls of a table, in the sidebar."""
+    """The controls of a table, in the sidebar. Those that its columns have no use for are left out."""
+    table = file.content
+    assert isinstance(table, Table)
+    roles = edited_roles(file)
     shell.section("Samples")
+    unit: TimeUnit = "auto"
+    clock = next((name for name, role in roles.items() if role == Role.TIME), None)
+    if clock is not None and is_numeric(table.frame[clock]):
+        chosen = st.selectbox(
+            "Time is in",
+            list(UNITS),
+            format_func=lambda name: UNITS.get(name, str(name)),
+            key="unit",
+            bind="query-params",
+            help=f"Guessed from the name and the size of {clock!r}; the rate that follows stands under What was found.",
+        )
+        unit = chosen if chosen in UNITS else "auto"
     rate = st.number_input(
         "Samples a second (0: as found)",
         0.0,
@@ -48,14 +64,17 @@ def table_options(file: Opened) -> TableOptions:
     outliers = st.toggle(
         "Drop outliers", False, key="outliers", bind="query-params", help="Values that jump and return."
     )
-    resample = st.toggle(
+    resample = clock is not None and st.toggle(
         "Even clock", False, key="even", bind="query-params", help="For irregular time: samples at a fixed step."
     )
-    place = st.toggle("Explain positions too", True, key="places", bind="query-params")
-    roles = edited_roles(file)
+    placed = Role.POSITION in roles.values()
+    place = not placed or st.toggle(
+        "Explain positions too", True, key="places", bind="query-params", help="Whether x and y are channels as well."
+    )
     return TableOptions(
         tuple(roles.items()),
         rate_hz=float(rate) if rate else None,
+        unit=unit,
         resample=bool(resample),
         fill_seconds=min(max(float(fill), 0.0), 5.0),
         drop_outliers=bool(outliers),
@@ -95,7 +114,7 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
             hide_index=True,
             key=f"your-data-roles-{file.digest}",
             disabled=["column", "missing", "examples"],
-            height=min(38 + 36 * len(guessed), 400),
+            height=rows_high(len(guessed), 400),
             column_config={
                 "role": st.column_config.SelectboxColumn(
                     "role", options=[str(role) for role in Role], required=True, help=ROLE_HELP
@@ -104,7 +123,7 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
         )
     with shell.panel("report", "What was found"):
         try:
-            said = table.report(dict(options.roles), options.unit).sentences()  # type: ignore[arg-type]
+            said = table.report(dict(options.roles), options.unit).sentences()
         except GdmError as error:
             shell.error("These roles do not work together", str(error))
             return False
@@ -113,40 +132,6 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
         plot(lines(y, names), key="first-look")
     return True
-
-
-def pose_options(file: Opened) -> PoseOptions:
-    """The controls of a tracking file, in the sidebar."""
-    table = file.content
-    assert isinstance(table, KeypointTable)
-    shell.section("Poses")
-    rate = st.number_input(
-        "Frames a second", 1.0, 1000.0, float(table.rate_hz), key="fps", bind="query-params",
-        help="Most tracking files do not say.",
-    )  # fmt: skip
-    features = st.segmented_control(
-        "Features",
-        list(FEATURES),
-        default="egocentric" if len(table.parts) > 1 else "keypoints",
-        format_func=lambda name: FEATURES.get(name, name),
-        required=True,
-        key="features",
-        bind="query-params",
-        help="What they do: body shape, speeds and the relation to a partner. Raw keypoints: every coordinate.",
-    )
-    return PoseOptions(
-        float(rate or table.rate_hz), features if features in FEATURES else "egocentric", tuple(cleaning().items())
-    )
-
-
-def pose_panel(file: Opened, options: PoseOptions) -> None:
-    """Animals and parts, and the report."""
-    table = file.content
-    assert isinstance(table, KeypointTable)
-    with shell.panel("poses", "What was understood"):
-        shell.quiet(f"Animals: {', '.join(table.animals)}. Parts: {', '.join(table.parts)}. {table.n_frames:,} frames.")
-        least = max(dict(options.repairs)["min_score"], 1e-6)
-        sentences(keypoints.report(table, least).sentences())
 
 
 def sentences(said: list[str]) -> None:

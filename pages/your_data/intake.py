@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TypeVar
 
 import streamlit as st
 
 from datasets import keypoints
 from datasets.keypoints import KeypointTable
+from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.trials import Trials
-from pages.behaviour.data import Data, from_recordings, from_trials, narrowed, split_recording, split_trials, usable
-from pages.behaviour.recordings import pose_recipe
+from pages.behaviour.data import Data, from_trials, narrowed, split_trials, usable
 from pages.ui import live
 from pages.ui.exports import Recipe
 
@@ -26,14 +26,17 @@ PIECE_BYTES = 1 << 20
 EXAMPLE_ON = f"{KEPT}-example"  # the visitor tries the page with the example
 OWN = "Your own file: it stays in this session and is forgotten with it."
 
+Made = TypeVar("Made")
+
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A file as read. `digest` names its content."""
+    """A file as read: `digest` names its content, and of a table each `every`-th row was read."""
 
     name: str
     digest: str
     content: Table | KeypointTable
+    every: int = 1
 
     @property
     def tracked(self) -> bool:
@@ -59,7 +62,7 @@ def opened(file: Any, name: str, every: int, progress: Callable[[float, str], No
         return kept[1]  # type: ignore[no-any-return]
     content = keypoints.read_any(file, name, every=every, progress=progress)
     forget()  # fits of the file before, and its data on the workers
-    made = Opened(name, f"{digest}-{every}", content)
+    made = Opened(name, f"{digest}-{every}", content, every)
     st.session_state[KEPT] = (key, made)
     return made
 
@@ -71,12 +74,20 @@ def forget() -> None:
     live.let_go("your_data")
 
 
-def remembered(key: str, make: Callable[[], Data]) -> Data:
-    """The data of `key`, made once: the same object from run to run, so that fits are recognised."""
-    kept = st.session_state.get(f"{KEPT}-made")
+def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
+    """What belongs to `key`, made once: the same object from run to run, so that fits are recognised."""
+    kept = st.session_state.get(f"{KEPT}-{what}")
     if kept is None or kept[0] != key:
-        st.session_state[f"{KEPT}-made"] = kept = (key, make())
+        st.session_state[f"{KEPT}-{what}"] = kept = (key, make())
     return kept[1]  # type: ignore[no-any-return]
+
+
+def as_poses(file: Opened) -> Opened:
+    """The table read as keypoints, which its columns have to be named like; else as it is."""
+    table = file.content
+    assert isinstance(table, Table)
+    found = remembered(file.digest, lambda: keypoints.from_table(table), "keypoints")
+    return file if found is None else Opened(file.name, f"{file.digest}-poses", found, file.every)
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------
@@ -86,7 +97,7 @@ class TableOptions:
 
     roles: tuple[tuple[str, str], ...]
     rate_hz: float | None = None
-    unit: str = "auto"
+    unit: TimeUnit = "auto"
     resample: bool = False
     fill_seconds: float = 0.0
     drop_outliers: bool = False
@@ -104,18 +115,18 @@ class TableOptions:
         }
 
 
-def from_table(file: Opened, options: TableOptions, every: int = 1) -> Data:
+def from_table(file: Opened, options: TableOptions) -> Data:
     """Trials of a table, the last of them held out."""
     table = file.content
     assert isinstance(table, Table)
     roles = dict(options.roles)
     trials = table.to_trials(roles, **options.arguments())
     train, test = split_trials(trials)
-    recipe = table_recipe(file.name, roles, options, trials, every)
+    recipe = table_recipe(file.name, roles, options, trials, file.every)
     train, test, kept, dropped = usable(train, test)
     if dropped:
         recipe = narrowed(recipe, kept)
-    notes = [*table.report(roles, options.unit).sentences(), *dropped]  # type: ignore[arg-type]
+    notes = [*table.report(roles, options.unit).sentences(), *dropped]
     about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
     return from_trials(f"{file.digest}-{options!r}", about, train, test, recipe, notes=notes, licences=[OWN])
 
@@ -138,38 +149,3 @@ def table_recipe(name: str, roles: Mapping[str, str], options: TableOptions, tri
         at = int(0.6 * trials.n_samples)
         lines += [f"train, test = [trials[0].slice(0, {at})], [trials[0].slice({at}, {trials.n_samples})]"]
     return Recipe(["from datasets import tables"], lines, note=f"The file {name} has to be there.")
-
-
-# ---- poses --------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class PoseOptions:
-    """What the visitor decided about a tracking file."""
-
-    rate_hz: float
-    features: str
-    repairs: tuple[tuple[str, Any], ...]
-
-
-def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation | None = None) -> Data:
-    """Features of tracked animals, the last part of the recording held out."""
-    table = file.content
-    assert isinstance(table, KeypointTable)
-    table = replace(table, rate_hz=options.rate_hz)
-    if labels is not None:
-        table = keypoints.with_labels(table, labels.labels, labels.label_names)
-    repairs = dict(options.repairs)
-    made = keypoints.clean(table, **repairs)
-    train, test = split_recording(made)
-    notes = [*keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()]
-    notes += [note for note in made.notes if note not in table.notes]
-    marked = "" if labels is None else f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
-    return from_recordings(
-        f"{file.digest}-{options!r}{marked}",
-        f"{file.name}, {table.n_frames:,} frames, {len(table.animals)} animals",
-        train,
-        test,
-        options.features,  # type: ignore[arg-type]
-        pose_recipe(file.name, options.rate_hz, repairs, options.features),
-        notes=notes,
-        licences=[OWN],
-    )

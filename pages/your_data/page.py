@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import streamlit as st
 
 from datasets import keypoints, tables
+from datasets.readers.deeplabcut import flat_columns
 from gdm_core.errors import GdmError
 from pages.behaviour import lab
 from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data
 from pages.ui import live, shell
-from pages.your_data import check, intake
+from pages.your_data import check, intake, pose_check, poses
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
@@ -21,15 +24,15 @@ EXAMPLE = "table.csv"
 GO = f"{intake.KEPT}-go"
 
 
-def ask_for_file() -> tuple[intake.Opened | None, int, str]:
-    """(the file, which rows, what is wrong with it)."""
+def ask_for_file() -> tuple[intake.Opened | None, str]:
+    """(the file, what is wrong with it)."""
     shell.section("File")
     sent = st.file_uploader(
         "A recording", type=KINDS, key="upload", help="Up to 200 MB here; larger files by path on the Behaviour page."
     )
     if sent is None and not st.session_state.get(intake.EXAMPLE_ON):
         intake.forget()
-        return None, 1, ""
+        return None, ""
     source, name = (sent, sent.name) if sent is not None else (io.BytesIO(tables.template(EXAMPLE)), EXAMPLE)
     bar = st.progress(0.0, f"Reading {name}")
     every = max(int(st.session_state.get("every") or 1), 1)
@@ -45,7 +48,7 @@ def ask_for_file() -> tuple[intake.Opened | None, int, str]:
             "Keep each n-th row", 1, 10_000, 1, key="every",
             help="1 keeps all. For text tables beyond five million rows.",
         )  # fmt: skip
-    return file, every, trouble
+    return (None if file is None else ask_how_to_read(file)), trouble
 
 
 def ask_for_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
@@ -95,38 +98,70 @@ def introduction() -> None:
             )
 
 
-def ready(file: intake.Opened, every: int) -> tuple[Data | None, str]:
+def ask_how_to_read(file: intake.Opened) -> intake.Opened:
+    """A table whose columns are named like keypoints can be read as keypoints."""
+    table = file.content
+    if not isinstance(table, tables.Table) or flat_columns(list(table.columns)) is None:
+        return file
+    wanted = st.toggle(
+        "Read as keypoints",
+        keypoints.looks_like_keypoints(table),
+        key="posed",
+        bind="query-params",
+        help="Columns such as nose_x and nose_y, or mouse1_nose_x, are parts of a body. Without it, they are channels.",
+    )
+    return intake.as_poses(file) if wanted else file
+
+
+def ready(file: intake.Opened) -> tuple[Data | None, str]:
     """(the data, or why there are none); draws what was understood on the way."""
-    labels: keypoints.Annotation | None = None
-    trouble = ""
+    return posed(file) if file.tracked else tabled(file)
+
+
+def posed(file: intake.Opened) -> tuple[Data | None, str]:
+    """The same for a tracking file."""
     with page.controls:
-        options = check.pose_options(file) if file.tracked else check.table_options(file)
-        if isinstance(options, intake.PoseOptions):
-            labels, trouble = ask_for_labels(options.rate_hz)
-    going = st.session_state.get(GO) == file.digest
-    with page.picture, st.expander("What was understood", expanded=not going, icon=":material/fact_check:"):
-        if isinstance(options, intake.PoseOptions):
-            check.pose_panel(file, options)
-        elif not check.table_panel(file, options):
+        options = pose_check.pose_options(file)
+        labels, trouble = ask_for_labels(options.rate_hz)
+    with understood(file):
+        if not pose_check.pose_panel(file, options):
             return None, ""
     if trouble:
         return None, f"The labels cannot be read. {trouble}"
+    seen = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
+    marked = hashlib.sha256(seen).hexdigest()
     try:
-        if isinstance(options, intake.PoseOptions):
-            seen = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
-            marked = hashlib.sha256(seen).hexdigest()
-            return intake.remembered(
-                f"{file.digest}{options}{marked}", lambda: intake.from_poses(file, options, labels)
-            ), ""
-        return intake.remembered(f"{file.digest}{options}", lambda: intake.from_table(file, options, every)), ""
+        made = intake.remembered(f"{file.digest}{options}{marked}", lambda: poses.from_poses(file, options, labels))
+        return made, ""
     except GdmError as error:
         return None, str(error)
+
+
+def tabled(file: intake.Opened) -> tuple[Data | None, str]:
+    """The same for a table."""
+    with page.controls:
+        options = check.table_options(file)
+    with understood(file):
+        if not check.table_panel(file, options):
+            return None, ""
+    try:
+        return intake.remembered(f"{file.digest}{options}", lambda: intake.from_table(file, options)), ""
+    except GdmError as error:
+        return None, str(error)
+
+
+@contextmanager
+def understood(file: intake.Opened) -> Iterator[None]:
+    """The place for what was understood: open until the fit is asked for."""
+    going = st.session_state.get(GO) == file.digest
+    with page.picture, st.expander("What was understood", expanded=not going, icon=":material/fact_check:"):
+        yield
 
 
 page = shell.frame("your_data")
 live.mind_departure()
 with page.controls:
-    file, every, trouble = ask_for_file()
+    file, trouble = ask_for_file()
 
 data = None
 if file is None:
@@ -136,7 +171,7 @@ if file is None:
     page.header("a file of your own")
     introduction()
 else:
-    data, trouble = ready(file, every)
+    data, trouble = ready(file)
     if trouble:
         with page.picture:
             shell.error("This cannot be fitted as it stands", trouble)
@@ -151,7 +186,8 @@ else:
                     f"Trials to fit: {len(data.train)}, with {data.train.n_samples:,} samples. "
                     f"Kept aside as new: {len(data.test)}, with {data.test.n_samples:,}."
                 )
-                shell.quiet(f"Suggested: K {data.suggestion.n_states}, D {data.suggestion.n_latent}.")
+                k, d = data.start
+                shell.quiet(f"To start with: K {k} and D {d}, as the data suggest.")
             if st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch"):
                 st.session_state[GO] = file.digest
                 st.rerun()
@@ -162,9 +198,9 @@ if data is not None and file is not None and st.session_state.get(GO) == file.di
         "your_data",
         data,
         bout_rule=BoutRule(0.0, 0.0),
-        n_states=data.suggestion.n_states,
-        n_latent=min(data.suggestion.n_latent, 6, data.train.n_channels),
-        sees="moves",
+        n_states=data.start[0],
+        n_latent=data.start[1],
+        sees="places" if file.tracked else "moves",
         keep=False,
     )
 else:

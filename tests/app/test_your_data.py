@@ -17,7 +17,8 @@ from gdm_core.errors import DataError, GdmError
 from pages.ui import navigation
 from pages.ui.live import screen
 from pages.your_data import check, intake
-from pages.your_data.intake import Opened, PoseOptions, TableOptions
+from pages.your_data.intake import Opened, TableOptions
+from pages.your_data.poses import PoseOptions, from_poses
 from tests.support.live_engine import QuickEngine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,11 +187,11 @@ def test_a_tracking_file_becomes_features_with_its_labels(session):
     assert file.tracked
     options = PoseOptions(30.0, "egocentric", tuple(REPAIRS.items()))
     labels = keypoints.Annotation(np.repeat([0, 1], 30), ("walk", "rest"))
-    data = intake.from_poses(file, options, labels)
+    data = from_poses(file, options, labels)
     assert data.label_names == ("walk", "rest")
     assert data.train.n_samples + data.test.n_samples == 60
     assert len(data.poses) == 2
-    assert intake.from_poses(file, options).key != data.key
+    assert from_poses(file, options).key != data.key
 
 
 def test_channels_that_a_fit_cannot_use_are_left_out_in_the_script_too(session, tmp_path, monkeypatch):
@@ -259,7 +260,7 @@ def test_a_recording_too_short_to_split_is_refused(session):
     table = mice.simulate_recordings(1, 20, seed=0)[0]
     file = Opened("short.npz", "d", replace(table, name="short"))
     with pytest.raises(DataError, match="at least 40"):
-        intake.from_poses(file, PoseOptions(30.0, "keypoints", tuple(REPAIRS.items())))
+        from_poses(file, PoseOptions(30.0, "keypoints", tuple(REPAIRS.items())))
 
 
 def test_the_first_look_draws_gaps_and_flat_channels():

@@ -1,0 +1,125 @@
+"""What was understood of a tracking file, before any fit: animals, parts, rate, and what is wrong where."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from datasets import keypoints
+from datasets.keypoints import KeypointTable
+from gdm_core.errors import GdmError
+from pages.behaviour.data import FEATURES
+from pages.behaviour.depth import rows_high
+from pages.behaviour.recordings import cleaning
+from pages.ui import shell
+from pages.ui.plot import plot
+from pages.your_data import problems
+from pages.your_data.check import sentences
+from pages.your_data.intake import KEPT, Opened, remembered
+from pages.your_data.poses import Picked, PoseOptions, chosen
+
+
+def pose_options(file: Opened) -> PoseOptions:
+    """The controls of a tracking file, in the sidebar, and what its editor says."""
+    table = file.content
+    assert isinstance(table, KeypointTable)
+    animals, parts = edited_names(file)
+    shell.section("Poses")
+    rate = st.number_input(
+        "Frames a second", 1.0, 1000.0, float(np.clip(table.rate_hz, 1.0, 1000.0)), key="fps", bind="query-params",
+        help="Most tracking files do not say.",
+    )  # fmt: skip
+    features = st.segmented_control(
+        "Features",
+        list(FEATURES),
+        default="egocentric" if len(parts) > 1 else "keypoints",
+        format_func=lambda name: FEATURES.get(name, name),
+        required=True,
+        key="features",
+        bind="query-params",
+        help="What they do: body shape, speeds and the relation to a partner. Raw keypoints: every coordinate.",
+    )
+    return PoseOptions(
+        float(rate or table.rate_hz),
+        features if features in FEATURES else "egocentric",
+        tuple(cleaning().items()),
+        animals,
+        parts,
+    )
+
+
+def edited_names(file: Opened) -> tuple[Picked, Picked]:
+    """(animals, parts) as they stand in the editor of this file: those kept, under their names."""
+    table = file.content
+    assert isinstance(table, KeypointTable)
+    changes = st.session_state.get(_key(file), {}).get("edited_rows", {})
+    rows = [
+        (name if not str(change.get("name") or "").strip() else str(change["name"]).strip(), change.get("use", True))
+        for row, name in enumerate([*table.animals, *table.parts])
+        for change in [changes.get(row, {})]
+    ]
+    n = len(table.animals)
+    animals = tuple((i, name) for i, (name, use) in enumerate(rows[:n]) if use)
+    parts = tuple((i, name) for i, (name, use) in enumerate(rows[n:]) if use)
+    return animals, parts
+
+
+def _key(file: Opened) -> str:
+    return f"{KEPT}-parts-{file.digest}"
+
+
+def pose_panel(file: Opened, options: PoseOptions) -> bool:
+    """The editor, the report and a picture of what is wrong. Whether there is something left to fit."""
+    table = file.content
+    assert isinstance(table, KeypointTable)
+    with shell.panel("poses", "Animals and parts"):
+        shell.quiet(f"{table.n_frames:,} frames. Each can be renamed or left out; names say which way a body faces.")
+        seen = np.isfinite(np.asarray(table.xy)).all(axis=2)  # [T, A, P]
+        shown = pd.DataFrame(
+            {
+                "what": ["animal"] * len(table.animals) + ["part"] * len(table.parts),
+                "name": [*table.animals, *table.parts],
+                "use": True,
+                "tracked": [f"{100 * share:.3g} %" for share in (*seen.mean(axis=(0, 2)), *seen.mean(axis=(0, 1)))],
+            }
+        )
+        st.data_editor(
+            shown,
+            hide_index=True,
+            key=_key(file),
+            disabled=["what", "tracked"],
+            height=rows_high(len(shown), 300),
+            column_config={
+                "use": st.column_config.CheckboxColumn("use", help="Without it, the animal or part is left out."),
+                "tracked": st.column_config.TextColumn("tracked", help="The share of frames that say where it is."),
+            },
+        )
+    with shell.panel("report", "What was found"):
+        if not (options.animals and options.parts):
+            shell.error("Nothing is left", "Keep at least one animal and one part.")
+            return False
+        try:
+            kept = chosen(table, options)
+        except GdmError as error:
+            shell.error("These names do not work together", str(error))
+            return False
+        least = float(dict(options.repairs)["min_score"])
+        sentences(keypoints.report(kept, max(least, 1e-6)).sentences())
+        named = (file.digest, options.rate_hz, options.animals, options.parts, least)
+        codes = remembered(repr(named), lambda: problems.found_in(kept, least), "problems")
+        if codes.any():
+            plot(problems.picture(codes, kept), key="problems")
+            _key_of_colours(problems.shares(codes))
+    return True
+
+
+def _key_of_colours(present: dict[str, float]) -> None:
+    colours = {word: colour for word, colour in problems.KINDS.values() if word in present}
+    items = "".join(
+        f'<span><i style="background:{colour}"></i>{escape(word)} {present[word]:.1%}</span>'
+        for word, colour in colours.items()
+    )
+    st.html(f'<div class="gdm-key" role="list" aria-label="Problems">{items}</div>')

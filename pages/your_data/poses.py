@@ -1,0 +1,110 @@
+"""A tracking file of the visitor's: which animals and parts are kept under which names, and what becomes of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from datasets import keypoints
+from datasets.keypoints import KeypointTable
+from gdm_core.errors import DataError
+from pages.behaviour.data import Data, from_recordings, split_recording
+from pages.behaviour.recordings import pose_recipe
+from pages.your_data.intake import OWN, Opened
+
+Picked = tuple[tuple[int, str], ...]  # (which one of the file, its name here)
+ASSUMED = "Hz is assumed"
+
+
+@dataclass(frozen=True)
+class PoseOptions:
+    """What the visitor decided about a tracking file. `animals` and `parts` are those kept; () keeps all as they are."""
+
+    rate_hz: float
+    features: str
+    repairs: tuple[tuple[str, Any], ...]
+    animals: Picked = ()
+    parts: Picked = ()
+
+
+def chosen(table: KeypointTable, options: PoseOptions) -> KeypointTable:
+    """The recording at the rate of the page, with the animals and parts that are kept, under their names."""
+    made = replace(table, rate_hz=options.rate_hz)
+    if options.rate_hz != table.rate_hz:  # said by the visitor: nothing is assumed any more
+        made = replace(made, notes=tuple(note for note in table.notes if ASSUMED not in note))
+    if not _edited(table, options):
+        return made
+    animals = _picked("animal", options.animals, table.animals)
+    parts = _picked("part", options.parts, table.parts)
+    a, p = [i for i, _ in animals], [i for i, _ in parts]
+    place = {old: new for new, old in enumerate(p)}
+    return replace(
+        made,
+        xy=np.asarray(table.xy)[:, a][..., p],
+        scores=None if table.scores is None else np.asarray(table.scores)[:, a][..., p],
+        animals=tuple(name for _, name in animals),
+        parts=tuple(name for _, name in parts),
+        edges=tuple((place[i], place[j]) for i, j in table.edges if i in place and j in place),
+    )
+
+
+def _all(names: Sequence[str]) -> Picked:
+    return tuple(enumerate(names))
+
+
+def _edited(table: KeypointTable, options: PoseOptions) -> bool:
+    return options.animals not in ((), _all(table.animals)) or options.parts not in ((), _all(table.parts))
+
+
+def _picked(what: str, picked: Picked, names: Sequence[str]) -> Picked:
+    kept = picked or _all(names)
+    shown = [name for _, name in kept]
+    if twice := next((name for name in shown if shown.count(name) > 1), None):
+        raise DataError(f"Two {what}s are called {twice!r}. Give one of them another name, or leave it out.")
+    return kept
+
+
+def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation | None = None) -> Data:
+    """Features of tracked animals, the last part of the recording held out."""
+    source = file.content
+    assert isinstance(source, KeypointTable)
+    table = chosen(source, options)
+    if labels is not None:
+        table = keypoints.with_labels(table, labels.labels, labels.label_names)
+    repairs = dict(options.repairs)
+    made = keypoints.clean(table, **repairs)
+    train, test = split_recording(made)
+    notes = [*keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()]
+    notes += [note for note in made.notes if note not in table.notes]
+    marked = "" if labels is None else f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
+    n = len(table.animals)
+    return from_recordings(
+        f"{file.digest}-{options!r}{marked}",
+        f"{file.name}, {table.n_frames:,} frames, {n} {'animal' if n == 1 else 'animals'}",
+        train,
+        test,
+        options.features,  # type: ignore[arg-type]
+        pose_recipe(
+            file.name, options.rate_hz, repairs, options.features, every=file.every, edits=_lines(source, options)
+        ),
+        notes=notes,
+        licences=[OWN],
+    )
+
+
+def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
+    """What the script has to do to leave out and rename the same."""
+    if not _edited(source, options):
+        return []
+    animals, parts = options.animals or _all(source.animals), options.parts or _all(source.parts)
+    a, p = [i for i, _ in animals], [i for i, _ in parts]
+    return [
+        f"a, p = {a}, {p}  # the animals and parts that are kept",
+        "scores = None if table.scores is None else table.scores[:, a][..., p]",
+        f"table = replace(table, xy=table.xy[:, a][..., p], scores=scores, edges=(), animals={tuple(n for _, n in animals)!r},",
+        f"    parts={tuple(n for _, n in parts)!r})",
+    ]

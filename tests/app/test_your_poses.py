@@ -1,0 +1,232 @@
+"""Your data, tracked animals: parts and animals renamed or left out, what is wrong shown before the fit, plain tables of parts."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from datasets import keypoints, mice, tables
+from gdm_core.errors import DataError
+from pages.ui import navigation
+from pages.ui.figures.base import untyped
+from pages.ui.live import screen
+from pages.your_data import intake, pose_check, problems
+from pages.your_data.intake import Opened
+from pages.your_data.poses import PoseOptions, chosen, from_poses
+from tests.support.live_engine import QuickEngine
+
+ROOT = Path(__file__).resolve().parents[2]
+REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
+REPAIRS |= {"undo_side_flips": False, "undo_identity_swaps": False}
+PLAIN = PoseOptions(30.0, "egocentric", tuple(REPAIRS.items()))
+
+
+@pytest.fixture
+def engine(monkeypatch, tmp_path) -> QuickEngine:
+    made = QuickEngine()
+    monkeypatch.setattr(screen, "engine", lambda: made)
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+    return made
+
+
+@pytest.fixture
+def session(monkeypatch) -> dict:
+    made: dict = {}
+    monkeypatch.setattr(st, "session_state", made)
+    return made
+
+
+def uploaded(name: str, content: bytes) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    app = app.switch_page(str(navigation.info("your_data").path)).run()
+    app.file_uploader(key="upload").upload(name, content).run()
+    assert not app.exception, app.exception[0].value
+    return app
+
+
+def html(app: AppTest) -> str:
+    return " ".join(str(element.value) for element in app.get("html"))
+
+
+def pair(n: int = 200) -> keypoints.KeypointTable:
+    return replace(mice.simulate_recordings(1, n, seed=2)[0], simulated=False)
+
+
+def flat_csv(n: int = 120) -> bytes:
+    """Two mice of three parts as a plain table, 25 frames a second."""
+    table = pair(n)
+    columns = {"time": np.arange(n) / 25}
+    for a, animal in enumerate(("mouse1", "mouse2")):
+        for p, part in enumerate(("nose", "neck", "tail")):
+            for axis, values in zip("xy", np.asarray(table.xy)[:, a, :, 2 * p].T, strict=True):
+                columns[f"{animal}_{part}_{axis}"] = values
+    return pd.DataFrame(columns).to_csv(index=False).encode()
+
+
+def values(side) -> np.ndarray:
+    """The first trial of what a script made, which are bare arrays where it had to leave out channels."""
+    return np.asarray(getattr(side[0], "y", side[0]))
+
+
+# ---- leaving out and renaming -------------------------------------------------------------------------------------
+def test_the_editor_says_what_is_kept_and_under_which_name(session):
+    table = pair()
+    file = Opened("pair.npz", "d", table)
+    everything = pose_check.edited_names(file)
+    assert everything == (tuple(enumerate(table.animals)), tuple(enumerate(table.parts)))
+    rows = {0: {"name": " resident "}, 1: {"use": False}, 2: {"name": ""}, 2 + 1: {"use": False}}
+    session[f"your-data-parts-{file.digest}"] = {"edited_rows": rows}
+    animals, parts = pose_check.edited_names(file)
+    assert animals == ((0, "resident"),)
+    assert parts == tuple((i, name) for i, name in enumerate(table.parts) if i != 1)
+
+
+def test_what_is_left_out_is_gone_and_skeletons_join_what_is_left():
+    table = pair()
+    options = replace(PLAIN, animals=((1, "guest"),), parts=((0, "tip"), (3, table.parts[3]), (6, "rear")))
+    made = chosen(table, options)
+    assert (made.animals, made.parts) == (("guest",), ("tip", table.parts[3], "rear"))
+    np.testing.assert_array_equal(made.xy[:, 0, :, 2], np.asarray(table.xy)[:, 1, :, 6])
+    np.testing.assert_array_equal(made.scores[:, 0, 1], np.asarray(table.scores)[:, 1, 3])
+    old = {(0, 0), (3, 1), (6, 2)}
+    kept = {(dict(old)[i], dict(old)[j]) for i, j in table.edges if {i, j} <= {0, 3, 6}}
+    assert set(made.edges) == kept
+    assert chosen(table, PLAIN).parts == table.parts
+
+
+def test_two_parts_of_one_name_are_refused():
+    table = pair()
+    with pytest.raises(DataError, match="Two parts are called 'nose'"):
+        chosen(table, replace(PLAIN, parts=((0, "nose"), (1, "nose"))))
+
+
+@pytest.mark.parametrize("features", ["egocentric", "keypoints"])
+def test_the_script_leaves_out_and_renames_the_same(session, tmp_path, monkeypatch, features):
+    table = pair()
+    np.savez(tmp_path / "pair.npz", keypoints=table.xy, scores=table.scores, parts=np.array(table.parts))
+    content = (tmp_path / "pair.npz").read_bytes()
+    file = intake.opened(io.BytesIO(content), "pair.npz", 1, lambda share, text: None)
+    options = replace(PLAIN, features=features, animals=((0, "one"),), parts=((0, "nose"), (3, "neck"), (6, "tail")))
+    data = from_poses(file, options)
+    assert len(data.poses[0].parts) == 3
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+    np.testing.assert_array_equal(data.train[0].y, values(space["train"]))
+    np.testing.assert_array_equal(data.test[0].y, values(space["test"]))
+
+
+def test_nothing_left_cannot_be_fitted_and_says_so(engine, monkeypatch):
+    monkeypatch.setattr(pose_check, "edited_names", lambda file: ((), ((0, "nose"),)))
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    assert "at least one animal" in html(app)
+    assert app.button(key="fit").disabled
+
+
+# ---- what is wrong ------------------------------------------------------------------------------------------------
+def test_each_problem_is_found_where_it_is():
+    table = pair(400)
+    xy, scores = np.array(table.xy), np.array(table.scores)
+    xy[50:90, 0, :, 2] = np.nan
+    scores[100:150, 1, 4] = 0.1
+    xy[200, 1, :, 0] += 400
+    codes = problems.found_in(replace(table, xy=xy, scores=scores), 0.3)
+    assert (codes[50:90, 0, 2] == 1).all()
+    assert (codes[100:150, 1, 4] == 2).all()
+    assert codes[200, 1, 0] == 3
+    assert (problems.found_in(replace(table, xy=xy, scores=scores), 0.0)[100:150, 1, 4] != 2).all()
+    figure = problems.picture(codes, table)
+    cells = untyped(figure["data"][0]["z"])
+    assert cells.shape == (14, 200)
+    assert (cells[2, 25:45] == 1 + 0 * 3 + 2).all(), "not tracked at all, in its strongest colour"
+    assert (cells[7 + 4, 50:75] == 1 + 1 * 3 + 2).all()
+    assert cells[7, 100] in (1 + 2 * 3 + 1, 1 + 2 * 3 + 2)
+    assert "not tracked" in figure["alt"]
+    assert list(problems.shares(codes)) == [word for kind, (word, _) in problems.KINDS.items() if (codes == kind).any()]
+
+
+def test_problems_are_drawn_before_the_fit_and_flawless_poses_have_no_picture(engine):
+    table = pair(120)
+    xy = np.array(table.xy)
+    xy[40:80, 0, :, 1] = np.nan
+
+    def npz(values: np.ndarray) -> bytes:
+        out = io.BytesIO()
+        np.savez(out, keypoints=values)
+        return out.getvalue()
+
+    app = uploaded("bad.npz", npz(xy))
+    assert 'aria-label="Problems"' in html(app)
+    still = np.array(table.xy)
+    still[:] = still[:1]
+    assert 'aria-label="Problems"' not in html(uploaded("good.npz", npz(still)))
+
+
+# ---- rate, start --------------------------------------------------------------------------------------------------
+def test_a_rate_that_was_set_is_not_said_to_be_assumed(engine):
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    assert "30 Hz is assumed" in html(app)
+    app.number_input(key="fps").set_value(25.0).run()
+    assert "is assumed" not in html(app)
+
+
+def test_tracking_files_start_with_places_and_with_what_was_announced(engine):
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    said = html(app)
+    app.button(key="fit").click().run()
+    assert not app.exception, app.exception[0].value
+    config = next(job.work.config for job in engine.jobs if job.slot == "main")
+    assert config["posterior"] == "linear"
+    assert f"K {config['n_states']} and D {config['n_latent']}" in said
+    assert html(app).count("What was understood") <= 1
+
+
+# ---- plain tables of parts ----------------------------------------------------------------------------------------
+def test_a_table_of_parts_is_read_as_keypoints_unless_told_otherwise(engine):
+    app = uploaded("flat.csv", flat_csv())
+    assert app.toggle(key="posed").value
+    assert app.number_input(key="fps").value == pytest.approx(25)
+    assert "Animals and parts" in html(app)
+    app.button(key="fit").click().run()
+    assert not app.exception, app.exception[0].value
+    assert "2 animals" in html(app)
+    app.toggle(key="posed").set_value(False).run()
+    assert not app.exception, app.exception[0].value
+    assert "What the columns are for" in html(app)
+
+
+def test_a_table_without_parts_is_not_asked_about(engine):
+    app = uploaded("table.csv", tables.template("table.csv"))
+    assert not [toggle for toggle in app.toggle if toggle.key in ("posed", "places")]
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_the_script_of_a_table_of_parts_makes_the_same_trials(session, tmp_path, monkeypatch, every):
+    content = flat_csv(300)
+    (tmp_path / "flat.csv").write_bytes(content)
+    file = intake.as_poses(intake.opened(io.BytesIO(content), "flat.csv", every, lambda share, text: None))
+    data = from_poses(file, replace(PLAIN, rate_hz=25 / every))
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+    np.testing.assert_array_equal(data.test[0].y, values(space["test"]))
+    assert len(data.train[0].y) == int(0.6 * 300 / every)
+
+
+# ---- time of tables -----------------------------------------------------------------------------------------------
+def test_the_unit_of_time_can_be_set(engine):
+    rows = "\n".join(f"{k},{np.sin(k / 7):.4f}" for k in range(100))
+    app = uploaded("walk.csv", f"time,a\n{rows}\n".encode())
+    assert "counts frames" in html(app)
+    app.selectbox(key="unit").set_value("ms").run()
+    assert not app.exception, app.exception[0].value
+    app.button(key="fit").click().run()
+    fitted = next(job.work.trials[0] for job in engine.jobs if job.slot == "main")
+    assert fitted.rate_hz == pytest.approx(1000)
