@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import streamlit as st
 
@@ -16,11 +17,10 @@ from pages.behaviour import lab
 from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data
 from pages.ui import live, shell
-from pages.your_data import check, intake, pose_check, poses
+from pages.your_data import check, example, intake, pose_check, poses
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
-EXAMPLE = "table.csv"
 GO = f"{intake.KEPT}-go"
 
 
@@ -33,7 +33,7 @@ def ask_for_file() -> tuple[intake.Opened | None, str]:
     if sent is None and not st.session_state.get(intake.EXAMPLE_ON):
         intake.forget()
         return None, ""
-    source, name = (sent, sent.name) if sent is not None else (io.BytesIO(tables.template(EXAMPLE)), EXAMPLE)
+    source, name = (sent, sent.name) if sent is not None else (io.BytesIO(example.content()), example.NAME)
     bar = st.progress(0.0, f"Reading {name}")
     every = max(int(st.session_state.get("every") or 1), 1)
     file, trouble = None, ""
@@ -79,6 +79,7 @@ def introduction() -> None:
             "A table with one row a moment (CSV, Parquet, XLSX, NPZ), or a tracking file of DeepLabCut or SLEAP.",
         )
         st.button("Try it with an example", key="example", on_click=start_over, icon=":material/play_arrow:")
+        shell.quiet(example.ABOUT)
         shell.quiet(
             "You will see what was understood, column by column, before anything is fitted. The file stays in the memory "
             "of this session: neither it nor what is fitted to it is written to disk, and both go two minutes after "
@@ -86,10 +87,11 @@ def introduction() -> None:
         )
     with page.card:
         st.html('<p class="gdm-panel-title">Files to fill in</p>')
-        for name in tables.TEMPLATES:
+        offered: dict[str, Callable[[], bytes]] = {name: partial(tables.template, name) for name in tables.TEMPLATES}
+        for name, make in (offered | {example.NAME: example.content}).items():
             st.download_button(
                 name,
-                data=lambda name=name: tables.template(name),
+                data=make,
                 file_name=name,
                 key=f"template-{name}",
                 on_click="ignore",

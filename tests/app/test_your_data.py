@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from datasets import keypoints, mice, tables
+from gdm_core import GDM
 from gdm_core.errors import DataError, GdmError
+from pages.behaviour import scoring
 from pages.ui import navigation
 from pages.ui.live import screen
-from pages.your_data import check, intake
+from pages.your_data import check, example, intake
 from pages.your_data.intake import Opened, TableOptions
 from pages.your_data.poses import PoseOptions, from_poses
 from tests.support.live_engine import QuickEngine
@@ -70,7 +73,7 @@ def test_it_says_what_to_do_before_there_is_a_file(engine):
     assert "Add a recording" in html(app)
     assert "written to disk" in html(app)
     assert not engine.jobs
-    assert {button.label for button in app.get("download_button")} == set(tables.TEMPLATES)
+    assert {button.label for button in app.get("download_button")} == {*tables.TEMPLATES, example.NAME}
 
 
 def test_a_file_is_shown_before_it_is_fitted_and_fitted_on_request_without_being_kept(engine, tmp_path):
@@ -79,7 +82,7 @@ def test_a_file_is_shown_before_it_is_fitted_and_fitted_on_request_without_being
     assert not app.exception
     text = html(app)
     assert "30 samples a second" in text
-    assert "2 trials of 60 to 60 samples" in text
+    assert "6 trials of 600 to 600 samples" in text
     assert not engine.jobs
     app.button(key="fit").click().run()
     assert not app.exception
@@ -91,6 +94,24 @@ def test_a_file_is_shown_before_it_is_fitted_and_fitted_on_request_without_being
     assert not app.exception
     assert all(not job.work.use_cache for job in engine.jobs if job.slot in ("main", "warm"))
     assert not [path for path in Path(os.environ["GDM_DATA_DIR"]).rglob("*") if path.is_file()]
+
+
+@pytest.mark.slow
+def test_the_example_shows_states_that_a_model_finds_and_simpler_lines_do_not(session):
+    data = fitted(example.NAME, example.content())
+    assert (len(data.train), len(data.test)) == (4, 2)
+    k, d = data.start
+    model = GDM(n_states=k, n_latent=d, seed=0).fit(data.train)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "m.safetensors")
+        content = (Path(folder) / "m.safetensors").read_bytes()
+    rule = data.expert_rule
+    found = scoring.measure(content, data.train, data.test, rule.smooth_s, rule.shortest_s)
+    rows = scoring.score_rows(found, scoring.baselines(data.train, data.test, k))
+    print([(row.name, round(row.value, 3), row.line_name, row.line, row.verdict) for row in rows])
+    first = next(row for row in rows if row.name == "Macro-F1")
+    assert first.value > 0.85
+    assert first.verdict == "beats"
 
 
 def test_other_settings_of_the_file_change_what_is_fitted(engine):
