@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from pages.behaviour import pictures, takeaway
-from pages.behaviour.units import Unit
+from pages.behaviour import drawn, pictures, takeaway
 from pages.behaviour.view import Here, View
 from pages.behaviour.words import Words
 from pages.ui import figures, shell
@@ -48,21 +47,18 @@ def tabs(page: str, view: View, measured: Mapping[str, Any] | None, scores: Sequ
 def bouts(view: View, here: Here) -> None:
     """How long states last, the expert's beside ours, and every bout in a table."""
     assert here.bouts is not None
-    used = view.naming_for(len(here.names)).used
     expert, words = here.labels, view.data.words
     columns = st.columns(2 if expert is not None else 1, gap="small")
     with columns[0], shell.panel("dwell-inferred", "Bouts of the model"):
         plot(
-            figures.dwell(
-                here.bouts, len(here.names), names=_shown(here.names, used), **_timing(here, here.stays(here.bouts))
-            ),
+            drawn.dwell(here),
             key="dwell-inferred",
             state=here.state,
         )
     if expert is not None and words is not None:
         with columns[1], shell.panel("dwell-expert", "Bouts of the expert"):
             figure = figures.dwell(
-                words.drawn(expert), len(words.names), names=words.names, **_timing(here, here.stays(expert))
+                words.drawn(expert), len(words.names), names=words.names, **drawn.timing(here, here.stays(expert))
             )
             plot(_remarked(figure, words), key="dwell-expert")
     table = takeaway.bouts_of(here)
@@ -84,11 +80,6 @@ def bouts(view: View, here: Here) -> None:
             shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
 
 
-def _timing(here: Here, unit: Unit) -> dict[str, Any]:
-    """Step and unit as figures take them."""
-    return {"step": unit.of(1 / here.trial.rate_hz), "unit": unit.name}
-
-
 def rows_high(n: int, most: int) -> int:
     """Pixels for a table of `n` rows, so that a short one has no empty ones below."""
     return min(38 + 35 * n, most)
@@ -100,7 +91,7 @@ def shares(view: View, here: Here) -> None:
     left, right = st.columns([0.66, 0.34], gap="small")
     with left, shell.panel("shares", "Shares of each state"):
         plot(
-            figures.proportions(here.states, start=here.start, step=here.step, unit=here.unit.name, names=here.names),
+            drawn.proportions(here),
             key="proportions",
             state=here.state,
         )
@@ -110,7 +101,7 @@ def shares(view: View, here: Here) -> None:
             state=here.state,
         )
     with right, shell.panel("usage", "Use of each state"):
-        plot(figures.usage(here.states, names=here.names), key="usage", state=here.state)
+        plot(drawn.usage(here), key="usage", state=here.state)
         if (expert := here.labels) is not None and (words := view.data.words) is not None:
             figure = figures.usage(
                 words.hot(expert), names=words.names, caption="The expert's labels of the same trial."
@@ -123,7 +114,7 @@ def transitions(view: View, here: Here) -> None:
     assert here.bouts is not None
     assert here.states is not None
     matrix = counted(here.bouts, len(here.names))
-    visited = [k for k in view.naming_for(len(here.names)).used if (here.bouts == k).any()]
+    visited = [k for k in here.used if (here.bouts == k).any()]
     left, right = st.columns(2, gap="small")
     with left, shell.panel("graph", "What follows what"):
         plot(
@@ -143,10 +134,10 @@ def transitions(view: View, here: Here) -> None:
             state=here.state,
         )
         if (expert := here.labels) is not None and (words := view.data.words) is not None:
-            drawn = words.drawn(expert)
-            seen = [k for k in range(len(words.names)) if (drawn == k).any()]
+            noted = words.drawn(expert)
+            seen = [k for k in range(len(words.names)) if (noted == k).any()]
             figure = figures.transition_matrix(
-                counted(drawn, len(words.names))[np.ix_(seen, seen)],
+                counted(noted, len(words.names))[np.ix_(seen, seen)],
                 names=[words.names[k] for k in seen],
                 caption="The same for the expert's labels.",
             )
@@ -246,11 +237,6 @@ def features(view: View, here: Here) -> None:
         shell.quiet(", ".join(here.trial.channels))
         for line in data.notes:
             shell.quiet(f"{line[:1].upper()}{line[1:]}.".replace("..", "."))
-
-
-def _shown(names: Sequence[str], used: Sequence[int]) -> list[str]:
-    """Names for an axis; a column whose state went into another one stays empty."""
-    return [name if k in used else "" for k, name in enumerate(names)]
 
 
 def _remarked(figure: figures.Figure, words: Words) -> figures.Figure:

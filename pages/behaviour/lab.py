@@ -70,7 +70,8 @@ def show(
     with page.controls:
         live.transport(fit, folder)
         rule = bout_controls(folder, data, bout_rule)
-        named = naming.controls(folder, choice.n_states, data.key, _by_labels(data, shown, look, choice.n_states))
+        called, worn = _by_labels(data, shown, look, choice.n_states)
+        named = naming.controls(folder, choice.n_states, data.key, called, worn)
     with page.picture:
         index = pick(data)
     view = View(fit, shown, look, data, index, named, rule, exact)
@@ -128,13 +129,17 @@ def bout_controls(folder: str, data: Data, unlabelled: BoutRule) -> BoutRule:
     return BoutRule(float(np.clip(smooth, *SECONDS[:2])), float(np.clip(shortest, *SECONDS[:2])))
 
 
-def _by_labels(data: Data, shown: live.Shown, look: Any, n_states: int) -> tuple[str, ...]:
-    if look is None or len(shown.order) != n_states:
-        return ()
+def _by_labels(data: Data, shown: live.Shown, look: Any, n_states: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """(what the labels call each state, the colour that goes with it)."""
+    if look is None or len(shown.order) != n_states or (words := data.words) is None:
+        return (), ()
     soft = live.in_order(look.train, shown.order)
     if len(soft) != len(data.train):
-        return ()
-    return naming.by_labels(soft, [trial.labels for trial in data.train], data.label_names)
+        return (), ()
+    labels = [trial.labels for trial in data.train]
+    called = naming.by_labels(soft, labels, data.label_names)
+    drawn = [None if z is None else words.drawn(z) for z in labels]
+    return called, naming.worn_by(naming.most_called(soft, drawn, len(words.names)), len(words.names))
 
 
 def pick(data: Data) -> int:
@@ -217,6 +222,8 @@ def caption(here: Here, as_labels: bool, poses: bool, words: Words | None = None
     if here.states is not None:
         said.append("Bouts: the strongest state, smoothed as set.")
         said.append("States: as fitted, in mixed colours; faint means undecided.")
+    if here.labels is not None and here.states is not None:
+        said.append("Labels and states have a key each: the same colour in both does not mean the same.")
     if words is not None and words.remark:
         said.append(words.remark)
     if poses:
@@ -230,10 +237,9 @@ def legend(view: View, here: Here) -> None:
 
     parts = []
     if here.labels is not None and (words := view.data.words) is not None:
-        parts.append(_key("expert", words.names, words.colours, range(len(words.names))))
+        parts.append(_key("labels", words.names, words.colours, range(len(words.names))))
     if here.states is not None:
-        used = view.naming_for(len(here.names)).used
-        parts.append(_key("states", here.names, palette.colours(len(here.names)), used))
+        parts.append(_key("states", here.names, palette.colours(len(here.names)), here.used))
     lists = (
         f'<div><div class="gdm-key" role="list" aria-label="{escape(who)}">{items}</div></div>' for who, items in parts
     )

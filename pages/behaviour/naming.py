@@ -24,7 +24,8 @@ class Naming:
     """What became of the K states of a picture.
 
     names   of each column afterwards; a column that is empty because its state went into another says so
-    into    [K] the column that each state goes to. Columns keep their colours, so an empty one stays in its place
+    into    [K] the column that each state goes to. A column is a colour, so an empty one stays in its place, and there
+            are more of them than states where one wears a colour beyond the first K
     """
 
     names: tuple[str, ...]
@@ -53,16 +54,16 @@ class Naming:
         soft = np.asarray(states, np.float32)
         if soft.ndim != 2 or soft.shape[1] != len(self.into):
             raise DataError(f"States have shape {soft.shape}; expected [time, {len(self.into)}].")
-        if self.into == tuple(range(len(self.into))):
+        if self.into == tuple(range(len(self.names))):
             return soft
-        return soft @ np.eye(len(self.into), dtype=np.float32)[list(self.into)]
+        return soft @ np.eye(len(self.names), dtype=np.float32)[list(self.into)]
 
     def code(self, order: Sequence[int]) -> list[str]:
         """Lines of Python that do the same to a model's states."""
         return [
             f"into = {list(self.into)}  # the column that each state goes to",
             f"names = {list(self.names)}",
-            f"named = [soft @ np.eye({len(self.into)})[into] for soft in states]  # merged and coloured as on the page",
+            f"named = [soft @ np.eye({len(self.names)})[into] for soft in states]  # merged and coloured as on the page",
         ]
 
 
@@ -71,18 +72,19 @@ def arrange(names: Sequence[str], merged: Sequence[int], colours: Sequence[int])
 
     names    given to each state, "" for none
     merged   [K] the state that each goes into, itself for none; chains are followed, circles are left apart
-    colours  [K] the colour wanted for each state; a colour that is taken is swapped
+    colours  [K] the colour wanted for each state, of all in the palette; one that another state wears is swapped
     """
     n = len(names)
     root = [_root(k, merged) for k in range(n)]
     column = list(range(n))  # column[k] is where root k stands
     for k, wanted in enumerate(colours):
-        if root[k] == k and 0 <= wanted < n and wanted != k:
-            other = column.index(wanted)
-            column[k], column[other] = wanted, column[k]
+        if root[k] == k and 0 <= wanted < palette.MAX_STATES and wanted != k:
+            if wanted in column:
+                column[column.index(wanted)] = column[k]
+            column[k] = wanted
     into = tuple(column[root[k]] for k in range(n))
     shown = [names[k].strip() or f"S{k + 1}" for k in range(n)]
-    found = [""] * n
+    found = [""] * (max(column) + 1)
     for k in range(n):
         found[column[k]] = shown[k] if root[k] == k else f"(in {shown[root[k]]})"
     return Naming(tuple(found), into)
@@ -97,10 +99,11 @@ def _root(k: int, merged: Sequence[int]) -> int:
     return seen[-1]
 
 
-def controls(page: str, n_states: int, subject: str, expert: Sequence[str] = ()) -> Naming:
+def controls(page: str, n_states: int, subject: str, expert: Sequence[str] = (), worn: Sequence[int] = ()) -> Naming:
     """The controls in the sidebar. Names belong to one recording: another `subject` starts without any.
 
     expert  what the labels call each state, for those who want to start from there
+    worn    the colour that each state then wears: that of its label where no other state has the same
     """
     if st.session_state.setdefault(_KEPT_FOR + page, subject) != subject:
         st.session_state[_KEPT_FOR + page] = subject
@@ -112,10 +115,11 @@ def controls(page: str, n_states: int, subject: str, expert: Sequence[str] = ())
             "From labels",
             key=f"{page}-name-by-labels",
             on_click=_take_over,
-            args=(tuple(expert),),
+            args=(tuple(expert), tuple(worn)),
             disabled=not expert,
             width="stretch",
-            help="Call each state what the expert called most of its time, in the fitted trials.",
+            help="Call each state what the expert called most of its time, in the fitted trials, in the label's colour "
+            "where no other state has the same.",
         )
         right.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(n_states,), width="stretch")
         names, merged, colours = [], [], []
@@ -137,10 +141,10 @@ def controls(page: str, n_states: int, subject: str, expert: Sequence[str] = ())
                 target = st.selectbox(f"{own[k]} goes into", ["itself", *own], key=f"into{k + 1}", bind="query-params")
             with second:
                 colour = st.selectbox(
-                    f"Colour of {own[k]}", ["its own", *COLOURS[:n_states]], key=f"hue{k + 1}", bind="query-params"
+                    f"Colour of {own[k]}", ["its own", *COLOURS], key=f"hue{k + 1}", bind="query-params"
                 )
             merged.append(own.index(target) if target in own else k)
-            colours.append(COLOURS.index(colour) if colour in COLOURS[:n_states] else k)
+            colours.append(COLOURS.index(colour) if colour in COLOURS else k)
     return arrange(names, merged, colours)
 
 
@@ -152,27 +156,50 @@ def clear(n_states: int) -> None:
                 st.session_state[f"{name}{k + 1}"] = empty
 
 
-def _take_over(names: tuple[str, ...]) -> None:
+def _take_over(names: tuple[str, ...], worn: tuple[int, ...]) -> None:
     for k, name in enumerate(names):
         st.session_state[f"name{k + 1}"] = name
+        st.session_state[f"into{k + 1}"] = "itself"
+    for k, colour in enumerate(worn):
+        st.session_state[f"hue{k + 1}"] = "its own" if colour == k else COLOURS[colour]
+
+
+def worn_by(best: Sequence[int], n_labels: int) -> tuple[int, ...]:
+    """[K] colours: a label's own for the one state that stands for it, and for the others colours that no label has.
+
+    best  [K] the label that each state stands for
+    """
+    labels = list(best)
+    alone = [labels.count(label) == 1 and 0 <= label < n_labels for label in labels]
+    taken = {label for label, sure in zip(labels, alone, strict=True) if sure}
+    free = [c for c in range(n_labels, palette.MAX_STATES)] + [c for c in range(n_labels) if c not in taken]
+    left = iter(free)
+    return tuple(label if sure else next(left) for label, sure in zip(labels, alone, strict=True))
 
 
 def by_labels(
     states: Sequence[npt.NDArray[Any]], labels: Sequence[npt.NDArray[Any] | None], label_names: Sequence[str]
 ) -> tuple[str, ...]:
     """What the expert called most of each state's time; those that share a behaviour are numbered."""
-    known = [(s, z) for s, z in zip(states, labels, strict=True) if z is not None and len(z) == len(s)]
-    if not known or not label_names:
-        return ()
-    soft = np.concatenate([s for s, _ in known])
-    z = np.concatenate([np.asarray(z, np.int64) for _, z in known])
-    if not (z >= 0).any():
-        return ()
-    weight = np.stack([soft[z == label].sum(axis=0) for label in range(len(label_names))], axis=1)  # [K, labels]
-    best = weight.argmax(axis=1)
-    count = np.bincount(best, minlength=len(label_names))
+    best = most_called(states, labels, len(label_names))
+    count = np.bincount(best, minlength=1)
     found = []
     for k, label in enumerate(best):
         name = label_names[label] if label < len(label_names) else f"behaviour {label + 1}"
-        found.append(f"{name} {(best[:k] == label).sum() + 1}" if count[label] > 1 else name)
+        found.append(f"{name} {best[:k].count(label) + 1}" if count[label] > 1 else name)
     return tuple(found)
+
+
+def most_called(
+    states: Sequence[npt.NDArray[Any]], labels: Sequence[npt.NDArray[Any] | None], n_labels: int
+) -> list[int]:
+    """[K] the label of most of each state's time; [] without labels."""
+    known = [(s, z) for s, z in zip(states, labels, strict=True) if z is not None and len(z) == len(s)]
+    if not known or not n_labels:
+        return []
+    soft = np.concatenate([s for s, _ in known])
+    z = np.concatenate([np.asarray(z, np.int64) for _, z in known])
+    if not (z >= 0).any():
+        return []
+    weight = np.stack([soft[z == label].sum(axis=0) for label in range(n_labels)], axis=1)  # [K, labels]
+    return [int(label) for label in weight.argmax(axis=1)]

@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.trials import Trial
+from pages.behaviour import drawn
 from pages.behaviour.view import Here, View
 from pages.ui import exports, figures, shell
 from pages.ui.card import Score
@@ -19,10 +20,8 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
     """Everything that the page shows, as files."""
     shown = view.shown
     assert here.states is not None
-    states, bouts, n = here.states, here.bouts, len(here.names)
-    assert bouts is not None
     rows = _rows(view, here)
-    naming = view.naming_for(n)
+    naming = here.naming or view.naming
     recipe = view.data.recipe
     if naming.changed:
         recipe = replace(recipe, after=naming.code(shown.order))
@@ -33,8 +32,6 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
         ("bouts", f"{view.rule.smooth_s:g} s of smoothing, none below {view.rule.shortest_s:g} s"),
     ]
     used = {"step": here.step, "unit": here.unit.name}
-    stays = here.stays(bouts)
-    apart = {"step": stays.of(1 / here.trial.rate_hz), "unit": stays.name}
     exports.panel(
         exports.Export(
             page=page,
@@ -45,9 +42,9 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
             recipe=recipe,
             figures={
                 "States over time": lambda: figures.state_strips(rows, **used),
-                "Shares of each state": lambda: figures.proportions(states, names=here.names, **used),
-                "Use of each state": lambda: figures.usage(states, names=here.names),
-                "Bouts": lambda: figures.dwell(bouts, n, names=list(here.names), **apart),
+                "Shares of each state": lambda: drawn.proportions(here),
+                "Use of each state": lambda: drawn.usage(here),
+                "Bouts": lambda: drawn.dwell(here),
             },
             keys={"States over time": "strips"},
             scores=scores,
@@ -104,7 +101,7 @@ def named_states(here: Here) -> pd.DataFrame:
     """time, p_1 .. p_K, state, entropy, and the name of the bout at each moment; empty columns of merged states are left out."""
     assert here.states is not None
     assert here.bouts is not None
-    kept = _kept(here)
+    kept = here.used
     table = exports.states_table(here.states[:, kept], here.trial)
     table["bout"] = [here.names[k] for k in here.bouts]
     if (expert := here.labels) is not None:
@@ -112,12 +109,6 @@ def named_states(here: Here) -> pd.DataFrame:
     # Numbers stay those of the page: after a merger there may be p_1 and p_3 alone.
     table["state"] = np.array(kept)[table["state"] - 1] + 1
     return table.rename(columns={f"p_{j + 1}": f"p_{k + 1}" for j, k in enumerate(kept)})
-
-
-def _kept(here: Here) -> list[int]:
-    """Columns that are a state, and not what a merger left empty."""
-    assert here.states is not None
-    return [k for k, name in enumerate(here.names) if not name.startswith("(in ")]
 
 
 def bouts_of(here: Here) -> pd.DataFrame:

@@ -30,6 +30,12 @@ class Here:
     names: tuple[str, ...]
     state: State
     unit: Unit = SECONDS
+    naming: Naming | None = None
+
+    @property
+    def used(self) -> list[int]:
+        """Columns that hold a state."""
+        return list(range(len(self.names))) if self.naming is None else self.naming.used
 
     @property
     def step(self) -> float:
@@ -81,7 +87,7 @@ class View:
         states, bouts = shown.once(
             ("here", self.index, naming, self.rule, id(soft)), lambda: self._made(soft, naming, trial)
         )
-        return Here(trial, states, bouts, naming.names, state, self.unit)
+        return Here(trial, states, bouts, naming.names, state, self.unit, naming)
 
     @property
     def unit(self) -> Unit:

@@ -14,7 +14,7 @@ from datasets import keypoints, mice
 from gdm_core.errors import DataError
 from gdm_core.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.trials import Trial, Trials
-from pages.behaviour import pictures, player, precomputed, recordings, scoring, takeaway
+from pages.behaviour import naming, pictures, player, precomputed, recordings, scoring, takeaway
 from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import split_recording, split_trials, usable
 from pages.behaviour.depth import counted
@@ -166,6 +166,23 @@ def test_names_travel_to_the_legend_and_another_recording_forgets_them(engine):
     assert "sniffing" not in html(app)
 
 
+def test_from_labels_names_states_and_gives_them_the_colours_of_their_labels(engine):
+    app = opened(view="Shares")
+    app.button(key="behaviour-name-by-labels").click().run()
+    assert not app.exception, app.exception[0].value
+    names = [app.text_input(key=f"name{k}").value for k in range(1, 6)]
+    hues = [app.selectbox(key=f"hue{k}").value for k in range(1, 6)]
+    worn = [k if hue == "its own" else naming.COLOURS.index(hue) for k, hue in enumerate(hues)]
+    words = recordings.load_simulated(FIRST).words.names
+    for name, colour in zip(names, worn, strict=True):
+        assert (colour < len(words)) == (name in words), "numbered ones have a colour that no label has"
+        if name in words:
+            assert words[colour] == name
+    assert len(set(worn)) == 5
+    app.selectbox(key="hue1").set_value("magenta").run()
+    assert not app.exception, app.exception[0].value
+
+
 # ---- scores -------------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def sketch(tmp_path_factory):
@@ -238,7 +255,7 @@ def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
     trial = Trial(np.zeros((100, 2)), 10.0, labels=np.repeat([0, 1], 50), name="t")
     made = arrange(["", "walk", ""], [0, 1, 1], [0, 1, 2])
     states = made.apply(soft)
-    here = Here(trial, states, BoutRule().labels(states, 10.0), made.names, "fresh")
+    here = Here(trial, states, BoutRule().labels(states, 10.0), made.names, "fresh", naming=made)
     bouts = takeaway.bouts_of(here)
     assert list(bouts["Behavior"]) == ["S1", "walk", "S1"]
     assert list(bouts["Stop (s)"]) == [3.0, 9.0, 10.0]

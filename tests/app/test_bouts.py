@@ -67,6 +67,27 @@ def test_a_colour_that_is_taken_is_swapped():
     assert made.into == (2, 1, 0)
 
 
+def test_any_colour_of_the_palette_can_be_worn_and_a_taken_one_is_swapped():
+    made = arrange(["a", "b", "c"], [0, 1, 2], [11, 1, 1])
+    assert made.into == (11, 2, 1)
+    assert made.used == [1, 2, 11]
+    assert (made.names[11], made.names[2], made.names[1], made.names[0]) == ("a", "b", "c", "")
+    soft = np.random.default_rng(0).dirichlet(np.ones(3), 9).astype(np.float32)
+    out = made.apply(soft)
+    assert out.shape == (9, 12)
+    np.testing.assert_array_equal(out[:, [11, 2, 1]], soft)
+    space = {"np": np, "states": [soft]}
+    exec("\n".join(made.code((0, 1, 2))), space)
+    np.testing.assert_allclose(space["named"][0], out)
+
+
+def test_a_state_wears_the_colour_of_its_label_where_no_other_state_has_it():
+    assert naming.worn_by([1, 0, 1, 2], 4) == (4, 0, 5, 2)
+    assert naming.worn_by([0, 0, 0], 12) == (0, 1, 2), "no colour is left that no label has"
+    assert len(set(naming.worn_by([k % 3 for k in range(12)], 3))) == 12
+    assert naming.worn_by([], 0) == ()
+
+
 @pytest.mark.parametrize("merged", [[1, 0, 2], [1, 2, 0], [1, 2, 2]])
 def test_chains_and_circles_of_mergers_lose_no_share(merged):
     soft = np.random.default_rng(1).dirichlet(np.ones(3), 20).astype(np.float32)
