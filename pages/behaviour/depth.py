@@ -12,6 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.behaviour import drawn, pictures, takeaway
+from pages.behaviour.data import MOST_LATENT
 from pages.behaviour.view import Here, View
 from pages.behaviour.words import Words
 from pages.ui import figures, shell
@@ -223,7 +224,8 @@ def features(view: View, here: Here) -> None:
     with left, shell.panel("variance", "Components of the features"):
         plot(pictures.variance_held(data.components.variance_held, int(dims), data.suggestion.n_latent), key="variance")
         shell.quiet(
-            f"Suggested D {data.suggestion.n_latent}: {data.suggestion.why_latent}. "
+            f"Suggested D {data.suggestion.n_latent}: {data.suggestion.why_latent}"
+            f"{f' (at most {MOST_LATENT} are offered)' if data.suggestion.n_latent > MOST_LATENT else ''}. "
             f"Suggested K {data.suggestion.n_states}: {data.suggestion.why_states}."
         )
     with right, shell.panel("components", "This trial on two of them"):

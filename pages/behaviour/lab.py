@@ -113,6 +113,9 @@ def bout_controls(folder: str, data: Data, unlabelled: BoutRule) -> BoutRule:
     """How bouts are read from soft states: at first as the expert's own bouts suggest, where there are any."""
     shell.section("Bouts")
     start = data.expert_rule or unlabelled
+    if LONGEST_S * data.train[0].rate_hz < 2:
+        shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
+        return BoutRule()
     before = st.session_state.get(f"{folder}-bouts-of")
     if before not in (None, data.key):  # other data has other bouts; a link to the first one says its own
         st.session_state["smooth"], st.session_state["shortest"] = start.smooth_s, start.shortest_s

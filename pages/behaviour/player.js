@@ -4,6 +4,8 @@
 const ANNOUNCE = "gdm:cursor";
 const MISSING = -32768;
 const TRAIL_S = 4;
+// The first two animals differ in colour; those after them, who share the second one's, in their lines and hollow dots.
+const DASHES = [[], [7, 5], [2, 5]];
 const HEIGHT = { wide: 300, narrow: 230 };
 
 function bytes(text) {
@@ -141,7 +143,7 @@ function draw(view) {
   frameBox(pen, toScreen, data.box, muted);
   for (let animal = 0; animal < data.animals.length; animal++) trail(pen, view, toScreen, animal, muted);
   for (let animal = data.animals.length - 1; animal >= 0; animal--) {
-    skeleton(pen, view, toScreen, animal, animal === 0 ? ink : muted);
+    skeleton(pen, view, toScreen, animal, animal === 0 ? ink : muted, DASHES[Math.max(0, animal - 1) % DASHES.length]);
   }
   words(view);
   canvas.dataset.drawMs = (performance.now() - began).toFixed(2);
@@ -180,12 +182,13 @@ function trail(pen, view, toScreen, animal, muted) {
   pen.globalAlpha = 1;
 }
 
-function skeleton(pen, view, toScreen, animal, colour) {
+function skeleton(pen, view, toScreen, animal, colour, dash) {
   const { data, frame } = view;
   const points = data.parts.map((_, part) => place(data, frame, animal, part)).map((at) => at && toScreen(at));
   pen.strokeStyle = colour;
   pen.fillStyle = colour;
   pen.lineWidth = animal === 0 ? 2.6 : 2;
+  pen.setLineDash(dash);
   for (const [a, b] of data.edges) {
     if (!points[a] || !points[b]) continue;
     pen.beginPath();
@@ -193,11 +196,13 @@ function skeleton(pen, view, toScreen, animal, colour) {
     pen.lineTo(...points[b]);
     pen.stroke();
   }
+  pen.setLineDash([]);
   points.forEach((at, part) => {
     if (!at) return;
     pen.beginPath();
     pen.arc(at[0], at[1], part === 0 ? 4.6 : 2.8, 0, 2 * Math.PI);
-    pen.fill();
+    if (dash.length) pen.stroke();
+    else pen.fill();
   });
 }
 
@@ -274,6 +279,7 @@ export default function ({ data, parentElement }) {
     const item = document.createElement("span");
     item.className = animal === 0 ? "first" : "other";
     item.append(document.createElement("i"), name);
+    if (animal > 1) item.classList.add(animal % DASHES.length === 2 ? "dashed" : animal % DASHES.length === 0 ? "dotted" : "plain");
     view.animals.append(item);
   });
   jumpButtons(view);

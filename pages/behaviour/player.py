@@ -51,6 +51,8 @@ output { color: var(--gdm-muted, var(--st-text-color)); font-variant-numeric: ta
 .animals span, .chip { display: inline-flex; align-items: center; gap: 0.35rem; white-space: nowrap; }
 .animals i { width: 0.9rem; height: 3px; border-radius: 2px; background: var(--gdm-muted); }
 .animals .first i { background: var(--gdm-ink); height: 4px; }
+.animals .dashed i { background: none; border-top: 3px dashed var(--gdm-muted); height: 0; }
+.animals .dotted i { background: none; border-top: 3px dotted var(--gdm-muted); height: 0; }
 .chip[hidden] { display: none; }
 .chip i, .jumps i { width: 0.75rem; height: 0.75rem; border-radius: 3px; display: inline-block; flex: none; }
 button, select { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border-radius: var(--st-button-radius, 8px);

@@ -79,7 +79,7 @@ def _simulated() -> dict[str, Any]:
 
 def _calms21() -> dict[str, Any]:
     path = st.text_input(
-        "Zip or folder",
+        "Zip, or folder of both JSON files",
         "",
         key="path",
         bind="query-params",
@@ -187,12 +187,21 @@ def _load_calms21(chosen: Chosen) -> Data:
     source = _below_data_folder(chosen.option("path")) if chosen.option("path") else data_dir()
     bar = st.progress(0.0, "Looking for CalMS21")
     try:
-        sets = {}
+        sets: dict[str, KeypointSet] = {}
+        refused: dict[str, DataError] = {}
         for split in ("train", "test"):
-            whole = calms21.load_recordings(
-                source, split, progress=lambda share, text, s=split: bar.progress(share, f"{s}: {text}")
-            )
-            sets[split] = KeypointSet(whole.tables[: chosen.option(split)], whole.name)
+            try:
+                whole = calms21.load_recordings(
+                    source, split, progress=lambda share, text, s=split: bar.progress(share, f"{s}: {text}")
+                )
+                sets[split] = KeypointSet(whole.tables[: chosen.option(split)], whole.name)
+            except DataError as error:
+                refused[split] = error
+        if len(refused) == 1:
+            missing, why = next(iter(refused.items()))
+            raise _one_part_alone(source, missing, str(why)) from why
+        if refused:
+            raise refused["train"]
     finally:
         bar.empty()
     train, test = sets["train"], sets["test"]
@@ -213,6 +222,16 @@ def _load_calms21(chosen: Chosen) -> Data:
         notes=[note for table in (*train, *test) for note in table.notes][:6],
         licences=["CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302; its licence stands there."],
     )  # fmt: skip
+
+
+def _one_part_alone(source: Path, missing: str, why: str) -> DataError:
+    """What to say where one of the two parts was found: not that there is nothing."""
+    there = "test" if missing == "train" else "train"
+    return DataError(
+        f"{source.name} holds {there} trials of CalMS21, but the {missing} trials are missing, and both are needed. Put "
+        f"calms21_task1_{missing}.json into one folder with the {there} file and give that folder, or the official zip, "
+        f"which holds both. ({why.split('. ')[0].rstrip('.')}.) {calms21.WHERE_TO_GET}"
+    )
 
 
 def _load_file(chosen: Chosen) -> Data:

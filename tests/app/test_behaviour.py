@@ -131,6 +131,20 @@ def test_calms21_that_is_not_there_says_where_to_get_it(engine):
     assert "Macro-F1" in html(app)
 
 
+def test_one_part_of_calms21_is_said_to_be_there_and_the_other_to_be_missing(engine, tmp_path):
+    frame = [[[1.0] * 7, [2.0] * 7]] * 2
+    trial = {"keypoints": [frame] * 60, "scores": [[[1.0] * 7] * 2] * 60, "annotations": [0] * 60}
+    content = {"annotator-id_0": {"task1/test/mouse070_task1_annotator1": trial}}
+    (tmp_path / "calms21_task1_test.json").write_text(json.dumps(content))
+    for path in ("calms21_task1_test.json", ""):
+        app = opened()
+        app.selectbox(key="source").set_value("calms21").run()
+        app.text_input(key="path").set_value(path).run()
+        assert not app.exception, app.exception[0].value
+        assert "test trials of CalMS21, but the train trials are missing" in html(app), path
+        assert "calms21_task1_train.json" in html(app)
+
+
 def test_a_path_that_leads_out_of_the_data_folder_is_refused(engine):
     app = opened()
     app.selectbox(key="source").set_value("calms21").run()
