@@ -58,12 +58,13 @@ class Naming:
             return soft
         return soft @ np.eye(len(self.names), dtype=np.float32)[list(self.into)]
 
-    def code(self, order: Sequence[int]) -> list[str]:
-        """Lines of Python that do the same to a model's states."""
+    def code(self) -> list[str]:
+        """Lines of Python that do the same to `states` and `new_states`, in the order of colours."""
         return [
             f"into = {list(self.into)}  # the column that each state goes to",
             f"names = {list(self.names)}",
-            f"named = [soft @ np.eye({len(self.names)})[into] for soft in states]  # merged and coloured as on the page",
+            f"merged = np.eye({len(self.names)})[into]  # merged and coloured as on the page",
+            "named, new_named = ([soft @ merged for soft in part] for part in (states, new_states))",
         ]
 
 

@@ -6,32 +6,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
 from gdm_core.trials import Trial
-from pages.behaviour import drawn
+from pages.behaviour import drawn, pictures
+from pages.behaviour.data import Data
+from pages.behaviour.naming import Naming
 from pages.behaviour.view import Here, View
 from pages.ui import exports, figures, shell
 from pages.ui.card import Score
+from pages.ui.figures.base import Figure
 
 
 def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
     """Everything that the page shows, as files."""
     shown = view.shown
     assert here.states is not None
-    rows = _rows(view, here)
-    naming = here.naming or view.naming
-    recipe = view.data.recipe
-    if naming.changed:
-        recipe = replace(recipe, after=naming.code(shown.order))
+    naming, used = here.naming or view.naming, here.used
+    key = {"states": exports.legend.states(len(here.names), here.names, used)}
+    with_key = exports.legend.with_key
     facts = [
         ("data", view.data.about),
         ("figures show", view.data.title(view.index)),
-        ("names", ", ".join(here.names[k] for k in naming.used)),
+        ("names", ", ".join(here.names[k] for k in used)),
         ("bouts", f"{view.rule.smooth_s:g} s of smoothing, none below {view.rule.shortest_s:g} s"),
     ]
-    used = {"step": here.step, "unit": here.unit.name}
+    if here.labels is not None:
+        facts.append(("expert's labels", ", ".join(label_words(view.data, here.labels))))
     exports.panel(
         exports.Export(
             page=page,
@@ -39,14 +42,14 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
             about=f"Figures show {here.trial.name}. {' '.join(view.data.licences)}",
             shown=shown,
             look=view.look,
-            recipe=recipe,
+            recipe=recipe_of(view, naming),
             figures={
-                "States over time": lambda: figures.state_strips(rows, **used),
-                "Shares of each state": lambda: drawn.proportions(here),
+                "States over time": lambda: strips(view, here),
+                "Shares of each state": lambda: with_key(drawn.proportions(here), key),
                 "Use of each state": lambda: drawn.usage(here),
                 "Bouts": lambda: drawn.dwell(here),
+                **transitions(here, used),
             },
-            keys={"States over time": "strips"},
             scores=scores,
             facts=facts,
             link=exports.link(),
@@ -64,18 +67,19 @@ def files(page: str, view: View) -> None:
         range(len(data.trials)),
         index=view.index,
         format_func=lambda i: data.title(i) if i is not None else "",
-        key=f"{page}-take-trial",
+        key=f"{page}-take-trial-{view.index}",  # another trial on the page is the first choice here, too
     )
     at = replace(view, index=index if index is not None else view.index).at(view.shown)
     if at.states is None or not view.exact:
         shell.quiet("The exact states of this trial are on their way.")
         return
-    trial, stem = at.trial, "".join(c if c.isalnum() else "-" for c in at.trial.name.lower())
+    trial, words = at.trial, () if at.labels is None else label_words(data, at.labels)
+    stem = "".join(c if c.isalnum() else "-" for c in at.trial.name.lower())
     offers: list[tuple[str, Callable[[], bytes], str, str]] = [
-        ("States (CSV)", lambda: exports.csv(named_states(at)), f"{stem}-states.csv", "text/csv"),
+        ("States (CSV)", lambda: exports.csv(named_states(at, words)), f"{stem}-states.csv", "text/csv"),
         (
             "States (Parquet)",
-            lambda: exports.parquet(named_states(at)),
+            lambda: exports.parquet(named_states(at, words)),
             f"{stem}-states.parquet",
             "application/octet-stream",
         ),
@@ -97,15 +101,26 @@ def files(page: str, view: View) -> None:
         shell.quiet("Names and mergers of the page are in these files.")
 
 
-def named_states(here: Here) -> pd.DataFrame:
-    """time, p_1 .. p_K, state, entropy, and the name of the bout at each moment; empty columns of merged states are left out."""
+def label_words(data: Data, labels: npt.NDArray[np.int64]) -> list[str]:
+    """A name for each of the expert's labels, also for those that the data give none."""
+    words = list(data.label_names)
+    return words + [f"behaviour {k + 1}" for k in range(len(words), int(labels.max(initial=-1)) + 1)]
+
+
+def named_states(here: Here, words: Sequence[str] = ()) -> pd.DataFrame:
+    """time, p_1 .. p_K, state, entropy, the name of the bout at each moment, and what the expert called it.
+
+    words   the expert's names, of which `expert_code` is the place; empty and -1 where nothing was marked. Columns that a
+            merger left empty are left out.
+    """
     assert here.states is not None
     assert here.bouts is not None
     kept = here.used
     table = exports.states_table(here.states[:, kept], here.trial)
     table["bout"] = [here.names[k] for k in here.bouts]
     if (expert := here.labels) is not None:
-        table["expert"] = expert
+        table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
+        table["expert_code"] = expert
     # Numbers stay those of the page: after a merger there may be p_1 and p_3 alone.
     table["state"] = np.array(kept)[table["state"] - 1] + 1
     return table.rename(columns={f"p_{j + 1}": f"p_{k + 1}" for j, k in enumerate(kept)})
@@ -132,13 +147,65 @@ def features_of(trial: Trial) -> pd.DataFrame:
     return table
 
 
-def _rows(view: View, here: Here) -> dict[str, np.ndarray]:
+def strips(view: View, here: Here) -> Figure:
+    """The expert's labels, bouts and states over the recording's clock, with the names of all colours."""
     assert here.states is not None
-    rows: dict[str, np.ndarray] = {}
+    assert here.bouts is not None
+    rows: dict[str, npt.NDArray[np.float32]] = {}
+    key = {}
     if (expert := here.labels) is not None and (words := view.data.words) is not None:
         rows["expert"] = words.hot(expert)
-    assert here.bouts is not None
-    return rows | {"bouts": figures.one_hot(here.bouts, len(here.names)), "states": here.states}
+        key["expert"] = exports.legend.states(len(words.names), words.names)
+    rows |= {"bouts": figures.one_hot(here.bouts, len(here.names)), "states": here.states}
+    key["states"] = exports.legend.states(len(here.names), here.names, here.used)
+    figure = figures.state_strips(rows, start=here.start, step=here.step, unit=here.unit.name)
+    return exports.legend.with_key(figure, key)
+
+
+def transitions(here: Here, used: Sequence[int]) -> dict[str, Callable[[], Figure]]:
+    """What follows what, as a graph and in numbers."""
+    from pages.behaviour.depth import counted  # that module shows this panel
+
+    states, bouts = here.states, here.bouts
+    assert states is not None
+    assert bouts is not None
+    visited = [k for k in used if (bouts == k).any()]
+    matrix = counted(bouts, len(here.names))
+    return {
+        "What follows what": lambda: pictures.transition_graph(matrix, np.nanmean(states, axis=0), here.names, visited),
+        "What follows what, in numbers": lambda: figures.transition_matrix(
+            matrix[np.ix_(visited, visited)],
+            names=[here.names[k] for k in visited],
+            caption="Among the bouts of the row that end, the share that goes to each column. Rows add up to 100 %.",
+        ),
+    }
+
+
+def recipe_of(view: View, naming: Naming) -> exports.Recipe:
+    """The data's recipe, and how the page names, merges and cuts states into bouts, those of all trials written down."""
+    rule, data = view.rule, view.data
+    starts = [trial.start_seconds for trial in data.trials]
+    lines = (
+        naming.code() if naming.changed else [f"names = {list(naming.names)}", "named, new_named = states, new_states"]
+    )
+    lines += [
+        f"rule = BoutRule(smooth_s={rule.smooth_s!r}, shortest_s={rule.shortest_s!r})  # how the page reads bouts",
+        f"rate_hz = {data.train[0].rate_hz!r}",
+        f"titles = {[trial.name for trial in data.trials]!r}",
+        f"starts = {starts!r}  # in seconds, on the recording's clock"
+        if any(starts)
+        else "starts = [0.0] * len(titles)",
+        "rows = []",
+        "for title, start, soft in zip(titles, starts, [*named, *new_named]):",
+        "    bouts = rule.labels(soft, rate_hz)  # a column of `named` at each moment",
+        "    edges = [*np.flatnonzero(np.diff(bouts, prepend=-1)), len(bouts)]",
+        "    for first, stop in zip(edges, edges[1:]):",
+        "        rows.append((title, names[bouts[first]], start + first / rate_hz, start + stop / rate_hz))",
+        'columns = ["Observation id", "Behavior", "Start (s)", "Stop (s)"]',
+        'pd.DataFrame(rows, columns=columns).to_csv("bouts.csv", index=False)',
+    ]
+    needed = ["import pandas as pd", "from pages.behaviour.bouts import BoutRule"]
+    return replace(data.recipe, imports=[*data.recipe.imports, *needed], after=lines)
 
 
 def _title(page: str) -> str:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import streamlit as st
 
 from datasets.formula1 import Session
-from pages.formula1 import against_k, drivers, take_along, transfer
+from gdm_core.trials import Trial
+from pages.formula1 import against_k, drivers, pictures, take_along, transfer
 from pages.formula1.data import Circuit
 from pages.formula1.view import Here, View
 from pages.ui import figures, results, shell
 from pages.ui.card import Score
-from pages.ui.figures.states import runs
 from pages.ui.live.pictures import State
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3
 MAX_HORIZON = 40
-BEFORE = 30  # samples of the past beside a prediction
 
 
 def tabs(view: View, session: Session, scores: Sequence[Score]) -> None:
@@ -101,16 +98,6 @@ def _by_segment(circuit: Circuit, here: Here) -> figures.base.Figure:
     return figure
 
 
-def counted(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float64]:
-    """[K, K] share of moves from each state to each other one; NaN in rows of states that are never left."""
-    visited, _ = runs(labels)
-    counts = np.zeros((n_states, n_states))
-    np.add.at(counts, (visited[:-1], visited[1:]), 1)
-    total = counts.sum(axis=1, keepdims=True)
-    shares: npt.NDArray[np.float64] = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
-    return shares
-
-
 def stays(view: View) -> None:
     """How long states last, and what follows what."""
     here = seen(view)
@@ -122,14 +109,7 @@ def stays(view: View) -> None:
     with left, shell.panel("dwell", f"{here.laps.code}: how long the strongest state lasts"):
         plot(figures.dwell(labels, k, step=1 / here.laps.trials[0].rate_hz, unit="s"), key="dwell", state=here.state)
     with right, shell.panel("matrix", "What follows what"):
-        plot(
-            figures.transition_matrix(
-                counted(labels, k),
-                caption="Among changes of the strongest state: from the row to the column. Rows add up to 100 %.",
-            ),
-            key="matrix",
-            state=here.state,
-        )
+        plot(pictures.what_follows(labels, k), key="matrix", state=here.state)
 
 
 def prediction(view: View) -> None:
@@ -148,55 +128,20 @@ def prediction(view: View) -> None:
     channel = right.selectbox("Channel", list(trial.channels), key="f1-channel")
     index = trial.channels.index(channel) if channel in trial.channels else 0
     origin = round(moment * trial.rate_hz)
-    answer = (
-        view.fit.ask(
-            "envelope",
-            "/".join(
-                [view.shown.result.key if view.shown.result else "", trial.fingerprint, str(origin), str(horizon)]
-            ),
-            results.envelope,
-            view.shown.result.model_bytes,
-            trial,
-            origin,
-            horizon,
-            deadline_s=120.0,
-        )
-        if view.shown.result is not None
-        else None
-    )
+    answer = view.predict(trial, origin, horizon)
     if not view.where.pick.looked.channels:
         shell.quiet(
             "y1 to y10 are the paper's mixtures of X and Y. Choose Channels at the left to predict speed or place."
         )
     with shell.panel("envelope"):
-        if answer is None or answer.value is None:
-            shell.quiet((answer.message if answer else "") or "The prediction is being worked out.")
+        if answer.value is None:
+            shell.quiet(answer.message or "The prediction is being worked out.")
             return
         _envelope(answer.value, trial, index, "fresh" if answer.fresh else "stale")
 
 
-def _envelope(found: results.Envelope, trial: Any, channel: int, state: State) -> None:
-    n, first, step = found.origin, max(0, found.origin - BEFORE), 1 / trial.rate_hz
-    time = np.arange(n + 1, n + 1 + len(found.mean))
-    past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
-    last = np.full(len(time), trial.y[n, channel])
-    spread = 3 * found.std[:, channel]
-    plot(
-        figures.envelope(
-            time * step,
-            found.mean[:, channel],
-            band90=(found.lower90[:, channel], found.upper90[:, channel]),
-            band50=(found.lower50[:, channel], found.upper50[:, channel]),
-            three_sigma=(found.mean[:, channel] - spread, found.mean[:, channel] + spread),
-            observed=(past * step, trial.y[past, channel]),
-            persistence=(time * step, last),
-            now=n * step,
-            unit="s",
-            channel=trial.channels[channel],
-        ),
-        key="envelope",
-        state=state,
-    )
+def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State) -> None:
+    plot(pictures.envelope(found, trial, channel), key="envelope", state=state)
     shell.quiet(
         f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead: the "
         f"50 % band holds {100 * found.held50[-1]:.1f} % of outcomes, the 90 % band {100 * found.held90[-1]:.1f} %."

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.trials import Trial
 from pages.formula1.data import Circuit, Floats
-from pages.ui import palette
+from pages.ui import palette, results
+from pages.ui.figures import curves
 from pages.ui.figures.base import (
     TIME_MARGIN,
     Dict,
@@ -23,12 +25,14 @@ from pages.ui.figures.base import (
     time_cursor,
     typed,
 )
+from pages.ui.figures.states import runs, transition_matrix
 from pages.ui.figures.track import bucket_lines
 
 STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
 COLOURS = 40
 DOTS_ABOVE = 2_500  # samples; a line through several laps would only lie on itself
 LABEL_PX = 15
+BEFORE = 30  # samples of the past beside a prediction
 
 
 def _tips(
@@ -221,3 +225,36 @@ def lines_along(
         "height": height,
         "cursor": time_cursor(),
     }  # fmt: skip
+
+
+def what_follows(labels: npt.NDArray[Any], n_states: int) -> Figure:
+    """The share of moves from each state to each other one; rows of states that are never left stay empty."""
+    visited, _ = runs(labels)
+    counts = np.zeros((n_states, n_states))
+    np.add.at(counts, (visited[:-1], visited[1:]), 1)
+    total = counts.sum(axis=1, keepdims=True)
+    return transition_matrix(
+        np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0),
+        caption="Among changes of the strongest state: from the row to the column. Rows add up to 100 %.",
+    )
+
+
+def envelope(found: results.Envelope, trial: Trial, channel: int) -> Figure:
+    """The prediction of one channel, from its moment on."""
+    n, first, step = found.origin, max(0, found.origin - BEFORE), 1 / trial.rate_hz
+    time = np.arange(n + 1, n + 1 + len(found.mean))
+    past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
+    last = np.full(len(time), trial.y[n, channel])
+    spread = 3 * found.std[:, channel]
+    return curves.envelope(
+        time * step,
+        found.mean[:, channel],
+        band90=(found.lower90[:, channel], found.upper90[:, channel]),
+        band50=(found.lower50[:, channel], found.upper50[:, channel]),
+        three_sigma=(found.mean[:, channel] - spread, found.mean[:, channel] + spread),
+        observed=(past * step, trial.y[past, channel]),
+        persistence=(time * step, last),
+        now=n * step,
+        unit="s",
+        channel=trial.channels[channel],
+    )

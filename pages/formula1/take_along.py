@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import streamlit as st
 
 from datasets.formula1 import Session
 from pages.formula1 import pictures
-from pages.formula1.view import View, lap_average
-from pages.ui import exports, figures, live, shell
+from pages.formula1.view import Here, View, lap_average
+from pages.ui import exports, figures, live, results, shell
 from pages.ui.card import Score
+from pages.ui.figures.base import Figure
 
 
 def tab(view: View, session: Session, scores: Sequence[Score]) -> None:
@@ -24,19 +25,24 @@ def tab(view: View, session: Session, scores: Sequence[Score]) -> None:
     ours, theirs = view.of(where.train, ""), view.of(where.test, "other")
     line, step = where.circuit, where.circuit.length / where.circuit.n_bins
     both = {h.laps.code: h for h in (ours, theirs) if h.states is not None}
+    assert ours.states is not None
+    states = ours.states
+    key = {"states": exports.legend.states(states.shape[1])}
+    with_key = exports.legend.with_key
     maps = {
         f"Map of {code}": (
-            lambda h=here: pictures.circuit_map(
-                line, h.laps.place, h.states, distance=h.laps.distance, lap=h.laps.lap, speed=h.laps.speed,
-                segment=h.laps.segment, title=h.laps.code,
+            lambda h=here: with_key(
+                pictures.circuit_map(
+                    line, h.laps.place, h.states, distance=h.laps.distance, lap=h.laps.lap, speed=h.laps.speed,
+                    segment=h.laps.segment, title=h.laps.code,
+                ),
+                key,
             )
         )
         for code, here in both.items()
     }  # fmt: skip
-    assert ours.states is not None
-    states = ours.states
-    which = st.session_state.get("who", "train")
-    on_screen = where.pick.test if which == "test" else where.pick.train
+    seen = theirs if st.session_state.get("who") == "test" and theirs.states is not None else ours
+    predicted = _predicted(view, seen, look is not None)
     exports.panel(
         exports.Export(
             page="formula1",
@@ -52,19 +58,26 @@ def tab(view: View, session: Session, scores: Sequence[Score]) -> None:
             ),
             figures={
                 **maps,
-                "States along the lap": lambda: figures.state_strips(
-                    {code: lap_average(line, h) for code, h in both.items()}, start=step / 2, step=step, unit="m",
-                    ticks=line.ticks,
+                "States along the lap": lambda: with_key(
+                    figures.state_strips(
+                        {code: lap_average(line, h) for code, h in both.items()}, start=step / 2, step=step, unit="m",
+                        ticks=line.ticks,
+                    ),
+                    key,
                 ),
-                "Shares along the lap": lambda: figures.proportions(
-                    lap_average(line, ours), start=step / 2, step=step, unit="m", ticks=line.ticks
+                "Shares along the lap": lambda: with_key(
+                    figures.proportions(
+                        lap_average(line, ours), start=step / 2, step=step, unit="m", ticks=line.ticks
+                    ),
+                    key,
                 ),
                 "Use of each state": lambda: figures.usage(states),
                 "Stays": lambda: figures.dwell(
                     states.argmax(axis=1), states.shape[1], step=1 / ours.laps.trials[0].rate_hz, unit="s"
                 ),
+                "What follows what": lambda: pictures.what_follows(states.argmax(axis=1), states.shape[1]),
+                "Prediction": predicted,
             },
-            keys={f"Map of {on_screen}": "map", "States along the lap": "strips"},
             scores=scores,
             facts=[
                 ("session", session.title), ("fitted on", where.pick.train), ("applied to", where.pick.test),
@@ -72,8 +85,25 @@ def tab(view: View, session: Session, scores: Sequence[Score]) -> None:
                 ("samples", f"{len(ours.laps.lap):,}"), ("mean speed", _pace(float(np.nanmean(ours.laps.speed)))),
             ],
             link=exports.link(),
+            trial=len(where.train.trials) if st.session_state.get("who") == "test" else 0,
         )
     )  # fmt: skip
+
+
+def _predicted(view: View, here: Here, ready: bool) -> Callable[[], Figure | None]:
+    """The prediction last looked at, else one from the middle of the longest stretch; None until it is there.
+
+    ready   whether the states are there, which come first
+    """
+    trial = max(here.laps.trials, key=lambda trial: trial.n_samples)
+    answer = live.Answer()
+    if ready:
+        last: results.Envelope | None = view.fit.answers.latest("envelope").value
+        origin, horizon = (trial.n_samples // 2, 20) if last is None else (last.origin, len(last.mean))
+        answer = view.predict(trial, min(origin, trial.n_samples - 2), horizon)
+    channel = st.session_state.get("f1-channel")
+    index = trial.channels.index(channel) if channel in trial.channels else 0
+    return lambda: pictures.envelope(answer.value, trial, index) if answer.fresh else None
 
 
 def _pace(speed: float) -> str:

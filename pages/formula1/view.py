@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.trials import Trials
+from gdm_core.trials import Trial, Trials
 from pages.formula1 import measures, opening
 from pages.formula1.cascade import Pick
 from pages.formula1.data import Circuit, Floats, Laps, along_lap
@@ -64,6 +64,15 @@ class View:
         parts = [a.fingerprint if isinstance(a, Trials) else repr(a) for a in args]
         key = "/".join([result.key, function.__name__, *parts])
         return self.fit.ask(name, key, function, result.model_bytes, *args, deadline_s=deadline_s)
+
+    def predict(self, trial: Trial, origin: int, horizon: int) -> live.Answer:
+        """The prediction from one moment of a trial."""
+        result = self.shown.result
+        if result is None:
+            return live.Answer()
+        key = "/".join([result.key, trial.fingerprint, str(origin), str(horizon)])
+        question = (results.envelope, result.model_bytes, trial, origin, horizon)
+        return self.fit.ask("envelope", key, *question, deadline_s=120.0)
 
     def of(self, laps: Laps, name: str, now: live.Shown | None = None) -> Here:
         """The states of any driver. Those of the fitted one come with the fit; others are asked for under `name`."""

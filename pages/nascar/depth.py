@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from gdm_core.trials import Trial, Trials
 from pages.nascar.scorecard import score_rows
 from pages.ui import exports, figures, live, results, shell
 from pages.ui.bundle import Bundle
+from pages.ui.figures.base import Figure
 from pages.ui.figures.states import runs
 from pages.ui.live.pictures import State
 from pages.ui.plot import plot
@@ -193,28 +194,33 @@ def transitions(view: View, here: Here) -> None:
         kept, slot = view.fit.kept, ("map", view.which)
         if answer.fresh:
             found: results.PlaneMap = answer.value
-            caption = (
-                "Where the model's transition leads from each place, in mixed colours; the line is the path."
-                if found.source == "transition"
-                else "This model's transitions do not look at the place: shown are the states found nearby."
-            )
-            probabilities = found.probabilities[..., list(view.shown.order)]
-            kept[slot] = figures.transition_map(
-                found.xs, found.ys, probabilities, path=here.trial.position, caption=caption
-            )
+            kept[slot] = map_figure(found, here, view.shown.order)
         if slot in kept:  # the last one stays until there is another
             plot(kept[slot], key="plane", state=here.state if answer.fresh else "stale")
         if not answer.fresh and (answer.message or slot not in kept):
             shell.quiet(answer.message or "The map is being worked out.")
     with right, shell.panel("matrix", "What follows what"):
-        plot(
-            figures.transition_matrix(
-                counted(here.states.argmax(axis=1), here.states.shape[1]),
-                caption="Among changes of the strongest state: from the row to the column. Rows add up to 100\u00a0%.",
-            ),
-            key="matrix",
-            state=here.state,
-        )
+        plot(matrix_figure(here.states), key="matrix", state=here.state)
+
+
+def map_figure(found: results.PlaneMap, here: Here, order: Sequence[int]) -> Figure:
+    """Which state wins where, in the order of colours."""
+    caption = (
+        "Where the model's transition leads from each place, in mixed colours; the line is the path."
+        if found.source == "transition"
+        else "This model's transitions do not look at the place: shown are the states found nearby."
+    )
+    return figures.transition_map(
+        found.xs, found.ys, found.probabilities[..., list(order)], path=here.trial.position, caption=caption
+    )
+
+
+def matrix_figure(states: Array) -> Figure:
+    """What follows what."""
+    return figures.transition_matrix(
+        counted(states.argmax(axis=1), states.shape[1]),
+        caption="Among changes of the strongest state: from the row to the column. Rows add up to 100\u00a0%.",
+    )
 
 
 def counted(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float64]:
@@ -254,26 +260,7 @@ def prediction(view: View, here: Here) -> None:
 
 
 def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State) -> None:
-    n, first = found.origin, max(0, found.origin - BEFORE)
-    time = np.arange(n + 1, n + 1 + len(found.mean))
-    past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
-    last = np.full(len(time), trial.y[n, channel])
-    spread = 3 * found.std[:, channel]
-    plot(
-        figures.envelope(
-            time,
-            found.mean[:, channel],
-            band90=(found.lower90[:, channel], found.upper90[:, channel]),
-            band50=(found.lower50[:, channel], found.upper50[:, channel]),
-            three_sigma=(found.mean[:, channel] - spread, found.mean[:, channel] + spread),
-            observed=(past, trial.y[past, channel]),
-            persistence=(time, last),
-            now=float(n),
-            channel=trial.channels[channel],
-        ),
-        key="envelope",
-        state=state,
-    )
+    plot(envelope_figure(found, trial, channel), key="envelope", state=state)
     h = len(found.mean)
     shell.quiet(
         f"Measured over {found.n_origins} moments of this trial and all channels, {h} steps ahead: the 50 % band holds "
@@ -281,37 +268,87 @@ def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State)
     )
 
 
+def envelope_figure(found: results.Envelope, trial: Trial, channel: int) -> Figure:
+    """The prediction of one channel, from its moment on."""
+    n, first = found.origin, max(0, found.origin - BEFORE)
+    time = np.arange(n + 1, n + 1 + len(found.mean))
+    past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
+    last = np.full(len(time), trial.y[n, channel])
+    spread = 3 * found.std[:, channel]
+    return figures.envelope(
+        time,
+        found.mean[:, channel],
+        band90=(found.lower90[:, channel], found.upper90[:, channel]),
+        band50=(found.lower50[:, channel], found.upper50[:, channel]),
+        three_sigma=(found.mean[:, channel] - spread, found.mean[:, channel] + spread),
+        observed=(past, trial.y[past, channel]),
+        persistence=(time, last),
+        now=float(n),
+        channel=trial.channels[channel],
+    )
+
+
+def asked(view: View, here: Here, ready: bool) -> dict[str, Callable[[], Figure | None]]:
+    """The figures that a worker has to be asked for, the map and the prediction: None until they are there.
+
+    ready   whether the states are there, which come first
+    """
+    trial = here.trial
+    plane = envelope = live.Answer()
+    if ready:
+        plane = view.ask("map", results.plane_map, trial)
+        last: results.Envelope | None = view.fit.answers.latest("envelope").value  # the moment last looked at, if any
+        moment, horizon = (trial.n_samples // 2, 20) if last is None else (last.origin, len(last.mean))
+        envelope = view.ask("envelope", results.envelope, trial, moment, horizon)
+    channel = st.session_state.get("channel")
+    index = trial.channels.index(channel) if channel in trial.channels else 0
+    return {
+        "Which state wins where": lambda: map_figure(plane.value, here, view.shown.order) if plane.fresh else None,
+        "Prediction": lambda: envelope_figure(envelope.value, trial, index) if envelope.fresh else None,
+    }
+
+
 def export(view: View, here: Here) -> None:
     """Everything to take along."""
     shown = view.shown
     measured = scores(view)
+    look = live.states_of(view.fit, shown)[0]  # not those of a bundle, which are rounded
     assert shown.wanted is not None
     assert here.states is not None
     track, choice = shown.wanted.where["track"], shown.wanted.where["choice"]
     trial, states = here.trial, here.states
     truth = np.asarray(trial.states)
+    key = {"states": exports.legend.states(max(truth.shape[1], states.shape[1]))}
+    with_key = exports.legend.with_key
     exports.panel(
         exports.Export(
             page="nascar",
             title=f"NASCAR lab: {track.about}",
             about=f"{choice.label} fitted to a simulated track; figures show {trial.name}.",
             shown=shown,
-            look=live.states_of(view.fit, shown)[0],  # not those of a bundle, which are rounded
+            look=look,
             recipe=exports.Recipe(
                 ["from datasets.nascar import train_test"],
                 [f"train, test = ([trial] for trial in {track.call})  # two laps, seen through the same channels"],
             ),
             figures={
-                "Inferred states": lambda: figures.track(trial.position, states, title="inferred states"),
-                "True states": lambda: figures.track(trial.position, truth, title="true states"),
-                "States over time": lambda: figures.state_strips({"true": truth, "inferred": states}),
-                "Shares of each state": lambda: figures.proportions(states),
+                "Inferred states": lambda: with_key(
+                    figures.track(trial.position, states, title="inferred states"), key
+                ),
+                "True states": lambda: with_key(figures.track(trial.position, truth, title="true states"), key),
+                "States over time": lambda: with_key(figures.state_strips({"true": truth, "inferred": states}), key),
+                "Shares of each state": lambda: with_key(
+                    figures.proportions(states), {"states": exports.legend.states(states.shape[1])}
+                ),
                 "Use of each state": lambda: figures.usage(states, reference=_true_usage(here)),
                 "Stays": lambda: figures.dwell(states.argmax(axis=1), states.shape[1]),
+                "What follows what": lambda: matrix_figure(states),
+                **asked(view, here, look is not None),
             },
-            keys={"Inferred states": "inferred-track", "True states": "true-track", "States over time": "strips"},
             scores=score_rows(measured.value) if measured.fresh else (),
             facts=[("track", track.call), *choice.facts],
             link=exports.link(),
+            trial=0 if view.which == "train" else len(shown.wanted.train),
+            unit="step",
         )
     )

@@ -76,9 +76,10 @@ def test_any_colour_of_the_palette_can_be_worn_and_a_taken_one_is_swapped():
     out = made.apply(soft)
     assert out.shape == (9, 12)
     np.testing.assert_array_equal(out[:, [11, 2, 1]], soft)
-    space = {"np": np, "states": [soft]}
-    exec("\n".join(made.code((0, 1, 2))), space)
+    space = {"np": np, "states": [soft], "new_states": [soft[::-1]]}
+    exec("\n".join(made.code()), space)
     np.testing.assert_allclose(space["named"][0], out)
+    np.testing.assert_allclose(space["new_named"][0], out[::-1])
 
 
 def test_a_state_wears_the_colour_of_its_label_where_no_other_state_has_it():

@@ -21,7 +21,7 @@ from datasets.nascar import train_test
 from gdm_core import load_model
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial
-from pages.ui import exports, figures, navigation
+from pages.ui import exports, figures, navigation, palette
 from pages.ui.card import Score
 from pages.ui.figures import entropy_of
 from pages.ui.live import screen
@@ -112,6 +112,20 @@ def test_a_report_holds_settings_scores_figures_and_the_script():
     assert len(html) < 8_000_000  # the library comes once
 
 
+def test_a_legend_names_every_colour_and_makes_room_for_itself():
+    plain = figures.state_strips({"a": STATES, "b": STATES})
+    states = exports.legend.states(3, ["rest", "run", "turn"], [0, 2])
+    keyed = exports.legend.with_key(plain, {"states": states, "expert": []})
+    shown = [(trace["name"], trace["marker"]["color"]) for trace in keyed["data"] if trace.get("showlegend")]
+    assert shown == [("rest", palette.colours(3)[0]), ("turn", palette.colours(3)[2])]
+    assert keyed["height"] > plain["height"]
+    many = exports.legend.with_key(plain, {"states": states, "expert": [(f"label {i}", "#000000") for i in range(9)]})
+    assert many["height"] > keyed["height"]
+    assert many["phone_height"] > many["height"]
+    assert [t["name"] for t in many["data"] if t.get("showlegend")][1:3] == ["states: turn", "expert: label 0"]
+    assert exports.legend.with_key(plain, {}) == plain
+
+
 # ---- script and notebook ------------------------------------------------------------------------------------------
 def test_script_and_notebook_hold_the_same_code():
     code = exports.script(RECIPE, FIT, "Title", "http://x/?K=3")
@@ -168,6 +182,19 @@ def test_the_script_reproduces_the_page(page, tmp_path):
     model = load_model(tmp_path / "model.safetensors")
     train, _ = train_test("standard", 0, 200)
     np.testing.assert_allclose(model.predict_proba(train)[:, list(shown.order)], exact, atol=1e-4)
+
+
+def test_every_figure_of_the_panel_can_be_saved_and_the_shown_trial_comes_first(page):
+    page.run()  # the map and the prediction, which a worker was asked for
+    names = page.selectbox(key="nascar-export-figure").options
+    assert {"Which state wins where", "What follows what", "Prediction"} < set(names)
+    for name in names:
+        page.selectbox(key="nascar-export-figure").set_value(name).run()
+        assert not page.exception, name
+    assert page.selectbox(key="nascar-export-trial-0").value == 0
+    page.session_state["trial"] = "test"
+    page.run()
+    assert page.selectbox(key="nascar-export-trial-1").value == 1
 
 
 def test_the_link_reopens_the_view(page):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from datasets import mice
 from gdm_core.trials import Trials
-from pages.behaviour import lab, player, takeaway
+from pages.behaviour import drawn, lab, player, recordings, takeaway
 from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data, from_recordings, split_recording
-from pages.behaviour.naming import Naming
+from pages.behaviour.naming import Naming, arrange
 from pages.behaviour.view import View
 from pages.behaviour.wish import Wish
-from pages.ui import live
+from pages.ui import exports, live, navigation, palette
 from pages.ui.exports import Recipe
 from pages.ui.live import screen
 from tests.support.live_engine import QuickEngine
@@ -31,15 +35,26 @@ def data() -> Data:
     return from_recordings("one", "one recording", train, test, "egocentric", Recipe([], []))
 
 
-@pytest.fixture(scope="module")
-def view(data) -> View:
-    """A look at the held-out part, with the exact states at hand."""
-    fit = live.Live(QuickEngine(), "s")
-    fit.want(Wish("gdm", CONFIG, data.train, data.test))
+def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> View:
+    """A look at the first new trial, with the exact states at hand."""
+    fit = live.Live(engine, "s")
+    fit.want(Wish("gdm", config, data.train, data.test))
     shown = fit.poll()
     screen.states_of(fit, shown)
     look, _ = screen.states_of(fit, shown)
-    return View(fit, shown, look, data, 1, Naming.plain(3), BoutRule(0.2, 0.2))
+    return View(fit, shown, look, data, len(data.train), naming, BoutRule(0.2, 0.2))
+
+
+@pytest.fixture(scope="module")
+def view(data) -> View:
+    """A look at the held-out part."""
+    return fitted(data, CONFIG, QuickEngine(), Naming.plain(3))
+
+
+@pytest.fixture(scope="module")
+def merged(view) -> View:
+    """The same with the third state named and put into the first."""
+    return replace(view, naming=arrange(["rest", "", "lost"], [0, 1, 0], [0, 1, 2]))
 
 
 # ---- the clock ----------------------------------------------------------------------------------------------------
@@ -54,13 +69,13 @@ def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data)
 
 
 def test_strips_and_player_point_at_the_same_moment(view, data, monkeypatch):
-    drawn = {}
-    monkeypatch.setattr(lab, "plot", lambda figure, key, **_: drawn.update({key: figure}))
-    monkeypatch.setattr(player, "_player", lambda key, data: drawn.update({key: data}))
+    shown = {}
+    monkeypatch.setattr(lab, "plot", lambda figure, key, **_: shown.update({key: figure}))
+    monkeypatch.setattr(player, "_player", lambda key, data: shown.update({key: data}))
     lab.strips(view, view.shown)
     lab._poses(view)
-    assert drawn["strips"]["data"][0]["x0"] == pytest.approx(FIT_S)
-    assert drawn["player"]["start"] == pytest.approx(FIT_S)
+    assert shown["strips"]["data"][0]["x0"] == pytest.approx(FIT_S)
+    assert shown["player"]["start"] == pytest.approx(FIT_S)
 
 
 def test_the_same_samples_read_again_on_another_clock_stay_on_the_page(view, data):
@@ -69,3 +84,79 @@ def test_the_same_samples_read_again_on_another_clock_stay_on_the_page(view, dat
     remade = replace(view, data=replace(data, train=again[0], test=again[1]))
     assert remade.at(view.shown).state == "fresh"
     assert remade.at(view.shown).start == 50.0
+
+
+# ---- names --------------------------------------------------------------------------------------------------------
+def test_the_experts_labels_have_their_names_beside_their_codes(view, data):
+    here = view.at(view.shown)
+    expert = np.array(here.labels)
+    expert[:5] = -1
+    marked = replace(here, trial=replace(here.trial, labels=expert))
+    table = takeaway.named_states(marked, takeaway.label_words(data, expert))
+    assert list(table["expert_code"]) == list(expert)
+    assert list(table["expert"][:5]) == [""] * 5
+    assert [data.label_names.index(word) for word in table["expert"][5:]] == list(expert[5:])
+
+
+def test_labels_without_a_name_are_numbered(data):
+    nameless = replace(data, train=replace(data.train, label_names=("rest",)))
+    assert takeaway.label_words(nameless, np.array([0, 2, -1])) == ["rest", "behaviour 2", "behaviour 3"]
+
+
+def test_strips_say_which_colour_is_which_state_and_which_label(merged, data):
+    figure = takeaway.strips(merged, merged.at(merged.shown))
+    shown = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
+    expert = [f"expert: {word}" for word in data.label_names]
+    assert shown[-2:] == ["states: rest", "states: S2"]
+    assert set(shown[:-2]) <= set(expert)
+    assert shown[:-2]
+    assert figure["layout"]["showlegend"]
+    assert figure["data"][0]["x0"] == pytest.approx(FIT_S)
+
+
+def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
+    emptied = replace(view, naming=arrange(["", "walk", ""], [1, 1, 2], [0, 1, 2]))
+    here = emptied.at(emptied.shown)
+    assert list(here.used) == [1, 2]
+    colours = palette.colours(3)
+    use, stays = drawn.usage(here), drawn.dwell(here)
+    for figure in (use, stays):
+        assert figure["layout"]["yaxis"]["ticktext"] == ["walk", "S3"]
+    assert list(use["data"][0]["marker"]["color"]) == colours[1:]
+    assert [trace["marker"]["color"] for trace in stays["data"]] == colours[1:]
+    assert sum(use["data"][0]["x"]) == pytest.approx(1)
+
+
+def test_transitions_are_among_the_figures(merged):
+    here = merged.at(merged.shown)
+    made = {name: make() for name, make in takeaway.transitions(here, here.used).items()}
+    assert len(made) == 2
+    assert made["What follows what, in numbers"]["layout"]["xaxis"]["ticktext"] == ["rest", "S2"]
+
+
+# ---- the script ---------------------------------------------------------------------------------------------------
+def test_the_script_counts_the_held_out_part_from_where_it_was_cut(view):
+    assert any(line.startswith(f"starts = [0.0, {FIT_S}]") for line in takeaway.recipe_of(view, view.naming).after)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
+    data = recordings.load_simulated(recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1))))
+    config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}
+    naming = arrange(["rest", 'a "fast" one', ""], [0, 1, 0], [0, 1, 2]) if named else Naming.plain(3)
+    view = fitted(data, config, QuickEngine(real=True), naming)
+    fit = exports.Fit("gdm", config, view.shown.order)
+    (tmp_path / "reproduce.py").write_text(exports.script(takeaway.recipe_of(view, view.naming), fit, "Behaviour"))
+    done = subprocess.run(
+        [sys.executable, "reproduce.py"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(navigation.ROOT)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = pd.read_csv(tmp_path / "bouts.csv")
+    expected = pd.concat(
+        [takeaway.bouts_of(replace(view, index=i).at(view.shown)) for i in range(len(data.trials))], ignore_index=True
+    )
+    assert list(found["Behavior"]) == list(expected["Behavior"])
+    assert list(found["Observation id"]) == list(expected["Observation id"])
+    for name in ("Start (s)", "Stop (s)"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)

@@ -1,5 +1,6 @@
 """Export & reproduce: what a page shows, to take along. `panel` is the same on every page."""
 
+from pages.ui.exports import legend
 from pages.ui.exports.address import link
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.panel import Export, panel
@@ -14,6 +15,7 @@ __all__ = [
     "bouts_table",
     "csv",
     "figure_html",
+    "legend",
     "link",
     "notebook",
     "panel",

@@ -63,11 +63,11 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[st
         look.append("new_states = [np.asarray(soft)[:, order] for soft in model.predict_proba(test)]")
     keep = [
         'model.save("model.safetensors")',
-        'kept = {f"trial_{i}": soft for i, soft in enumerate(states)}',
-        'np.savez("states.npz", **kept)',
+        'arrays = {f"trial_{i}": soft for i, soft in enumerate(states)}',
+        'np.savez("states.npz", **arrays)',
     ]
     if recipe.has_test:
-        keep.insert(2, 'kept |= {f"new_trial_{i}": soft for i, soft in enumerate(new_states)}')
+        keep.insert(2, 'arrays |= {f"new_trial_{i}": soft for i, soft in enumerate(new_states)}')
     where = f"\n{link}" if link else ""
     return [
         (f"{title}.{note} Needs gdm-studio.{where}", "\n".join(head)),

@@ -18,8 +18,10 @@ from pages.ui.exports import tables
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
 from pages.ui.figures.base import Figure
+from pages.ui.plot import plot
 from pages.ui.results import Look
 
+PICTURE_WIDTH = 900
 States = npt.NDArray[np.floating[Any]]
 
 _SAVE = """
@@ -28,10 +30,12 @@ export default function ({ data, parentElement }) {
     button.onclick = () => {
       const plot = document.querySelector(`.st-key-${data.key} .gdm-plot`);
       if (!plot?._fullLayout) return;
-      const { width, height } = plot._fullLayout;
+      // A file is read elsewhere: it is as wide as a page of text, however narrow this window is.
+      const width = Math.max(plot._fullLayout.width, data.width);
+      const height = data.height;
       const format = button.dataset.format;
       const paper_bgcolor = plot.gdm?.tokens.surface ?? "#ffffff";
-      const figure = { data: plot.data, layout: { ...plot.layout, paper_bgcolor }, config: {} };
+      const figure = { data: plot.data, layout: { ...plot.layout, width, height, paper_bgcolor }, config: {} };
       window.Plotly.downloadImage(figure, { format, width, height, filename: data.name, scale: format === "png" ? 3 : 1 });
     };
   });
@@ -58,8 +62,10 @@ class Export:
     page       short name for files; title and about for reports
     shown      the live picture; its result is what is exported
     look       the exact soft states of all trials, as `live.states_of` gives them
-    figures    figures by name, made when asked for; `keys` the page's `plot` key of those that stand on the screen
+    figures    figures by name, made when asked for; None while a worker is still at it
     scores     the rows of the card, once measured
+    trial      which trial the page shows, counted over fitted ones, then new ones
+    unit       "s", or "step" where samples have no time
     data       offers the data in a page's own way, in place of the states and bouts as fitted
     """
 
@@ -69,13 +75,14 @@ class Export:
     shown: live.Shown
     look: Look | None
     recipe: Recipe
-    figures: Mapping[str, Callable[[], Figure]]
-    keys: Mapping[str, str]
+    figures: Mapping[str, Callable[[], Figure | None]]
     scores: Sequence[Score] = ()
     facts: Sequence[tuple[str, str]] = ()
     link: str = ""
     names: Sequence[str] | None = None
     data: Callable[[], None] | None = None
+    trial: int = 0
+    unit: str = "s"
 
 
 def panel(export: Export) -> None:
@@ -86,7 +93,7 @@ def panel(export: Export) -> None:
         return
     fit = Fit(shown.wanted.family, shown.wanted.config, shown.order)
     code = script(export.recipe, fit, export.title, export.link)
-    left, middle, right = st.columns(3, gap="small")
+    left, right = st.columns([0.34, 0.66], gap="small")
     with left, shell.panel("export-data", "Data"):
         if look is None:
             shell.quiet("The exact states are on their way.")
@@ -96,17 +103,9 @@ def panel(export: Export) -> None:
             _data(export, look)
         _file("Model (safetensors)", lambda: shown.result.model_bytes, "model.safetensors", export)  # type: ignore[union-attr]
         shell.quiet("States have the colours' order; the model file has its own, which the script says.")
-    with middle, shell.panel("export-figures", "Figures"):
-        name = st.selectbox("Figure", list(export.figures), key=f"{export.page}-export-figure")
-        name = name if name in export.figures else next(iter(export.figures))
-        make = export.figures[name]
-        _file("HTML, interactive", lambda: figure_html(make(), name), f"{_slug(name)}.html", export)
-        if name in export.keys:
-            _save(key=f"save-{export.page}", data={"key": export.keys[name], "name": f"{export.page}-{_slug(name)}"})
-            shell.quiet("SVG and PNG are drawn by the browser, as the figure stands on the page, zoom included.")
-        else:
-            shell.quiet("SVG and PNG are offered for figures that stand on the page.")
-    with right, shell.panel("export-whole", "All of it"):
+    with right, shell.panel("export-figures", "Figures"):
+        _figures(export)
+    with left, shell.panel("export-whole", "All of it"):
         facts = [
             *export.facts,
             ("model", fit.call),
@@ -119,7 +118,7 @@ def panel(export: Export) -> None:
                 export.about,
                 facts,
                 [plain_score(score) for score in export.scores],
-                {name: make() for name, make in export.figures.items()},
+                {name: made for name, make in export.figures.items() if (made := make()) is not None},
                 code,
                 export.link,
             ),
@@ -138,6 +137,27 @@ def panel(export: Export) -> None:
         st.code(code, language="python")
 
 
+def _figures(export: Export) -> None:
+    """One figure at a time: as it will look, and as files. SVG and PNG are drawn by the browser from what stands here."""
+    name = st.selectbox("Figure", list(export.figures), key=f"{export.page}-export-figure")
+    name = name if name in export.figures else next(iter(export.figures))
+    figure, stem = export.figures[name](), _slug(name)
+    if figure is None:
+        shell.quiet("This figure is being worked out.")
+        return
+    preview = f"{export.page}-export-preview"
+    plot(figure, key=preview, state=export.shown.state, revision=name, group="export", filename=f"{export.page}-{stem}")
+    first, second = st.columns(2, gap="small")
+    with first:
+        _file("HTML, interactive", lambda: figure_html(figure, name), f"{stem}.html", export)
+    with second:
+        _save(
+            key=f"save-{export.page}",
+            data={"key": preview, "name": f"{export.page}-{stem}", "width": PICTURE_WIDTH, "height": figure["height"]},
+        )
+    shell.quiet("SVG and PNG are saved as the figure stands here, zoom and theme included.")
+
+
 def _data(export: Export, look: Look) -> None:
     """States and bouts of one trial."""
     wanted, order = export.shown.wanted, export.shown.order
@@ -151,18 +171,25 @@ def _data(export: Export, look: Look) -> None:
             (trial.name, trial, states)
             for trial, states in zip(wanted.test, live.in_order(look.test, order), strict=True)
         ]
-    index = 0
+    index = shown = min(export.trial, len(trials) - 1)
     if len(trials) > 1:
         index = st.selectbox(
-            "Trial", range(len(trials)), format_func=lambda i: trials[i][0], key=f"{export.page}-export-trial"
+            "Trial",
+            range(len(trials)),
+            index=shown,
+            format_func=lambda i: trials[i][0],
+            key=f"{export.page}-export-trial-{shown}",  # another trial on the page is the first choice here, too
         )
-        index = index if index is not None and index < len(trials) else 0
+        index = index if index is not None and index < len(trials) else shown
     name, trial, states = trials[index]
     stem = _slug(name)
     _file("States (CSV)", lambda: tables.states_csv(states, trial), f"{stem}-states.csv", export)
     _file("States (Parquet)", lambda: tables.states_parquet(states, trial), f"{stem}-states.parquet", export)
     _file(
-        "Bouts (CSV, as in BORIS)", lambda: tables.bouts_csv(states, trial, export.names), f"{stem}-bouts.csv", export
+        "Bouts (CSV, as in BORIS)",
+        lambda: tables.bouts_csv(states, trial, export.names, unit=export.unit),
+        f"{stem}-bouts.csv",
+        export,
     )
 
 

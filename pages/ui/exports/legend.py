@@ -1,0 +1,74 @@
+"""Which colour is which state, in the figure itself: a picture in a paper has no page around it that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pages.ui import palette
+from pages.ui.figures.base import Dict, Figure
+
+Key = Mapping[str, Sequence[tuple[str, str]]]
+_CHARACTER, _MARK, _ROW = 7.4, 44, 20  # pixels; room for the letters of another machine, where a picture may be drawn
+_WIDE, _NARROW = 560, 250  # what a panel leaves between the margins of a figure, and a phone
+
+
+def states(
+    n_states: int, names: Sequence[str] | None = None, kept: Sequence[int] | None = None
+) -> list[tuple[str, str]]:
+    """(name, colour) of each state, or of those `kept`."""
+    colours = palette.colours(n_states)
+    return [(names[k] if names else f"S{k + 1}", colours[k]) for k in (range(n_states) if kept is None else kept)]
+
+
+def with_key(figure: Figure, key: Key) -> Figure:
+    """The figure under a legend. `key` has a list for each kind of row, such as states and the expert's labels; where
+    there are several, each entry says whose it is."""
+    several = sum(1 for entries in key.values() if entries) > 1
+    shown = [
+        (f"{who}: {name}" if several else name, colour) for who, entries in key.items() for name, colour in entries
+    ]
+    if not shown:
+        return figure
+    marks: list[Dict] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [None],
+            "y": [None],
+            "name": name,
+            "marker": {"symbol": "square", "size": 10, "color": colour},
+            "hoverinfo": "skip",
+            "showlegend": True,
+        }
+        for name, colour in shown
+    ]
+    width = max(24, round(max(len(name) for name, _ in shown) * _CHARACTER))
+    wide, narrow = (_height(len(shown), width, room) for room in (_WIDE, _NARROW))
+    others: list[Dict] = [{**trace, "showlegend": False} for trace in figure["data"]]
+    legend: Dict = {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1,
+        "yanchor": "bottom",
+        "bgcolor": "$clear",
+        "font": {"size": 12, "color": "$ink"},
+        "entrywidth": width,
+        "maxheight": narrow,  # in place of half the plot, below which Plotly gives a legend a scroll bar
+        "itemclick": False,
+        "itemdoubleclick": False,
+    }
+    made: Figure = {
+        **figure,
+        "data": [*others, *marks],
+        "layout": {**figure["layout"], "showlegend": True, "legend": legend},
+        "height": figure["height"] + wide,
+        "phone_height": figure.get("phone_height", figure["height"]) + narrow,
+    }
+    return made
+
+
+def _height(entries: int, width: int, room: int) -> int:
+    """Pixels that the rows of a legend take."""
+    a_row = max(1, room // (width + _MARK))
+    return -(-entries // a_row) * _ROW + 6

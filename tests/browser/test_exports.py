@@ -1,0 +1,55 @@
+"""Every figure of the export panel leaves as SVG and PNG, and the link in a script opens the view again."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+PATIENCE = 60_000
+PREVIEW = ".st-key-nascar-export-preview .gdm-figure"
+VIEW = "/nascar?T=200&trial=New+trial&view=Export+%26+reproduce"
+
+
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_every_figure_leaves_as_svg_and_png(visit, size):
+    opened = visit(VIEW, size=size)
+    page = opened.ready(f"{PREVIEW}[data-updates]", 90)
+    page.get_by_role("button", name="States (CSV)").wait_for(timeout=PATIENCE)
+    for name in ("Shares of each state", "Use of each state", "Stays", "Which state wins where", "Prediction"):
+        before = page.locator(PREVIEW).get_attribute("aria-label")
+        page.get_by_role("combobox", name="Figure").click()
+        page.get_by_role("option", name=name, exact=True).click(timeout=PATIENCE)
+        page.wait_for_function(
+            "([place, before]) => document.querySelector(place).getAttribute('aria-label') !== before",
+            arg=[PREVIEW, before],
+            timeout=PATIENCE,
+        )
+        page = opened.ready(PREVIEW, 90)
+        stem = name.lower().replace(" ", "-")
+        content = {}
+        for kind in ("SVG", "PNG"):
+            with page.expect_download(timeout=PATIENCE) as waiting:
+                page.get_by_role("button", name=kind, exact=True).click()
+            assert waiting.value.suggested_filename == f"nascar-{stem}.{kind.lower()}"
+            content[kind] = waiting.value.path().read_bytes()
+        assert content["PNG"].startswith(b"\x89PNG")
+        width = re.search(rb'<svg[^>]* width="(\d+)"', content["SVG"])
+        assert width is not None
+        assert int(width[1]) >= 900, "as wide as a page, also from a phone"
+    assert opened.overflow() <= 0
+    assert opened.errors == []
+
+
+def test_the_link_in_the_script_opens_the_view_again(visit):
+    opened = visit(VIEW)
+    page = opened.ready(f"{PREVIEW}[data-updates]", 90)
+    button = page.get_by_role("button", name="Python script")
+    with page.expect_download(timeout=PATIENCE) as waiting:
+        button.click()
+    link = waiting.value.path().read_text().split('"""')[1].splitlines()[1]
+    assert link.partition("?")[0] == page.url.partition("?")[0]
+    assert parse_qs(urlsplit(link).query) == parse_qs(urlsplit(page.url).query)
+    assert {"T": ["200"], "trial": ["New trial"]}.items() <= parse_qs(urlsplit(link).query).items()
+    assert opened.errors == []
