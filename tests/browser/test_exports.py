@@ -7,15 +7,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-PATIENCE = 60_000
+PATIENCE = 240_000
 PREVIEW = ".st-key-nascar-export-preview .gdm-figure"
-VIEW = "/nascar?T=200&trial=New+trial&view=Export+%26+reproduce"
+VIEW = "/nascar?trial=New+trial&view=Export+%26+reproduce"
 
 
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 def test_every_figure_leaves_as_svg_and_png(visit, size):
     opened = visit(VIEW, size=size)
-    page = opened.ready(f"{PREVIEW}[data-updates]", 90)
+    page = opened.ready(f"{PREVIEW}[data-updates]", PATIENCE / 1000)
     page.get_by_role("button", name="States (CSV)").wait_for(timeout=PATIENCE)
     for name in ("Shares of each state", "Use of each state", "Stays", "Which state wins where", "Prediction"):
         before = page.locator(PREVIEW).get_attribute("aria-label")
@@ -26,7 +26,7 @@ def test_every_figure_leaves_as_svg_and_png(visit, size):
             arg=[PREVIEW, before],
             timeout=PATIENCE,
         )
-        page = opened.ready(PREVIEW, 90)
+        page = opened.ready(PREVIEW, PATIENCE / 1000)
         stem = name.lower().replace(" ", "-")
         content = {}
         for kind in ("SVG", "PNG"):
@@ -44,12 +44,12 @@ def test_every_figure_leaves_as_svg_and_png(visit, size):
 
 def test_the_link_in_the_script_opens_the_view_again(visit):
     opened = visit(VIEW)
-    page = opened.ready(f"{PREVIEW}[data-updates]", 90)
+    page = opened.ready(f"{PREVIEW}[data-updates]", PATIENCE / 1000)
     button = page.get_by_role("button", name="Python script")
     with page.expect_download(timeout=PATIENCE) as waiting:
         button.click()
     link = waiting.value.path().read_text().split('"""')[1].splitlines()[1]
     assert link.partition("?")[0] == page.url.partition("?")[0]
     assert parse_qs(urlsplit(link).query) == parse_qs(urlsplit(page.url).query)
-    assert {"T": ["200"], "trial": ["New trial"]}.items() <= parse_qs(urlsplit(link).query).items()
+    assert {"trial": ["New trial"], "view": ["Export & reproduce"]}.items() <= parse_qs(urlsplit(link).query).items()
     assert opened.errors == []
