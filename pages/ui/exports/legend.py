@@ -54,6 +54,7 @@ def with_key(figure: Figure, key: Key) -> Figure:
         "bgcolor": "$clear",
         "font": {"size": 12, "color": "$ink"},
         "entrywidth": width,
+        "traceorder": "normal",  # stacked areas would turn it round
         "maxheight": narrow,  # in place of half the plot, below which Plotly gives a legend a scroll bar
         "itemclick": False,
         "itemdoubleclick": False,
