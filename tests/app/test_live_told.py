@@ -204,13 +204,22 @@ def test_progress_says_where_the_fit_is(engine, live):
     assert "No fit under way" in told(live.poll())[0]
 
 
-def test_the_curve_hides_its_beginning_and_shows_every_later_dip(monkeypatch):
+def test_the_curve_stops_at_its_edge_and_says_where(monkeypatch):
     from pages.ui import charts
 
-    drawn = SimpleNamespace(frame=None)
-    monkeypatch.setattr(charts.st, "vega_lite_chart", lambda frame, *_, **__: setattr(drawn, "frame", frame))
+    drawn = SimpleNamespace(frame=None, spec={})
+    monkeypatch.setattr(
+        charts.st, "vega_lite_chart", lambda frame, spec, **_: vars(drawn).update(frame=frame, spec=spec)
+    )
     values = np.concatenate([np.full(5, -900.0), np.linspace(0, 10, 95)])
-    values[50] = -40
+    values[[50, 60]] = -40, -2
     charts.elbo(np.arange(100), values, key="e")
-    assert drawn.frame["shown"].min() == drawn.frame["shown"][50] == -40
-    assert drawn.frame["elbo"].min() == -900
+    shown = drawn.frame["shown"]
+    assert shown.min() == shown[0] == shown[50], "both lie below the edge"
+    assert shown[60] == -2, "what is not far below is drawn as it is"
+    assert (drawn.frame["elbo"] < shown).sum() == 6
+    line, cut = drawn.spec["layer"]
+    assert cut["transform"] == [{"filter": "datum.elbo < datum.shown"}]
+    assert "transform" not in line
+    charts.elbo(np.arange(5), values[:5], key="e")
+    assert drawn.frame["shown"].min() == -900, "too few to say what matters"
