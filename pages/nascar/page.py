@@ -11,7 +11,7 @@ from pages.nascar.scorecard import score_rows
 from pages.ui import bundle, card, figures, live, model_controls, shell
 from pages.ui.plot import BADGES, plot
 
-SIDE_BY_SIDE, STACKED = (310, 150), (195, 110)  # heights of a track and of the strips
+SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
 
 page = shell.frame("nascar")
 with page.controls:

@@ -166,6 +166,17 @@ def test_dotted_lines_of_an_envelope_are_explained_where_they_are_drawn():
     assert "Dotted: three standard deviations" in figures.envelope(time, time, band90=band, three_sigma=band)["caption"]
 
 
+@pytest.mark.parametrize("draw", [figures.proportions, figures.entropy_strip])
+def test_the_upper_end_of_a_share_has_room_for_its_number(draw):
+    figure = draw(np.full((50, 2), 0.5))
+    layout = figure["layout"]
+    assert layout["yaxis"]["tickvals"][-1] == layout["yaxis"]["range"][1] == 1
+    assert layout["margin"]["t"] > layout["yaxis"]["tickfont"]["size"] / 2 + 3
+    assert figure["height"] - 64 >= layout["margin"]["t"] + 25, (
+        "or Plotly takes from the margins, the axis below being one"
+    )
+
+
 def test_averaging_ignores_what_is_missing():
     values, width = averaged(np.array([[1.0], [np.nan], [4.0], [6.0], [5.0]]), 3)
     assert width == 2

@@ -14,6 +14,7 @@ from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, names
 
 MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged before their colours are mixed
 MAX_AREA_COLUMNS = 1_200
+LABEL_ON_TOP: Dict = {"t": 11}  # Plotly drops the number at the upper end of an axis where half of it finds no room
 
 
 def one_hot(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float32]:
@@ -205,7 +206,7 @@ def proportions(
             yaxis=axis(
                 range=[0, 1], fixedrange=True, tickformat=".0%", tickvals=[0, 0.5, 1], showgrid=False, automargin=False
             ),
-            margin=TIME_MARGIN,
+            margin=TIME_MARGIN | LABEL_ON_TOP,
             annotations=marks,
             hovermode="x unified",
         ),
@@ -239,7 +240,7 @@ def entropy_strip(
     start: float = 0.0,
     step: float = 1.0,
     unit: str = "step",
-    height: int = 90,
+    height: int = 104,  # below, Plotly takes the room for its least plot, 64, from the margins
     caption: str = "How undecided the model is: 0 means one state alone, 1 means all states alike.",
 ) -> Figure:
     """Entropy of soft states [T, K] over time."""
@@ -261,7 +262,7 @@ def entropy_strip(
         "layout": layout(
             xaxis=axis(unit, showgrid=False, range=[float(x[0]), float(x[-1])] if len(x) else None),
             yaxis=axis(range=[0, 1], fixedrange=True, tickvals=[0, 1], showgrid=False, automargin=False),
-            margin=TIME_MARGIN,
+            margin=TIME_MARGIN | LABEL_ON_TOP,
         ),
         "caption": caption,
         "alt": f"Entropy of the soft states, on average {np.nanmean(values) if len(values) else 0:.2f}.",
