@@ -139,6 +139,9 @@ def test_reset_stands_still_and_play_runs_to_the_end(visit, short):
     # Until the fit's beginning is drawn, the finished picture stands there and would be taken for the end.
     page.wait_for_selector(f"{INFERRED}[data-state=running]", timeout=PATIENCE * 1000)
     assert page.evaluate(LOOK) != before
+    # The inferred strip is marked inside the figure; its own badge would say that drawing it went wrong.
+    assert page.locator(".st-key-strips .annotation-text").all_text_contents() == ["fitting"]
+    assert page.locator(".st-key-strips .gdm-badge").is_hidden()
     page.get_by_role("button", name="Play", exact=True).click()
     rested(page)
     assert page.evaluate(LOOK) == before
