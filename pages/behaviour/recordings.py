@@ -262,19 +262,20 @@ def _load_file(chosen: Chosen) -> Data:
 
 
 def pose_recipe(
-    file: str, rate: float, repairs: dict[str, Any], features: str, every: int = 1, edits: Sequence[str] = ()
+    file: str, rate: float, repairs: dict[str, Any], features: str, table: str = "", edits: Sequence[str] = ()
 ) -> Recipe:
     """The lines that read, repair and cut one recording as the page does.
 
-    every  which rows of a plain table are read; edits: lines that change `table` before it is repaired
+    table  how the plain table is read that holds the poses, "" for a tracking file; edits: lines that change the poses
+           before they are repaired
     """
     changed = ", ".join(f"{name}={value!r}" for name, value in repairs.items())
     read = f"keypoints.read({file!r}, rate_hz={rate!r})"
-    thinned = f"keypoints.from_table(tables.read({file!r}, every={every}), {rate!r})"
+    made = f"keypoints.from_table({table}, {rate!r})"
     return Recipe(
-        ["from dataclasses import replace", f"from datasets import keypoints{', tables' if every > 1 else ''}"],
+        ["from dataclasses import replace", f"from datasets import keypoints{', tables' if table else ''}"],
         [
-            f"table = {thinned if every > 1 else read}",
+            f"table = {made if table else read}",
             *edits,
             f"table = keypoints.clean(table, {changed})",
             "at = int(0.6 * table.n_frames)",

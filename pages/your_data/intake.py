@@ -31,16 +31,44 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A file as read: `digest` names its content, and of a table each `every`-th row was read."""
+    """A file as read.
+
+    digest  names its content and how it was read; source the content alone
+    every   of a table, which rows were read
+    table   how a script reads the table that `content` was made from, "" where it was not made from one
+    """
 
     name: str
     digest: str
     content: Table | KeypointTable
     every: int = 1
+    source: str = ""
+    table: str = ""
+
+    @property
+    def sheets(self) -> tuple[str, ...]:
+        """Of a workbook, the sheets that could be read."""
+        return self.content.sheets if isinstance(self.content, Table) else ()
+
+    @property
+    def sheet_key(self) -> str:
+        """Where the session keeps which sheet was chosen: by content, since another workbook has other sheets."""
+        return sheet_key(self.source)
+
+    @property
+    def read_as(self) -> str:
+        """The arguments of `tables.read` in a script."""
+        sheet = self.content.sheet if isinstance(self.content, Table) and len(self.sheets) > 1 else ""
+        more = [f"every={self.every}"] * (self.every > 1) + [f"sheet={sheet!r}"] * bool(sheet)
+        return ", ".join([repr(self.name), *more])
 
     @property
     def tracked(self) -> bool:
         return isinstance(self.content, KeypointTable)
+
+
+def sheet_key(source: str) -> str:
+    return f"sheet-{source}"
 
 
 def digest_of(file: BinaryIO) -> str:
@@ -56,13 +84,14 @@ def digest_of(file: BinaryIO) -> str:
 def opened(file: Any, name: str, every: int, progress: Callable[[float, str], None]) -> Opened:
     """The file, read once a session. Raises what is wrong with it; nothing of an earlier file is lost by that."""
     digest = digest_of(file)
-    key = (digest, name, every)
+    sheet = st.session_state.get(sheet_key(digest))
+    key = (digest, name, every, sheet)
     kept = st.session_state.get(KEPT)
     if kept is not None and (kept[0] == key or (kept[0][:2] == key[:2] and kept[1].tracked)):
         return kept[1]  # type: ignore[no-any-return]
-    content = keypoints.read_any(file, name, every=every, progress=progress)
+    content = keypoints.read_any(file, name, every=every, progress=progress, sheet=sheet)
     forget()  # fits of the file before, and its data on the workers
-    made = Opened(name, f"{digest}-{every}", content, every)
+    made = Opened(name, f"{digest}-{every}-{sheet or ''}", content, every, digest)
     st.session_state[KEPT] = (key, made)
     return made
 
@@ -87,7 +116,11 @@ def as_poses(file: Opened) -> Opened:
     table = file.content
     assert isinstance(table, Table)
     found = remembered(file.digest, lambda: keypoints.from_table(table), "keypoints")
-    return file if found is None else Opened(file.name, f"{file.digest}-poses", found, file.every)
+    return (
+        file
+        if found is None
+        else Opened(file.name, f"{file.digest}-poses", found, file.every, file.source, f"tables.read({file.read_as})")
+    )
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------
@@ -122,7 +155,7 @@ def from_table(file: Opened, options: TableOptions) -> Data:
     roles = dict(options.roles)
     trials = table.to_trials(roles, **options.arguments())
     train, test = split_trials(trials)
-    recipe = table_recipe(file.name, roles, options, trials, file.every)
+    recipe = table_recipe(file, roles, options, trials)
     train, test, kept, dropped = usable(train, test)
     if dropped:
         recipe = narrowed(recipe, kept)
@@ -131,7 +164,7 @@ def from_table(file: Opened, options: TableOptions) -> Data:
     return from_trials(f"{file.digest}-{options!r}", about, train, test, recipe, notes=notes, licences=[OWN])
 
 
-def table_recipe(name: str, roles: Mapping[str, str], options: TableOptions, trials: Trials, every: int = 1) -> Recipe:
+def table_recipe(file: Opened, roles: Mapping[str, str], options: TableOptions, trials: Trials) -> Recipe:
     """The lines that read and cut the table as the page does."""
     used = {column: str(role) for column, role in roles.items() if role != Role.IGNORE}
     default = TableOptions(())
@@ -139,7 +172,7 @@ def table_recipe(name: str, roles: Mapping[str, str], options: TableOptions, tri
         f"{key}={value!r}" for key, value in options.arguments().items() if value != default.arguments()[key]
     )
     lines = [
-        f"table = tables.read({name!r}{f', every={every}' if every > 1 else ''})",
+        f"table = tables.read({file.read_as})",
         f"trials = table.to_trials({used!r}{', ' + given if given else ''})",
     ]
     if len(trials) > 1:
@@ -148,4 +181,4 @@ def table_recipe(name: str, roles: Mapping[str, str], options: TableOptions, tri
     else:
         at = int(0.6 * trials.n_samples)
         lines += [f"train, test = [trials[0].slice(0, {at})], [trials[0].slice({at}, {trials.n_samples})]"]
-    return Recipe(["from datasets import tables"], lines, note=f"The file {name} has to be there.")
+    return Recipe(["from datasets import tables"], lines, note=f"The file {file.name} has to be there.")

@@ -48,6 +48,12 @@ def ask_for_file() -> tuple[intake.Opened | None, str]:
             "Keep each n-th row", 1, 10_000, 1, key="every",
             help="1 keeps all. For text tables beyond five million rows.",
         )  # fmt: skip
+    if file is not None and len(file.sheets) > 1:
+        assert isinstance(file.content, tables.Table)
+        st.selectbox(
+            "Sheet", file.sheets, index=file.sheets.index(file.content.sheet), key=file.sheet_key,
+            help="At first the first one with a column of numbers.",
+        )  # fmt: skip
     return (None if file is None else ask_how_to_read(file)), trouble
 
 

@@ -89,7 +89,7 @@ def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation 
         test,
         options.features,  # type: ignore[arg-type]
         pose_recipe(
-            file.name, options.rate_hz, repairs, options.features, every=file.every, edits=_lines(source, options)
+            file.name, options.rate_hz, repairs, options.features, table=file.table, edits=_lines(source, options)
         ),
         notes=notes,
         licences=[OWN],

@@ -220,6 +220,48 @@ def test_the_script_of_a_table_of_parts_makes_the_same_trials(session, tmp_path,
     assert len(data.train[0].y) == int(0.6 * 300 / every)
 
 
+def workbook() -> bytes:
+    """Remarks, then two sheets with numbers: channels, and parts of a body."""
+    out = io.BytesIO()
+    with pd.ExcelWriter(out) as book:
+        pd.DataFrame({"remarks": ["made up"]}).to_excel(book, sheet_name="read me", index=False)
+        turn = np.arange(100) / 9
+        pd.DataFrame({"a": np.cos(turn), "b": np.sin(turn)}).to_excel(book, sheet_name="walk", index=False)
+        pd.read_csv(io.BytesIO(flat_csv(100))).to_excel(book, sheet_name="poses", index=False)
+    return out.getvalue()
+
+
+def test_another_sheet_of_a_workbook_can_be_read(engine):
+    app = uploaded("book.xlsx", workbook())
+    chosen_sheet = next(box for box in app.selectbox if box.label == "Sheet")
+    assert chosen_sheet.value == "walk"
+    assert "What the columns are for" in html(app)
+    chosen_sheet.set_value("poses").run()
+    assert not app.exception, app.exception[0].value
+    assert "Animals and parts" in html(app)
+    assert next(box for box in app.selectbox if box.label == "Sheet").value == "poses"
+    app.button(key="fit").click().run()
+    assert not app.exception, app.exception[0].value
+    assert "2 animals" in html(app)
+
+
+@pytest.mark.parametrize("sheet", ["walk", "poses"])
+def test_the_script_reads_the_sheet_that_was_chosen(session, tmp_path, monkeypatch, sheet):
+    content = workbook()
+    (tmp_path / "book.xlsx").write_bytes(content)
+    session[intake.sheet_key(intake.digest_of(io.BytesIO(content)))] = sheet
+    file = intake.opened(io.BytesIO(content), "book.xlsx", 1, lambda share, text: None)
+    if sheet == "poses":
+        data = from_poses(intake.as_poses(file), PLAIN)
+    else:
+        roles = {name: str(role) for name, role in file.content.roles.items()}
+        data = intake.from_table(file, intake.TableOptions(tuple(roles.items())))
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+    np.testing.assert_array_equal(data.train[0].y, values(space["train"]))
+
+
 # ---- time of tables -----------------------------------------------------------------------------------------------
 def test_the_unit_of_time_can_be_set(engine):
     rows = "\n".join(f"{k},{np.sin(k / 7):.4f}" for k in range(100))
