@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -81,9 +81,9 @@ def bouts(view: View, here: Here) -> None:
             shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
 
 
-def rows_high(n: int, most: int) -> int:
-    """Pixels for a table of `n` rows, so that a short one has no empty ones below."""
-    return min(38 + 35 * n, most)
+def rows_high(n: int, most: int) -> int | Literal["content"]:
+    """How high a table of `n` rows is: as its rows, so that no empty one shows below, and at the most so many pixels."""
+    return "content" if 35 * (n + 1) <= most else most
 
 
 def shares(view: View, here: Here) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 
 import numpy as np
@@ -116,10 +117,14 @@ def pose_panel(file: Opened, options: PoseOptions) -> bool:
     return True
 
 
-def _key_of_colours(present: dict[str, float]) -> None:
+def _share(value: float) -> str:
+    return f"{value:.1%}" if value >= 0.0005 else "<0.1%"
+
+
+def _key_of_colours(present: Mapping[str, float]) -> None:
     colours = {word: colour for word, colour in problems.KINDS.values() if word in present}
     items = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(word)} {present[word]:.1%}</span>'
+        f'<span><i style="background:{colour}"></i>{escape(word)} {escape(_share(present[word]))}</span>'
         for word, colour in colours.items()
     )
     st.html(f'<div class="gdm-key" role="list" aria-label="Problems">{items}</div>')
