@@ -42,15 +42,22 @@ CHILD_SETTINGS = {
     # The scheduler keeps this many events for each topic; ours hold pictures and are read at once.
     "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "100",
     "DASK_LOGGING__DISTRIBUTED": "warning",
+    # Pages promise that uploads stay in memory: a worker that fills up must not move what it holds to disk.
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
+    # A worker that Dask pauses has no way left to free memory and would stand for good; one that goes on is replaced at
+    # its limit, and its jobs start again.
+    "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False",
 }
 
 
 @dataclass
 class Link:
-    """A connection to a running cluster."""
+    """A connection to a running cluster. `memory` is what its smallest worker may use, 0 where nothing bounds it."""
 
     client: Client
     cluster: Any = None
+    memory: int = 0
     topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
     threads: dict[str, int] = field(default_factory=dict)
     _threads_read: float = -1e9
@@ -93,8 +100,14 @@ def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
         link.close()
         raise
     link.capacity()
+    link.memory = _least_memory(link.client)
     link.client.subscribe_topic(link.topic, lambda event: on_event(event[1]))
     return link
+
+
+def _least_memory(client: Client) -> int:
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return min((int(worker["memory_limit"]) for worker in workers if worker["memory_limit"]), default=0)
 
 
 def worker_count() -> int:

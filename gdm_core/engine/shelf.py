@@ -13,6 +13,8 @@ from gdm_core.engine.worker import decode_trials
 from gdm_core.trials import Trials
 
 SHELF_BYTES = 512 * 2**20
+# What lies ready lies in every worker, beside half a gigabyte of libraries and the fit itself.
+WORKER_SHARE = 8
 
 
 class Shelf:
@@ -38,11 +40,14 @@ class Shelf:
         if name in self._lying and self._lying[name][0].status in ("pending", "finished"):
             self._lying.move_to_end(name)
             return self._lying[name][0]
+        self._lying.pop(name, None)
         payload = pickle.dumps(trials, protocol=5)
+        limit = min(self.limit, link.memory // WORKER_SHARE) if link.memory else self.limit
+        # The new ones come packed and are unpacked there, so they need their room twice, and before they are sent.
+        while self._lying and self.n_bytes + 2 * len(payload) > limit:
+            self._take_away(next(iter(self._lying)))
         future = link.client.submit(decode_trials, payload, key=f"{link.topic}-trials-{name}")
         self._lying[name] = (future, len(payload))
-        while self.n_bytes > self.limit and len(self._lying) > 1:
-            self._take_away(next(iter(self._lying)))
         return future
 
     def forget(self, session: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from distributed import get_worker
+
 from gdm_core.engine import checkpoint
 from gdm_core.trials import Trials
 
@@ -22,8 +24,14 @@ def total(trials: Trials, factor: float) -> float:
     return factor * float(trials[0].y.sum())
 
 
-def process_facts() -> dict[str, int]:
+def process_facts() -> dict[str, int | str | bool]:
     """How the process that runs this is set up."""
     import torch
 
-    return {"torch threads": torch.get_num_threads(), "nice": os.nice(0)}
+    worker = get_worker()
+    return {
+        "torch threads": torch.get_num_threads(),
+        "nice": os.nice(0),
+        "data lie in": type(worker.data).__name__,
+        "stops when full": bool(worker.memory_manager.memory_pause_fraction),
+    }

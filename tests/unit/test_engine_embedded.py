@@ -97,6 +97,8 @@ def test_a_script_without_a_guard_runs_once_and_leaves_nothing_behind(tmp_path: 
     assert not answer["torch here"]
     assert answer["torch threads"] == 1
     assert answer["nice"] == os.nice(0) + 5
+    assert answer["data lie in"] == "dict"  # Dask's own choice has the disk behind it
+    assert not answer["stops when full"]
     assert family["open to"] == ["127.0.0.1"]
     assert len(family["pids"]) >= 4
     until(lambda: not any(psutil.pid_exists(pid) for pid in family["pids"]), 10)
@@ -177,7 +179,26 @@ def test_a_fit_that_needs_too_much_memory_fails_and_the_server_lives(
     trials = Trials((Trial(np.random.default_rng(0).standard_normal((300, 2))),))
     with Engine(ResultCache(tmp_path)) as engine:
         engine.wait_ready()
-        greedy = FitRequest(FAMILY, {"misbehave": "memory", "step_s": 0.1, "n_steps": 200}, trials, deadline_s=60)
+        greedy = FitRequest(FAMILY, {"misbehave": "memory", "step_s": 0.1, "n_steps": 200}, trials, deadline_s=400)
         with pytest.raises(FitError, match="needs more memory than a worker has"):
-            engine.submit(greedy, session="a").result(120)
+            engine.submit(greedy, session="a").result(400)  # three deaths, each with the start of a new worker
         assert engine.submit(FitRequest(FAMILY, {}, trials), session="a").result(60).fit_status == "converged"
+
+
+@pytest.mark.slow
+def test_uploads_that_would_fill_a_worker_neither_stop_it_nor_reach_the_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
+    monkeypatch.setenv("GDM_WORKERS", "1")
+    monkeypatch.setenv("GDM_WORKER_MEMORY", "1 GiB")
+    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path / "scratch"))
+    with Engine(ResultCache(tmp_path / "fits")) as engine:
+        engine.wait_ready()
+        for i in range(7):  # of 64 MB each, beside half a gigabyte of libraries
+            upload = Trials((Trial(np.random.default_rng(i).standard_normal((10**6, 16), dtype=np.float32)),))
+            fit = FitRequest(FAMILY, {"n_steps": 2}, upload, use_cache=False)
+            assert engine.submit(fit, session=f"visitor {i}").result(300).fit_status == "converged"
+        written = [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()]
+        assert (tmp_path / "scratch").is_dir()
+        assert sum(path.stat().st_size for path in written) < 10**6, written

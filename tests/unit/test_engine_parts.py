@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import platform
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,8 +28,9 @@ from gdm_core.engine import (
     checkpoint,
     dispatch,
 )  # fmt: skip
-from gdm_core.engine.cluster import worker_count, worker_memory
+from gdm_core.engine.cluster import Link, worker_count, worker_memory
 from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family
+from gdm_core.engine.shelf import Shelf
 from gdm_core.engine.turns import FairQueue
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
@@ -352,6 +355,22 @@ def test_an_engine_can_be_closed_before_it_has_started(
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("memory", "kept"), [(0, 4), (800_000, 3)])
+def test_data_lie_ready_in_an_eighth_of_the_smallest_worker(memory: int, kept: int) -> None:
+    """A set of trials takes its place, and as much again while it is unpacked: the oldest go before it is sent."""
+    sent: list[str] = []
+    client = SimpleNamespace(submit=lambda *_, key: sent.append(key) or SimpleNamespace(status="finished"))
+    shelf, link = Shelf(), cast(Link, SimpleNamespace(client=client, topic="t", memory=memory))
+    sets = [Trials((Trial(np.random.default_rng(i).standard_normal((2_000, 3))),)) for i in range(4)]
+    for trials in sets:
+        shelf.place(trials, link, "a")
+    assert shelf.n_bytes == kept * len(pickle.dumps(sets[0], protocol=5))  # of 24,328 bytes each
+    shelf.place(sets[-1], link, "b")
+    assert len(sent) == 4  # the latest lies there still
+    shelf.place(sets[0], link, "b")
+    assert len(sent) == (4 if kept == 4 else 5)
+
+
 PAGES_TAKEN = """
 import resource
 import numpy as np
