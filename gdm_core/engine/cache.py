@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,9 @@ class ResultCache:
         except (ValueError, KeyError, TypeError) as error:
             return None, self._move_aside(key, str(error))
         self._remember(result)
-        os.utime(model_path)
-        os.utime(side_path)
+        with suppress(OSError):  # a folder that may only be read, or another server has just removed them
+            os.utime(model_path)
+            os.utime(side_path)
         return result, ""
 
     def put(self, result: FitResult) -> str:
