@@ -17,6 +17,9 @@ from typing import Any
 
 from distributed import get_worker, rejoin, secede
 
+# A job makes way for as long as others need its worker. By then the server that would call it back is gone.
+GIVE_WAY_LIMIT_S = 24 * 3600.0
+
 _controls: dict[str, Control] = {}
 _ended_topics: set[str] = set()
 _controls_lock = threading.Lock()
@@ -50,7 +53,11 @@ class Orders:
     give_way: bool = False
 
     def holds(self, step: int) -> bool:
-        return self.give_way or (self.hold and step >= self.until_step)
+        return self.give_way or self.paused(step)
+
+    def paused(self, step: int) -> bool:
+        """Whether its owner wants it to stand at `step`; only that time counts against the limit on holds."""
+        return self.hold and step >= self.until_step
 
 
 class Control:
@@ -63,7 +70,7 @@ class Control:
         self._orders = orders
         self._changed = threading.Condition()
         self._started = time.monotonic()
-        self._held_s = 0.0
+        self._held_s = self._paused_s = 0.0
 
     def order(self, orders: Orders) -> None:
         with self._changed:
@@ -108,17 +115,27 @@ class Control:
         self.send("held", step=step)
         with self._changed:
             while self._orders.holds(step) and not self._orders.cancelled:
-                left = self.hold_limit_s - self._held_s - (time.monotonic() - since)
-                if left <= 0 or not self._changed.wait(left):
-                    raise DeadlinePassed(
-                        f"Stopped at step {step} because it was on hold for longer than {self.hold_limit_s:g} s. "
-                        "Start it again to go on."
-                    )
+                self._wait(step)
             if self._orders.cancelled:
                 raise JobCancelled
         self.send("resumed", step=step)
         rejoin()
         self._held_s += time.monotonic() - since
+
+    def _wait(self, step: int) -> None:
+        """Until the orders change, or for as long as they may stay the same."""
+        if not self._orders.paused(step):
+            if not self._changed.wait(GIVE_WAY_LIMIT_S):
+                raise DeadlinePassed(f"Stopped at step {step} after a day of making way for others. Start it again.")
+            return
+        since = time.monotonic()
+        self._changed.wait(self.hold_limit_s - self._paused_s)
+        self._paused_s += time.monotonic() - since
+        if self._paused_s >= self.hold_limit_s and self._orders.paused(step):
+            raise DeadlinePassed(
+                f"Stopped at step {step} because it was on hold for longer than {self.hold_limit_s:g} s. "
+                "Start it again to go on."
+            )
 
 
 def set_control(job: str, orders: Orders) -> None:

@@ -203,7 +203,8 @@ class Dispatcher:
             if self._n_active() >= capacity:
                 return
             if flight.held and flight.job.orders.give_way:
-                flight.come_back(time.monotonic())
+                if not flight.job.orders.paused(flight.job.poll().step):
+                    flight.come_back(time.monotonic())
                 flight.job.give_way(False)
         while self._n_active() < capacity and self._launch_next(link, bulk=True):
             pass

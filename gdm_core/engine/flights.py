@@ -35,9 +35,11 @@ class Flight:
     sent: float
     worker_known: bool = False
     held: bool = False
+    ended: bool = False
     _started: float = 0.0
     _held_since: float = 0.0
     _held_s: float = 0.0
+    _paused_since: float = 0.0
     _cancel_seen: float = 0.0
 
     def hear(self, event: Mapping[str, Any], now: float) -> None:
@@ -47,7 +49,7 @@ class Flight:
         if kind == "started":
             self._started, self._held_s, self.held = now, 0.0, False
         elif kind == "held":
-            self.held, self._held_since = True, now
+            self.held, self._held_since, self._paused_since = True, now, now
         elif kind == "resumed":
             self.come_back(now)
 
@@ -60,6 +62,8 @@ class Flight:
     def complaint(self, now: float) -> str:
         """What is wrong with it, if anything is: a job ends by itself at its deadline unless it is stuck."""
         work = self.job.work
+        if self.ended:
+            return ""  # its outcome is on the way
         if not self.worker_known:
             if now - self.sent > START_LIMIT_S:
                 return (
@@ -67,7 +71,9 @@ class Flight:
                 )
             return ""
         if self.held:
-            if now - self._held_since > work.hold_limit_s + GRACE_S:
+            if not self.job.orders.paused(self.job.poll().step):
+                self._paused_since = now  # it makes way for others, for as long as they need
+            if now - self._paused_since > work.hold_limit_s + GRACE_S:
                 return f"The job was on hold for longer than {work.hold_limit_s:g} s. Start it again to go on."
             return ""
         if isinstance(work, FitRequest) and self.job.orders.cancelled:
