@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,9 @@ from typing import Any
 
 from gdm_core.engine.jobs import Call, Job
 from gdm_core.engine.messages import JobStatus, QueueFull
+from gdm_core.errors import FitError
+
+logger = logging.getLogger(__name__)
 
 Submit = Callable[[Call, Callable[[Job], None]], Job]
 LookUp = Callable[[str], tuple[bool, Any]]
@@ -31,7 +35,10 @@ class BulkView:
 
 
 class Bulk:
-    """A handle on many calls of one function. Made by the engine; safe to keep, and to ask from any thread."""
+    """A handle on many calls of one function. Made by the engine; safe to keep, and to ask from any thread.
+
+    It begins with the first `feed`.
+    """
 
     def __init__(
         self,
@@ -45,13 +52,22 @@ class Bulk:
         self._total = len(calls)
         self._submit, self._look_up, self._window, self._progress = submit, look_up, window, progress
         self._lock = threading.RLock()
-        self._running: dict[str, Job | None] = {}
+        self._running: dict[str, Job] = {}
         self._results: dict[str, Any] = {}
         self._failures: dict[str, str] = {}
         self._began, self._seconds = time.monotonic(), 0.0
         self._cancelled = False
         self._ended = threading.Event()
-        self.feed()
+
+    @property
+    def ended(self) -> bool:
+        """Whether every call has ended. Waits for nobody, as `poll` may."""
+        return self._ended.is_set()
+
+    @property
+    def to_be_kept(self) -> bool:
+        """Whether who asks for the same again should get this one: it goes on, or has done all that was asked."""
+        return not (self._cancelled or (self.ended and self._failures))
 
     def poll(self) -> BulkView:
         """How it stands now."""
@@ -77,7 +93,7 @@ class Bulk:
         with self._lock:
             self._cancelled = True
             self._waiting.clear()
-            running = [job for job in self._running.values() if job is not None]
+            running = list(self._running.values())
         for job in running:
             job.cancel()
         self._close_if_done()
@@ -91,19 +107,14 @@ class Bulk:
                 if known:
                     self._results[key] = value
                     continue
-                self._running[key] = None
                 try:
-                    job = self._submit(call, lambda job, key=key: self._take(key, job))  # type: ignore[misc]
-                except QueueFull as error:
-                    del self._running[key]
-                    if self._running:
+                    self._running[key] = self._submit(call, lambda job, key=key: self._take(key, job))  # type: ignore[misc]
+                except FitError as error:
+                    if self._running and isinstance(error, QueueFull):
                         # The next of ours to end tries again.
                         self._waiting.append((key, call))
                         break
                     self._failures[key] = str(error)
-                    continue
-                if key in self._running:
-                    self._running[key] = job
         self._close_if_done()
 
     def _take(self, key: str, job: Job) -> None:
@@ -122,5 +133,10 @@ class Bulk:
             if not self._waiting and not self._running and not self._ended.is_set():
                 self._seconds = time.monotonic() - self._began
                 self._ended.set()
-        if self._progress is not None:
+        if self._progress is None:
+            return
+        try:
             self._progress(done, self._total)
+        except Exception:
+            # On the one thread that serves everybody: who asked to be told pays for his own mistakes.
+            logger.exception("A bulk job's progress could not be told.")

@@ -5,12 +5,14 @@ All of its state belongs to that thread. Others put a word in its inbox and go o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import Future as Errand
 from functools import partial
 from typing import Any
 
@@ -25,6 +27,7 @@ from gdm_core.engine.jobs import Job
 from gdm_core.engine.outcomes import explained, settle
 from gdm_core.engine.shelf import Shelf
 from gdm_core.engine.turns import FairQueue
+from gdm_core.engine.worker import Outcome
 from gdm_core.errors import ConfigError, FitError
 
 logger = logging.getLogger(__name__)
@@ -35,6 +38,9 @@ START_AFTER_S = 2.0
 # A job whose worker or scheduler went away is sent out this often at most.
 MAX_DISPATCHES = 3
 LINK_ERRORS = (OSError, TimeoutError, CommClosedError)
+# What a result that has gone with its worker comes to; Dask's own cancellation is a CancelledError.
+LOST_ERRORS = (*LINK_ERRORS, CancelledError, asyncio.CancelledError)
+FETCH_LIMIT_S = 30.0
 
 
 class Dispatcher:
@@ -50,6 +56,8 @@ class Dispatcher:
         self._shelf = Shelf()
         self._link: Link | None = None
         self._couriers = ThreadPoolExecutor(4, thread_name_prefix="gdm-courier")
+        # Apart from the couriers, who may wait for a dead worker to answer.
+        self._porters = ThreadPoolExecutor(2, thread_name_prefix="gdm-porter")
         self._thread = threading.Thread(target=self._run, name="gdm-dispatcher", daemon=True)
         self._thread.start()
 
@@ -86,13 +94,20 @@ class Dispatcher:
             if not self._wait_for_need():
                 return
             self._connect()
-            while self._read_inbox():
-                try:
-                    self._look_around()
-                except LINK_ERRORS as error:
-                    self._drop_link(f"The connection to the cluster broke ({error}).")
+            while self._go_round():
+                pass
         finally:
             self._leave()
+
+    def _go_round(self) -> bool:
+        """What has come in, then what is to be done; False once told to stop."""
+        try:
+            if not self._read_inbox():
+                return False
+            self._look_around()
+        except LINK_ERRORS as error:
+            self._drop_link(f"The connection to the cluster broke ({error}).")
+        return True
 
     def _wait_for_need(self) -> bool:
         """Until the first job, or a little while without one; False once told to stop."""
@@ -110,7 +125,7 @@ class Dispatcher:
     def _leave(self) -> None:
         """Fail what is not done, stop what runs on workers that live on without us, and let the cluster go."""
         gone = FitError("The engine was closed before the job was done. Start it again.")
-        for job in [*self._turns.drain(), *(flight.job for flight in self._flights.values())]:
+        for job in [*self._turns.close(), *(flight.job for flight in self._flights.values())]:
             job.fail(gone)
         link = self._link
         if link is not None:
@@ -118,6 +133,7 @@ class Dispatcher:
                 _quietly(partial(link.client.run, end_topic, link.topic, on_error="ignore"))
             _quietly(link.close)
         self._couriers.shutdown(wait=False, cancel_futures=True)
+        self._porters.shutdown(wait=False, cancel_futures=True)
 
     def _read_inbox(self) -> bool:
         """Handle what has come in, waiting a little for the first; False once told to stop."""
@@ -134,7 +150,9 @@ class Dispatcher:
                 elif kind == "event":
                     self._hear(what, content)
                 elif kind == "ended":
-                    self._land(what, content)
+                    self._fetch(what, content)
+                elif kind == "fetched":
+                    self._land(what, *content)
                 message = self._inbox.get_nowait()
         except queue.Empty:
             return True
@@ -154,8 +172,9 @@ class Dispatcher:
             self._link = connect(self._on_event)
         except (FitError, ConfigError) as error:
             self.trouble = error
-            for job in self._turns.drain():
-                job.fail(error)
+            while waiting := self._turns.drain():  # a bulk job puts in what comes next as each of its calls fails
+                for job in waiting:
+                    job.fail(error)
         else:
             self.trouble = None
         self.ready.set()
@@ -278,24 +297,49 @@ class Dispatcher:
             self._couriers.submit(_quietly, partial(_end_by_force, link.client, flight))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
-    def _land(self, job: Job, number: int) -> None:
+    def _fetch(self, job: Job, number: int) -> None:
+        """Have the outcome brought. That may take a while, or fail, when its worker has died since."""
         flight = self._flights.get(job.id)
         if flight is None or job.dispatches != number:
             return  # of an earlier try, or dealt with already
-        del self._flights[job.id]
-        future: Future = flight.future
-        if future.status == "finished":
-            self._jobs.pop(job.id, None)
-            settle(job, future.result(timeout=30), self._cache)
-        elif future.status == "error":
-            error = future.exception(timeout=30)
-            if isinstance(error, LINK_ERRORS) and type(error).__module__.startswith("distributed"):
-                self._again(job, f"A worker could not be reached ({error}).")
-                return
-            self._jobs.pop(job.id, None)
-            job.fail(explained(error))
+        if flight.future.status not in ("finished", "error"):
+            self._try_again(job, "The cluster lost the job.")
+            return
+        flight.ended = True
+        errand = self._porters.submit(_bring, flight.future)
+        errand.add_done_callback(lambda brought: self._inbox.put(("fetched", job, (number, brought))))
+
+    def _land(self, job: Job, number: int, brought: Errand[Outcome | BaseException]) -> None:
+        if job.id not in self._flights or job.dispatches != number:
+            return
+        if brought.cancelled():
+            return  # the engine is leaving
+        lost = brought.exception()
+        outcome = brought.result() if lost is None else lost
+        if isinstance(lost, LOST_ERRORS):
+            self._try_again(job, f"The result was lost with its worker ({lost}).")
+        elif isinstance(outcome, LINK_ERRORS) and type(outcome).__module__.startswith("distributed"):
+            self._try_again(job, f"A worker could not be reached ({outcome}).")
         else:
-            self._again(job, "The cluster lost the job.")
+            if isinstance(outcome, BaseException):
+                job.fail(explained(outcome))
+            else:
+                settle(job, outcome, self._cache)
+            self._jobs.pop(job.id, None)
+            del self._flights[job.id]
+
+    def _try_again(self, job: Job, why: str) -> None:
+        self._again(job, why)
+        del self._flights[job.id]
+
+
+def _bring(future: Future) -> Outcome | BaseException:
+    """What the worker sent back, or what the job raised there. Raises one of LOST_ERRORS when there is nothing to be had."""
+    if future.status == "error":
+        raised: BaseException = future.exception(timeout=FETCH_LIMIT_S)
+        return raised
+    outcome: Outcome = future.result(timeout=FETCH_LIMIT_S)
+    return outcome
 
 
 def _end_by_force(client: Client, flight: Flight) -> None:

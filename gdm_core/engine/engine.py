@@ -13,9 +13,9 @@ from gdm_core.engine.bulk import Bulk, Progress
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.dispatch import Dispatcher
 from gdm_core.engine.jobs import Call, Job
-from gdm_core.engine.messages import FitRequest
+from gdm_core.engine.messages import FitRequest, QueueFull
 from gdm_core.engine.outcomes import shown
-from gdm_core.engine.turns import FairQueue
+from gdm_core.engine.turns import FairQueue, QueueClosed
 from gdm_core.errors import FitError
 
 MAX_WAITING = 400
@@ -112,12 +112,11 @@ class Engine:
         return job
 
     def _enqueue(self, job: Job) -> None:
-        if not self._dispatcher.running:
-            job.fail(FitError("The engine is closed. Restart the server."))
-            return
         try:
             self._turns.add(job)
-        except FitError as error:
+        except QueueClosed as error:
+            job.fail(error)
+        except QueueFull as error:
             job.fail(error)
             raise
         self._dispatcher.wake()
@@ -156,10 +155,6 @@ class Engine:
         they are kept on disk, and a bulk job started again does only what is missing. `progress(done, total)` is called
         on a thread of the engine.
         """
-        with self._lock:
-            known = self._bulks.get(key)
-            if known is not None and not (known.poll().cancelled or known.poll().failures):
-                return known
         calls = {
             name: Call(function, args, deadline_s, cache_key=call_key(function, name) if cached else None)
             for name, args in items.items()
@@ -167,18 +162,20 @@ class Engine:
 
         def submit(call: Call, on_end: Callable[[Job], None]) -> Job:
             job = Job(call, session, None, True, self._dispatcher.orders_changed, on_end)
-            if not self._dispatcher.running:
-                job.fail(FitError("The engine is closed. Restart the server."))
-                return job
             self._turns.add(job)
             self._dispatcher.wake()
             return job
 
-        bulk = Bulk(calls, submit, self.cache.get_value, BULK_WINDOW, progress)
         with self._lock:
-            self._bulks[key] = bulk
-            while len(self._bulks) > MAX_BULKS_REMEMBERED:
-                self._bulks.popitem(last=False)
+            known = self._bulks.get(key)
+            if known is not None and known.to_be_kept:
+                return known
+            bulk = self._bulks[key] = Bulk(calls, submit, self.cache.get_value, BULK_WINDOW, progress)
+            self._bulks.move_to_end(key)
+            over = [name for name, one in self._bulks.items() if one.ended][:-MAX_BULKS_REMEMBERED]
+            for name in over:
+                del self._bulks[name]
+        bulk.feed()
         return bulk
 
     def bulk(self, key: str) -> Bulk | None:

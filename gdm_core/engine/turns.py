@@ -8,6 +8,11 @@ from collections.abc import Iterable
 
 from gdm_core.engine.jobs import Job
 from gdm_core.engine.messages import QueueFull
+from gdm_core.errors import FitError
+
+
+class QueueClosed(FitError):
+    """The engine has ended."""
 
 
 class FairQueue:
@@ -16,6 +21,7 @@ class FairQueue:
     def __init__(self, limit: int, session_limit: int) -> None:
         self.limit, self.session_limit = limit, session_limit
         self._lock = threading.Lock()
+        self._closed = False
         # watched jobs and bulk jobs; session -> its jobs, the session served longest ago first
         self._lanes: tuple[OrderedDict[str, deque[Job]], ...] = (OrderedDict(), OrderedDict())
 
@@ -33,6 +39,8 @@ class FairQueue:
     def add(self, job: Job, again: bool = False) -> None:
         """At the end of its session's row; a job that comes back (`again`) goes to the front and is never refused."""
         with self._lock:
+            if self._closed:
+                raise QueueClosed("The engine is closed. Restart the server.")
             if not again:
                 self._refuse_beyond_limits(job.session)
             lane = self._lanes[job.bulk]
@@ -80,3 +88,9 @@ class FairQueue:
             for lane in self._lanes:
                 lane.clear()
         return jobs
+
+    def close(self) -> list[Job]:
+        """Everything that waits; from now on nothing is taken in, so that no job waits for an engine that has gone."""
+        with self._lock:
+            self._closed = True
+        return self.drain()

@@ -11,13 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
 
 from gdm_core.engine import Engine, Job, JobStatus, ResultCache, control, dispatch
+from gdm_core.engine import engine as engines
 from gdm_core.engine.cluster import Link
 from gdm_core.engine.control import Control, DeadlinePassed, Orders
 from gdm_core.engine.flights import GRACE_S, Flight
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import FitResult
+from gdm_core.errors import FitError
 from tests.support.engine_requests import until
 
 
@@ -88,6 +92,179 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def engine(cluster: Cluster, tmp_path: Path) -> Iterator[Engine]:
     with Engine(ResultCache(tmp_path)) as engine:
         yield engine
+
+
+# ---- results that are lost ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "error", [TimeoutError("30 s"), OSError("reset"), CommClosedError("gone"), FutureCancelledError("key", "left")]
+)
+def test_a_result_that_is_lost_with_its_worker_is_computed_again(
+    engine: Engine, cluster: Cluster, error: Exception
+) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    until(lambda: len(cluster.sent) == 1)
+    cluster.sent[0].end(error)
+    until(lambda: len(cluster.sent) == 2)
+    assert not job.poll().status.final
+    cluster.sent[1].end(done((3, 1)))
+    assert job.result(60) == (3, 1)
+    assert "was lost with its worker" in job.poll().notes[0]
+    assert engine.running
+    until(lambda: not engine.info().out)
+
+
+def test_a_result_that_is_lost_every_time_fails_its_job_alone(engine: Engine, cluster: Cluster) -> None:
+    job, other = (engine.call(divmod, 7, 2, session=name) for name in "ab")
+    until(lambda: len(cluster.sent) == 2)
+    for sent in (0, 2, 3):
+        until(lambda sent=sent: len(cluster.sent) > sent)
+        cluster.sent[sent].end(TimeoutError())
+    with pytest.raises(FitError, match="was started 3 times and never finished"):
+        job.result(60)
+    cluster.sent[1].end(done("fine"))
+    assert other.result(60) == "fine"
+
+
+def test_what_a_job_raises_is_its_own_also_where_it_is_a_timeout(engine: Engine, cluster: Cluster) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    until(lambda: cluster.sent)
+    cluster.sent[0].end(TimeoutError("of its own"), status="error")
+    with pytest.raises(FitError, match="unexpected TimeoutError: of its own"):
+        job.result(60)
+    assert len(cluster.sent) == 1
+
+
+def test_a_result_that_is_long_in_coming_keeps_nobody_waiting(engine: Engine, cluster: Cluster) -> None:
+    arrived = threading.Event()
+    job = engine.call(divmod, 7, 2, session="a")
+    until(lambda: cluster.sent)
+    cluster.sent[0].end(lambda: arrived.wait(60) and done("late"))
+    try:
+        other = engine.call(divmod, 7, 2, session="b")
+        until(lambda: len(cluster.sent) == 2)
+        cluster.sent[1].end(done("fine"))
+        assert other.result(60) == "fine"
+        assert not job.poll().status.final
+    finally:
+        arrived.set()
+    assert job.result(60) == "late"
+
+
+def test_a_job_whose_result_is_on_its_way_has_met_its_deadline(cluster: Cluster) -> None:
+    flight = flown(Call(divmod, (7, 2), deadline_s=1.0))
+    assert "deadline of 1 s" in flight.complaint(2.0)
+    flight.ended = True
+    assert flight.complaint(2.0) == ""
+
+
+# ---- callbacks -----------------------------------------------------------------------------------------------------
+def test_a_callback_that_raises_harms_nobody_else(
+    engine: Engine, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    def progress(done: int, total: int) -> None:
+        raise ZeroDivisionError(f"{done} of {total}")
+
+    bulk = engine.map(divmod, {"x": (7, 2)}, session="a", key="k", cached=False, progress=progress)
+    until(lambda: cluster.sent)
+    cluster.sent[0].end(done((3, 1)))
+    assert bulk.wait(60)
+    assert bulk.poll().results == {"x": (3, 1)}
+    other = engine.call(divmod, 7, 2, session="b")
+    until(lambda: len(cluster.sent) == 2)
+    cluster.sent[1].end(done("fine"))
+    assert other.result(60) == "fine"
+    assert "1 of 1" in caplog.text
+
+
+# ---- the end -------------------------------------------------------------------------------------------------------
+def test_bulk_work_ends_with_the_engine(engine: Engine, cluster: Cluster) -> None:
+    bulk = engine.map(divmod, {str(i): (i, 2) for i in range(40)}, session="a", key="k", cached=False)
+    until(lambda: len(cluster.sent) == 2)
+    single = engine.call(divmod, 7, 2, session="a")
+    engine.close()
+    assert bulk.wait(60)
+    assert len(bulk.poll().failures) == 40
+    assert all("engine" in message and "closed" in message for message in bulk.poll().failures.values())
+    with pytest.raises(FitError, match="engine was closed before"):
+        single.result(60)
+
+
+def test_a_closed_engine_says_so_for_as_many_calls_as_one_likes(engine: Engine) -> None:
+    engine.close()
+    bulk = engine.map(divmod, {str(i): (i, 2) for i in range(5000)}, session="a", key="k", cached=False)
+    assert bulk.ended
+    assert set(bulk.poll().failures.values()) == {"The engine is closed. Restart the server."}
+    with pytest.raises(FitError, match="engine is closed"):
+        engine.call(divmod, 7, 2, session="a").result(60)
+
+
+def test_bulk_work_without_a_cluster_fails_at_the_first_try(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tries = []
+
+    def connect(on_event: object) -> None:
+        tries.append(1)
+        raise FitError("no cluster here")
+
+    monkeypatch.setattr(dispatch, "connect", connect)
+    with Engine(ResultCache(tmp_path)) as engine:
+        bulk = engine.map(divmod, {str(i): (i, 2) for i in range(2000)}, session="a", key="k", cached=False)
+        assert bulk.wait(60)
+        assert set(bulk.poll().failures.values()) == {"no cluster here"}
+        assert len(bulk.poll().failures) == 2000
+    assert len(tries) < 10  # it would be 250 in eights
+
+
+# ---- one bulk job for each name --------------------------------------------------------------------------------------
+def test_two_who_ask_for_the_same_at_once_get_the_same(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2)
+
+    def look_up(key: str) -> tuple[bool, None]:
+        time.sleep(0.2)  # long enough for the other to come by
+        return False, None
+
+    monkeypatch.setattr(engine.cache, "get_value", look_up)
+    found = []
+
+    def ask() -> None:
+        both.wait(60)
+        found.append(engine.map(divmod, {"x": (7, 2)}, session="a", key="k"))
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found[0] is found[1]
+    assert engine.bulk("k") is found[0]
+    until(lambda: cluster.sent)
+    cluster.sent[0].end(done((3, 1)))
+    assert found[0].wait(60)
+    assert len(cluster.sent) == 1
+
+
+def test_bulk_work_that_runs_is_never_forgotten(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "MAX_BULKS_REMEMBERED", 2)
+    long = engine.map(divmod, {"x": (7, 2)}, session="a", key="long", cached=False)
+    for name in "abcd":
+        assert engine.map(divmod, {}, session="a", key=name).wait(60)
+    assert engine.map(divmod, {"x": (7, 2)}, session="a", key="long", cached=False) is long
+    assert [engine.bulk(name) is not None for name in "abcd"] == [False, True, True, True]
+
+
+def test_a_failed_one_is_started_again_only_when_it_has_ended(engine: Engine, cluster: Cluster) -> None:
+    items = {"x": (7, 2), "y": (7, 2)}
+    first = engine.map(divmod, items, session="a", key="k", cached=False)
+    until(lambda: len(cluster.sent) == 2)
+    cluster.sent[0].end(ValueError("a bug"), status="error")
+    until(lambda: first.poll().failures)
+    assert engine.map(divmod, items, session="a", key="k", cached=False) is first
+    cluster.sent[1].end(done((3, 1)))
+    assert first.wait(60)
+    assert engine.map(divmod, items, session="a", key="k", cached=False) is not first
 
 
 # ---- holds -----------------------------------------------------------------------------------------------------------
