@@ -30,8 +30,9 @@ MEMORY_VARIABLE = "GDM_WORKER_MEMORY"
 logger = logging.getLogger(__name__)
 
 GIBIBYTE = 2**30
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 150.0  # most of it is for machines that have much else to do
 JOIN_TIMEOUT_S = 15.0
+FIRST_WORKER_TIMEOUT_S = 15.0
 # A worker with torch and the models loaded, without any data, takes about half of this.
 LEAST_MEMORY = GIBIBYTE
 MOST_MEMORY = 4 * GIBIBYTE
@@ -142,7 +143,7 @@ def _join(address: str) -> Link:
         ) from error
     link = Link(client)
     try:
-        client.wait_for_workers(1, timeout=JOIN_TIMEOUT_S)
+        client.wait_for_workers(1, timeout=FIRST_WORKER_TIMEOUT_S)
     except TimeoutError as error:
         link.close()
         raise FitError(

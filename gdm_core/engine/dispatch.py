@@ -288,7 +288,7 @@ class Dispatcher:
         """Deal with jobs that no longer answer."""
         now = time.monotonic()
         for flight in list(self._flights.values()):
-            complaint = flight.complaint(now)
+            complaint = flight.complaint(now, flight.worker in link.threads)
             if not complaint:
                 continue
             self._flights.pop(flight.job.id)

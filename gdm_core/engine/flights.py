@@ -23,6 +23,7 @@ GRACE_S = 5.0
 STEP_LIMIT_S = 20.0
 # A job that no worker has taken up by then is given back.
 START_LIMIT_S = 90.0
+NOT_STARTED = f"No worker took the job up within {START_LIMIT_S:g} s. Check that the cluster has running workers."
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Flight:
     _held_since: float = 0.0
     _held_s: float = 0.0
     _paused_since: float = 0.0
+    _gone_since: float = 0.0
     _cancel_seen: float = 0.0
 
     def hear(self, event: Mapping[str, Any], now: float) -> None:
@@ -59,17 +61,20 @@ class Flight:
             self.held = False
             self._held_s += now - self._held_since
 
-    def complaint(self, now: float) -> str:
-        """What is wrong with it, if anything is: a job ends by itself at its deadline unless it is stuck."""
+    def complaint(self, now: float, worker_there: bool = True) -> str:
+        """What is wrong with it, if anything is: a job ends by itself at its deadline unless it is stuck.
+
+        A job whose worker has died waits for another, which starts its clock anew.
+        """
         work = self.job.work
         if self.ended:
             return ""  # its outcome is on the way
         if not self.worker_known:
-            if now - self.sent > START_LIMIT_S:
-                return (
-                    f"No worker took the job up within {START_LIMIT_S:g} s. Check that the cluster has running workers."
-                )
-            return ""
+            return NOT_STARTED if now - self.sent > START_LIMIT_S else ""
+        if not worker_there:
+            self._started, self._gone_since = now, self._gone_since or now
+            return NOT_STARTED if now - self._gone_since > START_LIMIT_S else ""
+        self._gone_since = 0.0
         if self.held:
             if not self.job.orders.paused(self.job.poll().step):
                 self._paused_since = now  # it makes way for others, for as long as they need

@@ -162,6 +162,8 @@ class Job:
                 return
             self._error = error
             self._view = replace(self._view, status=status, held=False, seconds=time.monotonic() - self._began, **shown)
-        self._ended.set()
-        if self._on_end is not None:
-            self._on_end(self)
+        try:
+            if self._on_end is not None:
+                self._on_end(self)
+        finally:
+            self._ended.set()  # last: who has waited, and asks for the same again, finds its name free

@@ -18,7 +18,7 @@ from gdm_core.engine import Engine, Job, JobStatus, ResultCache, control, dispat
 from gdm_core.engine import engine as engines
 from gdm_core.engine.cluster import Link
 from gdm_core.engine.control import Control, DeadlinePassed, Orders
-from gdm_core.engine.flights import GRACE_S, Flight
+from gdm_core.engine.flights import GRACE_S, START_LIMIT_S, Flight
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import FitResult
 from gdm_core.errors import FitError
@@ -155,6 +155,18 @@ def test_a_job_whose_result_is_on_its_way_has_met_its_deadline(cluster: Cluster)
     assert "deadline of 1 s" in flight.complaint(2.0)
     flight.ended = True
     assert flight.complaint(2.0) == ""
+
+
+def test_the_time_in_which_a_dead_worker_is_replaced_is_not_the_jobs() -> None:
+    flight = flown(Call(divmod, (7, 2), deadline_s=60.0))
+    assert flight.complaint(50.0) == ""
+    assert flight.complaint(51.0, worker_there=False) == ""
+    assert flight.complaint(100.0, worker_there=False) == ""
+    flight.hear({"kind": "started", "worker": "another"}, 102.0)
+    assert flight.complaint(150.0) == ""
+    assert "deadline of 60 s" in flight.complaint(163.0)
+    assert flight.complaint(200.0, worker_there=False) == ""
+    assert "No worker took the job up" in flight.complaint(200.0 + START_LIMIT_S + 1, worker_there=False)
 
 
 # ---- callbacks -----------------------------------------------------------------------------------------------------
@@ -310,6 +322,12 @@ def test_making_way_for_others_is_no_hold_to_the_job(monkeypatch: pytest.MonkeyP
         "went on",
         "Stopped at step 8 because it was on hold for longer than 0.2 s. Start it again to go on.",
     ]
+
+
+def test_a_deadline_names_the_step() -> None:
+    late = Control("job", "topic", Orders(), deadline_s=1e-9, hold_limit_s=0.2)
+    with pytest.raises(DeadlinePassed, match=r"^Stopped at step 8 because it ran longer than its deadline of 1e-09 s"):
+        late.checkpoint(8)
 
 
 def test_bulk_work_that_its_owner_paused_is_not_counted_as_running(engine: Engine, cluster: Cluster) -> None:
