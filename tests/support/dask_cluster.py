@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from distributed import Client
+
 from gdm_core.engine.messages import code_version
 
 ROOT = Path(__file__).parents[2]
@@ -41,11 +43,17 @@ def running_cluster(folder: Path, n_workers: int, nanny: bool = True) -> Iterato
             process.wait()
 
 
+def wait_for_workers(address: str, n_workers: int) -> None:
+    """Until as many have come: on a starved machine they need longer than an engine would wait for the first."""
+    with Client(address, timeout=180, set_as_default=False) as client:
+        client.wait_for_workers(n_workers, timeout=180)
+
+
 def _address(notes: Path) -> str:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 90
     while time.monotonic() < until:
         if notes.is_file() and notes.read_text().rstrip().endswith("}"):
             address: str = json.loads(notes.read_text())["address"]
             return address
         time.sleep(0.05)
-    raise TimeoutError("The scheduler did not start within 30 s.")
+    raise TimeoutError("The scheduler did not start within 90 s.")

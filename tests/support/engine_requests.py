@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,13 @@ def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:
     return FitRequest(FAMILY, config, trials, **{name: settings[name] for name in own & settings.keys()})  # type: ignore[arg-type]
 
 
-def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+def long_request(**settings: Any) -> FitRequest:
+    """A fit of a hundred seconds at least: whatever a starved machine does meanwhile, it does not end by itself."""
+    return request(**{"n_steps": 5000, "step_s": 0.02, "deadline_s": 600.0, "use_cache": False} | settings)
+
+
+def until(condition: Callable[[], object], seconds: float = 90.0) -> None:
+    """Wait for `condition`. The limit is for what never comes; it says nothing of how fast things are."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not so within {seconds} s"

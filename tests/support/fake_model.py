@@ -21,7 +21,10 @@ FAMILIES["fake"] = ("tests.support.fake_model", "FakeModel")
 
 @dataclass(frozen=True)
 class FakeConfig:
-    """`misbehave` is "", "diverge", "data_error", "bug", "stuck" or "memory"; `diary` a file with a line for each fit begun."""
+    """`misbehave` is "", "diverge", "data_error", "bug", "stuck" or "memory"; `diary` a file with a line for each fit begun.
+
+    Once there is a file `hurry`, steps take no time: a fit that goes on until the test has seen enough.
+    """
 
     n_states: int = 2
     n_latent: int = 1
@@ -30,6 +33,7 @@ class FakeConfig:
     seed: int = 0
     misbehave: str = ""
     diary: str = ""
+    hurry: str = ""
 
     def __post_init__(self) -> None:
         if self.n_states < 1:
@@ -56,7 +60,7 @@ class FakeModel(StateModel):
             raise KeyError("an oversight")
         first = 0.0 if self._warm_from is None else float(self._warm_from.params_["level"][0])
         for step in range(1, config.n_steps + 1):
-            if config.step_s:
+            if config.step_s and not (config.hurry and Path(config.hurry).exists()):
                 time.sleep(config.step_s)
             if config.misbehave == "stuck":
                 time.sleep(600)

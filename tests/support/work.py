@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 from distributed import get_worker
 
@@ -17,6 +18,14 @@ def two_seconds(i: int) -> int:
         time.sleep(0.01)
         checkpoint()
     return i
+
+
+def until_told(path: str, value: int) -> int:
+    """Work that can be stopped and held, and goes on until there is a file at `path`."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+        checkpoint()
+    return value
 
 
 def total(trials: Trials, factor: float) -> float:

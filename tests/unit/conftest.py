@@ -10,13 +10,14 @@ import pytest
 
 from datasets.f1 import feed, feed_log
 from datasets.storage import cache_dir
-from tests.support.dask_cluster import running_cluster
+from tests.support.dask_cluster import running_cluster, wait_for_workers
 from tests.support.formula1 import cut_off
 
 
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_cluster(tmp_path_factory.mktemp("cluster"), n_workers=2) as address:
+        wait_for_workers(address, 2)
         yield address
 
 

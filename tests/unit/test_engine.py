@@ -14,9 +14,9 @@ import pytest
 
 from gdm_core.engine import Engine, Job, JobStatus, ResultCache
 from gdm_core.errors import ConfigError, DataError, FitError
-from tests.support.engine_requests import TRIALS, request, until
+from tests.support.engine_requests import TRIALS, long_request, request, until
 from tests.support.fake_model import FakeModel
-from tests.support.work import total, two_seconds
+from tests.support.work import total, until_told
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,11 @@ def shared(scheduler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GDM_SCHEDULER", scheduler)
         with Engine(ResultCache(tmp_path_factory.mktemp("fits"))) as engine:
-            engine.wait_ready()
+            engine.wait_ready(240)
             until(
                 lambda: (
-                    engine.submit(request(use_cache=False), session="w").result(30) and len(engine.info().workers) == 2
-                ),
-                30,
+                    engine.submit(request(use_cache=False), session="w").result(90) and len(engine.info().workers) == 2
+                )
             )
             yield engine
 
@@ -38,12 +37,12 @@ def shared(scheduler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def engine(shared: Engine) -> Iterator[Engine]:
     """Idle at the start of each test, so that none pays for the one before it."""
     yield shared
-    until(lambda: not shared.info().out, 15)
+    until(lambda: not shared.info().out)
 
 
 def test_a_fit_on_the_cluster_gives_the_model_it_would_give_here(engine: Engine) -> None:
     job = engine.submit(request(n_states=3, n_steps=7), session="a")
-    result = job.result(20)
+    result = job.result(90)
     view = job.poll()
     model = result.model()
     here = FakeModel(n_states=3, n_steps=7).fit(TRIALS)
@@ -55,11 +54,11 @@ def test_a_fit_on_the_cluster_gives_the_model_it_would_give_here(engine: Engine)
 
 
 def test_progress_and_pictures_arrive_while_the_fit_runs(engine: Engine) -> None:
-    job = engine.submit(request(n_steps=1000, step_s=0.01, use_cache=False), session="a")
+    job = engine.submit(long_request(), session="a")
     until(lambda: job.poll().step > 20)
     view = job.poll()
     assert view.status is JobStatus.RUNNING
-    assert view.total == 1000
+    assert view.total == 5000
     assert list(view.steps) == list(range(1, view.step + 1))
     assert view.snapshot.states().shape == (500, 2)
     first = view.snapshot.step
@@ -67,25 +66,20 @@ def test_progress_and_pictures_arrive_while_the_fit_runs(engine: Engine) -> None
     job.cancel()
 
 
-def test_the_latest_in_a_slot_wins_within_a_third_of_a_second(engine: Engine) -> None:
-    def slow(slot: str) -> Job:
-        return engine.submit(request(n_steps=4000, step_s=0.005, use_cache=False), session="a", slot=slot)
-
-    other = slow("compare")
-    freed = []
-    for seed in range(3):  # the best of three: the machine may have other work
-        old = slow("main")
-        until(lambda: old.poll().step > 0 and other.poll().step > 0)  # noqa: B023 (used at once)
-        began = time.monotonic()
-        new = engine.submit(request(seed=seed, use_cache=False), session="a", slot="main")
-        assert old.poll().status is JobStatus.CANCELLED
-        until(lambda: old.id not in engine.info().out, 5)  # noqa: B023
-        freed.append(time.monotonic() - began)
-        new.result(5)
-        with pytest.raises(FitError, match="cancelled"):
-            old.result(1)
-    assert min(freed) < 0.3, freed
-    assert other.poll().status is JobStatus.RUNNING
+def test_the_latest_in_a_slot_wins_and_the_other_leaves_its_worker(engine: Engine) -> None:
+    """How soon, `python -m benchmarks.engine` measures; here both would go on for minutes."""
+    other = engine.submit(long_request(), session="a", slot="compare")
+    old = engine.submit(long_request(), session="a", slot="main")
+    until(lambda: old.poll().step > 0 and other.poll().step > 0)
+    began = time.monotonic()
+    new = engine.submit(request(seed=1, use_cache=False), session="a", slot="main")
+    assert old.poll().status is JobStatus.CANCELLED
+    until(lambda: old.id not in engine.info().out)
+    freed = time.monotonic() - began
+    assert new.result(90)
+    assert other.poll().status is JobStatus.RUNNING, f"the worker was free after {freed:.2f} s"
+    with pytest.raises(FitError, match="cancelled"):
+        old.result(0)
     other.cancel()
 
 
@@ -95,13 +89,14 @@ def test_ten_settings_of_a_slider_leave_only_the_last(engine: Engine, tmp_path: 
         engine.submit(request(seed=i, n_steps=60, step_s=0.01, diary=str(diary), use_cache=False), session="a")
         for i in range(10)
     ]
-    jobs[-1].result(20)
+    jobs[-1].result(90)
     assert [job.poll().status for job in jobs[:-1]] == [JobStatus.CANCELLED] * 9
     assert len(diary.read_text().splitlines()) < 10
 
 
-def test_pause_step_and_resume(engine: Engine) -> None:
-    job = engine.submit(request(n_steps=300, step_s=0.005, use_cache=False), session="a")
+def test_pause_step_and_resume(engine: Engine, tmp_path: Path) -> None:
+    hurry = tmp_path / "hurry"
+    job = engine.submit(long_request(hurry=str(hurry)), session="a")
     until(lambda: job.poll().step > 5)
     job.pause()
     until(lambda: job.poll().held)
@@ -111,110 +106,118 @@ def test_pause_step_and_resume(engine: Engine) -> None:
     until(lambda: job.poll().held and job.poll().step == at + 3)
     job.step()
     until(lambda: job.poll().held and job.poll().step == at + 4)
+    hurry.touch()
     job.resume()
-    assert len(job.result(20).steps) == 300
+    assert job.result(90).steps == tuple(range(1, 5001))
 
 
-def test_a_held_fit_leaves_its_worker_to_others(engine: Engine) -> None:
-    held = [engine.submit(request(n_steps=300, seed=i, use_cache=False), session=f"h{i}") for i in range(3)]
+def test_a_held_fit_leaves_its_worker_to_others(engine: Engine, tmp_path: Path) -> None:
+    hurry = tmp_path / "hurry"
+    held = [engine.submit(long_request(seed=i, hurry=str(hurry)), session=f"h{i}") for i in range(3)]
     for job in held:
         job.pause()
-    for i, job in enumerate(held):
-        until(lambda job=job: job.poll().held or job.poll().status.final)
-        assert job.poll().held, f"fit {i} ended before it could be held"
-    assert engine.submit(request(seed=50, use_cache=False), session="b").result(5)
+    until(lambda: all(job.poll().held for job in held))  # three on two workers
+    assert engine.submit(request(seed=50, use_cache=False), session="b").result(90)
+    hurry.touch()
     for job in held:
         job.resume()
-        assert job.result(10)
+        assert job.result(90)
 
 
 def test_a_hold_has_an_end(engine: Engine) -> None:
-    job = engine.submit(request(n_steps=300, step_s=0.01, hold_limit_s=0.3, use_cache=False), session="a")
+    job = engine.submit(long_request(hold_limit_s=0.3), session="a")
     job.pause()
     with pytest.raises(FitError, match=r"on hold for longer than 0\.3 s"):
-        job.result(10)
+        job.result(90)
 
 
 def test_a_killed_worker_costs_a_retry(engine: Engine, tmp_path: Path) -> None:
-    diary = tmp_path / "diary"
-    job = engine.submit(request(n_steps=60, step_s=0.02, diary=str(diary), use_cache=False), session="a")
+    diary, hurry = tmp_path / "diary", tmp_path / "hurry"
+    job = engine.submit(long_request(diary=str(diary), hurry=str(hurry)), session="a")
     until(lambda: job.poll().step > 5)
     pid = int(diary.read_text().split()[0])
     os.kill(pid, signal.SIGKILL)
-    result = job.result(30)
+    hurry.touch()
+    result = job.result(180)
     assert len(diary.read_text().splitlines()) == 2
-    assert job.poll().steps == tuple(range(1, 61))
+    assert job.poll().steps == tuple(range(1, 5001))
     assert result.fit_status == "converged"
-    until(lambda: pid not in _pids(engine) and len(engine.info().workers) == 2, 30)
+    until(lambda: pid not in _pids(engine) and len(engine.info().workers) == 2, 180)
 
 
 def _pids(engine: Engine) -> set[int]:
-    return {engine.call(os.getpid, session=str(i)).result(20) for i in range(2)}
+    return {engine.call(os.getpid, session=str(i)).result(90) for i in range(2)}
 
 
 def test_a_deadline_ends_a_fit(engine: Engine) -> None:
-    job = engine.submit(request(n_steps=4000, step_s=0.01, deadline_s=0.3), session="a")
-    with pytest.raises(FitError, match=r"step \d+ because it ran longer than its deadline of 0\.3 s"):
-        job.result(5)
+    job = engine.submit(long_request(deadline_s=0.3), session="a")
+    with pytest.raises(FitError, match=r"ran longer than its deadline of 0\.3 s"):
+        job.result(90)
     assert job.poll().status is JobStatus.FAILED
 
 
 def test_a_call_that_never_looks_up_ends_at_its_deadline_and_the_worker_comes_back(engine: Engine) -> None:
     job = engine.call(time.sleep, 300, session="a", deadline_s=0.5)
     with pytest.raises(FitError, match=r"deadline of 0\.5 s"):
-        job.result(5)
-    assert engine.call(os.getpid, session="a").result(20)
+        job.result(90)
+    assert engine.call(os.getpid, session="a").result(90)
 
 
-def test_calls_return_values_and_errors_and_join_by_key(engine: Engine) -> None:
-    assert engine.call(divmod, 7, 2, session="a").result(10) == (3, 1)
-    assert engine.call(total, TRIALS, 2.0, session="a").result(10) == pytest.approx(
+def test_calls_return_values_and_errors_and_join_by_key(engine: Engine, tmp_path: Path) -> None:
+    assert engine.call(divmod, 7, 2, session="a").result(90) == (3, 1)
+    assert engine.call(total, TRIALS, 2.0, session="a").result(90) == pytest.approx(
         2 * float(TRIALS[0].y.sum()), rel=1e-4
     )
-    first = engine.call(time.sleep, 0.3, session="a", key="load")
-    assert engine.call(time.sleep, 0.3, session="b", key="load") is first
-    first.result(10)
-    assert engine.call(time.sleep, 0.0, session="b", key="load") is not first
+    told = tmp_path / "told"
+    first = engine.call(until_told, str(told), 1, session="a", key="load")
+    assert engine.call(until_told, str(told), 1, session="b", key="load") is first
+    told.touch()
+    assert first.result(90) == 1
+    assert engine.call(until_told, str(told), 1, session="b", key="load") is not first
     with pytest.raises(FitError, match="cannot be sent to a worker"):
-        engine.call(divmod, threading.Lock(), session="a").result(10)
+        engine.call(divmod, threading.Lock(), session="a").result(90)
 
 
-def test_a_session_with_fifty_fits_does_not_delay_another(engine: Engine) -> None:
-    bulk = engine.map(two_seconds, {f"fair-{i}": (i,) for i in range(50)}, session="sweeper", key="fair", cached=False)
-    try:
-        until(lambda: len(engine.info().out) == 2)
-        waits = []
-        for seed in range(3):
-            began, done = time.monotonic(), bulk.poll().done
-            engine.submit(request(seed=100 + seed, use_cache=False), session="watcher").result(10)
-            waits.append(time.monotonic() - began)
-            assert bulk.poll().done <= done + 2  # those at work may have ended; none of the fifty went before
-        assert min(waits) < 0.5, waits
-    finally:
-        bulk.cancel()
-    assert bulk.wait(5)
-
-
-def test_single_fits_of_one_session_do_not_delay_another(engine: Engine) -> None:
-    many = [
-        engine.submit(request(n_steps=30, step_s=0.01, seed=i, use_cache=False), session="many", slot=str(i))
-        for i in range(20)
-    ]
+def test_a_session_with_fifty_fits_does_not_delay_another(engine: Engine, tmp_path: Path) -> None:
+    told = str(tmp_path / "told")
+    items = {f"fair-{i}": (told, i) for i in range(50)}
+    bulk = engine.map(until_told, items, session="sweeper", key="fair", cached=False)
     until(lambda: len(engine.info().out) == 2)
-    engine.submit(request(n_steps=30, step_s=0.01, use_cache=False), session="one").result(10)
-    ended = sum(job.poll().status is JobStatus.DONE for job in many)
-    for job in many:
-        job.cancel()
-    assert ended <= 6  # two at work, one turn each while the other fit waited and ran; last in line it would be 20
-
-
-def test_bulk_work_stands_aside_and_goes_on(engine: Engine) -> None:
-    bulk = engine.map(two_seconds, {f"aside-{i}": (i,) for i in range(2)}, session="sweeper", key="aside", cached=False)
-    until(lambda: len(engine.info().out) == 2)
-    watched = engine.submit(request(n_steps=20, step_s=0.01, use_cache=False), session="watcher")
-    watched.result(10)
+    for seed in range(3):
+        assert engine.submit(request(seed=100 + seed, use_cache=False), session="watcher").result(90)
     assert bulk.poll().done == 0
-    assert bulk.wait(15)
+    bulk.cancel()
+    assert bulk.wait(90)
+
+
+def test_single_fits_of_one_session_do_not_delay_another(engine: Engine, tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+
+    def add(session: str, seed: int) -> Job:
+        return engine.submit(long_request(seed=seed, diary=str(diary)), session=session, slot=str(seed))
+
+    def begun() -> list[str]:
+        return [line.split("=")[1] for line in diary.read_text().splitlines()] if diary.exists() else []
+
+    jobs = [add("many", seed) for seed in range(20)]
+    until(lambda: len(begun()) == 2)
+    jobs.append(add("one", 99))
+    jobs[0].cancel()
+    until(lambda: len(begun()) == 3)
+    for job in jobs:
+        job.cancel()
+    assert begun()[2] == "99"  # eighteen of the other session have waited for longer
+
+
+def test_bulk_work_stands_aside_and_goes_on(engine: Engine, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    items = {f"aside-{i}": (str(told), i) for i in range(2)}
+    bulk = engine.map(until_told, items, session="sweeper", key="aside", cached=False)
+    until(lambda: len(engine.info().out) == 2)
+    assert engine.submit(request(n_steps=20, step_s=0.01, use_cache=False), session="watcher").result(90)
+    assert bulk.poll().done == 0
+    told.touch()
+    assert bulk.wait(90)
     assert bulk.poll().results == {"aside-0": 0, "aside-1": 1}
 
 
@@ -224,9 +227,9 @@ def test_map_comes_back_to_what_runs_and_keeps_what_is_done(engine: Engine) -> N
     bulk = engine.map(divmod, items, session="a", key="kept", progress=lambda done, total: seen.append((done, total)))
     assert engine.map(divmod, items, session="a", key="kept") is bulk
     assert engine.bulk("kept") is bulk
-    assert bulk.wait(20)
+    assert bulk.wait(90)
     assert bulk.poll().results["kept-7"] == (2, 1)
-    assert seen[-1] == (12, 12)
+    until(lambda: seen[-1] == (12, 12))
     again = engine.map(divmod, items, session="b", key="another name")
     assert again.poll().finished  # at once: every item was kept
     assert again.poll().results["kept-7"] == [2, 1]  # as JSON holds it
@@ -234,7 +237,7 @@ def test_map_comes_back_to_what_runs_and_keeps_what_is_done(engine: Engine) -> N
 
 def test_failures_of_a_map_are_told_by_key(engine: Engine) -> None:
     bulk = engine.map(divmod, {"fine": (4, 2), "wrong": (4, 0)}, session="a", key="failing", cached=False)
-    assert bulk.wait(20)
+    assert bulk.wait(90)
     assert bulk.poll().results == {"fine": (2, 0)}
     assert "ZeroDivisionError" in bulk.poll().failures["wrong"]
 
@@ -242,28 +245,28 @@ def test_failures_of_a_map_are_told_by_key(engine: Engine) -> None:
 def test_a_fit_already_seen_is_not_done_again(engine: Engine, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     wanted = request(seed=5, diary=str(diary))
-    first = engine.submit(wanted, session="a").result(20)
+    first = engine.submit(wanted, session="a").result(90)
     job = engine.submit(request(seed=5, diary=str(diary)), session="b")
     assert job.poll().status is JobStatus.DONE  # without waiting
     assert job.result(0).from_cache
     assert not first.from_cache
     assert job.result(0).model_bytes == first.model_bytes
     assert job.poll().snapshot.states().shape == (500, 2)
-    engine.submit(request(seed=6, diary=str(diary)), session="a").result(20)
+    engine.submit(request(seed=6, diary=str(diary)), session="a").result(90)
     assert len(diary.read_text().splitlines()) == 2
 
 
 def test_a_warm_start_travels(engine: Engine) -> None:
-    start = engine.submit(request(n_steps=10), session="a").result(20)
+    start = engine.submit(request(n_steps=10), session="a").result(90)
     job = engine.submit(request(n_steps=5, n_states=3, warm_start=start.model_bytes), session="a")
-    assert job.result(20).model().params_["level"][0] == 15
+    assert job.result(90).model().params_["level"][0] == 15
     assert job.result(0).key != request(n_steps=5, n_states=3).key
 
 
 def test_a_diverged_fit_is_no_result(engine: Engine) -> None:
     job = engine.submit(request(misbehave="diverge"), session="a")
     with pytest.raises(FitError, match="diverged at step 5"):
-        job.result(10)
+        job.result(90)
     assert job.poll().status is JobStatus.FAILED
     assert job.poll().result is None
     assert engine.cache.get(request(misbehave="diverge").key) == (None, "")
@@ -271,8 +274,8 @@ def test_a_diverged_fit_is_no_result(engine: Engine) -> None:
 
 def test_errors_arrive_as_they_were_raised(engine: Engine) -> None:
     with pytest.raises(DataError, match=r"^Channel 'x' of trial 'lap 3' is unusable\. Drop it\.$"):
-        engine.submit(request(misbehave="data_error"), session="a").result(10)
+        engine.submit(request(misbehave="data_error"), session="a").result(90)
     with pytest.raises(ConfigError, match="n_states is 0"):
-        engine.submit(request(n_states=0), session="a").result(10)
+        engine.submit(request(n_states=0), session="a").result(90)
     with pytest.raises(FitError, match="unexpected KeyError: 'an oversight'"):
-        engine.submit(request(misbehave="bug"), session="a").result(10)
+        engine.submit(request(misbehave="bug"), session="a").result(90)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gdm_core.engine import Engine, FitRequest, ResultCache
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.dask_cluster import ROOT, environment
+from tests.support.engine_requests import until
 from tests.support.fake_model import FAMILY
 
 SCRIPT = """
@@ -40,18 +41,11 @@ engine = get_engine()
 assert get_engine() is engine
 request = FitRequest("tests.support.fake_model:FakeModel", {"n_steps": 5}, trials, use_cache=False)
 job = engine.submit(request, session="one")
-result = job.result(60)
+result = job.result(240)
 with open(os.path.join(here, "answer"), "w") as answer:
-    facts = engine.call(process_facts, session="one").result(20)
+    facts = engine.call(process_facts, session="one").result(60)
     json.dump({"status": result.fit_status, "torch here": "torch" in sys.modules, "pid": os.getpid(), **facts}, answer)
 """
-
-
-def until(condition: Callable[[], object], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not so within {seconds} s"
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -89,19 +83,19 @@ def test_a_script_without_a_guard_runs_once_and_leaves_nothing_behind(tmp_path: 
         json.dump({"pids": [p.pid for p in family], "open to": sorted(open_to)}, file)
     """
     with started([sys.executable, str(write(tmp_path, listening))], tmp_path) as process:
-        assert process.wait(60) == 0, (tmp_path / "log").read_text()
+        assert process.wait(400) == 0, (tmp_path / "log").read_text()
     answer = json.loads((tmp_path / "answer").read_text())
     family = json.loads((tmp_path / "family").read_text())
     assert (tmp_path / "runs").read_text() == f"{answer['pid']} __main__\n"
     assert answer["status"] == "converged"
     assert not answer["torch here"]
     assert answer["torch threads"] == 1
-    assert answer["nice"] == os.nice(0) + 5
+    assert answer["nice"] == min(19, os.nice(0) + 5)
     assert answer["data lie in"] == "dict"  # Dask's own choice has the disk behind it
     assert not answer["stops when full"]
     assert family["open to"] == ["127.0.0.1"]
     assert len(family["pids"]) >= 4
-    until(lambda: not any(psutil.pid_exists(pid) for pid in family["pids"]), 10)
+    until(lambda: not any(psutil.pid_exists(pid) for pid in family["pids"]))
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
@@ -114,8 +108,8 @@ def test_a_streamlit_server_fits_without_running_its_page_in_the_workers_and_tak
     options += ["--browser.gatherUsageStats", "false", "--server.fileWatcherType", "none"]
     command = [sys.executable, "-m", "streamlit", "run", str(write(tmp_path)), *options]
     with started(command, tmp_path) as server:
-        until(lambda: _answers(port), 30)
-        asyncio.run(_open_page(port, until_exists=tmp_path / "answer", seconds=60))
+        until(lambda: _answers(port))
+        asyncio.run(_open_page(port, until_exists=tmp_path / "answer", seconds=400))
         answer = json.loads((tmp_path / "answer").read_text())
         assert answer["status"] == "converged"
         runs = (tmp_path / "runs").read_text().splitlines()
@@ -124,7 +118,7 @@ def test_a_streamlit_server_fits_without_running_its_page_in_the_workers_and_tak
         family = psutil.Process(server.pid).children(recursive=True)
         assert len(family) >= 3
         server.send_signal(signal.SIGKILL)
-        until(lambda: not any(child.is_running() for child in family), 10)
+        until(lambda: not any(child.is_running() for child in family))
 
 
 def _answers(port: int) -> bool:
@@ -156,7 +150,7 @@ def test_wrong_settings_are_told_when_the_engine_starts(monkeypatch: pytest.Monk
     monkeypatch.delenv("GDM_SCHEDULER", raising=False)
     monkeypatch.setenv("GDM_WORKERS", "many")
     with Engine(ResultCache(tmp_path)) as engine, pytest.raises(ConfigError, match="GDM_WORKERS is 'many'"):
-        engine.wait_ready(20)
+        engine.wait_ready(240)
 
 
 def test_workers_that_do_not_start_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,8 +159,8 @@ def test_workers_that_do_not_start_are_told_with_what_to_do(monkeypatch: pytest.
     monkeypatch.setattr("gdm_core.engine.cluster.START_TIMEOUT_S", 0.01)
     before = set(psutil.Process().children(recursive=True))
     with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"could not be started.*GDM_WORKERS=1"):
-        engine.wait_ready(60)
-    until(lambda: not set(psutil.Process().children(recursive=True)) - before, 10)
+        engine.wait_ready(240)
+    until(lambda: not set(psutil.Process().children(recursive=True)) - before)
 
 
 @pytest.mark.slow
@@ -178,11 +172,11 @@ def test_a_fit_that_needs_too_much_memory_fails_and_the_server_lives(
     monkeypatch.setenv("GDM_WORKER_MEMORY", "1 GiB")
     trials = Trials((Trial(np.random.default_rng(0).standard_normal((300, 2))),))
     with Engine(ResultCache(tmp_path)) as engine:
-        engine.wait_ready()
+        engine.wait_ready(240)
         greedy = FitRequest(FAMILY, {"misbehave": "memory", "step_s": 0.1, "n_steps": 200}, trials, deadline_s=400)
         with pytest.raises(FitError, match="needs more memory than a worker has"):
             engine.submit(greedy, session="a").result(400)  # three deaths, each with the start of a new worker
-        assert engine.submit(FitRequest(FAMILY, {}, trials), session="a").result(60).fit_status == "converged"
+        assert engine.submit(FitRequest(FAMILY, {}, trials), session="a").result(150).fit_status == "converged"
 
 
 @pytest.mark.slow
@@ -194,7 +188,7 @@ def test_uploads_that_would_fill_a_worker_neither_stop_it_nor_reach_the_disk(
     monkeypatch.setenv("GDM_WORKER_MEMORY", "1 GiB")
     monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path / "scratch"))
     with Engine(ResultCache(tmp_path / "fits")) as engine:
-        engine.wait_ready()
+        engine.wait_ready(240)
         for i in range(7):  # of 64 MB each, beside half a gigabyte of libraries
             upload = Trials((Trial(np.random.default_rng(i).standard_normal((10**6, 16), dtype=np.float32)),))
             fit = FitRequest(FAMILY, {"n_steps": 2}, upload, use_cache=False)

@@ -321,7 +321,7 @@ def test_an_engine_that_nobody_asks_anything_waits_before_it_starts_workers(
     monkeypatch.setattr(dispatch, "START_AFTER_S", 0.3)
     began = time.monotonic()
     with Engine(ResultCache(tmp_path)) as engine:
-        assert engine._dispatcher.ready.wait(10)
+        assert engine._dispatcher.ready.wait(60)
         assert connections[0] - began >= 0.3
         with pytest.raises(FitError, match="no cluster here"):
             engine.wait_ready(1)
@@ -336,11 +336,11 @@ def test_a_job_or_a_word_starts_them_at_once(
         if start == "start":
             engine.start()
         elif start == "submit":
-            assert engine.submit(FitRequest(FAMILY, {}, TRIALS), session="s").wait(10)
+            assert engine.submit(FitRequest(FAMILY, {}, TRIALS), session="s").wait(60)
         else:
             with pytest.raises(FitError, match="no cluster here"):
-                engine.wait_ready(10)
-        assert engine._dispatcher.ready.wait(10)
+                engine.wait_ready(60)
+        assert engine._dispatcher.ready.wait(60)
     assert connections
 
 

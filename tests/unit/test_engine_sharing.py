@@ -11,8 +11,8 @@ import pytest
 from gdm_core.engine import Engine, Job, JobStatus, QueueFull, ResultCache
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.dask_cluster import running_cluster
-from tests.support.engine_requests import request, until
+from tests.support.dask_cluster import running_cluster, wait_for_workers
+from tests.support.engine_requests import long_request, request, until
 from tests.support.wire import counted
 from tests.support.work import total
 
@@ -24,7 +24,8 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     wanted = request(seed=1, diary=str(tmp_path / "diary"))
     with Engine() as first:
-        fitted = first.submit(wanted, session="a").result(20)
+        first.wait_ready(240)
+        fitted = first.submit(wanted, session="a").result(90)
     with Engine() as second:
         job = second.submit(wanted, session="a")
         assert job.result(0).from_cache
@@ -34,8 +35,9 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
     damaged[-1] ^= 1
     file.write_bytes(bytes(damaged))
     with Engine() as third:
+        third.wait_ready(240)
         job = third.submit(wanted, session="a")
-        again = job.result(20)
+        again = job.result(90)
     assert not again.from_cache
     assert "damaged" in job.poll().notes[0]
     assert (tmp_path / "fits" / "damaged" / file.name).read_bytes() == bytes(damaged)
@@ -45,11 +47,10 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
 def test_the_queue_is_bounded(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GDM_SCHEDULER", scheduler)
     with Engine(ResultCache(tmp_path), max_waiting=6, max_waiting_per_session=4) as engine:
-        engine.wait_ready()
+        engine.wait_ready(240)
 
         def add(session: str) -> Job:
-            slow = request(n_steps=4000, step_s=0.01, use_cache=False)
-            return engine.submit(slow, session=session, slot=f"{time.monotonic_ns()}")
+            return engine.submit(long_request(), session=session, slot=f"{time.monotonic_ns()}")
 
         jobs = [add("a"), add("a")]
         until(lambda: len(engine.info().out) == 2)
@@ -70,14 +71,15 @@ def test_data_travels_once(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_
     with counted(scheduler) as relay:
         monkeypatch.setenv("GDM_SCHEDULER", relay.address)
         with Engine(ResultCache(tmp_path)) as engine:
-            engine.wait_ready()
+            engine.wait_ready(240)
             sent = []
             for seed in range(3):
                 before = relay.to_server
-                engine.submit(request(big, seed=seed, n_steps=1, preview=()), session="a").result(30)
+                engine.submit(request(big, seed=seed, n_steps=1, preview=()), session="a").result(90)
                 sent.append(relay.to_server - before)
-    assert big[0].y.nbytes < sent[0] < 1.01 * big[0].y.nbytes + 20_000
-    assert max(sent[1:]) < 20_000
+    size = big[0].y.nbytes
+    assert size < sent[0] < 1.05 * size
+    assert max(sent[1:]) < 0.05 * size  # signs of life are among them, more of them on a slow machine
 
 
 def test_the_data_of_a_session_that_left_is_nowhere_on_the_cluster(
@@ -87,7 +89,7 @@ def test_the_data_of_a_session_that_left_is_nowhere_on_the_cluster(
     own = Trials((Trial(np.random.default_rng(2).standard_normal((300, 2))),))
     monkeypatch.setenv("GDM_SCHEDULER", scheduler)
     with Engine(ResultCache(tmp_path)) as engine:
-        engine.wait_ready()
+        engine.wait_ready(240)
         client = engine._dispatcher._link.client
         topic = engine._dispatcher._link.topic
 
@@ -97,47 +99,56 @@ def test_the_data_of_a_session_that_left_is_nowhere_on_the_cluster(
             keys.update(*client.run(lambda dask_worker: [str(key) for key in dask_worker.data]).values())
             return sum(key.startswith(f"{topic}-trials") for key in keys)
 
-        engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(30)
-        engine.call(total, own, 2.0, session="owner").result(30)
-        engine.submit(request(n_steps=1, use_cache=False), session="owner").result(30)
-        engine.submit(request(n_steps=1, use_cache=False), session="other").result(30)
+        engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(90)
+        engine.call(total, own, 2.0, session="owner").result(90)
+        engine.submit(request(n_steps=1, use_cache=False), session="owner").result(90)
+        engine.submit(request(n_steps=1, use_cache=False), session="other").result(90)
         assert held() == 2
         engine.forget("owner")
         until(lambda: held() == 1)
         engine.forget("other")
         until(lambda: held() == 0)
-        assert engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(30)
+        assert engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(90)
 
 
 def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("gdm_core.engine.cluster.JOIN_TIMEOUT_S", 0.5)
+    cluster = "gdm_core.engine.cluster"
+    monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(f"{cluster}.FIRST_WORKER_TIMEOUT_S", 0.5)
     monkeypatch.setenv("GDM_SCHEDULER", "tcp://127.0.0.1:9")
     with Engine(ResultCache(tmp_path)) as engine:
         with pytest.raises(
             FitError, match=r"No scheduler answers at GDM_SCHEDULER=tcp://127\.0\.0\.1:9.*dask scheduler"
         ):
-            engine.wait_ready(20)
+            engine.wait_ready(240)
         with pytest.raises(FitError, match="No scheduler answers"):
-            engine.submit(request(), session="a").result(20)
+            engine.submit(request(), session="a").result(90)
         assert "No scheduler answers" in engine.info().trouble
     with running_cluster(tmp_path, n_workers=0) as address:
+        monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 90.0)
         monkeypatch.setenv("GDM_SCHEDULER", address)
         with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*dask worker"):
-            engine.wait_ready(20)
+            engine.wait_ready(240)
 
 
 @pytest.mark.slow
 def test_a_lost_scheduler_is_told_and_the_next_one_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for limit in ("JOIN_TIMEOUT_S", "FIRST_WORKER_TIMEOUT_S"):
+        monkeypatch.setattr(f"gdm_core.engine.cluster.{limit}", 90.0)
+    hurry = tmp_path / "hurry"
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
     with running_cluster(tmp_path / "second", n_workers=1) as next_address:
         with running_cluster(tmp_path / "first", n_workers=1) as address:
+            wait_for_workers(address, 1)
+            wait_for_workers(next_address, 1)
             monkeypatch.setenv("GDM_SCHEDULER", address)
             engine = Engine(ResultCache(tmp_path / "fits"))
-            engine.wait_ready(30)
-            job = engine.submit(request(n_steps=60, step_s=0.02, use_cache=False), session="a")
+            engine.wait_ready(240)
+            job = engine.submit(long_request(hurry=str(hurry)), session="a")
             until(lambda: job.poll().step > 3)
             monkeypatch.setenv("GDM_SCHEDULER", next_address)
+        hurry.touch()
         with engine:
-            assert job.result(40).fit_status == "converged"
+            assert job.result(300).fit_status == "converged"
             assert "started again" in job.poll().notes[0]

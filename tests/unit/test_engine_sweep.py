@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from gdm_core.engine.records import Record, aggregate
 from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.dask_cluster import running_cluster
+from tests.support.dask_cluster import running_cluster, wait_for_workers
+from tests.support.engine_requests import until
 from tests.support.fake_model import FAMILY
 
 TRAIN = Trials((Trial(np.random.default_rng(0).standard_normal((120, 2))),))
@@ -44,9 +44,10 @@ def sweep(tmp_path: Path | None = None, **changes: Any) -> Sweep:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("cluster")
     with running_cluster(folder, n_workers=1) as address, pytest.MonkeyPatch.context() as patch:
+        wait_for_workers(address, 1)
         patch.setenv("GDM_SCHEDULER", address)
         with Engine(ResultCache(folder / "fits")) as engine:
-            engine.wait_ready()
+            engine.wait_ready(240)
             yield engine
 
 
@@ -66,7 +67,7 @@ def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
 
 def test_the_engine_finds_what_a_process_finds(engine: Engine, tmp_path: Path) -> None:
     job = sweeps.start(sweep(), engine, session="a")
-    there = job.wait(60)
+    there = job.wait(180)
     here = sweeps.run(sweep(), ResultCache(tmp_path))
     assert [(r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in there] == [
         (r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in here
@@ -76,9 +77,9 @@ def test_the_engine_finds_what_a_process_finds(engine: Engine, tmp_path: Path) -
 
 
 def test_a_sweep_does_only_what_is_missing(engine: Engine, tmp_path: Path) -> None:
-    sweeps.start(sweep(tmp_path), engine, session="a").wait(60)
+    sweeps.start(sweep(tmp_path), engine, session="a").wait(180)
     wider = sweep(tmp_path, grid={"n_states": [2, 3, 4]})
-    sweeps.start(wider, engine, session="a").wait(60)
+    sweeps.start(wider, engine, session="a").wait(180)
     again = sweeps.run(wider, engine.cache)
     assert len(again) == 9
     assert len((tmp_path / "diary").read_text().splitlines()) == 9
@@ -86,7 +87,7 @@ def test_a_sweep_does_only_what_is_missing(engine: Engine, tmp_path: Path) -> No
 
 def test_failed_cells_say_why_and_the_others_go_on(engine: Engine, tmp_path: Path) -> None:
     wanted = sweep(base={"n_steps": 10}, grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
-    there = sweeps.start(wanted, engine, session="a").wait(60)
+    there = sweeps.start(wanted, engine, session="a").wait(180)
     here = sweeps.run(wanted, ResultCache(tmp_path))
     for records in (there, here):
         assert [r.failed for r in records] == [False, False, True, True, True, True]
@@ -96,13 +97,14 @@ def test_failed_cells_say_why_and_the_others_go_on(engine: Engine, tmp_path: Pat
 
 
 def test_a_cancelled_sweep_keeps_what_it_has(engine: Engine) -> None:
-    slow = sweep(base={"n_steps": 20, "step_s": 0.01}, seeds=list(range(20)))
+    slow = sweep(base={"n_steps": 20, "step_s": 0.05}, seeds=list(range(20)))
     job = sweeps.start(slow, engine, session="a")
-    while not job.records():
-        time.sleep(0.01)
+    until(job.records)
     job.cancel()
+    other = sweeps.start(sweep(base={"n_steps": 500, "step_s": 0.01}), engine, session="a")
     with pytest.raises(FitError, match="not done after 0 s"):
-        sweeps.start(sweep(base={"n_steps": 500, "step_s": 0.01}), engine, session="a").wait(0)
+        other.wait(0)
+    other.cancel()
     kept = job.records()
     assert 0 < len(kept) < 40
     assert job.poll().cancelled
