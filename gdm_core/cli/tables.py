@@ -36,9 +36,21 @@ def read_trials(
 
 def _read_frame(path: Path) -> pd.DataFrame:
     try:
-        return pd.read_parquet(path) if path.suffix.lower() == ".parquet" else pd.read_csv(path)
+        return (
+            pd.read_parquet(path)
+            if path.suffix.lower() == ".parquet"
+            else pd.read_csv(path, float_precision="round_trip")
+        )
     except (ValueError, OSError) as error:  # pandas' and pyarrow's own reading errors are ValueErrors
         raise DataError(f"{path} cannot be read as a table: {error}") from error
+
+
+def _numbers(column: pd.Series[Any]) -> pd.Series[Any]:
+    """NaN where there is no number. An exponent of five digits ends the process in pandas' own parser."""
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        text = column.astype(str)
+        column = text.mask(text.str.contains(r"[eE][+-]?\d{5}"), "")
+    return pd.to_numeric(column, errors="coerce")
 
 
 def _from_frame(
@@ -49,7 +61,7 @@ def _from_frame(
         if name not in frame.columns:
             raise DataError(f"{path} has no column {name!r}; it has {', '.join(frame.columns)}.")
     if columns:
-        chosen = frame[columns].apply(pd.to_numeric, errors="coerce")
+        chosen = frame[columns].apply(_numbers)
         lost = chosen.columns[chosen.isna().all()]
         if len(lost):
             raise DataError(f"{path}: the column {lost[0]!r} holds no number.")

@@ -196,7 +196,7 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
         shell.empty("The first fit is on its way", "The workers start with the server; this takes a few seconds.")
         return
     made = now.once(
-        ("strips", view.index, view.naming, view.rule, id(here.states), len(rows)),
+        "strips",
         lambda: figures.state_strips(
             rows,
             start=here.start,
@@ -205,6 +205,7 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
             caption=caption(here, "as labels" in rows, view.data.pose(view.index) is not None, words),
             height=max(120, 52 + 34 * len(rows)),
         ),
+        of=(here.states, here.bouts, here.trial.fingerprint, tuple(rows), view.naming, view.rule),
     )
     plot(
         made,

@@ -84,9 +84,7 @@ class View:
         if soft is None or len(soft) != trial.n_samples:
             return Here(trial, None, None, self.naming.names, state, self.unit)
         naming = self.naming_for(soft.shape[1])
-        states, bouts = shown.once(
-            ("here", self.index, naming, self.rule, id(soft)), lambda: self._made(soft, naming, trial)
-        )
+        states, bouts = shown.once("here", lambda: self._made(soft, naming, trial), of=(soft, naming, self.rule))
         return Here(trial, states, bouts, naming.names, state, self.unit, naming)
 
     @property
@@ -110,7 +108,9 @@ class View:
             parts = self.look.test if self.data.is_new(self.index) else self.look.train
             place = self.index - len(self.data.train) if self.data.is_new(self.index) else self.index
             if place < len(parts):
-                return live.in_order((parts[place],), shown.order)[0], shown.state
+                mine = parts[place]
+                soft = shown.once(("exact", self.index), lambda: live.in_order((mine,), shown.order)[0], of=(mine,))
+                return soft, shown.state
         if not self.data.is_new(self.index) and self.index < len(shown.train):
             return shown.train[self.index], shown.state
         return None, shown.state

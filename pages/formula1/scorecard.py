@@ -47,16 +47,24 @@ def score_card(view: View, wanted: live.Wanted) -> list[Score]:
     rows = score_rows(answer.value, _rslds(view)) if answer.value is not None else []
     if rows:
         sees = view.where.sees
-        card.scores(
-            rows, status=" · ".join(part for part in (shown.status, f"states as {sees}" if sees else "") if part)
-        )
+        scored: live.Wanted = view.fit.kept.setdefault("scored", wanted)
+        if answer.fresh:
+            view.fit.kept["scored"] = wanted
+            card.scores(
+                rows, status=" · ".join(part for part in (shown.status, f"states as {sees}" if sees else "") if part)
+            )
+        elif scored.train.fingerprint == wanted.train.fingerprint:
+            model = scored.where.choice
+            card.scores(rows, earlier=f"{model.label}, K\u00a0{model.n_states}")
+        else:  # numbers of another race would mislead
+            card.scores(rows, shown=False, status="Scores appear when the fit is done.")
         if any(row.name == PAPER for row in rows):
             shell.quiet(_CAUTION)
     else:
         st.html('<p class="gdm-panel-title">How good is it</p>')
         shell.quiet(answer.message or "Scores appear when the fit is done.")
-    if answer.pending:
-        shell.quiet("The scores above are of the earlier result." if answer.value else "Scoring against baselines.")
+    if answer.pending and answer.value is None:
+        shell.quiet("Scoring against baselines.")
     return rows if answer.fresh else []
 
 

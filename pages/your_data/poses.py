@@ -80,6 +80,7 @@ def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation 
     train, test = split_recording(made)
     notes = [*keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()]
     notes += [note for note in made.notes if note not in table.notes]
+    notes += [f"labels: {note}" for note in labels.notes] if labels is not None else []
     marked = "" if labels is None else f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
     n = len(table.animals)
     return from_recordings(

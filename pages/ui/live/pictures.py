@@ -136,11 +136,11 @@ class Shown:
     def once(self, name: Any, make: Callable[[], Any], of: tuple[Any, ...] = ()) -> Any:
         """`make()`, computed once for this picture: a page that looks again and again does the work once.
 
-        Objects that it depends on besides, such as states that are not this picture's own, go into `of`: it is made
-        anew as soon as one of them is another object.
+        What else it depends on goes into `of`: states that are not this picture's own, which have to be the same
+        arrays, and settings, which have to be equal. Only the last one of each name is kept.
         """
         known = self._kept.get(name)
-        if known is None or len(known[0]) != len(of) or any(a is not b for a, b in zip(known[0], of, strict=True)):
+        if known is None or len(known[0]) != len(of) or not all(map(_alike, known[0], of)):
             self._kept[name] = known = (of, make())
         return known[1]
 
@@ -148,6 +148,10 @@ class Shown:
 def curve_of(wanted: Wanted, steps: tuple[int, ...], elbos: tuple[float, ...], total: int = 0) -> Curve:
     """The bound of a fit of `wanted`, which reports it in standardised units, beside scores: in units of the data."""
     return Curve(steps, tuple(elbo - wanted.log_scale for elbo in elbos) if elbos else (), total)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return a is b or (not isinstance(a, np.ndarray) and not isinstance(b, np.ndarray) and bool(a == b))
 
 
 def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
