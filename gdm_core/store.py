@@ -1,4 +1,4 @@
-"""Models on disk: one safetensors file, its configuration as JSON in the header. Never a pickle."""
+"""Models as bytes and on disk: safetensors, with the configuration as JSON in the header. Never a pickle."""
 
 from __future__ import annotations
 
@@ -17,33 +17,48 @@ FORMAT = "gdm-studio-model"
 FORMAT_VERSION = 1
 
 
-def write_model_file(path: Path, tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> None:
-    """Write to a temporary neighbour first, so that a full disk never destroys an older model."""
-    from safetensors.numpy import save_file
+def encoded(tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> bytes:
+    """What a model file holds."""
+    from safetensors.numpy import save
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "model": json.dumps(header)}
+    return save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=metadata)
+
+
+def write_model_file(path: Path, content: bytes) -> None:
+    """Write to a temporary neighbour first, so that a full disk never destroys an older model."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
     try:
-        save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, temporary, metadata=metadata)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def read_model_file(path: Path, families: tuple[str, ...]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Tensors and header of a model file, or a message that says what is wrong with it."""
-    from safetensors import SafetensorError, safe_open
-
+def read_model_file(path: Path) -> bytes:
+    """What the file holds."""
     if not path.is_file():
         raise ModelFileError(f"There is no model file at {path}.")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError, ValueError) as error:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read ({error}).") from error
+
+
+def decoded(
+    content: bytes, path: str | Path, families: tuple[str, ...]
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Tensors and header of a model file's content, or a message that says what is wrong with it. `path` is its name."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        tensors = {name: value.copy() for name, value in load(content).items()}  # those lie in `content`, unaligned
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
+    except (SafetensorError, KeyError, ValueError) as error:
         raise ModelFileError(
             f"{path} is not a readable model file ({error}). It may be damaged or of another kind."
         ) from error

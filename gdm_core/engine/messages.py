@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -114,12 +113,9 @@ class FitResult:
 
     def model(self) -> StateModel:
         """The fitted model, read anew at each call so that no two callers share one."""
-        from gdm_core.models.base import load_model
+        from gdm_core.models.base import model_from_bytes
 
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.safetensors"
-            path.write_bytes(self.model_bytes)
-            return load_model(path)
+        return model_from_bytes(self.model_bytes)
 
 
 @dataclass(frozen=True)

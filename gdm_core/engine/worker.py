@@ -10,12 +10,10 @@ import ctypes
 import math
 import pickle
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,7 +115,7 @@ def _fit(task: FitTask, trials: Trials, control: Control) -> Outcome:
         )
     return {
         "status": "done",
-        "model": _file_of(model),
+        "model": model.to_bytes(),
         "fit_status": str(model.status_),
         "elbo": float(model.elbo_),
         "seconds": float(model.seconds_),
@@ -131,24 +129,14 @@ def _build(task: FitTask) -> StateModel:
     family = resolve_family(task.family)
     if task.warm_start is None:
         return family(**task.config)
-    from gdm_core.models.base import load_model
+    from gdm_core.models.base import model_from_bytes
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "start.safetensors"
-        path.write_bytes(task.warm_start)
-        previous = load_model(path)
+    previous = model_from_bytes(task.warm_start)
     if type(previous) is not family:
         raise FitError(
             f"A {family.__name__} cannot start from a fitted {type(previous).__name__}. Start it without one."
         )
     return previous.warm_start(**task.config)
-
-
-def _file_of(model: StateModel) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        model.save(path)
-        return path.read_bytes()
 
 
 class _Watch:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from gdm_core import forecast as forecasting
 from gdm_core.errors import ConfigError, DataError, FitError, ModelFileError
-from gdm_core.store import read_model_file, write_model_file
+from gdm_core.store import decoded, encoded, read_model_file, write_model_file
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
@@ -276,6 +276,10 @@ class StateModel(ABC):
     # ---- saving -------------------------------------------------------------------------------------------------
     def save(self, path: str | Path) -> None:
         """Write the model to one safetensors file with its configuration as JSON in the header."""
+        write_model_file(Path(path), self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes."""
         self._require_fitted()
         tensors = {f"param.{name}": value for name, value in self.params_.items()}
         tensors |= {"scaler.center": self._scaler.center, "scaler.scale": self._scaler.scale}
@@ -291,7 +295,7 @@ class StateModel(ABC):
             "elbo": self.elbo_,
             "seconds": self.seconds_,
         }
-        write_model_file(Path(path), tensors, header)
+        return encoded(tensors, header)
 
     @classmethod
     def _from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> StateModel:
@@ -351,9 +355,14 @@ class StateModel(ABC):
 
 def load_model(path: str | Path) -> StateModel:
     """Read a model that `save` wrote, of any family."""
+    return model_from_bytes(read_model_file(Path(path)), str(path))
+
+
+def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
+    """The model whose `to_bytes` this is. `path` is what messages call it."""
     from gdm_core.models import FAMILIES, import_family  # families import this module
 
-    tensors, header = read_model_file(Path(path), families=tuple(FAMILIES))
+    tensors, header = decoded(content, path, families=tuple(FAMILIES))
     try:
         model = import_family(header["family"])._from_file(tensors, header)
         parts_fit = _answers(model)

@@ -7,7 +7,6 @@ assets/demo/formula1-opening.npz   model, the fitted driver's and the other driv
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -94,10 +93,7 @@ def write(
     model: StateModel, train: Trials, test: Trials, codes: tuple[str, str], measured: dict[str, Any], seconds: float
 ) -> None:
     """Make the file from a fit with CONFIG, what `evaluate` says of it, and how long it took."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        model.save(path)
-        content = path.read_bytes()
+    content = model.to_bytes()
     header = {
         "family": model.family,
         "config": CONFIG,

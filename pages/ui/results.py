@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,12 +70,9 @@ class PlaneMap:
 
 def read(model_bytes: bytes) -> StateModel:
     """The model in a model file's bytes."""
-    from gdm_core.models.base import load_model
+    from gdm_core.models.base import model_from_bytes
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.safetensors"
-        path.write_bytes(model_bytes)
-        return load_model(path)
+    return model_from_bytes(model_bytes)
 
 
 def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> tuple[Array, ...]:

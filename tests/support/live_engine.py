@@ -5,10 +5,8 @@ In place of a GDM it fits a sketch of one: a model with the same controls whose 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +16,7 @@ from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models import FAMILIES
-from gdm_core.models.base import Array, Progress, StateModel, Status, load_model
+from gdm_core.models.base import Array, Progress, StateModel, Status, model_from_bytes
 
 FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
 
@@ -172,22 +170,17 @@ class QuickEngine:
     def _fitted(self, request: Any) -> FitResult:
         if self.failing:
             raise FitError(self.failing)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.safetensors"
-            if request.warm_start is not None:
-                path.write_bytes(request.warm_start)
-                model = load_model(path).warm_start(**request.config)
-            elif self.real or request.family != "gdm":
-                model = resolve_family(request.family)(**request.config)
-            else:
-                model = Sketch(**request.config)
-            model.fit(request.trials)
-            model.save(path)
-            content = path.read_bytes()
+        if request.warm_start is not None:
+            model = model_from_bytes(request.warm_start).warm_start(**request.config)
+        elif self.real or request.family != "gdm":
+            model = resolve_family(request.family)(**request.config)
+        else:
+            model = Sketch(**request.config)
+        model.fit(request.trials)
         steps = tuple(progress.step for progress in model.history_)
         elbos = tuple(progress.elbo for progress in model.history_)
         picture = Snapshot.take(model, request.trials, request.preview, steps[-1])
-        return FitResult(request.key, content, str(model.status_), model.elbo_, 0.1, steps, elbos, picture)
+        return FitResult(request.key, model.to_bytes(), str(model.status_), model.elbo_, 0.1, steps, elbos, picture)
 
 
 def ended(job: Job) -> bool:

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from gdm_core import GDM, load_model
 from gdm_core.errors import ModelFileError
-from gdm_core.store import FORMAT, FORMAT_VERSION, read_model_file, write_model_file
+from gdm_core.store import FORMAT, FORMAT_VERSION, decoded, encoded, read_model_file, write_model_file
 
 FAMILIES = ("toy",)
 
@@ -52,22 +52,26 @@ def test_tensors_and_header_return_to_the_bit(path):
         "b": np.array([1e-300, np.pi]),
         "c": np.zeros((0, 4), np.float32),
     }
-    write_model_file(path, tensors, {"family": "toy", "note": "naïve"})
-    found, header = read_model_file(path, FAMILIES)
+    write_model_file(path, encoded(tensors, {"family": "toy", "note": "naïve"}))
+    found, header = decoded(read_model_file(path), path, FAMILIES)
     assert header == {"family": "toy", "note": "naïve"}
     for name, value in tensors.items():
         assert found[name].dtype == value.dtype
         np.testing.assert_array_equal(found[name], value)
+        assert found[name].flags.writeable
+        assert found[name].flags.aligned
     assert os.listdir(path.parent) == [path.name]  # no temporary neighbour is left
 
 
 def test_failed_write_leaves_the_older_model(path):
-    write_model_file(path, {"a": np.ones(2)}, {"family": "toy"})
+    write_model_file(path, encoded({"a": np.ones(2)}, {"family": "toy"}))
     with pytest.raises(TypeError):
-        write_model_file(path, {"a": np.zeros(2)}, {"family": object()})
+        encoded({"a": np.zeros(2)}, {"family": object()})
     with pytest.raises(Exception, match=r"dtype|type"):
-        write_model_file(path, {"a": np.array(["text"], dtype=object)}, {"family": "toy"})
-    np.testing.assert_array_equal(read_model_file(path, FAMILIES)[0]["a"], 1)
+        encoded({"a": np.array(["text"], dtype=object)}, {"family": "toy"})
+    with pytest.raises(TypeError):
+        write_model_file(path, "no bytes")
+    np.testing.assert_array_equal(decoded(read_model_file(path), path, FAMILIES)[0]["a"], 1)
     assert os.listdir(path.parent) == [path.name]
 
 
