@@ -115,7 +115,10 @@ class Control:
         self.send("held", step=step)
         with self._changed:
             while self._orders.holds(step) and not self._orders.cancelled:
+                known = self._orders.version
                 self._wait(step)
+                if self._orders.version > known and self._orders.holds(step):
+                    self.send("held", step=step)  # told to go on and to hold again before it had gone on
             if self._orders.cancelled:
                 raise JobCancelled
         self.send("resumed", step=step)

@@ -215,15 +215,17 @@ class Dispatcher:
         capacity = link.capacity()
         while self._n_active() < capacity and self._launch_next(link, bulk=False):
             pass
-        self._make_room(capacity)
-        if self._turns.watched_waiting():
+        now = time.monotonic()
+        late = sum(not flight.job.bulk and flight.late(now) for flight in self._flights.values())
+        self._make_room(capacity, late)
+        if late or self._turns.watched_waiting():
             return
         for flight in self._flights.values():
             if self._n_active() >= capacity:
                 return
             if flight.held and flight.job.orders.give_way:
                 if not flight.job.orders.paused(flight.job.poll().step):
-                    flight.come_back(time.monotonic())
+                    flight.come_back(now)
                 flight.job.give_way(False)
         while self._n_active() < capacity and self._launch_next(link, bulk=True):
             pass
@@ -231,12 +233,15 @@ class Dispatcher:
     def _n_active(self) -> int:
         return sum(not flight.held for flight in self._flights.values())
 
-    def _make_room(self, capacity: int) -> None:
-        """Ask as many bulk jobs to stand aside as there are watched ones without a worker."""
+    def _make_room(self, capacity: int, late: int) -> None:
+        """Ask as many bulk jobs to stand aside as there are watched ones without a worker.
+
+        `late` of them were sent to one and have not begun there: Dask may have put a bulk job before them.
+        """
         active = [flight for flight in self._flights.values() if not flight.held]
         bulk = [flight for flight in active if flight.job.bulk]
         asked = sum(flight.job.orders.give_way for flight in bulk)
-        missing = len(active) + self._turns.watched_waiting() - capacity - asked
+        missing = len(active) + late + self._turns.watched_waiting() - capacity - asked
         for flight in bulk:
             if missing <= 0:
                 return

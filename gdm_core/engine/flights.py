@@ -23,6 +23,8 @@ GRACE_S = 5.0
 STEP_LIMIT_S = 20.0
 # A job that no worker has taken up by then is given back.
 START_LIMIT_S = 90.0
+# A job that has not begun by then waits behind another one on a worker that was taken for free.
+LATE_S = 0.5
 NOT_STARTED = f"No worker took the job up within {START_LIMIT_S:g} s. Check that the cluster has running workers."
 
 
@@ -51,7 +53,9 @@ class Flight:
         if kind == "started":
             self._started, self._held_s, self.held = now, 0.0, False
         elif kind == "held":
-            self.held, self._held_since, self._paused_since = True, now, now
+            if not self.held:
+                self._held_since = self._paused_since = now
+            self.held = True
         elif kind == "resumed":
             self.come_back(now)
 
@@ -60,6 +64,10 @@ class Flight:
         if self.held:
             self.held = False
             self._held_s += now - self._held_since
+
+    def late(self, now: float) -> bool:
+        """Whether it should have begun by now."""
+        return not (self.worker_known or self.ended) and now - self.sent > LATE_S
 
     def complaint(self, now: float, worker_there: bool = True) -> str:
         """What is wrong with it, if anything is: a job ends by itself at its deadline unless it is stuck.

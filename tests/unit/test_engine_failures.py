@@ -359,3 +359,42 @@ def test_a_kept_result_that_cannot_be_marked_as_used_is_a_result(
     found, note = ResultCache(tmp_path).get("k")
     assert found is not None
     assert (found.model_bytes, note) == (b"model", "")
+
+
+# ---- jobs that do not begin --------------------------------------------------------------------------------------
+def test_a_watched_job_behind_a_bulk_job_on_its_worker_gets_there(engine: Engine, cluster: Cluster) -> None:
+    """Dask may have queued a bulk job there whose own worker had died; it begins when the one before it stands aside."""
+    engine.map(divmod, {"a": (7, 2), "b": (7, 3)}, session="sweeper", key="sweep", cached=False)
+    until(lambda: len(cluster.sent) == 2)
+    tell = engine._dispatcher._on_event
+    first, second = (flight.job for flight in list(engine._dispatcher._flights.values()))
+    tell({"job": first.id, "kind": "started", "worker": "one", "version": first.orders.version})
+    watched = engine.call(divmod, 9, 2, session="watcher")
+    until(lambda: first.orders.give_way)
+    tell({"job": first.id, "kind": "held", "worker": "one", "step": 1})
+    until(lambda: len(cluster.sent) == 3)
+    tell({"job": second.id, "kind": "started", "worker": "one", "version": second.orders.version})
+    until(lambda: second.orders.give_way)
+    assert first.orders.give_way
+    tell({"job": second.id, "kind": "held", "worker": "one", "step": 1})
+    cluster.sent[2].end(done((4, 1)))
+    assert watched.result(60) == (4, 1)
+    until(lambda: not first.orders.give_way and not second.orders.give_way)
+
+
+def test_a_job_told_to_go_on_and_to_hold_again_at_once_says_that_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(control, "secede", lambda: None)
+    monkeypatch.setattr(control, "rejoin", lambda: None)
+    monkeypatch.setattr(Control, "send", lambda self, kind, **_: said.append(kind))
+    job = Control("job", "topic", Orders(version=1, give_way=True), deadline_s=60, hold_limit_s=60)
+    standing = threading.Thread(target=job.checkpoint, args=(1,))
+    standing.start()
+    until(lambda: said == ["held"])
+    with job._changed:  # both orders come before the job wakes
+        job.order(Orders(version=2))
+        job.order(Orders(version=3, give_way=True))
+    until(lambda: said == ["held", "held"])
+    job.order(Orders(version=4))
+    standing.join(60)
+    assert said == ["held", "held", "resumed"]
