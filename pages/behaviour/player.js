@@ -286,10 +286,15 @@ export default function ({ data, parentElement }) {
   for (const place of [view.expert, view.found]) place.dataset.shown = "";
   draw(view);
   view.canvas.dataset.ready = "yes";
-  return () => {
-    view.playing = false;
-    view.resize.disconnect();
-    window.removeEventListener(ANNOUNCE, view.heard);
-    delete parentElement.gdmPlayer;
-  };
+  // Streamlit calls this also when newer data overtook these, while the player lives on: what goes for good has left
+  // the document by the time of the next task.
+  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+}
+
+function tearDown(view, parentElement) {
+  if (parentElement.gdmPlayer !== view) return;
+  view.playing = false;
+  view.resize.disconnect();
+  window.removeEventListener(ANNOUNCE, view.heard);
+  delete parentElement.gdmPlayer;
 }
