@@ -7,6 +7,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 
 from datasets.readers.deeplabcut import finish
 from datasets.readers.delimited import unique_names
@@ -45,16 +46,21 @@ def read_analysis(file: h5py.File, source: Source, rate_hz: float) -> KeypointTa
     if "point_scores" in file:
         given = array(file, "point_scores", source)
         if given.shape == (a, len(parts), n):
-            scores = given.transpose(2, 0, 1).astype(np.float32)
+            scores = _single(given.transpose(2, 0, 1))
         elif given.shape == (n, len(parts), a):
-            scores = given.transpose(0, 2, 1).astype(np.float32)
+            scores = _single(given.transpose(0, 2, 1))
     edges: tuple[tuple[int, int], ...] = ()
     if "edge_inds" in file:
         pairs = array(file, "edge_inds", source)
         if pairs.ndim == 2 and pairs.shape[1] == 2:
             edges = _valid_edges(pairs.tolist(), len(parts))
-    made = np.array(xy, dtype=np.float32)
-    return finish(made, scores, tuple(animals), tuple(parts), rate_hz, source.name, (), edges)
+    return finish(_single(xy), scores, tuple(animals), tuple(parts), rate_hz, source.name, (), edges)
+
+
+def _single(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """In single precision. What is too large for it becomes infinite."""
+    with np.errstate(over="ignore"):
+        return np.array(values, dtype=np.float32)
 
 
 def read_project(file: h5py.File, source: Source, rate_hz: float) -> KeypointTable:
