@@ -52,7 +52,8 @@ def elbo(
     frame = pd.DataFrame({"step": np.asarray(steps, float), "elbo": np.asarray(values, float)}).dropna()
     end = float(total or (frame["step"].max() if len(frame) else 1))
     frame["shown"] = frame["elbo"].clip(lower=_floor(frame["elbo"]))
-    st.vega_lite_chart(frame, _elbo_chart(theme.current(), end, height, faded), key=key, theme=None)
+    frame["strength"] = 0.4 if faded else 1.0  # among the data: another chart would be set up anew in the browser
+    st.vega_lite_chart(frame, _elbo_chart(theme.current(), end, height), key=key, theme=None)
 
 
 def _floor(values: pd.Series[float]) -> float:
@@ -64,9 +65,9 @@ def _floor(values: pd.Series[float]) -> float:
 
 
 @lru_cache(maxsize=64)
-def _elbo_chart(look: str, end: float, height: int, faded: bool) -> dict[str, Any]:
+def _elbo_chart(look: str, end: float, height: int) -> dict[str, Any]:
     """The chart without its data. It stays the same while a fit runs, so that the browser only takes new points in."""
-    accent, opacity = theme.TOKENS[look]["accent"], 0.4 if faded else 1.0
+    accent = theme.TOKENS[look]["accent"]
     # The range is asked of the points themselves: a scale that finds none, as at the start, complains to the console.
     reach = [
         {"expr": f"length(data('{POINTS}')) ? extent(pluck(data('{POINTS}'), 'shown'))[{i}] : {i}"} for i in (0, 1)
@@ -79,11 +80,12 @@ def _elbo_chart(look: str, end: float, height: int, faded: bool) -> dict[str, An
             axis=alt.Axis(tickCount=3),
             scale=alt.Scale(domain=reach, zero=False, nice=False),
         ),
+        opacity=alt.Opacity("strength:O", scale=None, legend=None),
         tooltip=[alt.Tooltip("step:Q"), alt.Tooltip("elbo:Q", format=".3f", title="ELBO a step, fitted")],
     )
-    line = base.mark_line(color=accent, strokeWidth=1.6, opacity=opacity)
+    line = base.mark_line(color=accent, strokeWidth=1.6)
     cut = base.transform_filter("datum.elbo < datum.shown").mark_point(
-        shape="triangle-down", size=22, filled=True, color=accent, opacity=opacity
+        shape="triangle-down", size=22, filled=True, color=accent
     )
     spec: dict[str, Any] = _styled(alt.layer(line, cut).properties(height=height)).to_dict()
     spec.pop("data", None)
