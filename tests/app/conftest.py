@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pages.ui import server
-from pages.ui.live import session
+from pages.ui.live import screen, session
+from tests.support.live_engine import QuickEngine
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +22,12 @@ def _unhurried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A script run by a test starts no workers in the background."""
     monkeypatch.setattr(server, "get_ready", lambda: None)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
+    """What pages fit on: in this process, at once, and with an empty data folder."""
+    made = QuickEngine()
+    monkeypatch.setattr(screen, "engine", lambda: made)
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+    return made

@@ -17,20 +17,11 @@ from pages.behaviour.naming import Naming
 from pages.behaviour.units import unit_for
 from pages.behaviour.view import View
 from pages.ui import navigation
-from pages.ui.live import screen
 from tests.support.live_engine import QuickEngine, Sketch
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
 EARLIER = "How good the earlier result was"
-
-
-@pytest.fixture
-def engine(monkeypatch, tmp_path) -> QuickEngine:
-    made = QuickEngine()
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    return made
 
 
 @pytest.fixture(scope="module")

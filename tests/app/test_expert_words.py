@@ -11,19 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from pages.behaviour.words import OTHERS, Words
 from pages.ui import navigation
-from pages.ui.live import screen
-from tests.support.live_engine import QuickEngine
 
 ROOT = Path(__file__).resolve().parents[2]
 TABS = ["Bouts", "Shares", "Transitions", "Trials", "Features", "Export & reproduce"]
-
-
-@pytest.fixture
-def engine(monkeypatch, tmp_path) -> QuickEngine:
-    made = QuickEngine()
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    return made
 
 
 def table(labels: list[str]) -> bytes:

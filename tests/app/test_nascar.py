@@ -4,51 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import PRESETS
 from gdm_core.errors import FitError
 from gdm_core.models.gdm import GDM
 from pages.nascar import depth, scorecard, simulator
-from pages.ui import bundle, navigation, results
-from pages.ui.live import screen
-from tests.support.live_engine import QuickEngine
-
-APP = str(navigation.ROOT / "app.py")
-PAGE = str(navigation.info("nascar").path)
-SHORT = {"T": "200"}
-
-
-@pytest.fixture
-def engine(monkeypatch) -> QuickEngine:
-    made = QuickEngine()
-    monkeypatch.setattr(screen, "get_engine", lambda: made)
-    return made
-
-
-def opened(**address: str) -> AppTest:
-    """The page at an address, and all its reruns."""
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
-    for name, value in (SHORT | address).items():
-        app.query_params[name] = value
-    return settled(app.run())
-
-
-def settled(app: AppTest) -> AppTest:
-    for _ in range(4):
-        if app.exception or not live_of(app).busy:
-            break
-        app.run()
-    assert not app.exception, app.exception[0].message
-    return app.run()
-
-
-def live_of(app: AppTest):
-    return app.session_state["live-nascar"]
-
-
-def text(app: AppTest) -> str:
-    return "\n".join(element.proto.body for element in app.get("html"))
+from pages.ui import bundle, results
+from tests.support.nascar_page import live_of, opened, settled, text
 
 
 # ---- the first visit ----------------------------------------------------------------------------------------------

@@ -6,50 +6,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.nascar import depth
-from pages.ui import navigation, results
-from pages.ui.live import screen
+from pages.ui import results
 from tests.support.drawn import record
-from tests.support.live_engine import QuickEngine
-
-APP = str(navigation.ROOT / "app.py")
-PAGE = str(navigation.info("nascar").path)
-
-
-@pytest.fixture
-def engine(monkeypatch) -> QuickEngine:
-    made = QuickEngine()
-    monkeypatch.setattr(screen, "get_engine", lambda: made)
-    return made
+from tests.support.nascar_page import live_of, opened, settled, text
 
 
 @pytest.fixture
 def drawn(monkeypatch):
     return record(monkeypatch, depth)
-
-
-def opened(**address: str) -> AppTest:
-    """The page at an address, after all its reruns."""
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
-    for name, value in ({"T": "200"} | address).items():
-        app.query_params[name] = value
-    return settled(app.run())
-
-
-def settled(app: AppTest) -> AppTest:
-    for _ in range(4):
-        if app.exception or not live_of(app).busy:
-            break
-        app.run()
-    assert not app.exception, app.exception[0].message
-    return app.run()
-
-
-def live_of(app: AppTest):
-    return app.session_state["live-nascar"]
-
-
-def text(app: AppTest) -> str:
-    return "\n".join(element.proto.body for element in app.get("html"))
 
 
 def card(app: AppTest) -> str:

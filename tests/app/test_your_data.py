@@ -18,23 +18,13 @@ from gdm_core import GDM
 from gdm_core.errors import DataError, GdmError
 from pages.behaviour import scoring
 from pages.ui import navigation
-from pages.ui.live import screen
 from pages.your_data import check, example, intake
 from pages.your_data.intake import Opened, TableOptions
 from pages.your_data.poses import PoseOptions, from_poses
-from tests.support.live_engine import QuickEngine
 
 ROOT = Path(__file__).resolve().parents[2]
 REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
 REPAIRS |= {"undo_side_flips": False, "undo_identity_swaps": False}
-
-
-@pytest.fixture
-def engine(monkeypatch, tmp_path) -> QuickEngine:
-    made = QuickEngine()
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    return made
 
 
 @pytest.fixture

@@ -16,24 +16,14 @@ from datasets import keypoints, mice, tables
 from gdm_core.errors import DataError
 from pages.ui import navigation
 from pages.ui.figures.base import untyped
-from pages.ui.live import screen
 from pages.your_data import intake, pose_check, problems
 from pages.your_data.intake import Opened
 from pages.your_data.poses import PoseOptions, chosen, from_poses
-from tests.support.live_engine import QuickEngine
 
 ROOT = Path(__file__).resolve().parents[2]
 REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
 REPAIRS |= {"undo_side_flips": False, "undo_identity_swaps": False}
 PLAIN = PoseOptions(30.0, "egocentric", tuple(REPAIRS.items()))
-
-
-@pytest.fixture
-def engine(monkeypatch, tmp_path) -> QuickEngine:
-    made = QuickEngine()
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    return made
 
 
 @pytest.fixture

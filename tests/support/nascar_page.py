@@ -1,0 +1,38 @@
+"""The NASCAR lab as a script, on tracks short enough for tests."""
+
+from __future__ import annotations
+
+from streamlit.testing.v1 import AppTest
+
+from pages.ui import navigation
+from pages.ui.live import Live
+
+APP = str(navigation.ROOT / "app.py")
+PAGE = str(navigation.info("nascar").path)
+SHORT = {"T": "200"}
+
+
+def opened(**address: str) -> AppTest:
+    """The page at an address, and all its reruns."""
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    for name, value in (SHORT | address).items():
+        app.query_params[name] = value
+    return settled(app.run())
+
+
+def settled(app: AppTest) -> AppTest:
+    for _ in range(4):
+        if app.exception or not live_of(app).busy:
+            break
+        app.run()
+    assert not app.exception, app.exception[0].message
+    return app.run()
+
+
+def live_of(app: AppTest) -> Live:
+    live: Live = app.session_state["live-nascar"]
+    return live
+
+
+def text(app: AppTest) -> str:
+    return "\n".join(element.proto.body for element in app.get("html"))
