@@ -24,8 +24,8 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
+from gdm_core.analysis.metrics import evaluate, match_states, matched_accuracy, state_baselines  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
-from gdm_core.metrics import evaluate, match_states, matched_accuracy, state_baselines  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
 from pages.formula1 import opening  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402

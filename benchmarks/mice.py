@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from datasets import keypoints, mice
 from datasets.readers.pose import FeatureSet, KeypointSet
-from gdm_core.metrics import balanced_accuracy, macro_f1, majority_map, state_baselines, state_scores
+from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, state_baselines, state_scores
 from gdm_core.models.base import StateModel
-from gdm_core.named_models import build
+from gdm_core.models.registry import build
 from gdm_core.trials import Trials
 from pages.behaviour.bouts import like_expert, median_bout
 

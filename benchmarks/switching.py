@@ -18,7 +18,7 @@ import numpy as np
 
 from datasets import nascar
 from gdm_core import ARHMM, SLDS
-from gdm_core.metrics import matched_accuracy, paper_accuracy
+from gdm_core.analysis.metrics import matched_accuracy, paper_accuracy
 from gdm_core.models.base import StateModel
 
 MODELS: dict[str, Callable[[int], StateModel]] = {

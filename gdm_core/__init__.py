@@ -8,17 +8,17 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "GDM": "gdm_core.models.gdm",
-    "GDMMixture": "gdm_core.models.gdm_mixture",
-    "SLDS": "gdm_core.models.slds",
-    "ARHMM": "gdm_core.models.arhmm",
-    "PDLDS": "gdm_core.models.pdlds",
+    "GDM": "gdm_core.models.gdm.model",
+    "GDMMixture": "gdm_core.models.mixture.model",
+    "SLDS": "gdm_core.models.switching.slds",
+    "ARHMM": "gdm_core.models.switching.arhmm",
+    "PDLDS": "gdm_core.models.pdlds.model",
     "load_model": "gdm_core.models.base",
     "Status": "gdm_core.models.base",
     "Progress": "gdm_core.models.base",
     "Trial": "gdm_core.trials",
     "Trials": "gdm_core.trials",
-    "evaluate": "gdm_core.metrics",
+    "evaluate": "gdm_core.analysis.metrics",
     "GdmError": "gdm_core.errors",
 }
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from gdm_core.analysis.metrics import evaluate
+from gdm_core.analysis.scores import Scores, align
 from gdm_core.errors import ConfigError
-from gdm_core.metrics import evaluate
-from gdm_core.named_models import available, build
+from gdm_core.models.registry import available, build
 from gdm_core.parallel import one_thread, run_all
-from gdm_core.scores import Scores, align
 from gdm_core.trials import Trial
 
 N_STATES = 4

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from gdm_core.errors import ConfigError
-from gdm_core.named_models import build
+from gdm_core.models.registry import build
 from gdm_core.parallel import run_all
 from gdm_core.trials import Trials
 

@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def one_torch_thread() -> Iterator[None]:
     """Tests run side by side: threads of torch would only wait for each other."""
-    from gdm_core.fit.threads import one_torch_thread
+    from gdm_core.maths.threads import one_torch_thread
 
     with one_torch_thread():
         yield

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gdm_core.analysis.scores import align
 from gdm_core.cli.output import plain, say
 from gdm_core.cli.progress import Bar
 from gdm_core.errors import FitError
-from gdm_core.scores import align
 from gdm_core.trials import Trials
 
 
@@ -73,7 +73,7 @@ def add_sweep(commands: Any) -> None:
 
 
 def fit(options: argparse.Namespace) -> int:
-    from gdm_core.named_models import build
+    from gdm_core.models.registry import build
 
     trials = _read(options)
     changes = {k: v for k in ("temperature", "stickiness") if (v := getattr(options, k)) is not None}

@@ -47,7 +47,7 @@ def add_info(commands: Any) -> None:
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    from gdm_core.named_models import available
+    from gdm_core.models.registry import available
     from gdm_core.reproduce import SETTINGS, run_tasks, summarise, table, tasks
 
     names = available() if options.models == "all" else tuple(n.strip() for n in options.models.split(",") if n.strip())
@@ -97,7 +97,7 @@ def reproduce(options: argparse.Namespace) -> int:
 def info(options: argparse.Namespace) -> int:
     if options.model is None:
         from gdm_core import __version__
-        from gdm_core.named_models import available
+        from gdm_core.models.registry import available
 
         packages = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
         found: dict[str, Any] = {"version": __version__, "models": list(available()), "packages": packages}

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 import gdm_core
 from gdm_core.errors import ConfigError, FitError
-from gdm_core.models import FAMILIES, import_family
+from gdm_core.models.registry import FAMILIES, import_family
 from gdm_core.trials import Trials
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from gdm_core.engine.records import Record, numbers_in
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.trials import Trials
 
-EVALUATE = "gdm_core.metrics:evaluate"
+EVALUATE = "gdm_core.analysis.metrics:evaluate"
 MAX_CELLS = 5000
 CELL_DEADLINE_S = 600.0
 

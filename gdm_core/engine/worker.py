@@ -219,7 +219,7 @@ def prepare() -> None:
 @lru_cache(maxsize=1)
 def warm_up() -> str:
     """Load what the first fit would otherwise wait for, once a process; returns the version of the code found here."""
-    from gdm_core.models import FAMILIES, import_family
+    from gdm_core.models.registry import FAMILIES, import_family
 
     prepare()
     for family in FAMILIES:

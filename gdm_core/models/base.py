@@ -360,7 +360,7 @@ def load_model(path: str | Path) -> StateModel:
 
 def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
     """The model whose `to_bytes` this is. `path` is what messages call it."""
-    from gdm_core.models import FAMILIES, import_family  # families import this module
+    from gdm_core.models.registry import FAMILIES, import_family  # families import this module
 
     tensors, header = decoded(content, path, families=tuple(FAMILIES))
     try:

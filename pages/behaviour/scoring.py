@@ -60,7 +60,7 @@ def _kinds(labels: list[npt.NDArray[np.int64]]) -> int:
 
 def _fit_of(model: StateModel, trial: Trial) -> dict[str, Any]:
     """How well one trial is explained, beside the sample before."""
-    from gdm_core.metrics import persistence, r2
+    from gdm_core.analysis.metrics import persistence, r2
 
     return {
         "name": trial.name,
@@ -80,7 +80,7 @@ def _against_labels(
     truth: list[Any],
     seed: int,
 ) -> dict[str, Any]:
-    from gdm_core.metrics import balanced_accuracy, macro_f1, majority_map
+    from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map
 
     n_states = soft[0].shape[1]
     labels, seen = np.concatenate(known), np.concatenate(truth)
@@ -126,7 +126,7 @@ def _neighbours(states: npt.NDArray[Any], labels: npt.NDArray[Any], seed: int) -
 
 def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, dict[str, float | None]]:
     """Scores of what needs no dynamics, on the same trials. Long sets are measured on their first trials."""
-    from gdm_core.metrics import state_baselines
+    from gdm_core.analysis.metrics import state_baselines
 
     if min(_kinds(labels_of(test)), _kinds(labels_of(train))) < 2:
         return {}

@@ -24,7 +24,7 @@ def _labels(trials: Trials) -> npt.NDArray[np.int64]:
 
 def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
     """The accuracies that the card shows, and nothing slower: for sweeps over many fits."""
-    from gdm_core.metrics import majority_map, mapped_accuracy, paper_accuracy
+    from gdm_core.analysis.metrics import majority_map, mapped_accuracy, paper_accuracy
 
     known, truth = _labels(train), _labels(test)
     soft, soft_test = (np.concatenate(model.predict_proba(side)) for side in (train, test))

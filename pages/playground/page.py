@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 import torch
 
-from gdm_core.relaxed import gumbel_softmax_kl
+from gdm_core.maths.relaxed import gumbel_softmax_kl
 from pages.playground import gumbel, pictures
 from pages.ui import charts, figures, palette, shell
 from pages.ui.plot import plot

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from gdm_core.named_models import NAMED_MODELS, available
+from gdm_core.models.registry import NAMED_MODELS, available
 from pages.ui import palette, shell
 
 MODELS = {

@@ -106,7 +106,7 @@ def _states(model: StateModel, trials: Trials) -> tuple[Array, ...]:
 
 def scores(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) -> dict[str, Any]:
     """Every score beside its baselines, as plain values."""
-    from gdm_core.metrics import evaluate
+    from gdm_core.analysis.metrics import evaluate
 
     return evaluate(read(model_bytes), train, test, seed).to_dict()
 

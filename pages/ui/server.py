@@ -32,7 +32,7 @@ PLOTLY_ROUTE = "/gdm/plotly.min.js"
 NEW_MODULES = 25  # fewer are not worth a walk
 QUIET_S = 2.0  # the first page comes first
 # What a first look at a fit and the matching of colours need: two seconds together.
-LOAD_AHEAD = ("pages.ui.live", "gdm_core.models.gdm", "scipy.stats", "scipy.optimize")
+LOAD_AHEAD = ("pages.ui.live", "gdm_core.models.gdm.model", "scipy.stats", "scipy.optimize")
 
 
 @cache

@@ -11,8 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import keypoints, mice
+from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.errors import DataError
-from gdm_core.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import naming, pictures, player, precomputed, recordings, scoring, takeaway
 from pages.behaviour.bouts import BoutRule

@@ -165,7 +165,7 @@ def test_the_curve_holds_each_fit_in_its_place_and_leaves_the_rest_open():
 
 
 def test_the_accuracy_of_a_sweep_is_that_of_the_full_evaluation(monkeypatch):
-    from gdm_core.metrics import evaluate
+    from gdm_core.analysis.metrics import evaluate
 
     _, train = _laps(monkeypatch, "AAA")
     _, test = _laps(monkeypatch, "BBB")

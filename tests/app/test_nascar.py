@@ -7,7 +7,7 @@ import pytest
 
 from datasets.nascar import PRESETS
 from gdm_core.errors import FitError
-from gdm_core.models.gdm import GDM
+from gdm_core.models.gdm.model import GDM
 from pages.nascar import depth, scorecard, simulator
 from pages.ui import bundle, results
 from tests.support.nascar_page import live_of, opened, settled, text

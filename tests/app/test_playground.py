@@ -11,7 +11,7 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
-from gdm_core.relaxed import gumbel_softmax_kl
+from gdm_core.maths.relaxed import gumbel_softmax_kl
 from pages.playground import gumbel
 from pages.ui import figures, navigation
 from pages.ui.figures.base import untyped

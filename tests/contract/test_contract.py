@@ -52,7 +52,7 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "slds recurrent only": other("SLDS", transitions="recurrent_only", **SWITCHING),
     "pdlds": other("PDLDS", n_iter=3, n_restarts=1),
 }
-if find_spec("gdm_core.models.gdm_mixture") is not None:
+if find_spec("gdm_core.models.mixture.model") is not None:
     MODELS["gdm mixture"] = other("GDMMixture", n_steps=12)
 
 ONE_SIZE = {"gdm mixture"}  # cannot start from another number of states, and says so

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from gdm_core.config import GDMConfig
-from gdm_core.fit.start import start_random
-from gdm_core.generative import GdmModule
-from gdm_core.models.gdm import GDM
-from gdm_core.rows import Rows, make_rows
+from gdm_core.maths.rows import Rows, make_rows
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.model import GDM
+from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.gdm.start import start_random
 
 CPU = torch.device("cpu")
 

@@ -15,8 +15,8 @@ from gdm_core.engine import EngineInfo, FitRequest, FitResult, Job, JobStatus, S
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
-from gdm_core.models import FAMILIES
 from gdm_core.models.base import Array, Progress, StateModel, Status, model_from_bytes
+from gdm_core.models.registry import FAMILIES
 
 FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
 

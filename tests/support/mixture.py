@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from gdm_core.config import GDMConfig
-from gdm_core.mixture import MixtureModule
-from gdm_core.rows import Rows, make_rows
+from gdm_core.maths.rows import Rows, make_rows
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.mixture.module import MixtureModule
 
 CPU = torch.device("cpu")
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gdm_core.generative import GdmModule
-from gdm_core.relaxed import log_density
-from gdm_core.rows import Rows
+from gdm_core.maths.relaxed import log_density
+from gdm_core.maths.rows import Rows
+from gdm_core.models.gdm.module import GdmModule
 
 REACH, POINTS = 30.0, 481
 

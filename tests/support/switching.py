@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from gdm_core import hmm
-from gdm_core.fit import laplace_em as em
-from gdm_core.fit.dynamics import Dynamics
-from gdm_core.transitions import Transitions
+from gdm_core.maths import hmm
+from gdm_core.models.switching import laplace_em as em
+from gdm_core.models.switching.dynamics import Dynamics
+from gdm_core.models.switching.transitions import Transitions
 
 
 def random_parameters(rng, kind, k=2, d=2, n=3, recurrence=1.0):

@@ -75,7 +75,8 @@ def test_importing_is_cheap():
     modules = ["datasets", *(f"datasets.{path.stem}" for path in (ROOT / "datasets").glob("[!_]*.py"))]
     assert loads(", ".join(modules), "torch", "streamlit", "plotly", "altair") == set()
     assert (
-        loads("gdm_core, gdm_core.trials, gdm_core.errors, gdm_core.config", "torch", "scipy", "distributed") == set()
+        loads("gdm_core, gdm_core.trials, gdm_core.errors, gdm_core.models.gdm.config", "torch", "scipy", "distributed")
+        == set()
     )
 
 

@@ -7,12 +7,12 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from gdm_core import ARHMM, Status
+from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.fit import arhmm_em as em
-from gdm_core.fit.dynamics import Dynamics, DynamicsPrior, weighted_moments
-from gdm_core.fit.pca import PartialRows, Scores, carried_forward, interpolated
-from gdm_core.metrics import matched_accuracy
-from gdm_core.transitions import Transitions
+from gdm_core.maths.pca import PartialRows, Scores, carried_forward, interpolated
+from gdm_core.models.switching import arhmm_em as em
+from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
+from gdm_core.models.switching.transitions import Transitions
 
 
 def random_model(rng, kind, n_states=2, n_latent=2, n_channels=4, lags=1):

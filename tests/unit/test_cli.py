@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 
 from datasets import nascar
-from gdm_core import named_models, reproduce
+from gdm_core import reproduce
 from gdm_core.__main__ import main
 from gdm_core.cli.progress import Bar
 from gdm_core.cli.tables import read_trials, states_frame
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.models import FAMILIES
+from gdm_core.models import registry as named_models
 from gdm_core.models.base import Status, load_model
+from gdm_core.models.registry import FAMILIES
 from gdm_core.parallel import run_all
 from gdm_core.sweep import Outcome, best, grid, hold_out
 from gdm_core.trials import Trial, Trials

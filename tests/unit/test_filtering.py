@@ -3,8 +3,8 @@
 import numpy as np
 
 from gdm_core import SLDS
-from gdm_core.fit import laplace_em as em
-from gdm_core.fit.filtering import STRETCH, filtered
+from gdm_core.models.switching import laplace_em as em
+from gdm_core.models.switching.filtering import STRETCH, filtered
 from tests.support.switching import dense_observation, random_parameters, random_trials
 
 

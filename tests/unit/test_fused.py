@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from gdm_core.config import GDMConfig
-from gdm_core.fit import fused
-from gdm_core.generative import importance_objective, sampled_elbo
-from gdm_core.rows import Rows, WindowSampler
+from gdm_core.maths.rows import Rows, WindowSampler
+from gdm_core.models.gdm import fused
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import importance_objective, sampled_elbo
 from tests.support.gdm import CPU, generator, random_module, random_rows
 
 POSTERIORS = ("window", "window_linear", "linear")

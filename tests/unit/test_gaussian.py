@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gdm_core.errors import FitError
-from gdm_core.gaussian import GaussianPath
+from gdm_core.maths.gaussian import GaussianPath
 
 
 def random_path(rng, n_samples, n_latent, seam=None):

@@ -8,8 +8,9 @@ import torch
 
 from gdm_core import GDM, Status
 from gdm_core.errors import ConfigError
-from gdm_core.fit import fused, svi
 from gdm_core.models.base import Scaler
+from gdm_core.models.gdm import fit as svi
+from gdm_core.models.gdm import fused
 from tests.support.gdm import random_module
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

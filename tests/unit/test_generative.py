@@ -10,11 +10,11 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from gdm_core import generative
-from gdm_core.config import GDMConfig
-from gdm_core.generative import GdmModule, elbo, importance_objective, sampled_elbo
-from gdm_core.relaxed import gumbel, gumbel_softmax_kl, log_density
-from gdm_core.rows import Rows, WindowSampler
+from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density
+from gdm_core.maths.rows import Rows, WindowSampler
+from gdm_core.models.gdm import module as generative
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule, elbo, importance_objective, sampled_elbo
 from tests.support.gdm import generator, random_module, random_rows, relabelled_module
 from tests.support.quadrature import integrate
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hmmlearn.hmm import GaussianHMM
 
-from gdm_core import hmm
+from gdm_core.maths import hmm
 
 
 def chain(rng, n_samples, n_states, scale=1.0, recurrent=True):

@@ -14,9 +14,9 @@ from sklearn import metrics as sk
 from sklearn.neighbors import KNeighborsClassifier
 
 from datasets import nascar
-from gdm_core import baselines, metrics
+from gdm_core.analysis import baselines, metrics
+from gdm_core.analysis.gaussian_hmm import GaussianHMM
 from gdm_core.errors import DataError, FitError
-from gdm_core.gaussian_hmm import GaussianHMM
 from gdm_core.trials import Trial, Trials, as_trials
 from tests.support.simple_model import SimpleModel
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from gdm_core.config import GDMConfig
-from gdm_core.generative import GdmModule
-from gdm_core.mixture import MixtureModule, bound, determined_path, mixture_elbo, precision_blocks
-from gdm_core.mixture_readout import Belief, cavities, log_carry, smoothed
-from gdm_core.mixture_rollout import filtered
-from gdm_core.paths import solve_path
-from gdm_core.relaxed import gumbel, log_density
-from gdm_core.rows import Rows, make_rows
+from gdm_core.maths.relaxed import gumbel, log_density
+from gdm_core.maths.rows import Rows, make_rows
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo, precision_blocks
+from gdm_core.models.mixture.paths import solve_path
+from gdm_core.models.mixture.readout import Belief, cavities, log_carry, smoothed
+from gdm_core.models.mixture.rollout import filtered
 from tests.support.mixture import CPU, generator_of, some_module, some_rows, some_states
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -146,7 +146,7 @@ def test_filter_is_the_path_seen_so_far():
 
 def test_weights_of_draws_are_those_of_dense_evidence():
     """Replacing the states of one row changes log p(y | z) as the cavity says it does."""
-    from gdm_core import mixture_readout
+    from gdm_core.models.mixture import readout as mixture_readout
 
     module, rows = some_module(), some_rows(6)
     z = some_states(6, 3)

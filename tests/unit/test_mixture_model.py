@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from datasets import nascar
+from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.fit.mixture_fit import mixture_steps
 from gdm_core.forecast import outcomes
-from gdm_core.metrics import matched_accuracy
-from gdm_core.mixture import bound
+from gdm_core.maths.rows import make_rows
 from gdm_core.models.base import load_model
-from gdm_core.models.gdm_mixture import GDMMixture
-from gdm_core.rows import make_rows
+from gdm_core.models.mixture.fit import mixture_steps
+from gdm_core.models.mixture.model import GDMMixture
+from gdm_core.models.mixture.module import bound
 from gdm_core.trials import as_trials
 from tests.support.mixture import CPU, some_module
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from gdm_core import readout
-from gdm_core.config import GDMConfig
-from gdm_core.generative import GdmModule, elbo
-from gdm_core.moments import moments
-from gdm_core.readout import log_evidence, posterior_states, read_out
+from gdm_core.maths.moments import moments
+from gdm_core.models.gdm import readout
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule, elbo
+from gdm_core.models.gdm.readout import log_evidence, posterior_states, read_out
 from tests.support.gdm import generator, random_module, random_rows, relabelled_module
 from tests.support.quadrature import integrate
 
@@ -83,7 +83,7 @@ def by_hand(module: GdmModule, n: int) -> torch.Tensor:
 
 def test_sweeps_solve_the_recursions():
     """The forward and backward recursions one row after the other."""
-    from gdm_core.relaxed import log_density, log_sample
+    from gdm_core.maths.relaxed import log_density, log_sample
 
     module, rows, n = random_module(config()), random_rows(12, 5), 8
     with torch.no_grad():

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from datasets import nascar
-from gdm_core import generative
-from gdm_core.config import GDMConfig
-from gdm_core.fit.svi import _batches
-from gdm_core.generative import GdmModule, elbo, importance_objective, sampled_elbo
-from gdm_core.gru import RUN_UP, WINDOW, Gru, starts_anew
-from gdm_core.relaxed import gumbel, log_density
-from gdm_core.rows import Rows, WindowSampler, make_rows
-from gdm_core.sequence_posteriors import BAND
+from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, starts_anew
+from gdm_core.maths.relaxed import gumbel, log_density
+from gdm_core.maths.rows import Rows, WindowSampler, make_rows
+from gdm_core.models.gdm import module as generative
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.fit import _batches
+from gdm_core.models.gdm.module import GdmModule, elbo, importance_objective, sampled_elbo
+from gdm_core.models.gdm.sequence_posteriors import BAND
 
 CPU = torch.device("cpu")
 POSTERIORS = ("bigru", "transformer")
@@ -192,7 +192,7 @@ def test_attention_ends_at_its_band():
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_starts_as_the_linear_discriminant(name, soft):
     """The networks are silent at first, so a fit never starts worse than the linear window posterior."""
-    from gdm_core.fit.start import start
+    from gdm_core.models.gdm.start import start
 
     y = (soft[0].y - soft[0].y.mean(0)) / soft[0].y.std(0)
     rows = make_rows([y], CPU)

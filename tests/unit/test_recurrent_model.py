@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from datasets import nascar
+from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError
 from gdm_core.forecast import outcomes
-from gdm_core.metrics import matched_accuracy
+from gdm_core.maths.rows import make_rows
 from gdm_core.models.base import load_model
-from gdm_core.models.gdm import GDM
-from gdm_core.rows import make_rows
+from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import as_trials
 
 CPU = torch.device("cpu")

@@ -10,8 +10,8 @@ from scipy import integrate, stats
 from torch.distributions import RelaxedOneHotCategorical
 from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
 
-from gdm_core.moments import moments
-from gdm_core.relaxed import (
+from gdm_core.maths.moments import moments
+from gdm_core.maths.relaxed import (
     gumbel,
     gumbel_softmax_kl,
     log_density,
@@ -188,7 +188,7 @@ def test_what_else_is_in_the_batch_does_not_matter(monkeypatch):
     expected = gumbel_softmax_kl(posterior, prior)
     alone = torch.cat([gumbel_softmax_kl(q[None], p[None]) for q, p in zip(posterior, prior, strict=True)])
     torch.testing.assert_close(alone, expected, atol=1e-6, rtol=1e-7)
-    monkeypatch.setattr("gdm_core.relaxed._CHUNK_ELEMENTS", 1000)  # several pieces
+    monkeypatch.setattr("gdm_core.maths.relaxed._CHUNK_ELEMENTS", 1000)  # several pieces
     torch.testing.assert_close(gumbel_softmax_kl(posterior, prior), expected, atol=1e-12, rtol=0)
     assert gumbel_softmax_kl(posterior.reshape(5, 10, 4), prior.reshape(5, 10, 4)).shape == (5, 10)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from gdm_core.rows import WindowSampler, carry_forward, make_rows, shift
+from gdm_core.maths.rows import WindowSampler, carry_forward, make_rows, shift
 from tests.support.gdm import CPU, generator
 
 

@@ -7,12 +7,13 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from gdm_core import SLDS, hmm
+from gdm_core import SLDS
+from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError
-from gdm_core.fit import laplace_em as em
-from gdm_core.fit.dynamics import DynamicsPrior
-from gdm_core.metrics import matched_accuracy
-from gdm_core.transitions import _Problem
+from gdm_core.maths import hmm
+from gdm_core.models.switching import laplace_em as em
+from gdm_core.models.switching.dynamics import DynamicsPrior
+from gdm_core.models.switching.transitions import _Problem
 from tests.support.switching import (
     dense_observation,
     evidence_on_a_grid,

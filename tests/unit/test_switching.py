@@ -8,8 +8,8 @@ import pytest
 
 from gdm_core import ARHMM, SLDS, Status, load_model
 from gdm_core.errors import ConfigError, DataError, FitError
-from gdm_core.fit import arhmm_em, laplace_em
-from gdm_core.transitions import Transitions
+from gdm_core.models.switching import arhmm_em, laplace_em
+from gdm_core.models.switching.transitions import Transitions
 
 MODELS = [
     *[(ARHMM, kind) for kind in ("stationary", "sticky", "recurrent_only")],

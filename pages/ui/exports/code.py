@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gdm_core.models import FAMILIES
+from gdm_core.models.registry import FAMILIES
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What is measured of a fitted model. Nothing here draws."""

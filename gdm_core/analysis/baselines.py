@@ -1,0 +1,170 @@
+"""What needs no dynamical model at all: the lines that a state model's scores must beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.analysis.gaussian_hmm import GaussianHMM
+from gdm_core.trials import Trials
+
+Array = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+N_COMPONENTS = 2
+# Clustering and EM look at no more samples than this: whole trials as long as they fit, then the head of the next.
+MAX_TRAINING_SAMPLES = 50_000
+_RIDGE = 1e-8
+
+
+def filled(y: npt.NDArray[Any]) -> Array:
+    """[T, N] with missing values interpolated in time; a channel never seen becomes 0."""
+    result = np.array(y, dtype=np.float64)
+    time = np.arange(len(result))
+    for n in np.flatnonzero(~np.isfinite(result).all(axis=0)):
+        known = np.isfinite(result[:, n])
+        result[:, n] = np.interp(time, time[known], result[known, n]) if known.any() else 0.0
+    return result
+
+
+def carried_forward(y: npt.NDArray[Any]) -> Array:
+    """[T, N] with each missing value replaced by the last one seen, which a forecast may know; NaN before the first."""
+    values = np.asarray(y, dtype=np.float64)
+    samples = np.arange(len(values))[:, None]
+    last = np.maximum.accumulate(np.where(np.isfinite(values), samples, -1), axis=0)
+    return np.where(last >= 0, np.take_along_axis(values, np.maximum(last, 0), axis=0), np.nan)
+
+
+def steps(y: Array) -> Array:
+    """[T, N] change since the sample before; the first sample takes the step that follows it."""
+    if len(y) < 2:
+        return np.zeros_like(y)
+    change = np.diff(y, axis=0)
+    return np.concatenate([change[:1], change])
+
+
+def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[Array]]]:
+    """Two principal components of the position y and of the step dy: {"position", "steps"} -> (train, test), per trial.
+
+    The components are those of the training trials, channels in their own units: scaling each channel to one spread
+    would weigh up those that carry mostly noise, and make a weaker line to beat.
+    """
+    from sklearn.decomposition import PCA
+
+    whole_train, whole_test = ([filled(trial.y) for trial in trials] for trials in (train, test))
+    found: dict[str, tuple[list[Array], list[Array]]] = {}
+    for name in ("position", "steps"):
+        ours, theirs = whole_train, whole_test
+        if name == "steps":
+            ours, theirs = [steps(y) for y in ours], [steps(y) for y in theirs]
+        joined = np.concatenate(ours)
+        components = PCA(min(N_COMPONENTS, *joined.shape), svd_solver="covariance_eigh").fit(joined)
+        spread = (
+            float(np.sqrt(components.explained_variance_[0])) or 1.0
+        )  # one factor for all: distances keep their ratios
+        found[name] = (
+            [components.transform(rows) / spread for rows in ours],
+            [components.transform(rows) / spread for rows in theirs],
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Soft states of a baseline on both sides, all trials in a row; k-means gives one-hot rows."""
+
+    train: Array  # [T, K]
+    test: Array  # [T, K]
+
+
+def k_means_and_hmm(train: list[Array], test: list[Array], n_states: int, seed: int) -> tuple[Clusters, Clusters]:
+    """k-means, and the Gaussian HMM that starts from its clusters, learned on `train` and applied to both."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    short = _head(train)
+    rows, starts = _joined(short)
+    whole_train, whole_test = _joined(train), _joined(test)
+    with threadpool_limits(1):  # on a busy machine its threads wait for each other twenty times longer than they work
+        clusters = KMeans(n_states, n_init=4, random_state=seed).fit(rows)
+        hard = [np.eye(n_states)[clusters.predict(side)] for side, _ in (whole_train, whole_test)]
+    model = GaussianHMM.fit(rows, starts, clusters.labels_.astype(np.int64), n_states)
+    soft = [model.infer(*side).states for side in (whole_train, whole_test)]
+    return Clusters(*hard), Clusters(*soft)
+
+
+def _joined(parts: list[Array]) -> tuple[Array, IntArray]:
+    lengths = [len(part) for part in parts]
+    return np.concatenate(parts), np.concatenate([[0], np.cumsum(lengths[:-1])]).astype(np.int64)
+
+
+def _head(parts: list[Array]) -> list[Array]:
+    left, kept = MAX_TRAINING_SAMPLES, []
+    for part in parts:
+        if left <= 0:
+            break
+        kept.append(part[:left])
+        left -= len(part)
+    return kept
+
+
+@dataclass(frozen=True)
+class LinearAR:
+    """y_{t+1} = A y_t + b + Gaussian noise, by least squares on standardised training data."""
+
+    center: Array  # [N]
+    scale: Array  # [N]
+    weights: Array  # [N, N], applied to rows: next = row @ weights + bias
+    bias: Array  # [N]
+    residual: Array  # [N, N] covariance of the noise
+    marginal: Array  # [N, N] covariance of a sample
+
+    @classmethod
+    def fit(cls, train: Trials) -> LinearAR:
+        parts = [filled(trial.y) for trial in train]
+        joined = np.concatenate(parts)
+        center, spread = joined.mean(axis=0), joined.std(axis=0)
+        scale = np.where(spread > 0, spread, 1.0)
+        parts = [(part - center) / scale for part in parts]
+        before = np.concatenate([part[:-1] for part in parts])
+        after = np.concatenate([part[1:] for part in parts])
+        n_channels = joined.shape[1]
+        design = np.column_stack([before, np.ones(len(before))])
+        gram = design.T @ design + _RIDGE * max(len(before), 1) * np.eye(n_channels + 1)
+        solution = np.linalg.solve(gram, design.T @ after)  # [N + 1, N]
+        error = after - design @ solution
+        jitter = _RIDGE * np.eye(n_channels)
+        residual = error.T @ error / max(len(error), 1) + jitter
+        whole = np.concatenate(parts)
+        return cls(center, scale, solution[:-1], solution[-1], residual, whole.T @ whole / len(whole) + jitter)
+
+    def predict(self, rows: Array, horizon: int) -> Array:
+        """[O, N] -> [O, H, N]."""
+        state, path = (rows - self.center) / self.scale, []
+        for _ in range(horizon):
+            state = state @ self.weights + self.bias
+            path.append(state * self.scale + self.center)
+        return np.stack(path, axis=1)
+
+    def log_likelihood(self, trials: Trials) -> float | None:
+        """Nats per time step, in the data's units; None where values are missing (the sum would not be comparable)."""
+        total = 0.0
+        for trial in trials:
+            if not np.isfinite(trial.y).all():
+                return None
+            rows = (np.asarray(trial.y, np.float64) - self.center) / self.scale
+            error = rows[1:] - (rows[:-1] @ self.weights + self.bias)
+            total += _gaussian(rows[:1], self.marginal) + _gaussian(error, self.residual)
+            total -= len(rows) * float(np.log(self.scale).sum())
+        return total / trials.n_samples
+
+
+def _gaussian(rows: Array, covariance: Array) -> float:
+    """Total log N(row | 0, covariance)."""
+    factor = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(factor, rows.T)
+    constant = rows.shape[1] * np.log(2 * np.pi) + 2 * np.log(np.diag(factor)).sum()
+    return float(-0.5 * ((white**2).sum() + len(rows) * constant))

@@ -1,0 +1,194 @@
+"""Gated recurrent units over rows: exact over whole trials, and cut into short overlapping windows while training.
+
+A recursion over a thousand samples costs a thousand small steps whichever way it is written. Training needs it
+hundreds of times, so there every trial becomes windows that run side by side, each after a run-up of rows from a zero
+state (truncated back-propagation); the backward pass of a window keeps three operations a step. Whatever is reported
+or forecast runs over the whole trial.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gdm_core.maths.rows import Rows
+
+WINDOW = 32  # rows that one training window answers for
+RUN_UP = 16  # rows before them that bring its hidden state up from zero
+
+
+def starts_anew(rows: Rows) -> Tensor:
+    """[R] bool: rows that do not follow the row before them (a trial or a window begins, or it is padding)."""
+    age = rows.age
+    follows = torch.zeros_like(age, dtype=torch.bool)
+    follows[1:] = (age[1:] == age[:-1] + 1) & (age[1:] > 0)
+    for begin in np.cumsum((0, *rows.lengths[:-1])):
+        follows[int(begin)] = False
+    return ~follows
+
+
+@lru_cache(maxsize=64)
+def _windows(lengths: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Rows of each window [steps, B], and where each row's answer stands in the flattened [steps * B] of them.
+
+    The first window of a sequence answers for its run-up too; later ones overlap the one before by RUN_UP rows.
+    """
+    steps = min(WINDOW + RUN_UP, max(lengths))
+    starts, row_window, row_step, begin, count = [], [], [], 0, 0
+    for length in lengths:
+        extra = max(0, -(-(length - steps) // WINDOW))
+        starts.append(begin + WINDOW * np.arange(extra + 1))
+        row = np.arange(length)
+        window = np.maximum(0, (row - RUN_UP) // WINDOW) if extra else np.zeros(length, np.int64)
+        window = np.minimum(window, extra)
+        row_window.append(count + window)
+        row_step.append(row - WINDOW * window)
+        begin, count = begin + length, count + extra + 1
+    index = np.minimum(np.concatenate(starts) + np.arange(steps)[:, None], begin - 1)
+    place = np.concatenate(row_step) * count + np.concatenate(row_window)
+    return torch.as_tensor(index), torch.as_tensor(place)
+
+
+class _WindowedScan(torch.autograd.Function):
+    """h [steps, G, B, H] of G units side by side from their input gates, with a backward pass written out."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor, keep: Tensor | None) -> Tensor:
+        """gates [steps, G, B, 3 H] as (reset, update, new); weight [G, H, 3 H]; bias [G, 1, 3 H]; keep [steps, G, B, 1]."""
+        n_steps, n_units, n_windows, width = gates.shape
+        h = width // 3
+        path = gates.new_zeros(n_steps + 1, n_units, n_windows, h)
+        own, active = torch.empty_like(gates), torch.empty_like(gates)
+        before = path[:-1] if keep is None else torch.empty_like(path[:-1])
+        offset = bias.expand(n_units, n_windows, width)
+        # Views are made before the loop: a view costs as much as the arithmetic on it.
+        given_both, given_new = gates[..., : 2 * h].unbind(0), gates[..., 2 * h :].unbind(0)
+        own_all, own_both, own_new = own.unbind(0), own[..., : 2 * h].unbind(0), own[..., 2 * h :].unbind(0)
+        mix, fresh = active[..., : 2 * h].unbind(0), active[..., 2 * h :].unbind(0)
+        reset, update = active[..., :h].unbind(0), active[..., h : 2 * h].unbind(0)
+        states, seen = path.unbind(0), before.unbind(0)
+        for t in range(n_steps):
+            if keep is not None:
+                torch.mul(states[t], keep[t], out=seen[t])
+            torch.baddbmm(offset, seen[t], weight, out=own_all[t])
+            torch.add(given_both[t], own_both[t], out=mix[t]).sigmoid_()
+            torch.addcmul(given_new[t], reset[t], own_new[t], out=fresh[t]).tanh_()
+            torch.lerp(fresh[t], seen[t], update[t], out=states[t + 1])
+        ctx.save_for_backward(weight, before, own[..., 2 * h :], active, keep)
+        return path[1:]
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        weight, before, recalled, active, keep = ctx.saved_tensors
+        n_steps, n_units, _, h = before.shape
+        reset, update, new = active[..., :h], active[..., h : 2 * h], active[..., 2 * h :]
+        # What one unit of gradient in h_t does to each gate's input: the same for every step, so found all at once.
+        to_new = (1 - update) * (1 - new.square())
+        slopes = torch.stack(
+            [to_new * recalled * reset * (1 - reset), (before - new) * update * (1 - update), to_new * reset], 3
+        )  # [steps, G, B, 3, H]
+        back = weight.transpose(1, 2).contiguous()
+        inner = torch.empty_like(slopes)  # gradient of the recurrent gates
+        flowing = torch.empty_like(before)
+        slope, part, flat_part = slopes.unbind(0), inner.unbind(0), inner.flatten(3).unbind(0)
+        total, wide = flowing.unbind(0), flowing.unsqueeze(3).unbind(0)
+        given, held = upstream[0].unbind(0), update.unbind(0)
+        carried = torch.zeros_like(before[0])
+        for t in range(n_steps - 1, -1, -1):
+            torch.add(given[t], carried, out=total[t])
+            torch.mul(wide[t], slope[t], out=part[t])
+            carried = torch.baddbmm(total[t] * held[t], flat_part[t], back)
+            if keep is not None:
+                carried = carried * keep[t]
+        flat = inner.flatten(3)  # [steps, G, B, 3 H]
+        by_unit = before.transpose(0, 1).reshape(n_units, -1, h)
+        flat_by_unit = flat.transpose(0, 1).reshape(n_units, -1, 3 * h)
+        input_gates = torch.cat([flat[..., : 2 * h], flowing * to_new], -1)
+        return input_gates, by_unit.transpose(1, 2) @ flat_by_unit, flat_by_unit.sum(1, keepdim=True), None
+
+
+class Gru(nn.Module):
+    """G independent gated recurrent units with H hidden values each; unit 1 of two reads the rows backwards."""
+
+    def __init__(self, n_inputs: int, n_hidden: int, both_ways: bool = False) -> None:
+        super().__init__()
+        units = 2 if both_ways else 1
+        self.input_weight = nn.Parameter(torch.zeros(units, n_inputs, 3 * n_hidden))
+        self.input_bias = nn.Parameter(torch.zeros(units, 1, 3 * n_hidden))
+        self.hidden_weight = nn.Parameter(torch.zeros(units, n_hidden, 3 * n_hidden))
+        self.hidden_bias = nn.Parameter(torch.zeros(units, 1, 3 * n_hidden))
+
+    @property
+    def n_hidden(self) -> int:
+        return int(self.hidden_weight.shape[1])
+
+    def start(self, generator: torch.Generator) -> None:
+        """Small random weights, and update gates that remember about three samples."""
+        for weight in (self.input_weight, self.hidden_weight):
+            drawn = torch.randn(weight.shape, generator=generator) / weight.shape[1] ** 0.5
+            weight.copy_(0.7 * drawn.to(weight))
+        self.input_bias.zero_()
+        self.hidden_bias.zero_()
+        self.input_bias[..., self.n_hidden : 2 * self.n_hidden] = 0.7
+
+    def step(self, inputs: Tensor, hidden: Tensor) -> Tensor:
+        """One step of the forward unit, [..., F] and [..., H] -> [..., H]."""
+        h = self.n_hidden
+        gates = inputs @ self.input_weight[0] + self.input_bias[0, 0]
+        own = hidden @ self.hidden_weight[0] + self.hidden_bias[0, 0]
+        mix = torch.sigmoid(gates[..., : 2 * h] + own[..., : 2 * h])
+        fresh = torch.tanh(gates[..., 2 * h :] + mix[..., :h] * own[..., 2 * h :])
+        return torch.lerp(fresh, hidden, mix[..., h:])
+
+    def forward(self, inputs: Tensor, rows: Rows) -> Tensor:
+        """[R, F] -> [R, G H]: row t of the forward unit has read its trial up to t, of the backward one from t on."""
+        if self.training and torch.is_grad_enabled():
+            return self._windowed(inputs, rows)
+        return self._whole(inputs, rows)
+
+    def _whole(self, inputs: Tensor, rows: Rows) -> Tensor:
+        """Every sequence on its own, so that its neighbours change nothing."""
+        parts = []
+        for sequence in inputs.split(rows.lengths):
+            answers = []
+            for unit in range(len(self.input_weight)):
+                weights = [
+                    self.input_weight[unit].T.contiguous(), self.hidden_weight[unit].T.contiguous(),
+                    self.input_bias[unit, 0], self.hidden_bias[unit, 0],
+                ]  # fmt: skip
+                ordered = sequence.flip(0) if unit else sequence
+                zero = inputs.new_zeros(1, 1, self.n_hidden)
+                found = torch.gru(ordered[:, None], zero, weights, True, 1, 0.0, False, False, False)[0][:, 0]
+                answers.append(found.flip(0) if unit else found)
+            parts.append(torch.cat(answers, -1))
+        return torch.cat(parts)
+
+    def _windowed(self, inputs: Tensor, rows: Rows) -> Tensor:
+        new = starts_anew(rows)
+        gates = inputs @ self.input_weight + self.input_bias  # [G, R, 3 H]
+        index, place = (part.to(inputs.device) for part in _windows(rows.lengths))
+        order = [index]
+        broken = [new[index]]
+        if len(gates) == 2:
+            backward, back_place = (part.to(inputs.device) for part in _windows(rows.lengths[::-1]))
+            order.append(len(rows) - 1 - backward)
+            # On the way back a row begins where the row after it begins anew.
+            broken.append(torch.cat([new[1:], new.new_ones(1)])[order[1]])
+        windowed = torch.stack([_take(gates[unit], rows_of) for unit, rows_of in enumerate(order)], 1)
+        seams = torch.stack(broken, 1)  # [steps, G, B]
+        # A window's first row starts from zero as it is; seams further in have to cut the memory.
+        keep = (~seams)[..., None].to(gates.dtype) if bool(seams[1:].any()) else None
+        hidden = _WindowedScan.apply(windowed, self.hidden_weight, self.hidden_bias, keep)
+        forward = _take(hidden[:, 0].flatten(0, 1), place)
+        if len(gates) == 1:
+            return forward
+        return torch.cat([forward, _take(hidden[:, 1].flatten(0, 1), back_place.flip(0))], -1)
+
+
+def _take(values: Tensor, index: Tensor) -> Tensor:
+    """Rows of [R, C] by an index of any shape; its gradient is far cheaper than that of plain indexing."""
+    return values.index_select(0, index.flatten()).reshape(*index.shape, -1)

@@ -1,0 +1,186 @@
+"""Principal-component scores of observations, as a proper probability model, with missing values.
+
+    weight * (y - center) = basis @ (scale * x) + residual,     residual ~ N(0, residual_variance) across the basis
+
+The weights make the residuals of all channels equally large, as in factor analysis, so that a noisy channel counts for
+less. With orthonormal `basis`, a density of the scores x gives a density of y. Where entries are missing the density of
+the others is their Gaussian marginal; it depends on the pattern of missing entries through small D x D matrices only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.models.switching.dynamics import LOG_2PI
+
+Float = npt.NDArray[np.float64]
+_VARIANCE_FLOOR = 1e-8
+_WEIGHT_RANGE = 100.0  # how far a channel's noise variance may lie from the typical one
+
+
+def carried_forward(y: npt.NDArray[Any]) -> Float:
+    """Missing entries take the channel's last observed value, and zero (the training mean) before the first."""
+    observed = np.isfinite(y)
+    if observed.all():
+        return y.astype(np.float64)
+    last = np.maximum.accumulate(np.where(observed, np.arange(len(y))[:, None], -1), axis=0)
+    filled = np.take_along_axis(y.astype(np.float64), np.maximum(last, 0), axis=0)
+    filled[last < 0] = 0.0
+    return filled
+
+
+def interpolated(y: npt.NDArray[Any]) -> Float:
+    """Missing entries on straight lines between their neighbours in time; zero in a channel without any value."""
+    filled = y.astype(np.float64)
+    time = np.arange(len(y))
+    for channel in np.flatnonzero(~np.isfinite(y).all(axis=0)):
+        known = np.flatnonzero(np.isfinite(y[:, channel]))
+        filled[:, channel] = np.interp(time, known, y[known, channel]) if len(known) else 0.0
+    return filled
+
+
+def _principal(covariance: Float, weight: Float) -> tuple[Float, Float]:
+    """Eigenvalues, largest first, and eigenvectors of the weighted channels' covariance."""
+    values, vectors = np.linalg.eigh(covariance * weight[:, None] * weight)
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def _balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
+    """Weights [N] that make what the components leave out equally large in every channel; ones where there are too
+    few channels to tell noise from signal."""
+    n_channels = len(covariance)
+    weight = np.ones(n_channels)
+    if (n_channels - n_latent) ** 2 < n_channels + n_latent:
+        return weight
+    for _ in range(rounds):
+        basis = _principal(covariance, weight)[1][:, :n_latent]
+        across = np.eye(n_channels) - basis @ basis.T
+        left = np.einsum("ij,jk,ik->i", across, covariance * weight[:, None] * weight, across)
+        # Components follow the channels that lean on them most, which hides part of those channels' noise.
+        noise = left / np.maximum(np.diagonal(across), 0.1) / weight**2
+        level = np.exp(np.log(np.maximum(noise, _VARIANCE_FLOOR)).mean())
+        weight = 1.0 / np.sqrt(np.clip(noise, level / _WEIGHT_RANGE, level * _WEIGHT_RANGE) / level)
+    return weight
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The projection between observations and scores."""
+
+    center: Float  # [N]
+    weight: Float  # [N]
+    basis: Float  # [N, D] orthonormal columns
+    scale: Float  # [D] standard deviation of each score
+    residual_variance: float
+
+    @classmethod
+    def fitted(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> Scores:
+        n_channels = ys[0].shape[1]
+        filled = np.concatenate([interpolated(y) for y in ys])
+        center = filled.mean(axis=0)
+        covariance = (filled - center).T @ (filled - center) / len(filled)
+        weight = _balanced(covariance, n_latent)
+        values, vectors = _principal(covariance, weight)
+        basis = vectors[:, :n_latent]
+        largest = np.abs(basis).argmax(axis=0)
+        basis = basis * np.where(basis[largest, np.arange(n_latent)] < 0, -1.0, 1.0)
+        scale = np.sqrt(np.maximum(values[:n_latent], _VARIANCE_FLOOR))
+        rest = n_channels - n_latent
+        variance = max(float(values[n_latent:].sum()) / rest, _VARIANCE_FLOOR) if rest else 1.0
+        return cls(center, weight, np.ascontiguousarray(basis), scale, variance)
+
+    def project(self, filled: Float) -> Float:
+        """[T, N] without gaps -> [T, D]."""
+        result: Float = (filled - self.center) @ (self.weight[:, None] * self.basis) / self.scale
+        return result
+
+    def expand(self, x: Float) -> Float:
+        """[..., D] -> [..., N]."""
+        result: Float = (x * self.scale) @ self.basis.T / self.weight + self.center
+        return result
+
+    def log_residual(self, y: Float) -> Float:
+        """[T, N] fully observed -> [T] log-density of y less that of its scores."""
+        centred = (y - self.center) * self.weight
+        rest = y.shape[1] - self.basis.shape[1]
+        jacobian = np.log(self.weight).sum() - np.log(self.scale).sum()
+        if rest == 0:
+            return np.full(len(y), jacobian)
+        across = centred - (centred @ self.basis) @ self.basis.T
+        squares = (across**2).sum(axis=1) / self.residual_variance
+        result: Float = jacobian - 0.5 * (squares + rest * (LOG_2PI + np.log(self.residual_variance)))
+        return result
+
+    def sample_residual(self, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float32]:
+        """[..., N] noise across the basis."""
+        basis = self.basis.astype(np.float32)
+        noise = rng.standard_normal((*shape, basis.shape[0]), dtype=np.float32)
+        if basis.shape[0] == basis.shape[1]:
+            return np.zeros_like(noise)
+        across: npt.NDArray[np.float32] = (noise - (noise @ basis) @ basis.T).astype(np.float32)
+        across *= (np.sqrt(self.residual_variance) / self.weight).astype(np.float32)
+        return across
+
+
+@dataclass(frozen=True)
+class PartialRows:
+    """Rows with some entries observed, reduced to what a D-dimensional Gaussian needs."""
+
+    pattern: npt.NDArray[np.int64]  # [M] which of the U patterns
+    gram: Float  # [U, D, D] inner products of the observed rows of the basis
+    count: Float  # [U] observed entries
+    jacobian: Float  # [U] sum of the observed entries' log-weights
+    projected: Float  # [M, D]
+    square: Float  # [M]
+
+    @classmethod
+    def reduce(cls, y: Float, scores: Scores) -> PartialRows:
+        observed = np.isfinite(y)
+        patterns, pattern = np.unique(np.packbits(observed, axis=1), axis=0, return_inverse=True)
+        kept = np.unpackbits(patterns, axis=1, count=y.shape[1]).astype(np.float64)  # [U, N]
+        d = scores.basis.shape[1]
+        outer = (scores.basis[:, :, None] * scores.basis[:, None, :]).reshape(-1, d * d)
+        centred = np.where(observed, (y - scores.center) * scores.weight, 0.0)
+        return cls(
+            pattern.reshape(-1),
+            (kept @ outer).reshape(-1, d, d),
+            kept.sum(axis=1),
+            kept @ np.log(scores.weight),
+            centred @ scores.basis,
+            (centred**2).sum(axis=1),
+        )
+
+    def chosen(self, rows: npt.NDArray[np.bool_]) -> PartialRows:
+        """Those of its rows that are marked."""
+        return replace(self, pattern=self.pattern[rows], projected=self.projected[rows], square=self.square[rows])
+
+    def condition(self, mean: Float, covariance: Float, scores: Scores) -> tuple[Float, Float, Float]:
+        """Given scores ~ N(mean [M, K, D], covariance [K, D, D]) in each state:
+
+        log-density of the observed entries [M, K], mean [M, K, D] and covariance [M, K, D, D] of the scores after them.
+        """
+        noise, scale = scores.residual_variance, scores.scale
+        d = len(scale)
+        spread = covariance * scale[:, None] * scale  # [K, D, D]
+        gram = self.gram[:, None]  # [U, 1, D, D]
+        inner = spread - noise * np.eye(d)
+        system = np.eye(d) + inner @ gram / noise  # [U, K, D, D]
+        logdet = np.linalg.slogdet(system)[1]
+        core = np.linalg.solve(system, np.broadcast_to(inner / noise, system.shape))
+        gain = (spread / noise) @ (np.eye(d) - gram @ core)  # [U, K, D, D]
+        after = spread - gain @ gram @ spread
+        of = self.pattern
+        location = mean * scale  # [M, K, D]
+        pulled = np.einsum("mde,mke->mkd", self.gram[of], location)
+        error = self.projected[:, None] - pulled
+        square = self.square[:, None] + (location * (pulled - 2 * self.projected[:, None])).sum(axis=2)
+        quadratic = (square - np.einsum("mkd,mkde,mke->mk", error, core[of], error)) / noise
+        count = self.count[of][:, None]
+        log_density = -0.5 * (quadratic + logdet[of] + count * (LOG_2PI + np.log(noise)))
+        log_density += self.jacobian[of][:, None]
+        moved = location + np.einsum("mkde,mke->mkd", gain[of], error)
+        return log_density, moved / scale, after[of] / (scale[:, None] * scale)

@@ -1,0 +1,1 @@
+"""The Gumbel Dynamical Model (paper, sections 2 and 3)."""

@@ -1,0 +1,185 @@
+"""Stochastic gradient fits: the fast recipe, and the paper's own as a faithful rival.
+
+Fast: two thirds of the steps climb the ELBO with one sample and the exact-in-expectation divergence; the last third
+climbs the importance-weighted objective with several, which frees the parameters from the posterior's family (the
+ELBO alone shrinks the states towards each other, docs/decisions.md). One cycle of the learning rate over both.
+Paper: ten samples, AdamW, constant-then-falling rate, clipped gradients, an entropy bonus, its own stopping rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gdm_core.maths.relaxed import gumbel, log_density
+from gdm_core.maths.rows import Rows, WindowSampler
+from gdm_core.maths.threads import one_torch_thread
+from gdm_core.models.gdm import fused
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
+
+PEAK_RATE = 0.03
+ELBO_SHARE = 2 / 3
+IMPORTANCE_SAMPLES = 8
+REPORT_EVERY = 10
+_WINDOW = 64
+_RUN_UP = 32
+_IMPORTANCE_BATCH_SHARE = 4  # the weighted phase sees this many times fewer rows a step
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one optimiser step saw: values per time step, in nats."""
+
+    index: int
+    total: int
+    elbo: float
+    objective: float
+    finite: bool
+
+
+def _temperature(config: GDMConfig, step: int, total: int) -> float:
+    if config.temperature_start is None:
+        return config.temperature
+    share = min(1.0, step / max(1, 0.7 * total))
+    return float(config.temperature_start ** (1 - share) * config.temperature**share)
+
+
+def _one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
+    rise = max(1.0, warm * total)
+    if step < rise:
+        return peak * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * step / rise)))
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5
+
+
+def _batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
+    """All rows when they fit in one batch, windows of them otherwise."""
+    if len(rows) <= size:
+        return lambda: rows
+    # Networks over sequences need a run-up, and those that read the future as much behind the window.
+    context = _RUN_UP if config.transition == "gru" else max(config.lags, 2) + 1
+    after = 0
+    if config.posterior in ("bigru", "transformer"):
+        context = after = _RUN_UP
+    n_windows = max(1, size // (_WINDOW + context + after))
+    sampler = WindowSampler(rows, _WINDOW, n_windows, context, generator, after)
+    return sampler.draw
+
+
+def fast_steps(
+    module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
+) -> Iterator[Step]:
+    """Run the fast recipe. A step that is not finite is reported and not applied."""
+    climb = round(ELBO_SHARE * total) if config.corrects else total
+    whole = _batches(rows, config, config.batch_size, generator)
+    part = _batches(rows, config, max(1024, config.batch_size // _IMPORTANCE_BATCH_SHARE), generator)
+    run = _FusedRun(module, config) if fused.supports(config, module) else _AutogradRun(module, generator)
+    for index in range(total):
+        weighted = index >= climb
+        n_samples = config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
+        batch = part() if weighted else whole()
+        with one_torch_thread(), np.errstate(all="ignore"):  # what is not finite is reported as such
+            value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
+            finite = math.isfinite(value)
+            if finite:
+                run.ascend(_one_cycle(index, total, PEAK_RATE))
+        step = Step(index + 1, total, value, value, finite)
+        if index + 1 == total or step.index % REPORT_EVERY == 0:
+            run.write_back()
+        yield step
+        if not finite:
+            return
+
+
+class _AutogradRun:
+    """Objective and update for any configuration."""
+
+    def __init__(self, module: GdmModule, generator: torch.Generator) -> None:
+        self.module, self.generator = module, generator
+        self.optimiser = torch.optim.Adam(
+            [p for p in module.parameters() if p.requires_grad], betas=(0.9, 0.99), fused=True
+        )
+
+    def value(self, batch: Rows, n_samples: int, temperature: float, weighted: bool) -> float:
+        bound = importance_objective if weighted else sampled_elbo
+        noise = gumbel((n_samples, len(batch), self.module.n_states), self.generator)
+        per_row = bound(self.module, batch, noise, temperature)
+        scored = per_row if batch.scored is None else per_row * batch.scored
+        objective = scored.sum() / batch.n_scored
+        self.optimiser.zero_grad(set_to_none=True)
+        (-objective).backward()
+        return objective.item()
+
+    def ascend(self, rate: float) -> None:
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+
+    def write_back(self) -> None:
+        """The module is always current."""
+
+
+class _FusedRun:
+    """The same with the hand-written pass."""
+
+    def __init__(self, module: GdmModule, config: GDMConfig) -> None:
+        self.module, self.config = module, config
+        self.objective = fused.FusedObjective(module, config)
+        self.noise = fused.Noise(config.seed)
+        self.adam = fused.Adam(self.objective.flat.size)
+        self._rows: Rows | None = None
+        self._batch: fused.Batch | None = None
+
+    def value(self, batch: Rows, n_samples: int, temperature: float, weighted: bool) -> float:
+        if self._batch is None or batch is not self._rows:
+            self._rows, self._batch = batch, fused.Batch(batch, self.config.lags)
+        noise = self.noise.draw(self.config.n_states, n_samples, len(batch))
+        return self.objective(self._batch, noise, temperature, weighted)
+
+    def ascend(self, rate: float) -> None:
+        self.adam.ascend(self.objective.flat, self.objective.gradient * self.objective.trainable, rate)
+
+    def write_back(self) -> None:
+        self.objective.write_to(self.module)
+
+
+def paper_steps(
+    module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
+) -> Iterator[Step]:
+    """The paper's recipe (section 3 and the authors' released settings): its objective is no bound, and is reported apart."""
+    samples, warm = config.n_samples or 10, 200
+    module.projection.requires_grad_(False)  # F stays random there
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=1e-2, weight_decay=1e-4)
+    recent: list[float] = []
+    for index in range(total):
+        fall = min(1.0, max(0.0, (index - warm) / (2 * warm)))
+        for group in optimiser.param_groups:
+            group["lr"] = 1e-2 * (1 - 0.9 * fall)
+        noise = gumbel((samples, len(rows), module.n_states), generator)
+        tau = _temperature(config, index, total)
+        view = module.view(rows)
+        log_z, posterior = module.sample_posterior(view, rows, noise, tau)
+        z = log_z.exp()
+        prior = module.prior_logits(view.context, z, rows)
+        ratio = log_density(log_z, prior, tau) - log_density(log_z, posterior, tau)
+        bound = (module.log_likelihood(z, view.design, rows) + ratio).sum(-1).mean()
+        usage = z.mean((0, 1))
+        objective = bound - (usage * (usage + 1e-8).log()).sum()
+        optimiser.zero_grad(set_to_none=True)
+        (-objective).backward()
+        torch.nn.utils.clip_grad_norm_(parameters, max_norm=1.0)
+        seen = objective.item()
+        finite = math.isfinite(seen)
+        if finite:
+            optimiser.step()
+        recent.append(seen)
+        yield Step(index + 1, total, bound.item() / len(rows), seen / len(rows), finite)
+        if not finite:
+            return
+        if len(recent) > 100 and (recent[-1] - recent[-100]) / 99 < 1e-4:
+            return

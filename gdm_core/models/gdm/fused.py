@@ -1,0 +1,297 @@
+"""Value and gradient of the training objective in one hand-written pass, for the models that sit under a slider.
+
+The same objective as `generative.sampled_elbo` and `importance_objective` (a test holds them together to rounding),
+for linear transitions, diagonal noise and the feed-forward posteriors. At T = 1,000 a step is dozens of operations on
+tiny arrays, so the cost is calling them: this pass makes a quarter of autograd's calls. Arrays are states-first,
+[K, S, R], because sums over a short last axis are slow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.maths.rows import Rows
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule
+
+Array = npt.NDArray[np.float32]
+
+_LOG_2PI = math.log(2 * math.pi)
+_LEAST_LOG_NOISE = math.log(1e-4)
+_LEAST_EXPONENTIAL = np.float32(1e-20)
+
+
+def supports(config: GDMConfig, module: GdmModule) -> bool:
+    """Whether this pass covers the configuration; everything else goes through autograd."""
+    return (
+        config.transition == "linear"
+        and config.covariance == "diagonal"
+        and config.posterior in ("window", "window_linear", "linear")
+        and module.initial.device.type == "cpu"
+    )
+
+
+class Batch:
+    """Rows in the layout of this pass: time last."""
+
+    def __init__(self, rows: Rows, lags: int) -> None:
+        self.y: Array = np.ascontiguousarray(rows.y.numpy().T)  # [N, R]
+        self.past: Array = self.y if rows.past is rows.y else np.ascontiguousarray(rows.past.numpy().T)
+        self.known: Array | None = None if rows.known is None else np.ascontiguousarray(rows.known.numpy().T)
+        age = rows.age.numpy()
+        self.started: Array = (age > 0).astype(np.float32)  # [R]
+        self.starts = np.flatnonzero(age <= 0)
+        self.ready: Array = (age >= lags).astype(np.float32)
+        self.young = np.flatnonzero(age < lags)  # rows whose noise is R_1
+        self.share: Array = np.full(len(age), 1 / rows.n_scored, np.float32)  # of each row in the average
+        if rows.scored is not None:
+            self.share *= rows.scored.numpy()
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.y.shape[1])
+
+
+class Noise:
+    """Exponential variables E = exp(-gumbel), drawn in bulk: E itself is what the divergence needs."""
+
+    def __init__(self, seed: int, pool: int = 2_000_000) -> None:
+        self._rng = np.random.Generator(np.random.SFC64(seed))
+        self._size = pool
+        self._pool: tuple[Array, Array, Array] | None = None
+        self._used = 0
+
+    def draw(self, k: int, n_samples: int, n_rows: int) -> tuple[Array, Array, Array]:
+        """(E, log E, log sum_k E): [K, S, R] twice and [S, R]."""
+        shape = (k, n_samples, n_rows)
+        if self._pool is None or self._pool[0].shape[1:] != shape or self._used == len(self._pool[0]):
+            count = max(1, min(64, self._size // math.prod(shape)))
+            drawn = self._rng.standard_exponential((count, *shape), dtype=np.float32)
+            np.maximum(drawn, _LEAST_EXPONENTIAL, out=drawn)
+            self._pool, self._used = (drawn, np.log(drawn), np.log(drawn.sum(axis=1))), 0
+        self._used += 1
+        exponential, logarithm, total = self._pool
+        return exponential[self._used - 1], logarithm[self._used - 1], total[self._used - 1]
+
+
+class FusedObjective:
+    """Parameters as one flat vector, with the gradient in another of the same layout."""
+
+    def __init__(self, module: GdmModule, config: GDMConfig) -> None:
+        self.k, self.lags = config.n_states, config.lags
+        named = dict(module.named_parameters())
+        self._shapes = {name: tuple(p.shape) for name, p in named.items()}
+        self.flat: Array = np.concatenate([p.detach().numpy().ravel() for p in named.values()]).astype(np.float32)
+        self.gradient: Array = np.zeros_like(self.flat)
+        self.trainable: Array = np.concatenate(
+            [np.full(p.numel(), float(p.requires_grad), np.float32) for p in named.values()]
+        )
+        self.p, self.g = self._views(self.flat), self._views(self.gradient)
+        transition = module.transition
+        self._gamma_fixed = None if "transition.stickiness_logit" in named else float(transition.gamma)
+        self._first_log_noise: Array | None = module.first_log_noise.numpy() if module.own_start_noise else None
+        scale = getattr(module.posterior, "move_scale", None)
+        self._move_scale = None if scale is None else scale.numpy()[:, None]
+
+    def _views(self, flat: Array) -> dict[str, Array]:
+        views, at = {}, 0
+        for name, shape in self._shapes.items():
+            size = math.prod(shape)
+            views[name] = flat[at : at + size].reshape(shape)
+            at += size
+        return views
+
+    def write_to(self, module: GdmModule) -> None:
+        """Copy the parameters back into the module."""
+        import torch
+
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                parameter.copy_(torch.from_numpy(self.p[name]))
+
+    def _gamma(self) -> tuple[float, float]:
+        """gamma and its slope in the logit."""
+        if self._gamma_fixed is not None:
+            return self._gamma_fixed, 0.0
+        s = 0.5 + 0.5 * math.tanh(0.5 * float(self.p["transition.stickiness_logit"]))  # never overflows
+        return 0.999 * s, 0.999 * s * (1 - s)
+
+    def __call__(self, batch: Batch, noise: tuple[Array, Array, Array], temperature: float, importance: bool) -> float:
+        """Objective per time step; fills `gradient`."""
+        p, g, k = self.p, self.g, self.k
+        exponential, log_exponential, log_total = noise
+        n_samples = exponential.shape[1]
+        projection = p["projection"]
+        d = projection.shape[0]
+
+        # ---- forward
+        x = projection @ batch.past  # [D, R]
+        before = _shift(x, 1)
+        design = np.empty((self.lags * d + 2, batch.n_rows), np.float32)
+        for lag in range(self.lags):
+            design[lag * d : (lag + 1) * d] = (before if lag == 0 else _shift(x, lag + 1)) * batch.ready
+        design[-2], design[-1] = batch.ready, 1 - batch.ready
+        context = p["transition.weight"].T @ before + p["transition.bias"][:, None]  # [K, R]
+        features, hidden, logits = self._posterior(batch, x, before)  # [F, R], [H, R] or None, [K, R]
+
+        z = (logits[:, None] - log_exponential) / np.float32(temperature)  # [K, S, R]
+        z -= z.max(axis=0)
+        np.exp(z, out=z)
+        z /= z.sum(axis=0)
+        gamma, gamma_slope = self._gamma()
+        previous = _shift(z, 1)
+        prior = np.float32(gamma) * previous + (np.float32(1 - gamma) * context)[:, None]
+        prior[:, :, batch.starts] = p["initial"][:, None, None]
+        delta = prior - logits[:, None]  # [K, S, R]
+        top = delta.max(axis=0)
+        mixture = np.exp(delta - top) * exponential
+        mixture_total = mixture.sum(axis=0)
+        divergence = k * (np.log(mixture_total) + top - log_total) - delta.sum(axis=0)  # [S, R]
+
+        weighted = (z[:, None] * design[None, :, None]).reshape(-1, n_samples * batch.n_rows)  # [K P, S R]
+        coefficients = p["dynamics"].reshape(weighted.shape[0], -1)  # [K P, N]
+        log_noise = np.maximum(p["log_noise"], _LEAST_LOG_NOISE)
+        precision, constant = self._row_noise(batch, log_noise)  # [N, 1, R], [R]
+        mean = (coefficients.T @ weighted).reshape(-1, n_samples, batch.n_rows)
+        error = (batch.y[:, None] - mean) * precision  # [N, S, R]
+        if batch.known is not None:
+            error *= batch.known[:, None]
+        square = np.square(error)
+        value = -0.5 * square.sum(axis=0) - constant - divergence  # [S, R] log importance weights
+        if importance:
+            peak = value.max(axis=0)
+            weight = np.exp(value - peak)
+            total = weight.sum(axis=0)
+            objective = float(((np.log(total) + peak - math.log(n_samples)) * batch.share).sum())
+            upstream = weight * (batch.share / total)  # [S, R]
+        else:
+            objective = float((value.mean(axis=0) * batch.share).sum())
+            upstream = np.broadcast_to(batch.share / np.float32(n_samples), value.shape)
+
+        # ---- backward
+        d_delta = upstream * (1 - np.float32(k) * (mixture / mixture_total))
+        if importance:
+            # Draws stay where they are: q is pulled over them by their weight, d log q / d logits = 1 - K E / sum(E).
+            d_logits = (upstream * (1 - np.float32(k) * (exponential / np.exp(log_total)))).sum(axis=1)  # [K, R]
+        else:
+            d_logits = -d_delta.sum(axis=1)
+        g["initial"][:] = d_delta[:, :, batch.starts].sum(axis=(1, 2))
+        d_prior = d_delta
+        d_prior[:, :, batch.starts] = 0
+        if gamma_slope:
+            stick = (d_prior * previous).sum() - (d_prior.sum(axis=1) * context).sum()
+            g["transition.stickiness_logit"][...] = stick * gamma_slope
+        d_context = np.float32(1 - gamma) * d_prior.sum(axis=1)
+
+        scaled = error * upstream
+        d_mean = (scaled * precision).reshape(len(log_noise), -1)  # [N, S R]
+        counted = upstream.sum(axis=0)  # [R]
+        pull = (scaled * error).sum(axis=1)  # [N, R]
+        pull -= counted if batch.known is None else batch.known * counted
+        if self._first_log_noise is not None:
+            pull[:, batch.young] = 0
+        g["log_noise"][:] = pull.sum(axis=1) * (p["log_noise"] > _LEAST_LOG_NOISE)
+        g["dynamics"][...] = (weighted @ d_mean.T).reshape(g["dynamics"].shape)
+        d_weighted = (coefficients @ d_mean).reshape(k, -1, n_samples, batch.n_rows)  # [K, P, S, R]
+        if not importance:
+            d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
+            d_z += _unshift(np.float32(gamma) * d_prior, 1)
+            d_z -= (d_z * z).sum(axis=0)
+            d_z *= z
+            d_logits += d_z.sum(axis=1) / np.float32(temperature)
+
+        g["transition.weight"][...] = before @ d_context.T
+        g["transition.bias"][:] = d_context.sum(axis=1)
+        d_before = p["transition.weight"] @ d_context  # [D, R]
+        d_x = self._posterior_backward(batch, features, hidden, d_logits, d_before)
+        if self.trainable[: projection.size].any():
+            d_design = (d_weighted * z[:, None]).sum(axis=(0, 2)) * batch.ready  # [P, R]
+            for lag in range(self.lags):
+                part = d_design[lag * d : (lag + 1) * d]
+                if lag == 0:
+                    d_before += part
+                else:
+                    d_x += _unshift(part, lag + 1)
+            d_x += _unshift(d_before, 1)
+            g["projection"][...] = d_x @ batch.past.T
+        return objective
+
+    def _row_noise(self, batch: Batch, log_noise: Array) -> tuple[Array, Array]:
+        """Inverse standard deviations [N, 1, R], and minus the log-density of a zero residual [R]."""
+        logs = np.repeat(log_noise[:, None], batch.n_rows, axis=1)
+        if self._first_log_noise is not None:
+            logs[:, batch.young] = self._first_log_noise[:, None]
+        per_channel = logs + np.float32(0.5 * _LOG_2PI)
+        if batch.known is not None:
+            per_channel *= batch.known
+        return np.exp(-logs)[:, None], per_channel.sum(axis=0)
+
+    def _posterior(self, batch: Batch, x: Array, before: Array) -> tuple[Array, Array | None, Array]:
+        p = self.p
+        features = batch.past
+        if self._move_scale is not None:
+            features = np.concatenate([x, (x - before) / self._move_scale * batch.started])  # [2 D, R]
+        logits = p["posterior.weight"].T @ features + p["posterior.bias"][:, None]
+        hidden = None
+        if "posterior.out" in p:
+            hidden = np.tanh(p["posterior.hidden_weight"].T @ features + p["posterior.hidden_bias"][:, None])
+            logits += p["posterior.out"].T @ hidden
+        return features, hidden, logits
+
+    def _posterior_backward(
+        self, batch: Batch, features: Array, hidden: Array | None, d_logits: Array, d_before: Array
+    ) -> Array:
+        """Fills the posterior's gradient; returns that of x and adds that of the row before."""
+        p, g = self.p, self.g
+        g["posterior.weight"][...] = features @ d_logits.T
+        g["posterior.bias"][:] = d_logits.sum(axis=1)
+        d_features: Any = 0.0 if self._move_scale is None else p["posterior.weight"] @ d_logits
+        if hidden is not None:
+            g["posterior.out"][...] = hidden @ d_logits.T
+            d_hidden = (p["posterior.out"] @ d_logits) * (1 - np.square(hidden))
+            g["posterior.hidden_weight"][...] = features @ d_hidden.T
+            g["posterior.hidden_bias"][:] = d_hidden.sum(axis=1)
+            d_features = d_features + p["posterior.hidden_weight"] @ d_hidden
+        if self._move_scale is None:
+            return np.zeros_like(d_before)
+        d = len(d_before)
+        moved = d_features[d:] / self._move_scale * batch.started
+        d_before -= moved
+        result: Array = d_features[:d] + moved
+        return result
+
+
+class Adam:
+    """Adam on one flat vector."""
+
+    def __init__(self, size: int, beta1: float = 0.9, beta2: float = 0.99) -> None:
+        self._first: Array = np.zeros(size, np.float32)
+        self._second: Array = np.zeros(size, np.float32)
+        self._beta1, self._beta2, self._steps = np.float32(beta1), np.float32(beta2), 0
+
+    def ascend(self, flat: Array, gradient: Array, rate: float) -> None:
+        self._steps += 1
+        self._first += (1 - self._beta1) * (gradient - self._first)
+        self._second += (1 - self._beta2) * (np.square(gradient) - self._second)
+        first = self._first / (1 - self._beta1**self._steps)
+        second = self._second / (1 - self._beta2**self._steps)
+        flat += np.float32(rate) * first / (np.sqrt(second) + np.float32(1e-8))
+
+
+def _shift(values: Array, by: int) -> Array:
+    """[..., R] what row t - by held; the first rows repeat and must be masked."""
+    result = np.empty_like(values)
+    result[..., by:] = values[..., :-by]
+    result[..., :by] = values[..., :1]
+    return result
+
+
+def _unshift(gradient: Array, by: int) -> Array:
+    """The transpose of `_shift` for gradients that are already zero on its masked rows."""
+    result = np.zeros_like(gradient)
+    result[..., :-by] = gradient[..., by:]
+    return result

@@ -1,0 +1,300 @@
+"""The Gumbel Dynamical Model behind the verbs of `StateModel`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gdm_core.errors import ConfigError, FitError
+from gdm_core.maths.moments import moments
+from gdm_core.maths.rows import Rows, make_rows
+from gdm_core.maths.threads import on_one_thread
+from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.gdm import fit as svi
+from gdm_core.models.gdm.config import Covariance, GDMConfig, PosteriorName, Preset, Readout, Transition
+from gdm_core.models.gdm.module import GdmModule, elbo
+from gdm_core.models.gdm.readout import log_evidence, posterior_states
+from gdm_core.models.gdm.rollout import generate, sample_paths
+from gdm_core.models.gdm.start import start, start_random
+from gdm_core.models.gdm.surgery import resize_states
+from gdm_core.trials import Trials
+
+WARM_STEPS = 200
+GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
+
+
+class GDM(StateModel):
+    """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior.
+
+    n_states (K), n_latent (D)   how many states, and how many dimensions the dynamics see
+    temperature (tau)            how soft states are; small values approach hard switching
+    stickiness (gamma)           how much the previous state holds on: a number in [0, 1), or "learn"
+    transition                   "linear", or "gru" for memory beyond one step
+    posterior                    what q(z) sees: "window" (places and moves), "window_linear" (the same, linear),
+                                 "linear" (places, the paper's), "sticky" (adds the previous state), "bigru" and
+                                 "transformer" (the whole trial), "auto" (window or linear, by held-out ELBO)
+    preset                       "fast", or "paper" for the paper's own optimiser, samples and schedule
+    lags                         how many past samples the dynamics see
+    covariance                   "diagonal" or "full" observation noise R
+    train_projection             whether F is refined by gradient or stays at the principal components
+    temperature_start            anneal tau from here to `temperature`; None keeps it fixed
+    readout                      "corrected" soft states weigh posterior samples by the model; "amortised" does not
+    n_steps, n_samples, batch_size, n_restarts, n_hidden   the fit's effort; None means the preset's choice
+    """
+
+    family = "gdm"
+    config_class = GDMConfig
+    warm_changes = frozenset(
+        {"n_states", "temperature", "temperature_start", "stickiness", "n_steps", "n_samples", "seed", "readout"}
+    )
+    config: GDMConfig
+
+    def __init__(
+        self,
+        n_states: int = 4,
+        n_latent: int = 2,
+        temperature: float = 0.99,
+        stickiness: float | Literal["learn"] = "learn",
+        transition: Transition = "linear",
+        posterior: PosteriorName | None = None,
+        preset: Preset = "fast",
+        lags: int = 1,
+        covariance: Covariance = "diagonal",
+        train_projection: bool = True,
+        temperature_start: float | None = None,
+        readout: Readout | None = None,
+        n_steps: int | None = None,
+        n_samples: int | None = None,
+        batch_size: int = 8192,
+        n_restarts: int = 1,
+        n_hidden: int = 32,
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        if posterior is None:
+            posterior = "bigru" if transition == "gru" else ("linear" if preset == "paper" else "window")
+        super().__init__(
+            GDMConfig(
+                n_states, n_latent, temperature, stickiness, transition, posterior, preset, lags, covariance,
+                train_projection, temperature_start, readout, n_steps, n_samples, batch_size, n_restarts, n_hidden,
+                seed, device,
+            )
+        )  # fmt: skip
+        self._module: GdmModule | None = None
+
+    # ---- what was learned ---------------------------------------------------------------------------------------
+    @property
+    def gamma_(self) -> float:
+        """Learned (or fixed) stickiness."""
+        return float(self._net.transition.gamma)
+
+    @property
+    def posterior_(self) -> str:
+        """The posterior in use; with posterior="auto", the one that was chosen."""
+        self._require_fitted()
+        return self._resolved.posterior
+
+    @property
+    def _resolved(self) -> GDMConfig:
+        if self.config.posterior != "auto":
+            return self.config
+        chosen = "window" if "posterior.move_scale" in self.params_ else "linear"
+        return dataclasses.replace(self.config, posterior=chosen)  # type: ignore[arg-type]
+
+    @property
+    def _device(self) -> torch.device:
+        wanted = self.config.device
+        if wanted == "auto":
+            wanted = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            device = torch.device(wanted)
+        except RuntimeError as error:
+            raise ConfigError(f"device is {wanted!r}; expected 'auto', 'cpu' or 'cuda'.") from error
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise ConfigError("device is 'cuda' but no GPU can be used here; choose 'cpu' or 'auto'.")
+        return device
+
+    @property
+    def _net(self) -> GdmModule:
+        """The module that holds `params_`, made when first needed after a load."""
+        self._require_fitted()
+        if self._module is None:
+            module = GdmModule(self.n_channels, self._resolved)
+            module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
+            self._module = module.to(self._device).requires_grad_(False).eval()
+        return self._module
+
+    def _keep(self, module: GdmModule) -> None:
+        self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
+        self._module = None
+
+    # ---- fitting ------------------------------------------------------------------------------------------------
+    @property
+    def min_samples(self) -> int:
+        return self.config.lags + 1
+
+    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other
+
+    def _all_fits(self, ys: list[Array]) -> Iterator[Progress]:
+        if self.config.posterior == "auto" and self._warm_from is None:
+            yield from self._fit_auto(ys)
+            return
+        config = self.config
+        if self._warm_from is not None:
+            config = dataclasses.replace(config, posterior=self._warm_from._resolved.posterior)  # type: ignore[attr-defined]
+        rows = make_rows(ys, self._device)
+        best: tuple[float, dict[str, Array], Status] | None = None
+        for restart in range(config.n_restarts):
+            yield from self._fit_once(rows, config, restart)
+            assert self.status_ is not None
+            if config.n_restarts == 1:
+                return
+            reached = self._evidence(rows) if self.status_ is not Status.DIVERGED else -np.inf
+            if best is None or reached > best[0]:
+                best = (reached, self.params_, self.status_)
+        assert best is not None
+        _, self.params_, self.status_ = best
+        self._module = None
+
+    def _fit_once(self, rows: Rows, config: GDMConfig, restart: int) -> Iterator[Progress]:
+        seed = config.seed + 1_000_003 * restart
+        self.status_ = None
+        module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
+        if self._warm_from is not None:
+            previous = self._warm_from._net  # type: ignore[attr-defined]
+            resize_states(previous, module, rows, self.config, seed)
+        elif config.preset == "paper":
+            start_random(module, seed)
+        else:
+            start(module, rows, config, seed)
+        self._keep(module)
+        generator = torch.Generator(device=rows.y.device).manual_seed(seed)
+        recipe = svi.paper_steps if config.preset == "paper" else svi.fast_steps
+        total = config.steps if config.n_steps is not None or self._warm_from is None else WARM_STEPS
+        last: list[svi.Step] = []
+        for step in recipe(module, rows, config, total, generator):
+            if not step.finite:
+                self.status_ = Status.DIVERGED  # params_ still holds the last good ones
+                return
+            last.append(step)
+            if step.index % svi.REPORT_EVERY == 0 or step.index == total:
+                if all(bool(torch.isfinite(p).all()) for p in module.parameters()):
+                    self._keep(module)
+                else:
+                    self.status_ = Status.DIVERGED
+                    return
+                yield Progress(step.index, total, step.elbo, step.objective)
+        self._keep(module)
+        self.status_ = _judge(last, total)
+
+    def _fit_auto(self, ys: list[Array]) -> Iterator[Progress]:
+        """Fit on the first four fifths with either posterior, keep the one that scores best on the rest, fit it on all."""
+        shares = [max(self.min_samples, int(0.8 * len(y))) for y in ys]
+        front = [y[:n] for y, n in zip(ys, shares, strict=True)]
+        back = [y[n - self.min_samples :] for y, n in zip(ys, shares, strict=True) if len(y) - n >= self.min_samples]
+        if not back:
+            raise FitError(
+                "posterior='auto' needs trials long enough to hold out a fifth; choose 'window' or 'linear'."
+            )
+        scores: dict[str, float] = {}
+        for name in ("window", "linear"):
+            config = dataclasses.replace(self.config, posterior=name)
+            yield from self._fit_once(make_rows(front, self._device), config, 0)
+            diverged = self.status_ is Status.DIVERGED
+            scores[name] = -np.inf if diverged else sum(self._bound(y) for y in back)
+        chosen = dataclasses.replace(self.config, posterior=max(scores, key=lambda n: scores[n]))  # type: ignore[arg-type]
+        yield from self._fit_once(make_rows(ys, self._device), chosen, 0)
+
+    def untrained(self, trials: Trials, seed: int = 0) -> GDM:
+        """A control: the same configuration with random parameters, never fitted, on this data's scale."""
+        from gdm_core.models.base import Scaler
+
+        posterior = (
+            self.posterior_
+            if self.params_
+            else ("window" if self.config.posterior == "auto" else self.config.posterior)
+        )
+        config = dataclasses.replace(self.config, posterior=posterior, readout="amortised")  # type: ignore[arg-type]
+        control = self._from_config(config)
+        control.scaler_ = Scaler.from_trials(trials)
+        module = GdmModule(trials.n_channels, config)
+        start_random(module, seed)
+        control._keep(module)
+        control.status_ = Status.CANCELLED
+        return control
+
+    # ---- hooks --------------------------------------------------------------------------------------------------
+    def _soft_states(self, y: Array) -> Array:
+        return self._read_out(y, None)
+
+    def _rough_states(self, y: Array) -> Array:
+        return self._read_out(y, GLANCE_DRAWS)
+
+    def _read_out(self, y: Array, n_draws: int | None) -> Array:
+        rows = make_rows([y], self._device)
+        if self._resolved.corrects and not self._net.posterior.sequential:
+            return _numpy(posterior_states(self._net, rows, self.config.temperature, n_draws))
+        return _numpy(self._posterior_mean(rows))
+
+    @torch.no_grad()
+    def _posterior_mean(self, rows: Rows) -> torch.Tensor:
+        module = self._net
+        view = module.view(rows)
+        if not module.posterior.sequential:
+            return moments(view.posterior, self.config.temperature).mean
+        from gdm_core.maths.relaxed import gumbel
+
+        noise = gumbel((64, len(rows), module.n_states), torch.Generator(device=rows.y.device).manual_seed(0))
+        noise = noise[..., module.roles()]
+        return module.sample_posterior(view, rows, noise, self.config.temperature)[0].exp().mean(0)
+
+    @torch.no_grad()
+    def _reconstruct(self, y: Array) -> Array:
+        rows = make_rows([y], self._device)
+        z = torch.as_tensor(self._soft_states(y), device=rows.y.device)
+        return _numpy(self._net.mean(z[None], self._net.view(rows).design)[0])
+
+    @torch.no_grad()
+    def _latent(self, y: Array) -> Array:
+        rows = make_rows([y], self._device)
+        return _numpy(rows.past @ self._net.projection.T)
+
+    def _bound(self, y: Array) -> float:
+        return self._evidence(make_rows([y], self._device))
+
+    def _evidence(self, rows: Rows) -> float:
+        """The bound that goes with the readout: importance-weighted, or the ELBO of q alone."""
+        if self._resolved.corrects and not self._net.posterior.sequential:
+            return float(log_evidence(self._net, rows, self.config.temperature).double().sum())
+        return elbo(self._net, rows, self.config.temperature)
+
+    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+        rows = make_rows([y], self._device)
+        return _numpy(sample_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
+
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        y, z, x = generate(self._net, n_samples, self.config.temperature, seed)
+        return _numpy(y), _numpy(z), _numpy(x)
+
+
+def _numpy(tensor: torch.Tensor) -> Array:
+    result: Array = tensor.numpy(force=True).astype(np.float32, copy=False)
+    return result
+
+
+def _judge(steps: list[svi.Step], total: int) -> Status:
+    """CONVERGED when the bound no longer moved over the last fifth of the steps."""
+    if len(steps) < total:
+        return Status.CONVERGED  # stopped by the recipe's own rule
+    n = max(5, len(steps) // 10)
+    if len(steps) < 2 * n:
+        return Status.MAX_STEPS
+    values = np.array([step.objective for step in steps])
+    gain = values[-n:].mean() - values[-2 * n : -n].mean()
+    return Status.CONVERGED if abs(gain) < max(0.05, 2 * values[-n:].std() / np.sqrt(n)) else Status.MAX_STEPS

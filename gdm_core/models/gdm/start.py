@@ -1,0 +1,99 @@
+"""A good place to start: whitened principal components, k-means on steps and places, and closed-form regressions."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from gdm_core.maths.discriminant import discriminant
+from gdm_core.maths.rows import Rows, shift
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule
+
+_PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
+_CLUSTER_ROWS = 20_000
+
+
+def whitening_projection(values: Tensor, n_latent: int) -> Tensor:
+    """[D, N] leading principal directions of [R, N], each scaled to unit variance."""
+    centered = (values - values.mean(0)).double()
+    covariance = centered.T @ centered / len(values)
+    eigenvalues, vectors = torch.linalg.eigh(covariance)
+    order = torch.argsort(eigenvalues, descending=True)[:n_latent]
+    floor = 1e-6 * eigenvalues.max()
+    directions = vectors[:, order] / eigenvalues[order].clamp_min(floor).sqrt()
+    signs = torch.sign(directions.gather(0, directions.abs().argmax(0, keepdim=True)))
+    return (directions * signs).T.to(values.dtype)
+
+
+def cluster(features: npt.NDArray[np.float32], k: int, seed: int) -> npt.NDArray[np.int64]:
+    """[R] k-means labels, fitted on a thinned copy of long data."""
+    from sklearn.cluster import KMeans
+
+    thinned = features[:: max(1, len(features) // _CLUSTER_ROWS)]
+    fitted = KMeans(k, n_init=2, random_state=seed).fit(thinned)
+    labels: npt.NDArray[np.int64] = fitted.predict(features).astype(np.int64)
+    return labels
+
+
+def regress(design: Tensor, member: Tensor, y: Tensor, known: Tensor | None) -> Tensor:
+    """[K, P, N] ridge regressions of y on the design, one per state, shrunk towards the one all states share."""
+    k, p = member.shape[1], design.shape[1]
+    weight = torch.ones_like(y) if known is None else known
+    ridge = 1e-3 * len(y) / k
+    eye = torch.eye(p, dtype=y.dtype, device=y.device)
+    shared = torch.linalg.solve(design.T @ design + 1e-4 * len(y) * eye, design.T @ (y * weight))  # [P, N]
+    gram = torch.einsum("rk,rp,rq->kpq", member, design, design)
+    target = torch.einsum("rk,rp,rn->kpn", member, design, y * weight)
+    return torch.linalg.solve(gram + ridge * eye, target + ridge * shared)
+
+
+@torch.no_grad()
+def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
+    """Fill a module with a cold start for these rows."""
+    generator = torch.Generator().manual_seed(seed)
+    module.projection.copy_(whitening_projection(rows.past, config.n_latent))
+    x = rows.past @ module.projection.T
+    moved = (x - shift(x, 1)) * (rows.age > 0)[:, None]
+    move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
+    features = torch.cat([x, moved / move_scale], -1)
+    clustered = x if config.posterior == "linear" else torch.cat([moved / move_scale, _PLACE_WEIGHT * x], -1)
+    labels = torch.as_tensor(cluster(clustered.numpy(force=True), config.n_states, seed), device=x.device)
+    member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
+
+    _, design, _, _ = module.view(rows)
+    module.dynamics.copy_(regress(design, member, rows.y, rows.known))
+    residual = rows.y - module.mean(member[None], design)[0]
+    if rows.known is not None:
+        residual = residual * rows.known
+        variance = residual.square().sum(0) / rows.known.sum(0).clamp_min(1)
+    else:
+        variance = residual.square().mean(0)
+    module.log_noise.copy_((variance + 1e-6).sqrt().log())
+    after = rows.age > 0
+    weight, bias = discriminant(shift(x, 1)[after], member[after])
+    module.transition.start(generator, weight, bias)
+    module.posterior.start(rows.past, features, member, move_scale, generator)
+
+
+@torch.no_grad()
+def start_random(module: GdmModule, seed: int) -> None:
+    """The paper's own start: everything random, nothing looked at. Also the untrained control beside every score."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(tensor: Tensor, scale: float) -> Tensor:
+        return torch.randn(tensor.shape, generator=generator).to(tensor) * scale
+
+    k, n = module.n_states, module.log_noise.shape[0]
+    d = module.projection.shape[0]
+    module.projection.copy_(normal(module.projection, 0.1))
+    rotations = torch.linalg.qr(torch.randn(k * module.lags, d, d, generator=generator)).Q
+    lagged = (rotations @ torch.randn(d, n, generator=generator)).reshape(k, module.lags * d, n)
+    module.dynamics.zero_()
+    module.dynamics[:, : module.lags * d] = lagged.to(module.dynamics)
+    module.dynamics[:, -1] = normal(module.dynamics[:, -1], 1.0)
+    module.log_noise.copy_((-1.0 + torch.rand(n, generator=generator)) / 2)
+    module.transition.start_random(generator)
+    module.posterior.start_random(generator)

@@ -1,0 +1,258 @@
+"""The 3-level mixture behind the verbs of `StateModel`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gdm_core.maths.rows import Rows, make_rows
+from gdm_core.maths.threads import on_one_thread, one_torch_thread
+from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
+from gdm_core.models.gdm.config import GDMConfig, require, require_choice, require_count
+from gdm_core.models.gdm.model import GDM
+from gdm_core.models.mixture.fit import mixture_steps, start_from_two_levels
+from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
+from gdm_core.models.mixture.readout import smoothed, weigh, weighed_states
+from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
+from gdm_core.trials import Trials
+
+Dynamics = Literal["noisy", "deterministic"]
+MixturePosterior = Literal["window", "window_linear", "linear"]
+
+_CPU = torch.device("cpu")
+_REPORT_EVERY = 10
+_START_STEPS = 300  # of the 2-level model the fit starts from
+_OWN_STEPS = 80
+_DETERMINISTIC_STEPS = 150
+
+
+@dataclass(frozen=True)
+class GDMMixtureConfig:
+    """Every parameter of a `GDMMixture`; see its constructor for what they mean."""
+
+    n_states: int = 4
+    n_latent: int = 2
+    temperature: float = 0.99
+    stickiness: float | Literal["learn"] = "learn"
+    dynamics: Dynamics = "noisy"
+    posterior: MixturePosterior = "window"
+    n_steps: int | None = None
+    n_samples: int = 1
+    batch_size: int = 8192
+    n_hidden: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_choice("dynamics", self.dynamics, Dynamics)
+        require_choice("posterior", self.posterior, MixturePosterior)
+        require_count("n_samples", self.n_samples)
+        require_count("batch_size", self.batch_size, 512)
+        require(
+            isinstance(self.stickiness, float | int) or self.stickiness == "learn",
+            "stickiness (gamma)",
+            self.stickiness,
+            "'learn' or a number in [0, 1)",
+        )
+        if self.n_steps is not None:
+            require_count("n_steps", self.n_steps)
+        _ = self.two_levels  # which checks the rest
+
+    @property
+    def two_levels(self) -> GDMConfig:
+        """The 2-level model that a fit starts from, and whose q(z) this one keeps."""
+        return GDMConfig(
+            n_states=self.n_states,
+            n_latent=self.n_latent,
+            temperature=self.temperature,
+            stickiness=self.stickiness,
+            posterior=self.posterior,
+            n_steps=_START_STEPS,
+            n_hidden=self.n_hidden,
+            seed=self.seed,
+            device="cpu",
+        )
+
+    @property
+    def own_steps(self) -> int:
+        if self.n_steps is not None:
+            return self.n_steps
+        return _DETERMINISTIC_STEPS if self.dynamics == "deterministic" else _OWN_STEPS
+
+
+class GDMMixture(StateModel):
+    """3-level mixture: soft states mix linear dynamics of a latent path, and the path is what is observed.
+
+    n_states (K), n_latent (D)   how many states, and how many dimensions the latent path has
+    temperature (tau)            how soft states are; small values approach hard switching
+    stickiness (gamma)           how much the previous state holds on: a number in [0, 1), or "learn"
+    dynamics                     "noisy" gives x noise of its own, different for each state; "deterministic" lets z
+                                 determine x, which then carries no noise at all (paper, equation 2.2)
+    posterior                    what q(z) sees: "window" (places and moves), "window_linear" (the same, linear),
+                                 "linear" (places)
+    n_steps, n_samples, batch_size, n_hidden   the effort of the part of the fit that is its own; None is the default
+    """
+
+    family: ClassVar[str] = "gdm_mixture"
+    config_class: ClassVar[type] = GDMMixtureConfig
+    warm_changes = frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed"})
+    config: GDMMixtureConfig
+
+    def __init__(
+        self,
+        n_states: int = 4,
+        n_latent: int = 2,
+        temperature: float = 0.99,
+        stickiness: float | Literal["learn"] = "learn",
+        dynamics: Dynamics = "noisy",
+        posterior: MixturePosterior = "window",
+        n_steps: int | None = None,
+        n_samples: int = 1,
+        batch_size: int = 8192,
+        n_hidden: int = 32,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            GDMMixtureConfig(
+                n_states, n_latent, temperature, stickiness, dynamics, posterior, n_steps, n_samples, batch_size,
+                n_hidden, seed,
+            )
+        )  # fmt: skip
+        self._module: MixtureModule | None = None
+
+    # ---- what was learned -------------------------------------------------------------------------------------------
+    @property
+    def gamma_(self) -> float:
+        """Learned (or fixed) stickiness."""
+        return float(self._net.transition.gamma)
+
+    def _new_module(self, n_channels: int) -> MixtureModule:
+        return MixtureModule(n_channels, self.config.two_levels, self.config.dynamics == "deterministic")
+
+    @property
+    def _net(self) -> MixtureModule:
+        """The module that holds `params_`, made when first needed after a load."""
+        self._require_fitted()
+        if self._module is None:
+            module = self._new_module(self.n_channels)
+            module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
+            self._module = module.requires_grad_(False)
+        return self._module
+
+    def _keep(self, module: MixtureModule) -> None:
+        self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
+        self._module = None
+
+    # ---- fitting ----------------------------------------------------------------------------------------------------
+    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        return on_one_thread(self._steps(ys))  # with more, sums are rounded as the machine's other work has it
+
+    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
+        config = self.config
+        rows = make_rows(ys, _CPU, torch.float64)
+        module = self._new_module(rows.y.shape[1])
+        done = 0
+        if self._warm_from is not None:
+            assert isinstance(self._warm_from, GDMMixture)
+            known = self._warm_from._net.state_dict()
+            if "transition.stickiness_logit" in module.state_dict() and "transition.stickiness_logit" not in known:
+                known["transition.stickiness_logit"] = module.transition.stickiness_logit.detach()
+            module.load_state_dict(
+                {**module.state_dict(), **{k: v for k, v in known.items() if k in module.state_dict()}}
+            )
+            if config.stickiness != "learn":
+                module.transition.fixed_stickiness.fill_(float(config.stickiness))
+        else:
+            start = GDM._from_config(config.two_levels)
+            start.scaler_ = Scaler(np.zeros(rows.y.shape[1], np.float32), np.ones(rows.y.shape[1], np.float32))
+            total = _START_STEPS + config.own_steps
+            for progress in start._fit(ys):
+                done = progress.step
+                with one_torch_thread():
+                    start_from_two_levels(module, start._net, rows, config.temperature)
+                self._keep(module)
+                yield Progress(done, total, progress.elbo, progress.objective)
+            if start.status_ is Status.DIVERGED:
+                self.status_ = Status.DIVERGED
+                return
+            done = _START_STEPS
+        self._keep(module)
+        total = done + config.own_steps
+        values: list[float] = []
+        for step in mixture_steps(
+            module, rows, config.temperature, config.own_steps, config.n_samples, config.batch_size, config.seed
+        ):
+            if not step.finite or not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
+                self.status_ = Status.DIVERGED  # params_ still holds the last good ones
+                return
+            values.append(step.elbo)
+            if step.index % _REPORT_EVERY == 0 or step.index == config.own_steps:
+                self._keep(module)
+                yield Progress(done + step.index, total, step.elbo, step.objective)
+        self._keep(module)
+        n = max(5, len(values) // 8)
+        steady = len(values) >= 2 * n and abs(np.mean(values[-n:]) - np.mean(values[-2 * n : -n])) < 0.05
+        self.status_ = Status.CONVERGED if steady else Status.MAX_STEPS
+
+    def untrained(self, trials: Trials, seed: int = 0) -> GDMMixture:
+        """A control: the same configuration with random parameters, never fitted, on this data's scale."""
+        from gdm_core.models.gdm.module import GdmModule
+        from gdm_core.models.gdm.start import start_random
+
+        control = self._from_config(self.config)
+        control.scaler_ = Scaler.from_trials(trials)
+        two = GdmModule(trials.n_channels, self.config.two_levels)
+        start_random(two, seed)
+        module = control._new_module(trials.n_channels)
+        rows = make_rows([control.scaler_.apply(trial.y) for trial in trials], _CPU, torch.float64)
+        start_from_two_levels(module, two, rows, self.config.temperature)
+        control._keep(module)
+        control.status_ = Status.CANCELLED
+        return control
+
+    # ---- hooks ------------------------------------------------------------------------------------------------------
+    def _rows(self, y: Array) -> Rows:
+        return make_rows([y], _CPU, torch.float64)
+
+    def _soft_states(self, y: Array) -> Array:
+        return _numpy(weighed_states(self._net, self._rows(y), self.config.temperature))
+
+    @torch.no_grad()
+    def _smoothed_path(self, y: Array) -> torch.Tensor:
+        """[T, D] posterior mean of x."""
+        module, rows = self._net, self._rows(y)
+        if module.deterministic:
+            states = weighed_states(module, rows, self.config.temperature)
+            return determined_path(module.drive(states[None], rows))
+        posterior = module.posterior_logits(rows)
+        belief, _, _ = weigh(module, rows, posterior, None, self.config.temperature)
+        for _ in range(2):
+            belief, _, _ = weigh(module, rows, posterior, belief, self.config.temperature)
+        return smoothed(module, rows, belief).mean
+
+    def _reconstruct(self, y: Array) -> Array:
+        module = self._net
+        return _numpy(self._smoothed_path(y) @ module.emission.T + module.offset)
+
+    def _latent(self, y: Array) -> Array:
+        return _numpy(self._smoothed_path(y))
+
+    def _bound(self, y: Array) -> float:
+        return bound(self._net, self._rows(y), self.config.temperature)
+
+    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+        rows = self._rows(y[: int(origins.max()) + 1])  # nothing later is looked at
+        return _numpy(mixture_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
+
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        y, z, x = mixture_sample(self._net, n_samples, self.config.temperature, seed)
+        return _numpy(y), _numpy(z), _numpy(x)
+
+
+def _numpy(tensor: torch.Tensor) -> Array:
+    result: Array = tensor.numpy(force=True).astype(np.float32, copy=False)
+    return result

@@ -1,0 +1,244 @@
+"""The 3-level mixture as pure tensor code (paper, equation 2.2 and Appendix C).
+
+    z_t ~ GS(pi_t, tau)   x_t ~ N(sum_k z_tk (A_k x_{t-1} + b_k), Q(z_t))   y_t ~ N(C x_t + d, R)
+
+pi_t = (1 - gamma) (W x_{t-1} + w) + gamma z_{t-1}; Q(z) is diagonal, its logarithm mixed by z. Given z, the posterior
+of x is a Gaussian whose block-tridiagonal precision is built from A, b, Q of the states and from the evidence
+C' R^-1 (y - d) of every sample: that is q(x | z), and it is exact but for what the transitions would add. So
+
+    ELBO = E_q(z) [ log p(y | z) - E_q(x|z) sum_t KL(q(z_t) || p(z_t | z_{t-1}, x_{t-1})) ]
+
+with log p(y | z) and the divergences in closed form; only draws of z, and of x for the transitions, are left.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gdm_core.maths.gru import starts_anew
+from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_sample, sampled_kl
+from gdm_core.maths.rows import Rows, shift
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.posteriors import make_posterior
+from gdm_core.models.gdm.transitions import LinearTransition
+from gdm_core.models.mixture.paths import Path, solve_path
+
+_LOG_2PI = math.log(2 * math.pi)
+_LEAST_LOG_NOISE = math.log(1e-3)
+_LEAST_LOG_STEP = math.log(1e-3)  # of the latent's unit of length
+_UNKNOWN_START = 1e-2  # precision of x where a window of rows begins inside a trial
+
+
+class Drive(NamedTuple):
+    """The dynamics of x once z is given. S R rows, end to end."""
+
+    matrix: Tensor  # [S R, D, D] mixed A, zero where rows begin anew
+    offset: Tensor  # [S R, D] mixed b, or mu at the start of a trial
+    precision: Tensor  # [S R, D] diagonal of Q^-1
+
+
+class Evidence(NamedTuple):
+    """What each observation says about its x."""
+
+    information: Tensor  # [R, D, D] C' R^-1 C over the observed channels
+    linear: Tensor  # [R, D] C' R^-1 (y - d)
+    constant: Tensor  # [R] the rest of log p(y_t | x_t)
+    roots: Tensor  # [R, N, D] R^-1/2 C, zero where nothing was observed: information = roots' roots
+
+
+class MixtureModule(nn.Module):
+    """All parameters of one 3-level mixture with its posterior of z. Computes in float64."""
+
+    def __init__(self, n_channels: int, config: GDMConfig, deterministic: bool = False) -> None:
+        super().__init__()
+        k, d, n = config.n_states, config.n_latent, n_channels
+        self.deterministic = deterministic
+        self.emission = nn.Parameter(torch.zeros(n, d))  # C
+        self.offset = nn.Parameter(torch.zeros(n))  # d
+        self.log_noise = nn.Parameter(torch.zeros(n))
+        self.dynamics = nn.Parameter(torch.zeros(k, d + 2, d))  # per state: A' (D rows), b, mu
+        if deterministic:
+            self.register_parameter("log_step", None)
+        else:
+            self.log_step = nn.Parameter(torch.zeros(k, d))  # log of the diagonal of Q_k^(1/2)
+        self.initial = nn.Parameter(torch.zeros(k))
+        self.transition = LinearTransition(k, d, config.stickiness)
+        self.posterior = make_posterior(n, config)
+        self.double()
+
+    @property
+    def n_states(self) -> int:
+        return int(self.initial.shape[0])
+
+    @property
+    def n_latent(self) -> int:
+        return int(self.emission.shape[1])
+
+    def roles(self) -> Tensor:
+        """[K] which column of fixed noise each state gets: by what it does and not by its number, so that renaming
+        states is harmless."""
+        key = self.dynamics.detach().flatten(1)
+        return torch.argsort(torch.argsort(key.sum(1) + 1e-3 * key[:, 0]))
+
+    def noise_precision(self) -> Tensor:
+        """[N] diagonal of R^-1."""
+        return torch.exp(-2 * self.log_noise.clamp_min(_LEAST_LOG_NOISE))
+
+    def step_deviation(self, z: Tensor) -> Tensor:
+        """[..., D] square root of Q(z)'s diagonal."""
+        if self.deterministic:
+            return z.new_zeros(*z.shape[:-1], self.n_latent)
+        return torch.exp(z @ self.log_step.clamp_min(_LEAST_LOG_STEP))
+
+    # ---- q(z) -------------------------------------------------------------------------------------------------------
+    def projected(self, rows: Rows) -> Tensor:
+        """[R, D] a first guess of x from each observation alone: F (y - d), F the pseudoinverse of C."""
+        gram = self.emission.T @ self.emission
+        gram = gram + 1e-9 * torch.eye(self.n_latent, dtype=gram.dtype, device=gram.device)
+        return (rows.past - self.offset) @ torch.linalg.solve(gram, self.emission.T).T
+
+    def posterior_logits(self, rows: Rows) -> Tensor:
+        """[R, K]"""
+        logits: Tensor = self.posterior(rows, self.projected(rows))
+        return logits
+
+    def prior_logits(self, x: Tensor, z: Tensor, rows: Rows) -> Tensor:
+        """[S, R, K] from x [S, R, D] and z [S, R, K] of the row before; pi_1 where a trial starts."""
+        logits = self.transition.logits(shift(x, 1) @ self.transition.weight + self.transition.bias, shift(z, 1))
+        return torch.where((rows.age > 0)[:, None], logits, self.initial)
+
+    # ---- x given z --------------------------------------------------------------------------------------------------
+    def drive(self, z: Tensor, rows: Rows, new: Tensor | None = None) -> Drive:
+        """What states z [S, R, K] do to x. `new` [R] marks rows without a predecessor (given for pieces of a trial)."""
+        s, d = len(z), self.n_latent
+        new, start = starts_anew(rows) if new is None else new, (rows.age == 0).to(z.dtype)
+        mixed = (z @ self.dynamics.flatten(1)).reshape(s, len(rows), d + 2, d)
+        inside = (~new).to(z.dtype)[:, None]
+        matrix = mixed[..., :d, :].transpose(-1, -2) * inside[..., None]
+        offset = mixed[..., d, :] * inside + mixed[..., d + 1, :] * start[:, None]
+        precision = self.step_deviation(z).clamp_min(math.exp(_LEAST_LOG_STEP)).pow(-2)
+        unknown = (new & (rows.age != 0))[:, None]
+        precision = torch.where(unknown, torch.full_like(precision, _UNKNOWN_START), precision)
+        return Drive(matrix.flatten(0, 1), offset.flatten(0, 1), precision.flatten(0, 1))
+
+    def evidence(self, rows: Rows) -> Evidence:
+        precision = self.noise_precision()
+        known = torch.ones_like(rows.y) if rows.known is None else rows.known
+        counted = known * (rows.age >= 0)[:, None]  # [R, N], zero on padding
+        weight = counted * precision
+        residual = rows.y - self.offset
+        log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
+        constant = -0.5 * (weight * residual.square()).sum(-1) - counted @ (log_noise + 0.5 * _LOG_2PI)
+        roots = counted[..., None] * (precision.sqrt()[:, None] * self.emission)
+        return Evidence(roots.transpose(1, 2) @ roots, (weight * residual) @ self.emission, constant, roots)
+
+    def path(self, drive: Drive, evidence: Evidence, generator: torch.Generator | None = None) -> Path:
+        """q(x | z) for all samples at once, [S R, D]; with a generator also a draw.
+
+        J is a sum of outer products (one for each step of x and one for each observation), so noise with covariance J
+        is the sum of their square roots times normal noise, and J^-1 (h + noise) is a draw: one solve with the
+        Cholesky factor of J, whose gradient is another one.
+        """
+        diagonal, below, linear = precision_blocks(drive, evidence)
+        if generator is None:
+            return solve_path(diagonal, below, linear)
+        copies = len(linear) // len(evidence.linear)
+        step = torch.randn(linear.shape, generator=generator, dtype=linear.dtype, device=linear.device)
+        step = step / drive.precision.sqrt()
+        shape = (copies, *evidence.roots.shape[:2])
+        seen = torch.randn(shape, generator=generator, dtype=linear.dtype, device=linear.device)
+        seen = torch.einsum("srn,rnd->srd", seen, evidence.roots).flatten(0, 1)
+        noise = drive.precision * step - _towards_previous(drive, step) + seen
+        return solve_path(diagonal, below, linear, noise)
+
+    def log_evidence(self, drive: Drive, evidence: Evidence, path: Path) -> Tensor:
+        """[] sum over samples and rows of log p(y | z)."""
+        copies = len(drive.offset) // len(evidence.linear)
+        linear = precision_blocks(drive, evidence)[2]
+        quadratic = (linear * path.mean).sum() - (drive.precision * drive.offset.square()).sum()
+        return 0.5 * (quadratic - path.log_determinant + drive.precision.log().sum()) + copies * evidence.constant.sum()
+
+
+def precision_blocks(drive: Drive, evidence: Evidence) -> tuple[Tensor, Tensor, Tensor]:
+    """(diagonal [S R, D, D], below [S R, D, D], linear term [S R, D]) of q(x | z)."""
+    copies = len(drive.offset) // len(evidence.linear)
+    weighted = drive.precision[..., None] * drive.matrix
+    onto_next = _led(drive.matrix.transpose(1, 2) @ weighted)  # A' Q^-1 A of the row after
+    diagonal = torch.diag_embed(drive.precision) + evidence.information.repeat(copies, 1, 1) + onto_next
+    linear = drive.precision * drive.offset - _towards_previous(drive, drive.offset)
+    return diagonal, -weighted, linear + evidence.linear.repeat(copies, 1)
+
+
+def _towards_previous(drive: Drive, offset: Tensor) -> Tensor:
+    """[S R, D] A' Q^-1 offset of the row after."""
+    weighted = drive.precision[..., None] * drive.matrix
+    return _led((weighted.transpose(1, 2) @ offset[..., None])[..., 0])
+
+
+def _led(values: Tensor) -> Tensor:
+    """Row t holds what row t + 1 held, the last row zero."""
+    return torch.cat([values[1:], torch.zeros_like(values[:1])])
+
+
+def determined_path(drive: Drive) -> Tensor:
+    """[R, D] x_t = A_t x_{t-1} + b_t, by composing neighbouring maps over ever longer stretches (log2 R levels)."""
+    matrix, offset = drive.matrix, drive.offset
+    span, n = 1, len(offset)
+    while span < n:
+        further = (matrix[span:] @ offset[:-span, :, None])[..., 0]
+        offset = torch.cat([offset[:span], offset[span:] + further])
+        matrix = torch.cat([matrix[:span], matrix[span:] @ matrix[:-span]])
+        span *= 2
+    return offset
+
+
+# ---- bounds -----------------------------------------------------------------------------------------------------
+def _likelihood_and_path(
+    module: MixtureModule, rows: Rows, z: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """(sum of log p(y | z) over samples, one draw of x [S, R, D] for each)."""
+    drive, evidence = module.drive(z, rows), module.evidence(rows)
+    if module.deterministic:
+        x = determined_path(drive)
+        copies = len(z)
+        information = evidence.information.repeat(copies, 1, 1)
+        explained = (information @ x[..., None])[..., 0]
+        fit = (x * (evidence.linear.repeat(copies, 1) - 0.5 * explained)).sum() + copies * evidence.constant.sum()
+        return fit, x.reshape(copies, len(rows), -1)
+    path = module.path(drive, evidence, generator)
+    return module.log_evidence(drive, evidence, path), path.draw.reshape(len(z), len(rows), -1)
+
+
+def mixture_elbo(
+    module: MixtureModule, rows: Rows, noise: Tensor, temperature: float, generator: torch.Generator, exact: bool
+) -> Tensor:
+    """[] unbiased estimate of the rows' ELBO from Gumbel noise [S, R, K].
+
+    `exact` divergences are quadratures, for reporting; otherwise one draw each, for training.
+    """
+    posterior = module.posterior_logits(rows)
+    z = log_sample(posterior, temperature, noise).exp()
+    fit, x = _likelihood_and_path(module, rows, z, generator)
+    prior = module.prior_logits(x, z, rows)
+    if exact:
+        divergence = gumbel_softmax_kl(posterior.expand_as(prior), prior)
+    else:
+        divergence = sampled_kl(prior - posterior, torch.log_softmax(-noise, -1))
+    # A row that begins inside a trial has lost its predecessor: its divergence is left to other windows.
+    counted = ((rows.age == 0) | ~starts_anew(rows)).to(z.dtype)
+    return (fit - (divergence * counted).sum()) / len(z)
+
+
+@torch.no_grad()
+def bound(module: MixtureModule, rows: Rows, temperature: float, n_samples: int = 16, seed: int = 0) -> float:
+    """Total ELBO of whole trials in nats, averaged over seeded samples, one at a time so that memory stays bounded."""
+    generator = torch.Generator().manual_seed(seed)
+    total = 0.0
+    for _ in range(n_samples):
+        noise = gumbel((1, len(rows), module.n_states), generator, torch.float64)[..., module.roles()]
+        total += float(mixture_elbo(module, rows, noise, temperature, generator, exact=True))
+    return total / n_samples

@@ -1,0 +1,1 @@
+"""Probabilistic decomposed linear dynamical systems (p-dLDS)."""

@@ -1,0 +1,130 @@
+"""What the past alone says about path and coefficients, and futures sampled from there.
+
+The dynamics multiply path and coefficients, so the filter is an extended Kalman filter over both at once; the mean of
+the product is kept exactly. It forgets quickly, so recordings are cut into stretches that are filtered side by side,
+each after a run-up over the samples before it: the number of sequential steps does not grow with the recording.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.models.pdlds.parameters import Parameters
+from gdm_core.models.switching.laplace_em import Observed, masked_precision
+
+Float = npt.NDArray[np.float64]
+
+STRETCH = 64
+RUN_UP = 64
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Gaussians over [s, c] of B moments, s = (l, b) having S dimensions and c having K."""
+
+    mean: Float  # [B, S + K]
+    covariance: Float  # [B, S + K, S + K]
+
+    def sample(self, n: int, rng: np.random.Generator) -> Float:
+        """[n, B, S + K]."""
+        factor = np.linalg.cholesky(self.covariance + 1e-12 * np.eye(self.mean.shape[1]))
+        noise = rng.standard_normal((n, *self.mean.shape))
+        result: Float = self.mean + (factor @ noise[..., None])[..., 0]
+        return result
+
+
+def blank(n: int, p: Parameters) -> Belief:
+    """Before the first sample of a recording."""
+    size = p.reach.shape[1] + len(p.operators)
+    return Belief(np.zeros((n, size)), np.tile(np.eye(size), (n, 1, 1)))
+
+
+def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters) -> Belief:
+    """What samples 0..t of y [T, N] say at moment t, for each origin t."""
+    observed = Observed.prepare([y[: int(origins.max()) + 1]])
+    information, linear = _evidence(observed, p)
+    stretches, place = np.unique(origins // STRETCH, return_inverse=True)
+    first = np.maximum(stretches * STRETCH - RUN_UP, 0)
+    offset = origins - first[place]  # steps from the beginning of the run-up
+    belief = blank(len(stretches), p)
+    size = belief.mean.shape[1]
+    result = Belief(np.empty((len(origins), size)), np.empty((len(origins), size, size)))
+    for step in range(int(offset.max()) + 1):
+        now = np.minimum(first + step, len(linear) - 1)
+        if step:
+            belief = predicted(belief, p)
+        belief = updated(belief, information[now], linear[now], p)
+        here = np.flatnonzero(offset == step)
+        result.mean[here] = belief.mean[place[here]]
+        result.covariance[here] = belief.covariance[place[here]]
+    return result
+
+
+def _evidence(observed: Observed, p: Parameters) -> tuple[Float, Float]:
+    """Precision [T, D, D] and linear term [T, D] that every sample gives about l + b."""
+    e = p.emission
+    weighted = e.loadings / e.noise[:, None]
+    if observed.mask is None:
+        d = e.loadings.shape[1]
+        return np.broadcast_to(e.loadings.T @ weighted, (len(observed.y), d, d)), (observed.y - e.offset) @ weighted
+    return masked_precision(observed.mask, e), ((observed.y - e.offset) * observed.mask) @ weighted
+
+
+def predicted(belief: Belief, p: Parameters) -> Belief:
+    """One step ahead: coefficients first, then the path that they move."""
+    k, d, _ = p.operators.shape
+    size = p.reach.shape[1]
+    mean, covariance = belief.mean.copy(), belief.covariance.copy()
+    mean[:, size:] = p.carry * mean[:, size:] + p.level
+    covariance[:, size:] *= p.carry[:, None]
+    covariance[:, :, size:] *= p.carry
+    own = np.arange(size, size + k)
+    covariance[:, own, own] += p.jump
+    matrices, constants = p.operators[:, :, :d], p.operators[:, :, d]
+    pushes = np.einsum("kij,bj->bik", matrices, mean[:, :d]) + constants.T  # [B, D, K] what each operator does to l
+    whole = np.eye(size + k)
+    jacobian = np.tile(whole, (len(mean), 1, 1))
+    jacobian[:, :d, :d] += p.mean_operator(mean[:, size:])[:, :, :d]
+    jacobian[:, :d, size:] = pushes
+    move = (pushes @ mean[:, size:, None])[:, :, 0] + np.einsum("kij,bjk->bi", matrices, covariance[:, :d, size:])
+    mean[:, :d] += move
+    covariance = jacobian @ covariance @ np.swapaxes(jacobian, 1, 2)
+    covariance[:, :d, :d] += p.noise
+    drifting = np.arange(d, size)
+    covariance[:, drifting, drifting] += p.drift
+    return Belief(mean, covariance)
+
+
+def updated(belief: Belief, information: Float, linear: Float, p: Parameters) -> Belief:
+    """After seeing a sample; an all-missing one has zero information and changes nothing."""
+    d, size = p.reach.shape
+    across = belief.covariance[:, :, :size] @ p.reach.T  # [B, S + K, D] covariance with l + b
+    system = np.eye(d) + information @ (p.reach @ across[:, :size])
+    gain = across @ np.linalg.solve(system, information)
+    covariance = belief.covariance - gain @ np.swapaxes(across, 1, 2)
+    covariance = (covariance + np.swapaxes(covariance, 1, 2)) / 2
+    surprise = linear - (information @ (belief.mean[:, :size] @ p.reach.T)[:, :, None])[:, :, 0]
+    after = covariance[:, :, :size] @ p.reach.T
+    return Belief(belief.mean + (after @ surprise[:, :, None])[:, :, 0], covariance)
+
+
+def roll(p: Parameters, freedom: float, state: Float, horizon: int, rng: np.random.Generator) -> tuple[Float, Float]:
+    """Sample on from [s, c] in [..., S + K]: paths s [..., H, S] and coefficients [..., H, K].
+
+    The loop is over the horizon, each step being drawn from the one before.
+    """
+    d, size = p.reach.shape
+    factor = np.linalg.cholesky(p.noise)
+    s, c = state[..., :size].copy(), state[..., size:]
+    paths, coefficients = np.empty((*s.shape[:-1], horizon, size)), np.empty((*c.shape[:-1], horizon, c.shape[-1]))
+    for step in range(horizon):
+        c = p.carry * c + p.level + np.sqrt(p.step) * rng.standard_t(freedom, c.shape)
+        operator = p.mean_operator(c)
+        move = (operator[..., :d] @ s[..., :d, None])[..., 0] + operator[..., d]
+        s[..., :d] += move + rng.standard_normal(move.shape) @ factor.T
+        s[..., d:] += rng.standard_normal(s[..., d:].shape) * np.sqrt(p.drift)
+        paths[..., step, :], coefficients[..., step, :] = s, c
+    return paths, coefficients

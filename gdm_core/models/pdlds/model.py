@@ -1,0 +1,252 @@
+"""Probabilistic decomposed linear dynamical systems (p-dLDS).
+
+    l_t ~ N(l_{t-1} + sum_k c_tk (A_k l_{t-1} + a_k), Q)      b_t ~ N(b_{t-1}, S)      y_t ~ N(C (l_t + b_t) + d, diag(R))
+
+K dynamic operators are mixed by coefficients c_t that move smoothly with rare jumps; the latent path is split into fast
+dynamics l and a slow offset b. After Chen, Mudrik and Charles (NeurIPS 2024), with a model whose evidence has an exact
+lower bound: see `gdm_core.models.pdlds.em`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import FitError
+from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.climbing import Climb, ClimbingModel, in_fixed_order
+from gdm_core.models.gdm.config import require, require_choice, require_count
+from gdm_core.models.pdlds import em
+from gdm_core.models.pdlds import filtering as decomposed_filter
+from gdm_core.models.pdlds import start as decomposed_start
+from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior, positive_shares
+from gdm_core.models.pdlds.start import Series
+from gdm_core.models.switching.arhmm_em import resized_states
+from gdm_core.models.switching.laplace_em import Emission, Observed
+from gdm_core.trials import TrialsLike, as_trials
+
+_SHORT_RUN = 10  # iterations that each start is given before the best is chosen
+_FAR = 1e30  # of a latent of about unit variance; float32 ends soon after
+_PLAIN = ("operators", "noise", "drift", "carry", "level", "step", "jump")
+
+Offset = Literal["drift", "operators", "both"]
+
+
+@dataclass(frozen=True)
+class PDLDSConfig:
+    """Every parameter of a `PDLDS`; see its constructor for what they mean."""
+
+    n_states: int = 4
+    n_latent: int = 2
+    seed: int = 0
+    offset: Offset = "both"
+    smoothness: float | Literal["learn"] = "learn"
+    sparsity: float = 0.3
+    n_iter: int = 60
+    n_restarts: int = 3
+
+    def __post_init__(self) -> None:
+        require_count("n_states (K)", self.n_states, 1, 64)
+        require_count("n_latent (D)", self.n_latent)
+        require_count("n_iter", self.n_iter)
+        require_count("n_restarts", self.n_restarts)
+        require_count("seed", self.seed, 0)
+        require_choice("offset", self.offset, Offset)
+        xi = self.smoothness
+        require(
+            xi == "learn" or (_is_number(xi) and 0 <= float(xi) <= 1),
+            "smoothness (xi)",
+            xi,
+            "'learn' or a number in [0, 1]",
+        )
+        # At a half and beyond steps of coefficients would have no variance, and forecasts no mean.
+        require(
+            _is_number(self.sparsity) and 0.001 <= self.sparsity < 0.5,
+            "sparsity",
+            self.sparsity,
+            "a number from 0.001 (Gaussian steps) to below 0.5 (few, large ones)",
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class PDLDS(ClimbingModel):
+    """Decomposed linear dynamics with K operators.
+
+    offset      what may move a path besides linear maps: "drift" is a slow offset b_t as published, "operators" gives
+                every operator a constant term, "both" has both
+    smoothness  xi, the share of a coefficient that carries over to the next moment; "learn" finds one per operator
+    sparsity    of the coefficients' steps: they follow a Student-t distribution with 1 / sparsity degrees of freedom
+    """
+
+    family: ClassVar[str] = "pdlds"
+    config_class: ClassVar[type] = PDLDSConfig
+    config: PDLDSConfig
+
+    def __init__(
+        self,
+        n_states: int = 4,
+        n_latent: int = 2,
+        *,
+        seed: int = 0,
+        offset: Offset = "both",
+        smoothness: float | Literal["learn"] = "learn",
+        sparsity: float = 0.3,
+        n_iter: int = 60,
+        n_restarts: int = 3,
+    ) -> None:
+        super().__init__(PDLDSConfig(n_states, n_latent, seed, offset, smoothness, sparsity, n_iter, n_restarts))
+        self._known: tuple[bytes, dict[str, Array], Posterior] | None = None
+
+    # ---- fitting ------------------------------------------------------------------------------------------------
+    def _fit(self, ys: list[Array]) -> Iterator[Progress]:
+        c = self.config
+        ys = in_fixed_order(ys)
+        observed = Observed.prepare(ys)
+        series = Series.prepare(ys, c.n_latent, observed)
+        prior = self._prior_for(series)
+        previous = self._start_from()
+        if previous is not None:
+            parameters = previous._adapted(observed, series, prior, c)
+            start = em.infer(observed, parameters, prior)
+        else:
+            short = min(_SHORT_RUN, c.n_iter)
+            parameters, start = decomposed_start.best_start(
+                observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
+            )
+        climb = (
+            Climb(partial(self._keep_oriented, p, now.c.path.mean, prior), now.elbo, now.elbo + p.log_prior(prior))
+            for p, now in em.iterate(observed, parameters, prior, c.n_iter, start)
+        )
+        yield from self._climb(climb, len(observed.y))
+
+    @property
+    def _drifts(self) -> bool:
+        return self.config.offset != "operators"
+
+    def _prior_for(self, series: Series) -> Prior:
+        c = self.config
+        carry = None if c.smoothness == "learn" else float(c.smoothness)
+        return decomposed_start.prior_for(series, 1 / c.sparsity, carry, c.offset != "drift")
+
+    def _start_from(self) -> PDLDS | None:
+        """The model to start from, if its solution fits this configuration."""
+        previous = self._warm_from
+        if not isinstance(previous, PDLDS) or not previous.params_:
+            return None
+        mine, theirs = self.config, previous.config
+        return previous if (mine.n_latent, mine.offset) == (theirs.n_latent, theirs.offset) else None
+
+    def _adapted(self, observed: Observed, series: Series, prior: Prior, config: PDLDSConfig) -> Parameters:
+        """This model's parameters, or after a change of K those that its operators, split or merged, imply."""
+        p = self._parameters
+        if config.n_states == self.config.n_states:
+            return p if prior.carry is None else replace(p, carry=np.full(len(p.carry), prior.carry))
+        now = em.infer(observed, p, prior)
+        moved = p.mean_operator(now.c.path.mean)
+        inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
+        errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
+        resized = resized_states(now.c.shares(), errors, config.n_states)
+        return decomposed_start.from_coefficients(series, resized, prior, self._drifts)
+
+    def untrained(self, trials: TrialsLike, seed: int = 0) -> PDLDS:
+        """The control beside every score: random coefficients, and the parameters that they imply."""
+        data = as_trials(trials)
+        model = type(self)._from_config(self.config)
+        model.scaler_ = Scaler.from_trials(data)
+        ys = [model.scaler_.apply(trial.y) for trial in data]
+        series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))
+        random = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=len(series.x))
+        prior = model._prior_for(series)
+        model._keep(decomposed_start.from_coefficients(series, random, prior, model._drifts), prior)
+        model.status_ = Status.MAX_STEPS
+        return model
+
+    # ---- parameters as arrays -----------------------------------------------------------------------------------
+    def _keep_oriented(self, p: Parameters, coefficients: npt.NDArray[np.float64], prior: Prior) -> None:
+        self._keep(p.oriented(coefficients), prior)
+
+    def _keep(self, p: Parameters, prior: Prior) -> None:
+        plain = {name: getattr(p, name) for name in _PLAIN}
+        emission = {f"emission_{field.name}": getattr(p.emission, field.name) for field in fields(p.emission)}
+        self.params_ = plain | emission | {"noise_scale": prior.noise_scale}
+
+    @property
+    def _parameters(self) -> Parameters:
+        p = {name: np.asarray(value, np.float64) for name, value in self.params_.items()}
+        emission = Emission(p["emission_loadings"], p["emission_offset"], p["emission_noise"])
+        return Parameters(emission, **{name: p[name] for name in _PLAIN})
+
+    @property
+    def _prior(self) -> Prior:
+        c = self.config
+        return Prior(np.asarray(self.params_["noise_scale"], np.float64), 1 / c.sparsity, None, c.offset != "drift")
+
+    # ---- one trial ----------------------------------------------------------------------------------------------
+    def _infer(self, y: Array) -> Posterior:
+        """The posterior of a trial; the last one is kept, since a page asks for its states, path and score in turn."""
+        digest = hashlib.blake2b(y.tobytes()).digest()
+        if self._known is None or self._known[0] != digest or self._known[1] is not self.params_:
+            self._known = (digest, self.params_, em.infer(Observed.prepare([y]), self._parameters, self._prior))
+        return self._known[2]
+
+    def coefficients(self, data: TrialsLike) -> Any:
+        """The mixing coefficients c [T, K], of either sign; a list for several trials."""
+        return self._each(data, lambda y: self._infer(y).c.path.mean.astype(np.float32))
+
+    def _soft_states(self, y: Array) -> Array:
+        return self._infer(y).c.shares().astype(np.float32)
+
+    def _reconstruct(self, y: Array) -> Array:
+        e = self._parameters.emission
+        return (self._path(y) @ e.loadings.T + e.offset).astype(np.float32)
+
+    def _latent(self, y: Array) -> Array:
+        return self._path(y).astype(np.float32)
+
+    def _path(self, y: Array) -> npt.NDArray[np.float64]:
+        """[T, D] posterior mean of l + b."""
+        result: npt.NDArray[np.float64] = self._infer(y).x.path.mean @ self._parameters.reach.T
+        return result
+
+    def _bound(self, y: Array) -> float:
+        return self._infer(y).elbo
+
+    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+        rng = np.random.default_rng(seed)
+        p = self._parameters
+        belief = decomposed_filter.filtered(origins, y, p)
+        path, _ = decomposed_filter.roll(p, self._prior.freedom, belief.sample(n_paths, rng), horizon, rng)
+        return self._observe(path @ p.reach.T, rng)
+
+    def _observe(self, x: npt.NDArray[np.float64], rng: np.random.Generator) -> Array:
+        """Observations [..., N] with noise from latents [..., D]."""
+        e = self._parameters.emission
+        y = (x @ e.loadings.T + e.offset).astype(np.float32)
+        y += rng.standard_normal(y.shape, dtype=np.float32) * np.sqrt(e.noise).astype(np.float32)
+        return y
+
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        rng = np.random.default_rng(seed)
+        p = self._parameters
+        first = decomposed_filter.blank(1, p).sample(1, rng)[0, 0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            path, c = decomposed_filter.roll(p, self._prior.freedom, first, n_samples - 1, rng)
+        # Nothing in this model holds a path back: operators may amplify it for as long as they are on.
+        if (far := ~(np.abs(path) < _FAR).all(axis=1)).any():
+            raise FitError(
+                f"The sampled path ran off to infinity after {int(far.argmax()) + 1} samples: this model's operators can "
+                "amplify without end. Sample fewer, or with another seed."
+            )
+        size = p.reach.shape[1]
+        x = np.concatenate([first[None, :size], path]) @ p.reach.T
+        c = np.concatenate([first[None, size:], c])
+        return self._observe(x, rng), positive_shares(c, np.zeros_like(c)).astype(np.float32), x.astype(np.float32)

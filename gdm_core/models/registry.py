@@ -1,0 +1,67 @@
+"""Which models there are: families by the names in saved files, and configurations of them by the names that people use."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from gdm_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gdm_core.models.base import StateModel
+
+# family name in saved files -> (module, class)
+FAMILIES: dict[str, tuple[str, str]] = {
+    "gdm": ("gdm_core.models.gdm.model", "GDM"),
+    "slds": ("gdm_core.models.switching.slds", "SLDS"),
+    "arhmm": ("gdm_core.models.switching.arhmm", "ARHMM"),
+    "pdlds": ("gdm_core.models.pdlds.model", "PDLDS"),
+    "gdm_mixture": ("gdm_core.models.mixture.model", "GDMMixture"),
+}
+
+
+def import_family(family: str) -> type[StateModel]:
+    """The class of a family."""
+    module, name = FAMILIES[family]
+    found: type[StateModel] = getattr(import_module(module), name)
+    return found
+
+
+# name -> (family, parameters)
+NAMED_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gdm": ("gdm", {}),
+    "gdm-paper": ("gdm", {"preset": "paper"}),
+    "gdm-linear": ("gdm", {"posterior": "linear"}),
+    "gdm-rnn": ("gdm", {"transition": "gru"}),
+    "gdm-mixture": ("gdm_mixture", {}),
+    "slds-sticky": ("slds", {"transitions": "sticky"}),
+    "rslds-sticky": ("slds", {"transitions": "recurrent"}),
+    "rslds-ro": ("slds", {"transitions": "recurrent_only"}),
+    "arhmm": ("arhmm", {}),
+    "arhmm-sticky": ("arhmm", {"transitions": "sticky"}),
+    "arhmm-ro": ("arhmm", {"transitions": "recurrent_only"}),
+    "pdlds": ("pdlds", {}),
+}
+
+
+def available() -> tuple[str, ...]:
+    """The names whose family is part of this installation."""
+    return tuple(name for name, (family, _) in NAMED_MODELS.items() if find_spec(FAMILIES[family][0]) is not None)
+
+
+def build(name: str, n_states: int, n_latent: int, seed: int = 0, **changes: Any) -> StateModel:
+    """An unfitted model; `changes` are further parameters of its family."""
+    if name not in available():
+        raise ConfigError(f"There is no model {name!r}; choose one of {', '.join(available())}.")
+    family, options = NAMED_MODELS[name]
+    kind = import_family(family)
+    known = {field.name for field in fields(kind.config_class)}
+    unknown = sorted(set(changes) - known)
+    if unknown:
+        raise ConfigError(
+            f"The model {name!r} has no parameter {', '.join(unknown)}; it knows {', '.join(sorted(known))}."
+        )
+    parameters: dict[str, Any] = {"n_states": n_states, "n_latent": n_latent, "seed": seed} | options | changes
+    return kind(**parameters)

@@ -1,0 +1,1 @@
+"""Models that put every moment into one state: SLDS, rSLDS and AR-HMM."""

@@ -1,0 +1,220 @@
+"""Autoregressive hidden Markov model on principal-component scores.
+
+    y = center + basis (scale x) + residual        x_t ~ N(A_z [x_{t-1}, ..., x_{t-L}] + b_z, Q_z)
+
+The scores are read off the observations, so inference over states is exact and needs no approximation at all. Missing
+entries: the inputs carry the last observed value forward, the likelihood is the marginal of what was observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ConfigError
+from gdm_core.maths import hmm
+from gdm_core.maths.pca import Scores, interpolated
+from gdm_core.maths.threads import one_thread
+from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.climbing import Climb, in_fixed_order
+from gdm_core.models.switching import arhmm_em as em
+from gdm_core.models.switching.base import SwitchingModel, require_at_least
+from gdm_core.models.switching.dynamics import Dynamics
+from gdm_core.models.switching.filtering import roll
+from gdm_core.models.switching.transitions import Transitions
+from gdm_core.trials import TrialsLike, as_trials
+
+_SHORT_RUN = 15  # iterations that each start is given before the best is chosen
+
+
+@dataclass(frozen=True)
+class ARHMMConfig:
+    n_states: int = 4
+    lags: int = 1
+    transitions: str = "stationary"
+    n_latent: int = 2
+    seed: int = 0
+    n_iter: int = 100
+    n_restarts: int = 4
+
+    def __post_init__(self) -> None:
+        for name in ("n_states", "lags", "n_latent", "n_iter", "n_restarts"):
+            require_at_least(name, getattr(self, name), 1)
+        require_at_least("seed", self.seed, 0)
+        kinds = ("stationary", "sticky", "recurrent_only")
+        if self.transitions not in kinds:
+            raise ConfigError(f"transitions is {self.transitions!r}; choose one of {', '.join(kinds)}.")
+
+
+class ARHMM(SwitchingModel):
+    """AR-HMM with stationary, sticky or recurrent-only transitions."""
+
+    family: ClassVar[str] = "arhmm"
+    config_class: ClassVar[type] = ARHMMConfig
+    config: ARHMMConfig
+
+    def __init__(
+        self,
+        n_states: int = 4,
+        *,
+        lags: int = 1,
+        transitions: Literal["stationary", "sticky", "recurrent_only"] = "stationary",
+        n_latent: int = 2,
+        seed: int = 0,
+        n_iter: int = 100,
+        n_restarts: int = 4,
+    ) -> None:
+        super().__init__(ARHMMConfig(n_states, lags, transitions, n_latent, seed, n_iter, n_restarts))
+
+    @property
+    def min_samples(self) -> int:
+        return self.config.lags + 1
+
+    # ---- fitting ------------------------------------------------------------------------------------------------
+    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
+        c = self.config
+        ys = in_fixed_order(ys)
+        previous = self._start_from()
+        scores = previous._scores if previous is not None else Scores.fitted(ys, c.n_latent)
+        series = em.Series.prepare(ys, scores, c.lags)
+        prior = em.prior_for(series, c.lags)
+        if previous is not None:
+            parameters = previous._adapted(series, scores, prior, c)
+        else:
+            parameters = em.best_start(
+                series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, min(_SHORT_RUN, c.n_iter)
+            )
+        climb = (
+            Climb(partial(self._keep, now.parameters, scores), now.log_evidence, now.objective)
+            for now in em.iterate(series, parameters, scores, prior, c.n_iter)
+        )
+        yield from self._climb(climb, len(series.x))
+
+    def _start_from(self) -> ARHMM | None:
+        """The model to start from, if its solution fits this configuration."""
+        previous = self._warm_from
+        if not isinstance(previous, ARHMM) or not previous.params_:
+            return None
+        same = previous.config.n_latent == self.config.n_latent and previous.config.lags == self.config.lags
+        return previous if same else None
+
+    def _adapted(
+        self, series: em.Series, scores: Scores, prior: em.DynamicsPrior, config: ARHMMConfig
+    ) -> em.ARParameters:
+        """This model's parameters, or after a change of K or transitions those of its states split or merged."""
+        parameters = self._parameters
+        if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
+            return parameters
+        states = em.e_step(series, parameters, scores).chain.states
+        means = parameters.dynamics.means(series.joint[:, series.x.shape[1] :])
+        errors = series.x - (states[:, :, None] * means).sum(axis=1)
+        resized = em.resized_states(states, errors, config.n_states)
+        return em.from_states(series, resized, config.transitions, prior)
+
+    def untrained(self, trials: TrialsLike, seed: int = 0) -> ARHMM:
+        """The control beside every score: random states, and the parameters that they imply."""
+        data = as_trials(trials)
+        model = type(self)._from_config(self.config)
+        model.scaler_ = Scaler.from_trials(data)
+        ys = [model.scaler_.apply(trial.y) for trial in data]
+        scores = Scores.fitted(ys, self.config.n_latent)
+        series = em.Series.prepare(ys, scores, self.config.lags)
+        random = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=len(series.x))
+        prior = em.prior_for(series, self.config.lags)
+        model._keep(em.from_states(series, random, self.config.transitions, prior), scores)
+        model.status_ = Status.MAX_STEPS
+        return model
+
+    # ---- parameters as arrays -----------------------------------------------------------------------------------
+    def _keep(self, parameters: em.ARParameters, scores: Scores) -> None:
+        chain = parameters.transitions
+        kept: dict[str, Any] = {
+            "center": scores.center,
+            "weight": scores.weight,
+            "basis": scores.basis,
+            "scale": scores.scale,
+            "residual_variance": np.array([scores.residual_variance]),
+            "coefficients": parameters.dynamics.coefficients,
+            "covariance": parameters.dynamics.covariance,
+            "start_mean": parameters.start_mean,
+            "start_covariance": parameters.start_covariance,
+            "log_initial": chain.log_initial,
+            "transition_bias": chain.bias,
+            "transition_weights": chain.weights,
+        }
+        # In the layout that a file gives back: products of other layouts round differently.
+        self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
+
+    @property
+    def _scores(self) -> Scores:
+        p: dict[str, Any] = self.params_
+        return Scores(p["center"], p["weight"], p["basis"], p["scale"], float(p["residual_variance"][0]))
+
+    @property
+    def _parameters(self) -> em.ARParameters:
+        p: dict[str, Any] = self.params_
+        return em.ARParameters(
+            Dynamics(p["coefficients"], p["covariance"]),
+            Transitions(self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"]),
+            p["start_mean"],
+            p["start_covariance"],
+        )
+
+    # ---- one trial ----------------------------------------------------------------------------------------------
+    def _infer(self, y: Array) -> tuple[em.Series, em.EStep]:
+        series = em.Series.prepare([y], self._scores, self.config.lags)
+        with one_thread():
+            return series, em.e_step(series, self._parameters, self._scores)
+
+    def _soft_states(self, y: Array) -> Array:
+        return self._infer(y)[1].chain.states.astype(np.float32)
+
+    def _reconstruct(self, y: Array) -> Array:
+        return self._scores.expand(self._scores.project(interpolated(y))).astype(np.float32)
+
+    def _latent(self, y: Array) -> Array:
+        return self._scores.project(interpolated(y)).astype(np.float32)
+
+    def _bound(self, y: Array) -> float:
+        return self._infer(y)[1].log_evidence
+
+    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+        rng = np.random.default_rng(seed)
+        parameters, scores = self._parameters, self._scores
+        seen = y[: int(origins.max()) + 1]
+        series = em.Series.prepare([seen], scores, self.config.lags)
+        table, _, _ = em.log_likelihoods(series, parameters, scores)
+        chain = parameters.transitions
+        states = hmm.filtered(table, chain.log_initial, chain.expected_log(series.x), series.starts)
+        log_states = np.log(np.maximum(states[origins], 1e-300))
+        z = hmm.sample_index(np.broadcast_to(log_states, (n_paths, *log_states.shape)), rng)  # [P, O]
+        back = np.maximum(origins[:, None] - np.arange(self.config.lags), 0)
+        history = np.broadcast_to(series.x[back], (n_paths, *back.shape, series.x.shape[1]))  # [P, O, L, D]
+        _, x = roll(parameters.dynamics, parameters.transitions, z, history, horizon, rng)
+        return self._observe(x, rng)
+
+    def _observe(self, x: npt.NDArray[Any], rng: np.random.Generator) -> Array:
+        """Observations [..., N] with noise from scores [..., D]."""
+        clean = self._scores.expand(x).astype(np.float32)
+        result: Array = clean + self._scores.sample_residual(clean.shape[:-1], rng)
+        return result
+
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        rng = np.random.default_rng(seed)
+        p, lags = self._parameters, self.config.lags
+        factor = np.linalg.cholesky(p.start_covariance)
+        first = p.start_mean + rng.standard_normal((lags, len(factor))) @ factor.T  # [L, D] in order of time
+        z = np.empty(n_samples, dtype=np.int64)
+        z[0] = hmm.sample_index(p.transitions.log_initial, rng)
+        for t in range(1, lags):
+            z[t] = hmm.sample_index(p.transitions.logits(z[t - 1], first[t - 1]), rng)
+        history = first[::-1][None, None]  # [1, 1, L, D] newest first
+        later, x = roll(p.dynamics, p.transitions, z[None, lags - 1 : lags], history, n_samples - lags, rng)
+        z[lags:] = later[0, 0]
+        path = np.concatenate([first, x[0, 0]])
+        return self._observe(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)

@@ -1,0 +1,300 @@
+"""EM for autoregressive hidden Markov models on principal-component scores.
+
+The exact algorithm: forward-backward, weighted regressions, and for recurrent transitions a Newton step on a
+multinomial logistic regression. Every step raises log-evidence plus log-prior. Trials lie end to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.cluster import KMeans
+
+from gdm_core.maths import hmm
+from gdm_core.maths.pca import PartialRows, Scores, carried_forward
+from gdm_core.models.switching.dynamics import LOG_2PI, Dynamics, DynamicsPrior, weighted_moments
+from gdm_core.models.switching.transitions import Transitions
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+_START_SAMPLES = 8_000
+
+
+@dataclass(frozen=True)
+class Series:
+    """Observations prepared for autoregression; T counts the samples of all trials.
+
+    joint        [T, D + P] scores, then inputs: the L score vectors before, newest first, and a one
+    x            [T, D] scores, missing channels carried forward
+    starts       [T] first samples of trials
+    regressed    [T] samples with L others before them; the first L of a trial follow the start distribution
+    full         [T] nothing is missing
+    partial      rows with some entries missing, and what is known about them
+    log_residual log-density of what the scores leave out, over all full rows
+    """
+
+    joint: Float
+    x: Float
+    starts: Bool
+    regressed: Bool
+    full: Bool
+    partial_rows: npt.NDArray[np.int64]
+    partial: PartialRows
+    log_residual: float
+
+    @classmethod
+    def prepare(cls, ys: list[npt.NDArray[Any]], scores: Scores, lags: int) -> Series:
+        y = np.concatenate(ys).astype(np.float64)
+        lengths = np.array([len(one) for one in ys])
+        first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        x = scores.project(np.concatenate([carried_forward(one) for one in ys]))
+        age = np.arange(len(y)) - np.repeat(first, lengths)  # samples since the trial began
+        columns = [x]
+        for lag in range(1, lags + 1):
+            before = np.zeros_like(x)
+            before[lag:] = x[:-lag]
+            before[age < lag] = 0.0
+            columns.append(before)
+        joint = np.concatenate([*columns, np.ones((len(y), 1))], axis=1)
+        observed = np.isfinite(y)
+        full: Bool = np.asarray(observed.all(axis=1))
+        rows = np.flatnonzero(observed.any(axis=1) & ~full)
+        residual = float(scores.log_residual(y[full]).sum())
+        return cls(
+            joint,
+            x,
+            np.asarray(age == 0),
+            np.asarray(age >= lags),
+            full,
+            rows,
+            PartialRows.reduce(y[rows], scores),
+            residual,
+        )
+
+
+@dataclass(frozen=True)
+class ARParameters:
+    """Everything the model learns apart from the projection."""
+
+    dynamics: Dynamics
+    transitions: Transitions
+    start_mean: Float  # [D]
+    start_covariance: Float  # [D, D]
+
+
+@dataclass(frozen=True)
+class EStep:
+    chain: hmm.ChainPosterior
+    log_evidence: float
+    partial_mean: Float  # [M, K, D] scores of incomplete rows given state and observed entries
+    partial_covariance: Float  # [M, K, D, D]
+
+
+def log_likelihoods(series: Series, parameters: ARParameters, scores: Scores) -> tuple[Float, Float, Float]:
+    """[T, K] log-density of each sample under each state, and the completed scores of incomplete rows."""
+    d = series.x.shape[1]
+    table = parameters.dynamics.log_density(series.joint)  # [T, K]
+    start_error = series.x[~series.regressed] - parameters.start_mean
+    table[~series.regressed] = _log_normal(start_error, parameters.start_covariance)[:, None]
+    table[~series.full] = 0.0
+    k = table.shape[1]
+    rows = series.partial_rows
+    mean = parameters.dynamics.means(series.joint[rows, d:])
+    after = np.empty((len(rows), k, d, d))
+    for regressed in (True, False):
+        chosen = series.regressed[rows] == regressed
+        if not chosen.any():
+            continue
+        if regressed:
+            covariance = parameters.dynamics.covariance
+        else:
+            mean[chosen] = parameters.start_mean
+            covariance = np.broadcast_to(parameters.start_covariance, (k, d, d))
+        part = series.partial.chosen(chosen)
+        table[rows[chosen]], mean[chosen], after[chosen] = part.condition(mean[chosen], covariance, scores)
+    return table, mean, after
+
+
+def _log_normal(error: Float, covariance: Float) -> Float:
+    """[M, D] -> [M]."""
+    factor = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(factor, error.T)
+    return np.asarray(
+        -0.5 * (white**2).sum(axis=0) - np.log(np.diagonal(factor)).sum() - 0.5 * len(covariance) * LOG_2PI
+    )
+
+
+def e_step(series: Series, parameters: ARParameters, scores: Scores) -> EStep:
+    table, mean, covariance = log_likelihoods(series, parameters, scores)
+    log_transitions = parameters.transitions.expected_log(series.x)
+    chain = hmm.posterior(table, parameters.transitions.log_initial, log_transitions, series.starts)
+    return EStep(chain, chain.log_evidence + series.log_residual, mean, covariance)
+
+
+def m_step(
+    series: Series, step: EStep, previous: ARParameters, prior: DynamicsPrior, newton_steps: int = 2
+) -> ARParameters:
+    """The parameters that raise the expected log joint density plus the log prior."""
+    d = series.x.shape[1]
+    weights = step.chain.states * (series.full & series.regressed)[:, None]
+    moments = weighted_moments(weights, series.joint)
+    chosen = series.regressed[series.partial_rows]
+    rows = series.partial_rows[chosen]
+    if len(rows):
+        share = step.chain.states[rows]  # [M, K]
+        for k in range(share.shape[1]):
+            joint = np.concatenate([step.partial_mean[chosen, k], series.joint[rows, d:]], axis=1)
+            moments[k] += (joint * share[:, k, None]).T @ joint
+            moments[k, :d, :d] += np.tensordot(share[:, k], step.partial_covariance[chosen, k], axes=1)
+    transitions = previous.transitions.fitted(step.chain, series.starts, series.x, steps=newton_steps)
+    return ARParameters(Dynamics.fitted(moments, prior), transitions, previous.start_mean, previous.start_covariance)
+
+
+def log_prior(parameters: ARParameters, prior: DynamicsPrior) -> float:
+    return parameters.dynamics.log_prior(prior) + parameters.transitions.log_prior()
+
+
+def prior_for(series: Series, lags: int) -> DynamicsPrior:
+    """Scaled by the steps in the data."""
+    inside = ~series.starts[1:]
+    steps = np.diff(series.x, axis=0)[inside]
+    variance = np.maximum((steps**2).mean(axis=0), 1e-8) if len(steps) else np.ones(series.x.shape[1])
+    return DynamicsPrior.stay(series.x.shape[1], lags, variance)
+
+
+def from_states(series: Series, states: Float, kind: str, prior: DynamicsPrior) -> ARParameters:
+    """Parameters that fit given soft states [T, K] best."""
+    k, d = states.shape[1], series.x.shape[1]
+    blank = Transitions.blank(kind, k, d)
+    before = np.ones((len(states), 1)) if len(blank.bias) == 1 else np.concatenate([states[:1], states[:-1]])
+    pairs = before[:, :, None] * states[:, None, :]
+    pairs[series.starts] = 0.0
+    rows = len(series.partial_rows)
+    start = ARParameters(
+        Dynamics(np.zeros((k, *prior.coefficients.shape)), np.broadcast_to(np.eye(d), (k, d, d))),
+        blank,
+        series.x.mean(axis=0),
+        np.atleast_2d(np.cov(series.x.T, bias=True)) + 1e-6 * np.eye(d),
+    )
+    guess = EStep(
+        hmm.ChainPosterior(0.0, states, pairs),
+        0.0,
+        np.broadcast_to(series.x[series.partial_rows][:, None], (rows, k, d)),
+        np.zeros((rows, k, d, d)),
+    )
+    return m_step(series, guess, start, prior, newton_steps=8)
+
+
+def first_states(series: Series, n_states: int, attempt: int, seed: int) -> Float:
+    """[T, K] hard states to start from: k-means on the steps of the path, each attempt looking a little differently."""
+    window, place, seeded = _VIEWS[attempt % len(_VIEWS)]
+    steps = np.zeros_like(series.x)
+    steps[1:] = np.diff(series.x, axis=0)
+    steps[series.starts] = 0.0
+    if window > 1:
+        steps = _smoothed(steps, window)
+    features = steps / np.maximum(np.sqrt((steps**2).mean(axis=0)), 1e-12)
+    if place:
+        features = np.concatenate([features, place * series.x], axis=1)
+    rng = np.random.default_rng([seed, attempt])
+    if len(np.unique(features, axis=0)) < n_states:
+        labels = np.arange(len(features)) * n_states // len(features)
+    else:
+        labels = KMeans(n_states, n_init=seeded, random_state=int(rng.integers(2**31))).fit_predict(features)
+    return np.eye(n_states)[labels]
+
+
+# Window over which steps are averaged, weight of the position beside them, k-means starts.
+_VIEWS = ((1, 0.0, 3), (1, 0.7, 3), (5, 0.0, 3), (5, 0.7, 1), (15, 0.0, 1), (1, 0.0, 1))
+
+
+def _smoothed(values: Float, window: int) -> Float:
+    total = np.cumsum(np.concatenate([np.zeros((1, values.shape[1])), values]), axis=0)
+    high = np.minimum(np.arange(len(values)) + window // 2 + 1, len(values))
+    low = np.maximum(np.arange(len(values)) - window // 2, 0)
+    result: Float = (total[high] - total[low]) / (high - low)[:, None]
+    return result
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """One EM iteration: parameters, and the evidence and objective they were measured to have."""
+
+    parameters: ARParameters
+    step: EStep
+    log_evidence: float
+    objective: float
+
+
+def iterate(
+    series: Series, parameters: ARParameters, scores: Scores, prior: DynamicsPrior, n_iter: int
+) -> Iterator[Iterate]:
+    """EM; the first item holds the parameters given, each later one those of one more M-step."""
+    for number in range(n_iter + 1):
+        step = e_step(series, parameters, scores)
+        yield Iterate(parameters, step, step.log_evidence, step.log_evidence + log_prior(parameters, prior))
+        if number < n_iter:
+            parameters = m_step(series, step, parameters, prior)
+
+
+def excerpt(series: Series, n_samples: int) -> Series:
+    """About `n_samples` of a long recording, as evenly spread stretches."""
+    total = len(series.x)
+    if total <= 2 * n_samples:
+        return series
+    parts = 8
+    firsts = np.linspace(0, total - n_samples // parts, parts).astype(np.int64)
+    kept = (firsts[:, None] + np.arange(n_samples // parts)).ravel()
+    starts, full = series.starts[kept].copy(), series.full[kept]
+    # What stands before a cut is still among the inputs, but the chain of states begins anew there.
+    starts[:: n_samples // parts] = True
+    place = np.full(total, -1)
+    place[kept] = np.arange(len(kept))
+    rows = place[series.partial_rows]
+    inside = rows >= 0
+    partial = series.partial.chosen(inside)
+    return Series(series.joint[kept], series.x[kept], starts, series.regressed[kept], full, rows[inside], partial, 0.0)
+
+
+def best_start(
+    series: Series,
+    scores: Scores,
+    prior: DynamicsPrior,
+    kind: str,
+    n_states: int,
+    attempts: int,
+    seed: int,
+    n_iter: int,
+) -> ARParameters:
+    """Several starts, a few iterations each on an excerpt; the one with the highest objective."""
+    series = excerpt(series, _START_SAMPLES)
+    best: Iterate | None = None
+    for attempt in range(attempts):
+        parameters = from_states(series, first_states(series, n_states, attempt, seed), kind, prior)
+        last = list(iterate(series, parameters, scores, prior, n_iter))[-1]
+        if best is None or last.objective > best.objective:
+            best = last
+    assert best is not None
+    return best.parameters
+
+
+def resized_states(states: Float, errors: Float, n_states: int) -> Float:
+    """[T, K] soft states turned into [T, n_states]: the most used are split by the side of their errors [T, D] on
+    which a sample lies, the least used are dropped and their samples go where they were next most likely."""
+    states = states.copy()
+    while states.shape[1] < n_states:
+        used = int(states.sum(axis=0).argmax())
+        weight = states[:, used]
+        centred = errors - (weight @ errors) / weight.sum()
+        direction = np.linalg.eigh((centred * weight[:, None]).T @ centred)[1][:, -1]
+        side = (centred @ direction > 0).astype(np.float64)
+        states = np.concatenate([states, (weight * side)[:, None]], axis=1)
+        states[:, used] = weight * (1 - side)
+    while states.shape[1] > n_states:
+        states = np.delete(states, int(states.sum(axis=0).argmin()), axis=1) + 1e-6
+        states /= states.sum(axis=1, keepdims=True)
+    return states

@@ -1,0 +1,144 @@
+"""What is known at each moment from the past alone, and futures sampled from there.
+
+The filter of a switching linear system keeps one Gaussian per state and merges them at every step (the interacting
+multiple model filter). It forgets quickly, so long recordings are cut into stretches that are filtered side by side,
+each after a run-up over the samples before it: the number of sequential steps does not grow with the recording.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.maths import hmm
+from gdm_core.models.switching.dynamics import Dynamics
+from gdm_core.models.switching.transitions import Transitions
+
+Float = npt.NDArray[np.float64]
+
+STRETCH = 64
+RUN_UP = 48
+
+
+@dataclass(frozen=True)
+class Belief:
+    """State probabilities and a Gaussian for each state."""
+
+    log_weight: Float  # [B, K]
+    mean: Float  # [B, K, D]
+    covariance: Float  # [B, K, D, D]
+
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], Float]:
+        """States [n, B] and latents [n, B, D]."""
+        z = hmm.sample_index(np.broadcast_to(self.log_weight, (n, *self.log_weight.shape)), rng)
+        row = np.arange(z.shape[1])
+        factor = np.linalg.cholesky(self.covariance)
+        noise = rng.standard_normal((*z.shape, self.mean.shape[2]))
+        return z, self.mean[row, z] + (factor[row, z] @ noise[..., None])[..., 0]
+
+
+def filtered(
+    origins: npt.NDArray[np.int64],
+    information: Float,
+    linear: Float,
+    dynamics: Dynamics,
+    transitions: Transitions,
+    start_mean: Float,
+    start_covariance: Float,
+) -> Belief:
+    """What samples 0..t say about sample t, for each origin t.
+
+    information  [T, D, D] precision that each sample's observation gives about its latent, C' R^-1 C
+    linear       [T, D] C' R^-1 (y - d)
+    """
+    k, d = dynamics.coefficients.shape[:2]
+    stretches, place = np.unique(origins // STRETCH, return_inverse=True)
+    first = np.maximum(stretches * STRETCH - RUN_UP, 0)
+    offset = origins - first[place]  # steps from the beginning of the run-up
+    b = len(stretches)
+    prior = Belief(
+        np.where(first[:, None] == 0, transitions.log_initial, -np.log(k)),
+        np.broadcast_to(start_mean, (b, k, d)),
+        np.broadcast_to(start_covariance, (b, k, d, d)),
+    )
+    result = Belief(np.empty((len(origins), k)), np.empty((len(origins), k, d)), np.empty((len(origins), k, d, d)))
+    belief = prior
+    for step in range(int(offset.max()) + 1):
+        now = np.minimum(first + step, len(linear) - 1)
+        if step:
+            belief = _predicted(belief, dynamics, transitions)
+        belief = _updated(belief, information[now], linear[now])
+        here = np.flatnonzero(offset == step)
+        result.log_weight[here] = belief.log_weight[place[here]]
+        result.mean[here] = belief.mean[place[here]]
+        result.covariance[here] = belief.covariance[place[here]]
+    return result
+
+
+def _predicted(belief: Belief, dynamics: Dynamics, transitions: Transitions) -> Belief:
+    """One step ahead: states move, their Gaussians are merged per new state, and the dynamics act."""
+    k = belief.log_weight.shape[1]
+    moves = hmm.log_normalise(transitions.logits(np.arange(k), belief.mean))[0]
+    moves = np.broadcast_to(moves, (*belief.log_weight.shape, k))
+    joint = belief.log_weight[:, :, None] + moves  # [B, K before, K after]
+    weight = joint.max(axis=1)
+    share = np.exp(joint - weight[:, None, :])
+    total = share.sum(axis=1)
+    share /= total[:, None, :]
+    mean = np.swapaxes(share, 1, 2) @ belief.mean  # [B, K, D]
+    gap = belief.mean[:, :, None] - mean[:, None]  # [B, before, after, D]
+    spread = belief.covariance[:, :, None] + gap[..., :, None] * gap[..., None, :]
+    merged = (share[..., None, None] * spread).sum(axis=1)
+    a = dynamics.coefficients[:, :, :-1]
+    moved = (a @ mean[..., None])[..., 0] + dynamics.coefficients[:, :, -1]
+    return Belief(weight + np.log(total), moved, a @ merged @ np.swapaxes(a, 1, 2) + dynamics.covariance)
+
+
+def _updated(belief: Belief, information: Float, linear: Float) -> Belief:
+    """After seeing a sample; an all-missing one has zero information and changes nothing."""
+    d = linear.shape[1]
+    precision = information[:, None]  # [B, 1, D, D]
+    system = np.eye(d) + belief.covariance @ precision
+    covariance = np.linalg.solve(system, belief.covariance)
+    covariance = (covariance + np.swapaxes(covariance, 2, 3)) / 2
+    explained = (precision @ belief.mean[..., None])[..., 0]  # [B, K, D]
+    surprise = linear[:, None] - explained
+    shift = (covariance @ surprise[..., None])[..., 0]
+    log_likelihood = (belief.mean * (linear[:, None] - 0.5 * explained)).sum(axis=2)
+    log_likelihood += 0.5 * (surprise * shift).sum(axis=2) - 0.5 * np.linalg.slogdet(system)[1]
+    return Belief(hmm.log_normalise(belief.log_weight + log_likelihood)[0], belief.mean + shift, covariance)
+
+
+def roll(
+    dynamics: Dynamics,
+    transitions: Transitions,
+    z: npt.NDArray[np.int64],
+    history: npt.NDArray[Any],
+    horizon: int,
+    rng: np.random.Generator,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Sample on from states [P, O] and latest scores [P, O, L, D] (newest first): states [P, O, H], scores [P, O, H, D].
+
+    The loop is over the horizon, each step being drawn from the one before.
+    """
+    factors = np.linalg.cholesky(dynamics.covariance)
+    coefficients = dynamics.coefficients
+    d = factors.shape[1]
+    states = np.empty((*z.shape, horizon), dtype=np.int64)
+    path = np.empty((*z.shape, horizon, d))
+    for step in range(horizon):
+        z = hmm.sample_index(transitions.logits(z, history[..., 0, :]), rng)
+        inputs = history.reshape(*z.shape, -1)  # [P, O, L D]
+        x = np.empty((*z.shape, d))
+        noise = rng.standard_normal((*z.shape, d))
+        for k in range(len(factors)):
+            chosen = z == k
+            x[chosen] = (
+                inputs[chosen] @ coefficients[k, :, :-1].T + coefficients[k, :, -1] + noise[chosen] @ factors[k].T
+            )
+        history = np.concatenate([x[..., None, :], history[..., :-1, :]], axis=-2)
+        states[..., step], path[..., step, :] = z, x
+    return states, path

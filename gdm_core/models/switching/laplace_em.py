@@ -1,0 +1,371 @@
+"""Laplace-EM for switching linear dynamical systems with a structured posterior q(z) q(x).
+
+    x_t ~ N(A_z x_{t-1} + b_z, Q_z)        y_t ~ N(C x_t + d, diag(R))        z_t as in `gdm_core.models.switching.transitions`
+
+q(z) is an exact forward-backward pass. q(x) is the Gaussian at the mode of E_q(z)[log p(x, z, y)] with that mode's
+curvature: without recurrence it is the exact optimum, with recurrence a Laplace approximation that is only taken as
+far as it raises the bound. The bound itself is a closed form, so its increase is a fact and not an estimate.
+Missing entries drop out of the emission. Trials lie end to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.maths import hmm
+from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
+from gdm_core.models.switching.transitions import Transitions
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+# Emission prior: rows of [C, d] are worth this many samples at zero; R is kept from vanishing.
+_LOADING_STRENGTH = 1e-3
+_NOISE_SHAPE, _NOISE_RATE = 1.0, 1e-6
+
+
+@dataclass(frozen=True)
+class Emission:
+    """y ~ N(C x + d, diag(R))."""
+
+    loadings: Float  # C [N, D]
+    offset: Float  # d [N]
+    noise: Float  # R [N]
+
+    def log_prior(self) -> float:
+        joined = np.concatenate([self.loadings, self.offset[:, None]], axis=1)
+        size = joined.shape[1]
+        squares = _LOADING_STRENGTH * (joined**2).sum(axis=1) + 2 * _NOISE_RATE
+        return float(-0.5 * (squares / self.noise + (size + 2 * _NOISE_SHAPE + 2) * np.log(self.noise)).sum())
+
+
+@dataclass(frozen=True)
+class Parameters:
+    emission: Emission
+    dynamics: Dynamics
+    transitions: Transitions
+    start_mean: Float  # [D]
+    start_covariance: Float  # [D, D]
+
+    def log_prior(self, prior: DynamicsPrior) -> float:
+        return self.emission.log_prior() + self.dynamics.log_prior(prior) + self.transitions.log_prior()
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The samples of all trials, T in all."""
+
+    y: Float  # [T, N], zero where missing
+    mask: Float | None  # [T, N] ones and zeros; None where nothing is missing
+    starts: Bool  # [T]
+
+    @classmethod
+    def prepare(cls, ys: list[npt.NDArray[Any]]) -> Observed:
+        y = np.concatenate(ys).astype(np.float64)
+        starts = np.zeros(len(y), dtype=bool)
+        starts[np.cumsum([0, *(len(one) for one in ys[:-1])])] = True
+        known = np.isfinite(y)
+        if known.all():
+            return cls(y, None, starts)
+        return cls(np.where(known, y, 0.0), known.astype(np.float64), starts)
+
+
+@dataclass(frozen=True)
+class PathPosterior:
+    """q(x) and its moments."""
+
+    path: GaussianPath
+    variance: Float  # [T, D, D]
+    moments: Float  # [T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1; at a start only the x_t block counts
+
+    @classmethod
+    def of(cls, path: GaussianPath) -> PathPosterior:
+        mean = path.mean
+        variance, cross = path.covariances
+        n, d = mean.shape
+        joint = np.ones((n, 2 * d + 1))
+        joint[:, :d] = mean
+        joint[1:, d : 2 * d] = mean[:-1]
+        joint[0, d : 2 * d] = 0.0
+        moments = joint[:, :, None] * joint[:, None, :]
+        moments[:, :d, :d] += variance
+        moments[1:, d : 2 * d, d : 2 * d] += variance[:-1]
+        moments[:, :d, d : 2 * d] += cross
+        moments[:, d : 2 * d, :d] += np.swapaxes(cross, 1, 2)
+        return cls(path, variance, moments)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """q(z), q(x) and the bound they reach."""
+
+    chain: hmm.ChainPosterior
+    x: PathPosterior
+    chain_entropy: float
+    elbo: float
+
+
+# ---- the bound --------------------------------------------------------------------------------------------------
+def dynamics_table(x: PathPosterior, dynamics: Dynamics, starts: Bool) -> Float:
+    """[T, K] E_q(x)[log p(x_t | x_{t-1}, z_t = k)]; zero at starts."""
+    white, logdet = dynamics.whitener()
+    k, d, m = white.shape
+    quadratic = (np.swapaxes(white, 1, 2) @ white).reshape(k, m * m)
+    table = -0.5 * (x.moments.reshape(-1, m * m) @ quadratic.T + logdet + d * LOG_2PI)
+    table[starts] = 0.0
+    return table
+
+
+def path_terms(observed: Observed, p: Parameters, x: PathPosterior) -> float:
+    """E_q(x)[log p(y | x) + log p(x at starts)] plus the entropy of q(x)."""
+    e = p.emission
+    error = observed.y - x.path.mean @ e.loadings.T - e.offset
+    spread = e.loadings / e.noise[:, None]
+    if observed.mask is None:
+        count = np.full(len(e.noise), float(len(error)))
+        wobble = float((x.variance.sum(axis=0) * (e.loadings.T @ spread)).sum())
+    else:
+        error *= observed.mask
+        count = observed.mask.sum(axis=0)
+        wobble = float((x.variance * masked_precision(observed.mask, e)).sum())
+    emitted = -0.5 * (float(((error**2) / e.noise).sum()) + wobble + float((count * (LOG_2PI + np.log(e.noise))).sum()))
+    gap = x.path.mean[observed.starts] - p.start_mean
+    scatter = gap[:, :, None] * gap[:, None, :] + x.variance[observed.starts]
+    trace = float((np.linalg.inv(p.start_covariance) * scatter.sum(axis=0)).sum())
+    size = len(gap) * (len(p.start_mean) * LOG_2PI + np.linalg.slogdet(p.start_covariance)[1])
+    return emitted - 0.5 * (trace + float(size)) + x.path.entropy
+
+
+def chain_terms(chain: hmm.ChainPosterior, table: Float, log_transitions: Float, p: Parameters, starts: Bool) -> float:
+    """E_q(z)[...] of the table, the transitions and the initial distribution."""
+    total = float((chain.states * table).sum()) + float((chain.pairs * log_transitions).sum())
+    return total + float(chain.states[starts].sum(axis=0) @ p.transitions.log_initial)
+
+
+def infer_states(observed: Observed, p: Parameters, x: PathPosterior) -> Posterior:
+    """The best q(z) given q(x), and the bound."""
+    table = dynamics_table(x, p.dynamics, observed.starts)
+    log_transitions = p.transitions.expected_log(x.path.mean, x.variance)
+    chain = hmm.posterior(table, p.transitions.log_initial, log_transitions, observed.starts)
+    entropy = chain.log_evidence - chain_terms(chain, table, log_transitions, p, observed.starts)
+    return Posterior(chain, x, entropy, chain.log_evidence + path_terms(observed, p, x))
+
+
+def bound(observed: Observed, p: Parameters, chain: hmm.ChainPosterior, entropy: float, x: PathPosterior) -> float:
+    """The bound of any q(z) and q(x)."""
+    table = dynamics_table(x, p.dynamics, observed.starts)
+    log_transitions = p.transitions.expected_log(x.path.mean, x.variance)
+    return chain_terms(chain, table, log_transitions, p, observed.starts) + entropy + path_terms(observed, p, x)
+
+
+# ---- q(x) -------------------------------------------------------------------------------------------------------
+def masked_precision(mask: Float, e: Emission) -> Float:
+    """[T, D, D] C' R^-1 C over the observed channels of each sample."""
+    d = e.loadings.shape[1]
+    outer = e.loadings[:, :, None] * e.loadings[:, None, :] / e.noise[:, None, None]
+    result: Float = (mask @ outer.reshape(-1, d * d)).reshape(-1, d, d)
+    return result
+
+
+def quadratic_part(observed: Observed, p: Parameters, chain: hmm.ChainPosterior) -> GaussianPath:
+    """Everything in E_q(z)[log p(x, z, y)] that is quadratic in x: all but recurrent transitions."""
+    e = p.emission
+    n, d = len(observed.y), e.loadings.shape[1]
+    weighted = e.loadings / e.noise[:, None]
+    if observed.mask is None:
+        diagonal = np.tile(e.loadings.T @ weighted, (n, 1, 1))
+        linear = (observed.y - e.offset) @ weighted
+    else:
+        diagonal = masked_precision(observed.mask, e)
+        linear = ((observed.y - e.offset) * observed.mask) @ weighted
+    start_precision = np.linalg.inv(p.start_covariance)
+    diagonal[observed.starts] += start_precision
+    linear[observed.starts] += start_precision @ p.start_mean
+    white, _ = p.dynamics.whitener()
+    m = white.shape[2]
+    quadratic = (np.swapaxes(white, 1, 2) @ white).reshape(-1, m * m)
+    weights = np.where(observed.starts[:, None], 0.0, chain.states)
+    mixed = (weights @ quadratic).reshape(n, m, m)
+    diagonal += mixed[:, :d, :d]
+    diagonal[:-1] += mixed[1:, d : 2 * d, d : 2 * d]
+    linear -= mixed[:, :d, -1]
+    linear[:-1] -= mixed[1:, d : 2 * d, -1]
+    return GaussianPath(diagonal, mixed[:, :d, d : 2 * d].copy(), linear)
+
+
+def log_joint(
+    quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x: Float
+) -> tuple[float, Float, Float]:
+    """E_q(z)[log p(x, z, y)] up to a constant at a path x [T, D]: value, gradient, and the recurrent part of the
+    negative Hessian's diagonal blocks (it has no others)."""
+    pushed = quadratic.times(x)
+    value = float((x * (quadratic.linear - 0.5 * pushed)).sum())
+    gradient = quadratic.linear - pushed
+    if not p.transitions.recurrent:
+        return value, gradient, np.zeros((*x.shape, x.shape[1]))
+    extra, slope, curve = p.transitions.curvature(x, chain)
+    return value + extra, gradient + slope, curve
+
+
+def laplace(quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x: Float, steps: int) -> GaussianPath:
+    """Newton's method with a line search to the mode of q(x); the Gaussian with that mode and curvature."""
+    if not p.transitions.recurrent:
+        return quadratic
+    value, gradient, curve = log_joint(quadratic, p, chain, x)
+    for _ in range(steps):
+        local = GaussianPath(quadratic.diagonal + curve, quadratic.below, gradient)
+        move = local.mean
+        gain = float((move * gradient).sum())
+        if gain < 1e-6 * len(x):
+            break
+        for shrink in (1.0, 0.5, 0.25, 0.1, 0.02):
+            trial = x + shrink * move
+            trial_value, trial_gradient, trial_curve = log_joint(quadratic, p, chain, trial)
+            if trial_value >= value:
+                x, value, gradient, curve = trial, trial_value, trial_gradient, trial_curve
+                break
+        else:
+            break
+    at = GaussianPath(quadratic.diagonal + curve, quadratic.below, gradient)
+    return GaussianPath(at.diagonal, at.below, at.times(x))
+
+
+def infer_path(observed: Observed, p: Parameters, now: Posterior, newton_steps: int = 3) -> PathPosterior:
+    """q(x) given q(z): the Laplace approximation, or a step towards it that raises the bound."""
+    quadratic = quadratic_part(observed, p, now.chain)
+    target = PathPosterior.of(laplace(quadratic, p, now.chain, now.x.path.mean, newton_steps))
+    if not p.transitions.recurrent:
+        return target
+    for share in (1.0, 0.5, 0.2, 0.05):
+        x = target if share == 1.0 else PathPosterior.of(now.x.path.towards(target.path, share))
+        if bound(observed, p, now.chain, now.chain_entropy, x) >= now.elbo:
+            return x
+    return now.x
+
+
+# ---- parameters -------------------------------------------------------------------------------------------------
+def fit_emission(observed: Observed, x: PathPosterior) -> Emission:
+    """Regression of every channel on the path, over the samples where it was observed."""
+    return regress_emission(observed, x.path.mean, x.variance)
+
+
+def regress_emission(observed: Observed, mean: Float, variance: Float) -> Emission:
+    """The same from the mean [T, D] and variance [T, D, D] of any path."""
+    n, d = mean.shape
+    joint = np.concatenate([mean, np.ones((n, 1))], axis=1)
+    ridge = _LOADING_STRENGTH * np.eye(d + 1)
+    across = observed.y.T @ joint  # [N, D + 1]
+    if observed.mask is None:
+        inside = joint.T @ joint
+        inside[:d, :d] += variance.sum(axis=0)
+        joined = np.linalg.solve(inside + ridge, across.T).T
+        count, wobble = np.full(len(across), float(n)), np.broadcast_to(variance.sum(axis=0), (len(across), d, d))
+        error = observed.y - joint @ joined.T
+    else:
+        outer = joint[:, :, None] * joint[:, None, :]
+        outer[:, :d, :d] += variance
+        insides = (observed.mask.T @ outer.reshape(n, -1)).reshape(-1, d + 1, d + 1)
+        joined = np.linalg.solve(insides + ridge, across[:, :, None])[:, :, 0]
+        count = observed.mask.sum(axis=0)
+        wobble = (observed.mask.T @ variance.reshape(n, -1)).reshape(-1, d, d)
+        error = (observed.y - joint @ joined.T) * observed.mask
+    loadings = joined[:, :d]
+    squares = (error**2).sum(axis=0) + ((loadings[:, None, :] @ wobble)[:, 0] * loadings).sum(axis=1)
+    squares = squares + _LOADING_STRENGTH * (joined**2).sum(axis=1) + 2 * _NOISE_RATE
+    noise = squares / (count + d + 1 + 2 * _NOISE_SHAPE + 2)
+    return Emission(loadings, joined[:, d], noise)
+
+
+def fit_dynamics(observed: Observed, now: Posterior, prior: DynamicsPrior) -> Dynamics:
+    weights = np.where(observed.starts[:, None], 0.0, now.chain.states)
+    m = now.x.moments.shape[1]
+    moments = (weights.T @ now.x.moments.reshape(-1, m * m)).reshape(-1, m, m)
+    return Dynamics.fitted(moments, prior)
+
+
+def m_step(observed: Observed, p: Parameters, now: Posterior, prior: DynamicsPrior) -> Parameters:
+    """Every block of parameters raised in turn: two exact regressions and a few Newton steps."""
+    return replace(
+        p,
+        emission=fit_emission(observed, now.x),
+        dynamics=fit_dynamics(observed, now, prior),
+        transitions=p.transitions.fitted(now.chain, observed.starts, now.x.path.mean, now.x.variance, steps=1),
+    )
+
+
+# ---- loops ------------------------------------------------------------------------------------------------------
+def first_posterior(observed: Observed, p: Parameters) -> Posterior:
+    """A start from the model itself: the path read off the observations, states by messages that know how far that
+    reading is off."""
+    e = p.emission
+    a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
+    if observed.mask is None:
+        weighted = e.loadings / e.noise[:, None]
+        blur = np.linalg.inv(e.loadings.T @ weighted + np.linalg.inv(p.start_covariance))
+        x = p.start_mean + (observed.y - e.offset - p.start_mean @ e.loadings.T) @ weighted @ blur
+        before = np.concatenate([x[:1], x[:-1]])
+        blurred = Dynamics(p.dynamics.coefficients, p.dynamics.covariance + blur + a @ blur @ np.swapaxes(a, 1, 2))
+        table = blurred.log_density(np.concatenate([x, before, np.ones((len(x), 1))], axis=1))
+    else:
+        x, variance = _reading(observed, p)
+        error = x[1:, None] - (a @ x[:-1, None, :, None])[..., 0] - b  # [T - 1, K, D]
+        spread = p.dynamics.covariance + variance[1:, None] + a @ variance[:-1, None] @ np.swapaxes(a, 1, 2)
+        table = np.zeros((len(x), len(a)))
+        square = (error * np.linalg.solve(spread, error[..., None])[..., 0]).sum(axis=2)
+        table[1:] = -0.5 * (square + np.linalg.slogdet(spread)[1])
+    table[observed.starts] = 0.0
+    chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected_log(x), observed.starts)
+    path = laplace(quadratic_part(observed, p, chain), p, chain, x, steps=4)
+    return infer_states(observed, p, PathPosterior.of(path))
+
+
+def _reading(observed: Observed, p: Parameters) -> tuple[Float, Float]:
+    """Mean [T, D] and variance [T, D, D] of the path without knowing states: a random walk with steps as large as the
+    states' own bridges what is missing."""
+    assert observed.mask is not None
+    a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
+    drift = a - np.eye(a.shape[1])
+    steps = p.dynamics.covariance + b[:, :, None] * b[:, None, :]
+    walk = np.linalg.inv((steps + drift @ p.start_covariance @ np.swapaxes(drift, 1, 2)).mean(axis=0))
+    diagonal = masked_precision(observed.mask, p.emission)
+    linear = ((observed.y - p.emission.offset) * observed.mask) @ (p.emission.loadings / p.emission.noise[:, None])
+    first = np.linalg.inv(p.start_covariance)
+    diagonal[observed.starts] += first
+    linear[observed.starts] += first @ p.start_mean
+    below = np.tile(-walk, (len(linear), 1, 1))
+    below[observed.starts] = 0.0
+    diagonal -= below
+    diagonal[:-1] -= below[1:]
+    path = GaussianPath(diagonal, below, linear)
+    return path.mean, path.covariances[0]
+
+
+def infer(observed: Observed, p: Parameters, max_steps: int = 30, tolerance: float = 1e-5) -> Posterior:
+    """The posterior of given data under given parameters; ends when a step gains less than `tolerance` a sample."""
+    now = first_posterior(observed, p)
+    for _ in range(max_steps):
+        after = infer_states(observed, p, infer_path(observed, p, now))
+        done = after.elbo - now.elbo < tolerance * len(observed.y)
+        now = after
+        if done:
+            break
+    return now
+
+
+def iterate(
+    observed: Observed, p: Parameters, prior: DynamicsPrior, n_iter: int, start: Posterior | None = None
+) -> Iterator[tuple[Parameters, Posterior]]:
+    """Variational EM; the first item holds the parameters given."""
+    now = start if start is not None else first_posterior(observed, p)
+    yield p, now
+    for _ in range(n_iter):
+        now = replace(now, x=infer_path(observed, p, now))
+        p = m_step(observed, p, now, prior)
+        now = infer_states(observed, p, now.x)
+        yield p, now

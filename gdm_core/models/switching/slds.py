@@ -1,0 +1,260 @@
+"""Switching linear dynamical systems, with and without recurrent transitions.
+
+    x_t ~ N(A_z x_{t-1} + b_z, Q_z)        y_t ~ N(C x_t + d, diag(R))
+
+Fitted by `gdm_core.models.switching.laplace_em`, started from an autoregressive HMM on principal-component scores, itself the best
+of several starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import ConfigError
+from gdm_core.maths import hmm
+from gdm_core.maths.pca import Scores, interpolated
+from gdm_core.maths.threads import one_thread
+from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.climbing import Climb, in_fixed_order
+from gdm_core.models.switching import arhmm_em as ar
+from gdm_core.models.switching import laplace_em as em
+from gdm_core.models.switching.base import SwitchingModel, require_at_least
+from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
+from gdm_core.models.switching.filtering import filtered, roll
+from gdm_core.models.switching.transitions import Transitions
+from gdm_core.trials import TrialsLike, as_trials
+
+_SHORT_RUN = 15  # iterations that each start is given before the best is chosen
+_LONG_RUN = 10  # iterations of the chosen start
+
+
+@dataclass(frozen=True)
+class SLDSConfig:
+    n_states: int = 4
+    n_latent: int = 2
+    transitions: str = "sticky"
+    seed: int = 0
+    n_iter: int = 100
+    n_restarts: int = 4
+
+    def __post_init__(self) -> None:
+        for name in ("n_states", "n_latent", "n_iter", "n_restarts"):
+            require_at_least(name, getattr(self, name), 1)
+        require_at_least("seed", self.seed, 0)
+        kinds = ("sticky", "recurrent", "recurrent_only")
+        if self.transitions not in kinds:
+            raise ConfigError(f"transitions is {self.transitions!r}; choose one of {', '.join(kinds)}.")
+
+
+class SLDS(SwitchingModel):
+    """SLDS with sticky, (sticky) recurrent or recurrent-only transitions."""
+
+    family: ClassVar[str] = "slds"
+    config_class: ClassVar[type] = SLDSConfig
+    config: SLDSConfig
+
+    def __init__(
+        self,
+        n_states: int = 4,
+        n_latent: int = 2,
+        *,
+        transitions: Literal["sticky", "recurrent", "recurrent_only"] = "sticky",
+        seed: int = 0,
+        n_iter: int = 100,
+        n_restarts: int = 4,
+    ) -> None:
+        super().__init__(SLDSConfig(n_states, n_latent, transitions, seed, n_iter, n_restarts))
+        self._known: tuple[bytes, dict[str, Array], em.Posterior] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels between processes: not the last posterior, which may be larger than everything else."""
+        return self.__dict__ | {"_known": None}
+
+    # ---- fitting ------------------------------------------------------------------------------------------------
+    def _steps(self, ys: list[Array]) -> Iterator[Progress]:
+        c = self.config
+        ys = in_fixed_order(ys)
+        observed = em.Observed.prepare(ys)
+        scores = Scores.fitted(ys, c.n_latent)
+        series = ar.Series.prepare(ys, scores, lags=1)
+        prior = ar.prior_for(series, lags=1)
+        previous = self._start_from()
+        if previous is not None:
+            parameters = previous._adapted(observed, prior, c)
+        else:
+            parameters = first_parameters(ys, scores, series, prior, c)
+        climb = (
+            Climb(partial(self._keep, p), now.elbo, now.elbo + p.log_prior(prior))
+            for p, now in em.iterate(observed, parameters, prior, c.n_iter)
+        )
+        yield from self._climb(climb, len(observed.y))
+
+    def _start_from(self) -> SLDS | None:
+        previous = self._warm_from
+        if not isinstance(previous, SLDS) or not previous.params_:
+            return None
+        return previous if previous.config.n_latent == self.config.n_latent else None
+
+    def _adapted(self, observed: em.Observed, prior: DynamicsPrior, config: SLDSConfig) -> em.Parameters:
+        """This model's parameters, or after a change of K or transitions those of its states split or merged."""
+        p = self._parameters
+        if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
+            return p
+        now = em.infer(observed, p)
+        d = config.n_latent
+        mean = now.x.path.mean
+        inputs = np.concatenate([mean[:1], mean[:-1]])
+        means = p.dynamics.means(np.concatenate([inputs, np.ones((len(mean), 1))], axis=1))
+        errors = mean - (now.chain.states[:, :, None] * means).sum(axis=1)
+        states = ar.resized_states(now.chain.states, errors, config.n_states)
+        blank = Transitions.blank(config.transitions, config.n_states, d)
+        pairs = _pairs(states, observed.starts, len(blank.bias))
+        chain = hmm.ChainPosterior(0.0, states, pairs)
+        dynamics = em.fit_dynamics(observed, em.Posterior(chain, now.x, 0.0, 0.0), prior)
+        transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)
+        return em.Parameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
+
+    def untrained(self, trials: TrialsLike, seed: int = 0) -> SLDS:
+        """The control beside every score: random states, and the parameters that they imply."""
+        data = as_trials(trials)
+        model = type(self)._from_config(self.config)
+        model.scaler_ = Scaler.from_trials(data)
+        ys = [model.scaler_.apply(trial.y) for trial in data]
+        scores = Scores.fitted(ys, self.config.n_latent)
+        series = ar.Series.prepare(ys, scores, lags=1)
+        random = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=len(series.x))
+        start = ar.from_states(series, random, self.config.transitions, ar.prior_for(series, lags=1))
+        model._keep(from_autoregression(ys, scores, start))
+        model.status_ = Status.MAX_STEPS
+        return model
+
+    # ---- parameters as arrays -----------------------------------------------------------------------------------
+    def _keep(self, p: em.Parameters) -> None:
+        kept: dict[str, Any] = {
+            "loadings": p.emission.loadings,
+            "offset": p.emission.offset,
+            "noise": p.emission.noise,
+            "coefficients": p.dynamics.coefficients,
+            "covariance": p.dynamics.covariance,
+            "start_mean": p.start_mean,
+            "start_covariance": p.start_covariance,
+            "log_initial": p.transitions.log_initial,
+            "transition_bias": p.transitions.bias,
+            "transition_weights": p.transitions.weights,
+        }
+        # In the layout that a file gives back: products of other layouts round differently.
+        self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
+
+    @property
+    def _parameters(self) -> em.Parameters:
+        p: dict[str, Any] = self.params_
+        return em.Parameters(
+            em.Emission(p["loadings"], p["offset"], p["noise"]),
+            Dynamics(p["coefficients"], p["covariance"]),
+            Transitions(self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"]),
+            p["start_mean"],
+            p["start_covariance"],
+        )
+
+    # ---- one trial ----------------------------------------------------------------------------------------------
+    def _infer(self, y: Array) -> em.Posterior:
+        """The posterior of a trial; the last one is kept, since a page asks for its states, path and score in turn."""
+        digest = hashlib.blake2b(y.tobytes()).digest()
+        if self._known is None or self._known[0] != digest or self._known[1] is not self.params_:
+            with one_thread():
+                self._known = (digest, self.params_, em.infer(em.Observed.prepare([y]), self._parameters))
+        return self._known[2]
+
+    def _soft_states(self, y: Array) -> Array:
+        return self._infer(y).chain.states.astype(np.float32)
+
+    def _reconstruct(self, y: Array) -> Array:
+        e = self._parameters.emission
+        return (self._infer(y).x.path.mean @ e.loadings.T + e.offset).astype(np.float32)
+
+    def _latent(self, y: Array) -> Array:
+        return self._infer(y).x.path.mean.astype(np.float32)
+
+    def _bound(self, y: Array) -> float:
+        return self._infer(y).elbo
+
+    def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
+        rng = np.random.default_rng(seed)
+        p = self._parameters
+        e = p.emission
+        observed = em.Observed.prepare([y[: int(origins.max()) + 1]])
+        weighted = e.loadings / e.noise[:, None]
+        if observed.mask is None:
+            information = np.broadcast_to(e.loadings.T @ weighted, (len(observed.y), *p.start_covariance.shape))
+            linear = (observed.y - e.offset) @ weighted
+        else:
+            information = em.masked_precision(observed.mask, e)
+            linear = ((observed.y - e.offset) * observed.mask) @ weighted
+        belief = filtered(origins, information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
+        z, x = belief.sample(n_paths, rng)
+        _, path = roll(p.dynamics, p.transitions, z, x[:, :, None, :], horizon, rng)
+        return self._observe(path, rng)
+
+    def _observe(self, x: npt.NDArray[Any], rng: np.random.Generator) -> Array:
+        """Observations [..., N] with noise from latents [..., D]."""
+        e = self._parameters.emission
+        y = (x @ e.loadings.T + e.offset).astype(np.float32)
+        y += rng.standard_normal(y.shape, dtype=np.float32) * np.sqrt(e.noise).astype(np.float32)
+        return y
+
+    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
+        rng = np.random.default_rng(seed)
+        p = self._parameters
+        z = np.empty(n_samples, dtype=np.int64)
+        z[0] = hmm.sample_index(p.transitions.log_initial, rng)
+        first = p.start_mean + np.linalg.cholesky(p.start_covariance) @ rng.standard_normal(len(p.start_mean))
+        later, x = roll(p.dynamics, p.transitions, z[None, :1], first[None, None, None, :], n_samples - 1, rng)
+        z[1:] = later[0, 0]
+        path = np.concatenate([first[None], x[0, 0]])
+        return self._observe(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)
+
+
+def _pairs(states: npt.NDArray[Any], starts: npt.NDArray[np.bool_], rows: int) -> npt.NDArray[np.float64]:
+    """[T, rows, K] as if neighbouring states were independent."""
+    before = np.ones((len(states), 1)) if rows == 1 else np.concatenate([states[:1], states[:-1]])
+    pairs = before[:, :, None] * states[:, None, :]
+    pairs[starts] = 0.0
+    return pairs
+
+
+def first_parameters(
+    ys: list[Array], scores: Scores, series: ar.Series, prior: DynamicsPrior, c: SLDSConfig
+) -> em.Parameters:
+    """From an autoregressive HMM with the same kind of transitions."""
+    short, long = min(_SHORT_RUN, c.n_iter), min(_LONG_RUN, c.n_iter)
+    start = ar.best_start(series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, short)
+    fitted = list(ar.iterate(series, start, scores, prior, long))[-1].parameters
+    return from_autoregression(ys, scores, fitted)
+
+
+def from_autoregression(ys: list[Array], scores: Scores, start: ar.ARParameters) -> em.Parameters:
+    """The same dynamics, with the share of their noise that is observation noise moved to the emission."""
+    filled = np.concatenate([interpolated(y) for y in ys])
+    residual = filled - scores.expand(scores.project(filled))
+    n_channels, d = scores.basis.shape
+    floor = 1e-4 if n_channels == d else 1e-6
+    noise = np.maximum((residual**2).mean(axis=0) * n_channels / max(n_channels - d, 1), floor)
+    loadings = scores.basis * scores.scale / scores.weight[:, None]
+    blur = np.linalg.inv(loadings.T @ (loadings / noise[:, None]))
+    a = start.dynamics.coefficients[:, :, :-1]
+    seen = start.dynamics.covariance
+    factor = np.linalg.cholesky(seen)
+    inverse = np.linalg.inv(factor)
+    left = np.eye(d) - inverse @ (blur + a @ blur @ np.swapaxes(a, 1, 2)) @ np.swapaxes(inverse, 1, 2)
+    values, vectors = np.linalg.eigh(left)  # what is left of each direction's noise, at least a fifth
+    half = factor @ vectors * np.sqrt(np.clip(values, 0.2, 1.0))[:, None, :]
+    dynamics = Dynamics(start.dynamics.coefficients, half @ np.swapaxes(half, 1, 2))
+    emission = em.Emission(loadings, scores.center, noise)
+    return em.Parameters(emission, dynamics, start.transitions, start.start_mean, start.start_covariance)
