@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from types import SimpleNamespace
@@ -71,6 +72,25 @@ def test_who_is_back_keeps_everything(server):
     assert engine.forgotten == []
     server.active = set()
     assert departures.gone("me"), "and is watched over still"
+    assert engine.forgotten == ["me/nascar"]
+
+
+def test_a_live_fit_that_its_page_let_go_of_is_closed_once(server):
+    engine = QuickEngine(auto=False)
+    live = Live(engine, "me/your_data")
+    departures.watch_over("me", live)
+    departures.let_go("me", live)
+    assert engine.forgotten == ["me/your_data"]
+    assert departures.gone("me")
+    assert engine.forgotten == ["me/your_data"]
+
+
+def test_a_live_fit_whose_session_was_dropped_early_is_closed_all_the_same(server):
+    engine = QuickEngine(auto=False)
+    departures.watch_over("me", Live(engine, "me/nascar"))
+    gc.collect()
+    assert engine.forgotten == []
+    assert departures.gone("me")
     assert engine.forgotten == ["me/nascar"]
 
 

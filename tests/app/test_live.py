@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import numpy as np
@@ -215,10 +216,22 @@ def test_other_data_keep_the_earlier_picture_with_its_own_trial(engine, live):
     assert live.poll().wanted.train is OTHER
 
 
-def test_a_visitor_who_leaves_takes_the_jobs_along(engine):
-    live = Live(engine, "gone")
-    del live
-    assert engine.forgotten == ["gone"]
+def test_a_live_fit_that_is_closed_takes_its_jobs_along_and_its_collection_ends_nothing(engine):
+    live = Live(engine, "s")
+    live.want(wanted())
+    (first,) = engine.waiting()
+    live.close()
+    assert ended(first)
+    assert engine.forgotten == ["s"]
+    again = Live(engine, "s")
+    again.want(wanted(train=OTHER))
+    del live  # late, as with any object that waits for the garbage collector
+    gc.collect()
+    assert engine.forgotten == ["s"]
+    (second,) = engine.waiting()
+    assert not ended(second)
+    engine.run(second)
+    assert again.poll().state == "fresh"
 
 
 # ---- watching a fit learn -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import tempfile
@@ -21,6 +22,7 @@ from pages.ui import navigation
 from pages.your_data import check, example, intake
 from pages.your_data.intake import Opened, TableOptions
 from pages.your_data.poses import PoseOptions, from_poses
+from tests.support.live_engine import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
@@ -125,6 +127,24 @@ def test_a_file_that_is_replaced_is_forgotten_here_and_on_the_workers(engine):
     assert "live-your_data" not in app.session_state
     assert [session for session in engine.forgotten if session.endswith("/your_data")]
     assert app.button(key="fit").label == "Fit it", "the new reading is shown before it is fitted"
+
+
+def test_the_first_fit_after_a_file_was_replaced_runs_to_its_end(engine):
+    app = opened()
+    app.button(key="example").click().run()
+    app.button(key="fit").click().run()
+    kept = app.session_state["live-your_data"]  # as a page's last run may hold it until it is collected
+    app.number_input(key="every").set_value(2).run()
+    engine.auto = False
+    app.button(key="fit").click().run()
+    (job,) = engine.waiting("main")
+    del kept
+    gc.collect()
+    assert not ended(job)
+    engine.run(job)
+    app.run()
+    assert "The fit was stopped" not in html(app)
+    assert "No fit under way" not in html(app)
 
 
 def uploaded(name: str, content: bytes) -> AppTest:

@@ -122,7 +122,11 @@ class QuickEngine:
         return EngineInfo(True, {}, len(self.waiting()), (), "")
 
     def forget(self, session: str) -> None:
+        """As the engine does it: by the name of the session, whoever may have jobs under it by now."""
         self.forgotten.append(session)
+        for job in self.waiting():
+            if job.session == session and job.slot is not None:
+                job.cancel()
 
     def _take(self, job: Job) -> Job:
         self.jobs.append(job)

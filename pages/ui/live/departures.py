@@ -11,7 +11,6 @@ import logging
 import threading
 from collections import defaultdict
 from typing import Any
-from weakref import WeakSet
 
 import streamlit as st
 from streamlit import runtime
@@ -23,14 +22,22 @@ log = logging.getLogger(__name__)
 MARGIN_S = 5.0
 KEPT_S = 120.0  # how long Streamlit keeps a session where its configuration does not say
 
-_lives: defaultdict[str, WeakSet[Live]] = defaultdict(WeakSet)
+# session -> name -> its live fit. Held here until it is closed: Streamlit may drop a session before its timer rings.
+_lives: defaultdict[str, dict[str, Live]] = defaultdict(dict)
 
 
 def watch_over(session: str, live: Live | None = None) -> None:
     """Let go of all that `session` holds when it has been gone for so long that it cannot come back; close `live` then."""
     if live is not None:
-        _lives[session].add(live)
+        _lives[session][live.session] = live
     _mark(session)
+
+
+def let_go(session: str, live: Live) -> None:
+    """Close `live` now: its visitor is done with it, and still here."""
+    if _lives[session].get(live.session) is live:
+        del _lives[session][live.session]
+    live.close()
 
 
 def _left(session: str) -> None:
@@ -55,7 +62,7 @@ def gone(session: str) -> bool:
     server: Any = runtime.get_instance() if runtime.exists() else None
     if server is not None and server._session_mgr.get_session_info(session) is not None:
         return False
-    for live in _lives.pop(session, WeakSet()):
+    for live in _lives.pop(session, {}).values():
         live.close()
     if server is not None:
         _end(session, server)

@@ -51,7 +51,7 @@ def let_go(page: str) -> None:
     """Forget the live fit of this page for this visitor, its data here and on the workers included."""
     live: Live | None = st.session_state.pop(f"live-{page}", None)
     if live is not None:
-        live.close()
+        departures.let_go(_session(), live)
 
 
 def pace(jobs: int) -> float:

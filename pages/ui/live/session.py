@@ -14,7 +14,6 @@ A fit seen before is there at once. A newer wish cancels all jobs of an older on
 from __future__ import annotations
 
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +41,11 @@ PLAY_LOOKS = 30  # looks that a slowed-down fit takes from start to end
 
 
 class Live:
-    """One page of one visitor. `want` and `poll` are for the page's script; they return at once."""
+    """One page of one visitor. `want` and `poll` are for the page's script; they return at once.
+
+    Whoever makes one closes it (screen.let_go, departures.gone): garbage collection comes when it likes, and would then
+    end the jobs of the next one of the same page and visitor.
+    """
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
@@ -60,7 +63,6 @@ class Live:
         self._first_order: Order | None = None
         self._playing = False
         self._failure = ""
-        weakref.finalize(self, engine.forget, session).atexit = False
 
     # ---- what the page says -------------------------------------------------------------------------------------
     def want(self, wanted: Wanted, *, first_order: Order | None = None) -> None:
@@ -126,6 +128,11 @@ class Live:
             self._failure = "The fit was cancelled."
         else:
             self._failure, self._shown = "", self._result(*self._good)
+
+    @property
+    def session(self) -> str:
+        """Under which name the engine knows its jobs and data."""
+        return self._session
 
     def close(self) -> None:
         """End all jobs, and have the workers let go of the data."""
