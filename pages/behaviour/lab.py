@@ -205,7 +205,8 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
             caption=caption(here, "as labels" in rows, view.data.pose(view.index) is not None, words),
             height=max(120, 52 + 34 * len(rows)),
         ),
-        of=(here.states, here.bouts, here.trial.fingerprint, tuple(rows), view.naming, view.rule),
+        of=(here.states, here.bouts),
+        settings=(here.trial.fingerprint, tuple(rows), view.naming, view.rule),
     )
     plot(
         made,

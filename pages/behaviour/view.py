@@ -84,7 +84,9 @@ class View:
         if soft is None or len(soft) != trial.n_samples:
             return Here(trial, None, None, self.naming.names, state, self.unit)
         naming = self.naming_for(soft.shape[1])
-        states, bouts = shown.once("here", lambda: self._made(soft, naming, trial), of=(soft, naming, self.rule))
+        states, bouts = shown.once(
+            "here", lambda: self._made(soft, naming, trial), of=(soft,), settings=(naming, self.rule)
+        )
         return Here(trial, states, bouts, naming.names, state, self.unit, naming)
 
     @property

@@ -12,7 +12,7 @@ import streamlit as st
 
 from pages.formula1 import pictures, segments
 from pages.formula1.data import Circuit, along_lap
-from pages.formula1.view import Here, View, Where, lap_average
+from pages.formula1.view import Here, Together, View, Where, lap_average
 from pages.ui import figures, live, shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
@@ -96,7 +96,7 @@ class Board:
                 state=here.state,
                 revision=str(where.pick.place),
             )
-        self._strips(now, where, [h for h in (ours, theirs) if h.states is not None])
+        self._strips(now, where, Together.those_of(ours, theirs))
         if here.states is not None:
             plot(
                 now.once(("shares", self.which), lambda: shares(where.circuit, here), of=(here.states,)),
@@ -149,23 +149,25 @@ class Board:
             caption=map_caption(badge, marks, averaged=True),
         )
 
-    def _strips(self, now: live.Shown, where: Where, drivers: Sequence[Here]) -> None:
+    def _strips(self, now: live.Shown, where: Where, drivers: Together | None) -> None:
+        if drivers is None:
+            return
+        codes = (where.train.code, where.test.code)
         plot(
-            now.once("strips", lambda: strips(where.circuit, drivers), of=tuple(here.states for here in drivers)),
+            now.once("strips", lambda: strips(where.circuit, drivers, codes), of=drivers.states, settings=codes),
             key="strips",
-            state=drivers[-1].state if drivers else now.state,
+            state=drivers.state,
             revision=str(where.pick.place),
         )
 
 
-def strips(line: Circuit, drivers: Sequence[Here]) -> Figure:
-    """The average lap of each driver."""
+def strips(line: Circuit, together: Together, codes: Sequence[str]) -> Figure:
+    """The average lap of each driver; the row of one whose states are still to come stays empty, so that nothing moves."""
     step = line.length / line.n_bins
-    names = [here.laps.code for here in drivers]
-    if len(set(names)) < len(names):
-        drivers = drivers[:1]
+    known = {here.laps.code: lap_average(line, here) for here in together.drivers}
+    nothing = np.full_like(next(iter(known.values())), np.nan)
     figure = figures.state_strips(
-        {here.laps.code: lap_average(line, here) for here in drivers},
+        {code: known.get(code, nothing) for code in dict.fromkeys(codes)},
         start=step / 2,
         step=step,
         unit="m",

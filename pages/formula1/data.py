@@ -158,6 +158,7 @@ def open_session(place: Place) -> Session:
     if place.simulated:
         return simulated(place.circuit)
     load = loading.session(place.year, place.event, place.name)
+    load.wait(loading.DEADLINE_S)  # done, unless it left memory meanwhile: then what is stored opens in a moment
     if load.error is not None:
         raise load.error
     session: Session = load.value

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import streamlit as st
 
-from datasets.formula1 import Session
 from gdm_core.trials import Trial
 from pages.formula1 import against_k, drivers, pictures, take_along, transfer
 from pages.formula1.data import Circuit
@@ -21,16 +20,16 @@ FIRST_LAPS = 3
 MAX_HORIZON = 40
 
 
-def tabs(view: View, session: Session, scores: Sequence[Score]) -> None:
+def tabs(view: View, scores: Sequence[Score]) -> None:
     """The tabs; only the open one is worked out."""
     named: dict[str, Callable[[], None]] = {
-        "Drivers compared": lambda: drivers.tab(view, session),
+        "Drivers compared": lambda: drivers.tab(view),
         "Segments and laps": lambda: usage(view),
         "Prediction": lambda: prediction(view),
         "Stays and transitions": lambda: stays(view),
         "Accuracy against K": lambda: against_k.tab(view),
-        "All twenty drivers": lambda: transfer.tab(view, session),
-        "Export & reproduce": lambda: take_along.tab(view, session, scores),
+        "All twenty drivers": lambda: transfer.tab(view),
+        "Export & reproduce": lambda: take_along.tab(view, scores),
     }
     for tab, draw in zip(
         st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,9 @@ from pages.formula1 import data
 from pages.formula1.cascade import choose_one
 from pages.formula1.data import Circuit, Floats
 from pages.formula1.pictures import lines_along, without_title
-from pages.formula1.view import Here, View
+from pages.formula1.view import Here, Together, View
 from pages.ui import figures, shell
+from pages.ui.live.pictures import State
 from pages.ui.plot import plot
 
 STEP_M = 10.0
@@ -66,12 +68,14 @@ def one_lap(circuit: Circuit, here: Here, lap: int, seconds: float) -> OneLap | 
     )
 
 
-def tab(view: View, session: Session) -> None:
+def tab(view: View) -> None:
     """Pick two drivers and a lap of each."""
     where = view.where
+    session = data.open_session(where.pick.place)  # of the fit that is shown, which may be an earlier one
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
     columns = st.columns(4, gap="small")
-    picked: list[tuple[Here, int, float]] = []
+    picked: list[Here] = []
+    driven: list[tuple[int, float]] = []
     for side, (default, places) in enumerate(((where.pick.train, columns[:2]), (where.pick.test, columns[2:]))):
         letter = "ab"[side]
         with places[0]:
@@ -95,11 +99,18 @@ def tab(view: View, session: Session) -> None:
             shell.empty("No timed lap", f"{code} has no timed lap among the chosen ones. Choose other laps.")
             return
         name = "other" if code == where.pick.test else f"driver-{letter}"
-        picked.append((view.of(laps, name), int(lap), seconds[lap]))
-    if any(here.states is None for here, _, _ in picked):
+        picked.append(view.of(laps, name))
+        driven.append((int(lap), seconds[lap]))
+    asked = tuple((here.laps.trials.fingerprint, lap) for here, (lap, _) in zip(picked, driven, strict=True))
+    kept: dict[str, Any] = view.fit.kept
+    together = Together.those_of(*picked)
+    if together is not None and len(together.drivers) == len(picked):
+        kept["compared"] = (asked, together)
+        _draw(where.circuit, together, driven, together.state)
+    elif kept.get("compared", ("",))[0] == asked:  # until both are there, what was seen of them before stands
+        _draw(where.circuit, kept["compared"][1], driven, "stale")
+    else:
         shell.empty("A moment", "The fitted model is being applied to this driver.")
-        return
-    _draw(where.circuit, picked)
 
 
 def clock(seconds: float) -> str:
@@ -107,14 +118,13 @@ def clock(seconds: float) -> str:
     return f"{int(seconds // 60)}:{seconds % 60:06.3f}"
 
 
-def _draw(circuit: Circuit, picked: list[tuple[Here, int, float]]) -> None:
-    found = [one_lap(circuit, *entry) for entry in picked]
+def _draw(circuit: Circuit, together: Together, driven: list[tuple[int, float]], state: State) -> None:
+    found = [one_lap(circuit, here, *lap) for here, lap in zip(together.drivers, driven, strict=True)]
     if found[0] is None or found[1] is None:
         shell.empty("Too little of this lap", "The feed has too few positions in it. Choose another lap.")
         return
     one, other = found[0], found[1]
     grid = np.arange(0, circuit.length, STEP_M).astype(np.float32)
-    state = picked[1][0].state
     names = [one.name, other.name] if one.name != other.name else [one.name, f"{other.name} again"]
     apart = 0.5 * np.abs(one.states - other.states).sum(axis=1)
     with shell.panel("compared"):

@@ -143,7 +143,7 @@ with page.card:
 page.header(f"{session.title} · {pick.about}", [*choice.facts])
 live.share_colours(fit, shown)
 with page.below:
-    depth.tabs(view, session, rows)
+    depth.tabs(view, rows)
 if session.simulated:
     shell.footer(["Simulated laps by invented drivers; circuits are approximate."])
 else:

@@ -7,26 +7,27 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import streamlit as st
 
-from datasets.formula1 import Session
-from pages.formula1 import pictures
-from pages.formula1.view import Here, View, lap_average
+from pages.formula1 import data, pictures
+from pages.formula1.view import Here, Together, View, lap_average
 from pages.ui import exports, figures, live, results, shell
 from pages.ui.card import Score
 from pages.ui.figures.base import Figure
 
 
-def tab(view: View, session: Session, scores: Sequence[Score]) -> None:
+def tab(view: View, scores: Sequence[Score]) -> None:
     """The panel, once the exact states of both drivers are there."""
     shown, where = view.shown, view.where
+    session = data.open_session(where.pick.place)
     if shown.result is None:
         shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
         return
     look, _ = live.states_of(view.fit, shown)
     ours, theirs = view.of(where.train, ""), view.of(where.test, "other")
     line, step = where.circuit, where.circuit.length / where.circuit.n_bins
-    both = {h.laps.code: h for h in (ours, theirs) if h.states is not None}
-    assert ours.states is not None
-    states = ours.states
+    together = Together.those_of(ours, theirs)
+    assert together is not None
+    both = {h.laps.code: h for h in together.drivers}
+    states = together.states[0]
     key = {"states": exports.legend.states(states.shape[1])}
     with_key = exports.legend.with_key
     maps = {
@@ -41,7 +42,7 @@ def tab(view: View, session: Session, scores: Sequence[Score]) -> None:
         )
         for code, here in both.items()
     }  # fmt: skip
-    seen = theirs if st.session_state.get("who") == "test" and theirs.states is not None else ours
+    seen = together.drivers[-1] if st.session_state.get("who") == "test" else ours
     predicted = _predicted(view, seen, look is not None)
     exports.panel(
         exports.Export(

@@ -7,7 +7,6 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from datasets.formula1 import Session
 from gdm_core.errors import GdmError
 from pages.formula1 import data, measures
 from pages.formula1.data import Circuit, Laps, Looked
@@ -36,9 +35,10 @@ def by_segment(circuit: Circuit, values: npt.NDArray[np.float64]) -> npt.NDArray
     return found
 
 
-def tab(view: View, session: Session) -> None:
+def tab(view: View) -> None:
     """A button, then a table."""
     where = view.where
+    session = data.open_session(where.pick.place)
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
     winner = codes[0]
     if view.shown.result is None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from pages.formula1 import measures, opening
 from pages.formula1.cascade import Pick
 from pages.formula1.data import Circuit, Floats, Laps, along_lap
 from pages.ui import live, results
-from pages.ui.live.pictures import State
+from pages.ui.live.pictures import Origin, State
 from pages.ui.model_controls import Choice
 
 
@@ -35,11 +36,44 @@ class Where:
 
 @dataclass(frozen=True, eq=False)
 class Here:
-    """A driver's laps and the states to draw on them."""
+    """A driver's laps and the states to draw on them.
+
+    states   [T, K] in the order of colours, None until they are there
+    origin   the look at a fit that they belong to
+    """
 
     laps: Laps
-    states: Floats | None  # [T, K] in the order of colours
+    states: Floats | None
     state: State
+    origin: Origin
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Drivers whose states may stand in one picture: all there, and of one look at one fit."""
+
+    drivers: tuple[Here, ...]
+
+    def __post_init__(self) -> None:
+        if not self.drivers or any(here.states is None for here in self.drivers):
+            raise DataError("A picture of several drivers needs the states of each of them.")
+        if any(here.origin is not self.drivers[0].origin for here in self.drivers):
+            raise DataError("States of different fits cannot be compared: their numbers and colours differ.")
+
+    @classmethod
+    def those_of(cls, first: Here, *others: Here) -> Together | None:
+        """The first driver and those of the others whose states belong to the same fit; None before there is any."""
+        if first.states is None:
+            return None
+        return cls((first, *(here for here in others if here.states is not None and here.origin is first.origin)))
+
+    @property
+    def state(self) -> State:
+        return self.drivers[-1].state
+
+    @property
+    def states(self) -> tuple[Floats, ...]:
+        return tuple(here.states for here in self.drivers if here.states is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +115,7 @@ class View:
         where: Where = now.wanted.where
         if laps.trials.fingerprint == where.train.trials.fingerprint:
             states = now.once("fitted", lambda: np.concatenate(now.train), of=now.train) if now.train else None
-            return Here(laps, states, now.state)
+            return Here(laps, states, now.state, now.origin)
         kept = self.fit.kept
         if now.result is not None and now.result is self.shown.result and now.train:
             here = self._applied(laps, name, now)
@@ -92,15 +126,15 @@ class View:
             earlier: Here = kept[name]
             same = earlier.laps.trials.fingerprint == laps.trials.fingerprint
             if same:
-                return Here(earlier.laps, earlier.states, "stale")
-        return Here(laps, None, now.state)
+                return Here(earlier.laps, earlier.states, "stale", earlier.origin)
+        return Here(laps, None, now.state, now.origin)
 
     def _applied(self, laps: Laps, name: str, now: live.Shown) -> Here | None:
         """The model applied to another driver: straight from its posterior first, then as it reads states out."""
         bundled = opening.applied(now, laps.code, len(laps.lap))
         if bundled is not None and now.wanted is not None and now.wanted.where.test.code == laps.code:
             states = now.once(("bundled", laps.code), lambda: live.in_order((bundled,), now.order)[0])
-            return Here(laps, states, now.state)
+            return Here(laps, states, now.state, now.origin)
         exact = self.ask(f"{name}-exact", results.soft_states, laps.trials)
         found, state = exact, now.state
         if not exact.fresh:
@@ -112,7 +146,7 @@ class View:
         if not found.fresh:
             return None
         joined = now.once(name, lambda: np.concatenate(live.in_order(found.value, now.order)), of=(found.value,))
-        return Here(laps, joined, state)
+        return Here(laps, joined, state, now.origin)
 
 
 def lap_average(circuit: Circuit, here: Here) -> Floats:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from datasets import formula1
 from gdm_core.errors import DataError
-from pages.formula1 import against_k, cascade, data, drivers, loading, measures, pictures, segments, transfer
+from pages.formula1 import against_k, board, cascade, data, drivers, loading, measures, pictures, segments, transfer
 from pages.formula1.data import Looked, Place
-from pages.formula1.view import Here
+from pages.formula1.view import Here, Together
 from pages.ui.figures.base import untyped
+from pages.ui.live.pictures import Origin
 from tests.support.formula1 import LAP_S
 from tests.support.formula1_page import RING, arrange
 from tests.support.live_engine import Sketch
@@ -93,7 +96,7 @@ def test_the_average_lap_is_the_mean_at_each_place():
 def test_two_laps_driven_alike_have_no_gap_and_the_slower_one_falls_behind(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     states = np.eye(4, dtype=np.float32)[laps.segment]
-    here = Here(laps, states, "fresh")
+    here = Here(laps, states, "fresh", Origin())
     one = drivers.one_lap(circuit, here, 2, LAP_S)
     slower = drivers.one_lap(circuit, here, 3, LAP_S + 0.2)
     assert one is not None
@@ -103,6 +106,26 @@ def test_two_laps_driven_alike_have_no_gap_and_the_slower_one_falls_behind(monke
     assert np.abs(slower.clock - one.clock)[:-3].max() < 0.1
     np.testing.assert_allclose(one.states.sum(axis=1), 1, atol=1e-5)
     assert drivers.one_lap(circuit, here, 99, LAP_S) is None
+
+
+def test_states_of_two_fits_cannot_be_put_into_one_picture(monkeypatch):
+    circuit, laps = _laps(monkeypatch)
+    _, other = _laps(monkeypatch, "BBB")
+    eight, nine = Origin(), Origin()
+    ours = Here(laps, np.full((len(laps.lap), 9), 1 / 9, np.float32), "preview", nine)
+    theirs = Here(other, np.full((len(other.lap), 8), 1 / 8, np.float32), "stale", eight)
+    with pytest.raises(DataError, match="different fits"):
+        Together((ours, theirs))
+    with pytest.raises(DataError, match="needs the states"):
+        Together((ours, replace(theirs, states=None, origin=nine)))
+    alone = Together.those_of(ours, theirs)
+    assert alone is not None
+    assert alone.drivers == (ours,)
+    figure = board.strips(circuit, alone, ("AAA", "BBB"))
+    rows = untyped(figure["data"][0]["z"])
+    assert len(rows) == 2, "the row that is still to come has its place"
+    assert len(np.unique(rows[1])) == 1
+    assert Together.those_of(replace(ours, states=None), theirs) is None
 
 
 def test_lap_times_read_as_on_a_timing_screen():

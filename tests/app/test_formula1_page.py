@@ -13,6 +13,7 @@ from datasets.formula1 import FeedError, Reason
 from pages.formula1 import data, loading, opening
 from pages.formula1.data import Looked, Place
 from pages.ui import navigation
+from pages.ui.live import session as live_session
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.formula1_page import RING, arrange, ring_race
 
@@ -77,6 +78,35 @@ def test_the_bundled_states_are_those_of_its_model():
     accuracy = paper_accuracy(found.train, train.segment, found.test, laps.segment)
     assert accuracy == pytest.approx(head["scores"]["paper_accuracy"], abs=0.01)
     assert accuracy > 0.8
+
+
+# ---- one fit at a time --------------------------------------------------------------------------------------------
+def test_the_second_driver_can_be_changed_while_the_fit_stays(feed):
+    app = visit(source="real")
+    fits = sum(job.slot == "main" for job in feed.jobs)
+    assert "between AAA lap 1 and CCC lap 1" in words(app)
+    box(app, "Apply to (test)").set_value("BBB").run()
+    assert not app.exception
+    assert "between AAA lap 1 and BBB lap 1" in words(app), "not the driver who was chosen before"
+    assert sum(job.slot == "main" for job in feed.jobs) == fits
+
+
+def test_answers_that_come_late_never_meet_those_of_another_fit(feed, monkeypatch):
+    """Every job ends when the test says so: the page is looked at after each of them, in both orders."""
+    monkeypatch.setattr(live_session, "WARM_WORTH_S", 0.0)
+    app = visit(source="real")
+    assert not app.exception
+    feed.auto = False
+    for latest_first, n_states, other in ((False, 9, "BBB"), (True, 6, "CCC"), (False, 5, "BBB"), (True, 8, "BBB")):
+        app.slider(key="K").set_value(n_states).run()
+        assert not app.exception
+        box(app, "Apply to (test)").set_value(other).run()
+        assert not app.exception
+        while waiting := feed.waiting():
+            feed.run(waiting[-1 if latest_first else 0])
+            app.run()
+            assert not app.exception, app.exception[0].message
+        assert f"between AAA lap 1 and {other} lap 1" in words(app)
 
 
 # ---- the cascade --------------------------------------------------------------------------------------------------

@@ -405,3 +405,41 @@ def test_a_drawing_is_made_anew_for_other_states_and_only_the_last_is_kept():
         assert drawn[0] == value
     assert len(made) == 50
     assert len(shown._kept) == 1
+
+
+def test_a_picture_is_made_again_for_other_data_and_other_settings_only():
+    shown = Shown("fresh")
+    quick, exact = (np.zeros((5, 2)),), (np.zeros((5, 2)),)
+    first = shown.once("states", list, of=(quick,), settings=("all", 3))
+    assert shown.once("states", lambda: pytest.fail("made twice"), of=(quick,), settings=("all", 3)) is first
+    assert shown.once("states", list, of=(exact,), settings=("all", 3)) is not first, "equal is not the same"
+    other = shown.once("states", list, of=(exact,), settings=("all", 4))
+    assert shown.once("states", lambda: pytest.fail("made twice"), of=(exact,), settings=("all", 4)) is other
+    with pytest.raises(TypeError, match="unhashable"):
+        shown.once("states", list, settings=("all", quick))
+
+
+def test_each_look_at_a_fit_has_an_origin_of_its_own_that_lasts_while_it_stands(engine, live):
+    before = live.poll()
+    live.want(wanted(n_states=4))
+    assert live.poll().state == "stale"
+    assert live.poll().origin is before.origin, "the earlier states still stand"
+    engine.run_all()
+    after = live.poll()
+    assert after.origin is not before.origin
+    live.want(wanted())
+    again = live.poll()
+    assert again.result is before.result
+    assert again.origin is not before.origin, "its colours may be in another order now"
+
+
+def test_another_test_trial_is_looked_at_without_another_fit(engine, live):
+    before, jobs = live.poll(), len(engine.jobs)
+    live.want(Wanted("gdm", CONFIG, TRAIN, OTHER, where="elsewhere"))
+    now = live.poll()
+    assert (now.wanted.test, now.wanted.where) == (OTHER, "elsewhere")
+    assert now.train is before.train
+    assert len(engine.jobs) == jobs
+    live.want(wanted(n_states=4))
+    live.want(wanted())
+    assert live.poll().wanted.test is TEST

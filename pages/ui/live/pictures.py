@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -80,6 +80,14 @@ class Curve:
 NOTHING_YET = Curve()
 
 
+class Origin:
+    """Stands for one look at one fit: its states, in one order of colours. It equals nothing but itself.
+
+    It travels with states that are drawn away from their picture. Those of different origins have nothing in common,
+    not even their number of columns, and must not meet in one figure.
+    """
+
+
 @dataclass(frozen=True, eq=False)
 class Shown:
     """What stands on the screen.
@@ -96,6 +104,7 @@ class Shown:
     notes       what happened to the fit on its way, such as a worker that was lost
     held        paused
     fitting     a fit is under way; `busy` also while questions are answered
+    origin      of `train`, and of whatever the model behind it says of other data in the same order of colours
     """
 
     state: State
@@ -112,6 +121,7 @@ class Shown:
     held: bool = False
     fitting: bool = False
     busy: bool = False
+    origin: Origin = field(default_factory=Origin)
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -133,25 +143,25 @@ class Shown:
             parts.append(f"seed {self.wanted.config['seed']}")
         return " · ".join(parts)
 
-    def once(self, name: Any, make: Callable[[], Any], of: tuple[Any, ...] = ()) -> Any:
+    def once(self, name: Hashable, make: Callable[[], Any], of: tuple[Any, ...] = (), settings: Hashable = ()) -> Any:
         """`make()`, computed once for this picture: a page that looks again and again does the work once.
 
-        What else it depends on goes into `of`: states that are not this picture's own, which have to be the same
-        arrays, and settings, which have to be equal. Only the last one of each name is kept.
+        What else it depends on is said beside it. Only the last one of each name is kept.
+
+        of         data that are not this picture's own: they have to be the very same objects
+        settings   plain values, which have to be equal
         """
+        hash(settings)  # arrays, whose == is no answer, are refused at the first call, not when the first two differ
         known = self._kept.get(name)
-        if known is None or len(known[0]) != len(of) or not all(map(_alike, known[0], of)):
-            self._kept[name] = known = (of, make())
-        return known[1]
+        same = known is not None and len(known[0]) == len(of) and all(a is b for a, b in zip(known[0], of, strict=True))
+        if known is None or not same or known[1] != settings:
+            self._kept[name] = known = (of, settings, make())
+        return known[2]
 
 
 def curve_of(wanted: Wanted, steps: tuple[int, ...], elbos: tuple[float, ...], total: int = 0) -> Curve:
     """The bound of a fit of `wanted`, which reports it in standardised units, beside scores: in units of the data."""
     return Curve(steps, tuple(elbo - wanted.log_scale for elbo in elbos) if elbos else (), total)
-
-
-def _alike(a: Any, b: Any) -> bool:
-    return a is b or (not isinstance(a, np.ndarray) and not isinstance(b, np.ndarray) and bool(a == b))
 
 
 def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:

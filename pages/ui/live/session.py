@@ -66,8 +66,9 @@ class Live:
 
     # ---- what the page says -------------------------------------------------------------------------------------
     def want(self, wanted: Wanted, *, first_order: Order | None = None) -> None:
-        """Ask for a fit. Asking for the same one again changes nothing. `first_order` comes from a copied link."""
+        """Ask for a fit. Asking for the same one again starts nothing. `first_order` comes from a copied link."""
         if self._wanted is not None and wanted.key == self._wanted.key:
+            self._describe_anew(self._wanted, wanted)
             return
         now = time.monotonic()
         hurried = now - self._changed_at < HURRY_S
@@ -84,6 +85,18 @@ class Live:
             self._due = now + SETTLE_S
         else:
             self._start()
+
+    def _describe_anew(self, before: Wanted, wanted: Wanted) -> None:
+        """The same fit, but looked at through other data, or with other words: the picture goes by the new ones."""
+        if wanted.test is before.test and wanted.where is before.where:
+            return
+        self._wanted = wanted
+        if self._good is not None and self._good[0].key == wanted.key:
+            self._good = (wanted, self._good[1])
+        if wanted.key in self._past:
+            self._past[wanted.key] = (wanted, self._past[wanted.key][1])
+        if self._shown.wanted is not None and self._shown.wanted.key == wanted.key:
+            self._shown = replace(self._shown, wanted=wanted)
 
     def retry(self) -> None:
         """Start the fit that failed again."""
