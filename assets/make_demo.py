@@ -24,13 +24,13 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
+from gdm_core.analysis.matching import match  # noqa: E402
 from gdm_core.analysis.metrics import evaluate, match_states, matched_accuracy, state_baselines  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
 from pages.formula1 import opening  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 from pages.ui import bundle  # noqa: E402
-from pages.ui.live.matching import match  # noqa: E402
 
 DEMO = Path(__file__).parent / "demo"
 SEEDS = range(5)

@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from datasets import keypoints, mice
 from datasets.readers.pose import FeatureSet, KeypointSet
+from gdm_core.analysis.bouts import like_expert, median_bout
 from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, state_baselines, state_scores
 from gdm_core.models.base import StateModel
 from gdm_core.models.registry import build
 from gdm_core.trials import Trials
-from pages.behaviour.bouts import like_expert, median_bout
 
 DATA = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 REAL = {

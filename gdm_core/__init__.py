@@ -13,7 +13,7 @@ _HOME = {
     "SLDS": "gdm_core.models.switching.slds",
     "ARHMM": "gdm_core.models.switching.arhmm",
     "PDLDS": "gdm_core.models.pdlds.model",
-    "load_model": "gdm_core.models.base",
+    "load_model": "gdm_core.models.loading",
     "Status": "gdm_core.models.base",
     "Progress": "gdm_core.models.base",
     "Trial": "gdm_core.trials",

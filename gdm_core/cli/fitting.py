@@ -107,7 +107,7 @@ def fit(options: argparse.Namespace) -> int:
 
 def predict(options: argparse.Namespace) -> int:
     from gdm_core.cli.tables import states_frame
-    from gdm_core.models.base import load_model
+    from gdm_core.models.loading import load_model
 
     model = load_model(options.model)
     trials = _read(options)

@@ -102,7 +102,7 @@ def info(options: argparse.Namespace) -> int:
         packages = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
         found: dict[str, Any] = {"version": __version__, "models": list(available()), "packages": packages}
     else:
-        from gdm_core.models.base import load_model
+        from gdm_core.models.loading import load_model
 
         model = load_model(options.model)
         found = {

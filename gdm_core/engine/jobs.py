@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from gdm_core import errors
 from gdm_core.engine.control import Orders
-from gdm_core.engine.messages import FitRequest, JobStatus, JobView, Snapshot
+from gdm_core.engine.messages import FitRequest, JobStatus, JobView, Snapshot, require_for_workers
 from gdm_core.errors import FitError
 
 MAX_HISTORY = 500
@@ -30,6 +30,10 @@ class Call:
     deadline_s: float
     hold_limit_s: float = 600.0
     cache_key: str | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        require_for_workers(getattr(self.function, "__module__", ""), name)
 
 
 class Job:

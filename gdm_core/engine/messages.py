@@ -113,7 +113,7 @@ class FitResult:
 
     def model(self) -> StateModel:
         """The fitted model, read anew at each call so that no two callers share one."""
-        from gdm_core.models.base import model_from_bytes
+        from gdm_core.models.loading import model_from_bytes
 
         return model_from_bytes(self.model_bytes)
 
@@ -190,6 +190,15 @@ def resolve_family(family: str) -> type[StateModel]:
     module, _, name = family.partition(":")
     found: type[StateModel] = resolve(module, name)
     return found
+
+
+def require_for_workers(module: str, name: str) -> None:
+    """Refuse what belongs to the screen: workers hold the library and the loaders, and results must not depend on pages."""
+    if module.partition(".")[0] == "pages":
+        raise ConfigError(
+            f"{module}:{name} belongs to a page; workers run functions of gdm_core and datasets alone. "
+            "Move it to gdm_core/analysis."
+        )
 
 
 def resolve(module: str, name: str) -> Any:

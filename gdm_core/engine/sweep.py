@@ -19,7 +19,7 @@ from gdm_core.engine.bulk import Bulk, BulkView
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.control import checkpoint
 from gdm_core.engine.engine import Engine
-from gdm_core.engine.messages import resolve, resolve_family
+from gdm_core.engine.messages import require_for_workers, resolve, resolve_family
 from gdm_core.engine.records import Record, numbers_in
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.trials import Trials
@@ -56,6 +56,7 @@ class Sweep:
             raise ConfigError(f"seeds is {list(self.seeds)}; it must hold one seed or more, each once.")
         if ":" not in self.scorer:
             raise ConfigError(f"scorer is {self.scorer!r}; write 'module:function'.")
+        require_for_workers(*self.scorer.split(":", 1))
         size = math.prod(len(values) for values in self.grid.values()) * len(self.seeds)
         if size > MAX_CELLS:
             raise ConfigError(f"The sweep has {size} fits; {MAX_CELLS} may be run at once. Take fewer values or seeds.")

@@ -129,7 +129,7 @@ def _build(task: FitTask) -> StateModel:
     family = resolve_family(task.family)
     if task.warm_start is None:
         return family(**task.config)
-    from gdm_core.models.base import model_from_bytes
+    from gdm_core.models.loading import model_from_bytes
 
     previous = model_from_bytes(task.warm_start)
     if type(previous) is not family:

@@ -7,6 +7,7 @@ to the user's units, calibrates forecasts, and saves and loads.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from abc import ABC, abstractmethod
@@ -20,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core import forecast as forecasting
-from gdm_core.errors import ConfigError, DataError, FitError, ModelFileError
-from gdm_core.store import decoded, encoded, read_model_file, write_model_file
+from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.store import encoded, write_model_file
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
@@ -100,6 +101,9 @@ class StateModel(ABC):
     family: ClassVar[str]
     config_class: ClassVar[type]
     warm_changes: ClassVar[frozenset[str] | None] = None  # parameters that `warm_start` may change; None for all
+    adjustable: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # parameters that say how a fitted model is read: `adjusted` takes them
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -225,6 +229,24 @@ class StateModel(ABC):
         model._adopt(self)
         return model
 
+    def adjusted(self, **changes: Any) -> Self:
+        """This fitted model read with other settings. Nothing is fitted anew, and this one stays as it is."""
+        self._require_fitted()
+        refused = sorted(set(changes) - self.adjustable)
+        if refused:
+            known = ", ".join(sorted(self.adjustable)) or "none"
+            raise ConfigError(
+                f"A fitted {type(self).__name__} cannot be read with another {', '.join(refused)} (only: {known}). "
+                "Fit a new model, or use warm_start()."
+            )
+        model = copy.copy(self)
+        model.config = dataclasses.replace(self.config, **changes)
+        return model
+
+    def amortised(self) -> Self:
+        """This model reading states straight from its posterior, which is quick; itself where it knows one way only."""
+        return self.adjusted(readout="amortised") if "readout" in self.adjustable else self
+
     # ---- verbs on data ------------------------------------------------------------------------------------------
     def predict_proba(self, data: TrialsLike) -> Any:
         """Soft states [T, K]; a list for several trials."""
@@ -265,6 +287,13 @@ class StateModel(ABC):
         """Futures from every origin (or those asked for); `mean[t, h-1]` predicts y[t+h] from y[..t]. See `Forecast`."""
         return self._each(data, lambda y: forecasting.forecast(self, y, horizon, n_paths, seed, origins))
 
+    def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+        """[G, K] probability of the state after observing each row of `y` [G, N], over states before it by `shares` [K].
+
+        None for a family whose transitions do not look at where they are.
+        """
+        return None
+
     def sample(self, n_samples: int, seed: int = 0) -> tuple[Array, Array, Array]:
         """Generate (y [T, N], z [T, K], x [T, D]) from the model."""
         self._require_fitted()
@@ -298,7 +327,7 @@ class StateModel(ABC):
         return encoded(tensors, header)
 
     @classmethod
-    def _from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> StateModel:
+    def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> StateModel:
         model = cls._from_config(cls.config_class(**header["config"]))
         model.params_ = {name.removeprefix("param."): v for name, v in tensors.items() if name.startswith("param.")}
         model.scaler_ = Scaler(tensors["scaler.center"], tensors["scaler.scale"])
@@ -351,34 +380,3 @@ class StateModel(ABC):
     def __repr__(self) -> str:
         fitted = f"{self.status_}, ELBO {self.elbo_:.3f}" if self.params_ else "not fitted"
         return f"{type(self).__name__}(K={self.config.n_states}, D={self.config.n_latent}; {fitted})"
-
-
-def load_model(path: str | Path) -> StateModel:
-    """Read a model that `save` wrote, of any family."""
-    return model_from_bytes(read_model_file(Path(path)), str(path))
-
-
-def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
-    """The model whose `to_bytes` this is. `path` is what messages call it."""
-    from gdm_core.models.registry import FAMILIES, import_family  # families import this module
-
-    tensors, header = decoded(content, path, families=tuple(FAMILIES))
-    try:
-        model = import_family(header["family"])._from_file(tensors, header)
-        parts_fit = _answers(model)
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{_MISFIT.format(path=path)} ({error})") from error
-    if not parts_fit:
-        raise ModelFileError(_MISFIT.format(path=path))
-    return model
-
-
-_MISFIT = (
-    "{path}: its configuration and its parameters do not fit each other. The file is damaged; fit the model again."
-)
-
-
-def _answers(model: StateModel) -> bool:
-    """Whether a model gives states of the right shape, so that a file whose parts disagree is noticed when it is read."""
-    probe = model._scaler.apply(np.zeros((model.min_samples + 1, model.n_channels), np.float32))
-    return bool(model._soft_states(probe).shape == (len(probe), model.config.n_states))

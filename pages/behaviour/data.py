@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
+from gdm_core.analysis.bouts import BoutRule, like_expert
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
-from pages.behaviour.bouts import BoutRule, like_expert
 from pages.behaviour.words import Words
 from pages.ui import model_controls
 from pages.ui.exports import Recipe

@@ -7,17 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
+from gdm_core.analysis.bouts import transition_shares
 from pages.behaviour import drawn, pictures, takeaway
 from pages.behaviour.data import MOST_LATENT
 from pages.behaviour.view import Here, View
 from pages.behaviour.words import Words
 from pages.ui import figures, shell
 from pages.ui.card import Score
-from pages.ui.figures.states import runs
 from pages.ui.plot import plot
 
 MAX_ROWS = 2_000
@@ -114,7 +113,7 @@ def transitions(view: View, here: Here) -> None:
     """What follows what: a matrix and a graph, of the bouts as they are shown."""
     assert here.bouts is not None
     assert here.states is not None
-    matrix = counted(here.bouts, len(here.names))
+    matrix = transition_shares(here.bouts, len(here.names))
     visited = [k for k in here.used if (here.bouts == k).any()]
     left, right = st.columns(2, gap="small")
     with left, shell.panel("graph", "What follows what"):
@@ -138,21 +137,11 @@ def transitions(view: View, here: Here) -> None:
             noted = words.drawn(expert)
             seen = [k for k in range(len(words.names)) if (noted == k).any()]
             figure = figures.transition_matrix(
-                counted(noted, len(words.names))[np.ix_(seen, seen)],
+                transition_shares(noted, len(words.names))[np.ix_(seen, seen)],
                 names=[words.names[k] for k in seen],
                 caption="The same for the expert's labels.",
             )
             plot(_remarked(figure, words), key="matrix-expert")
-
-
-def counted(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float64]:
-    """[K, K] share of bouts of each state that go to each other one; NaN in rows of states that are never left."""
-    visited, _ = runs(labels)
-    counts = np.zeros((n_states, n_states))
-    np.add.at(counts, (visited[:-1], visited[1:]), 1)
-    total = counts.sum(axis=1, keepdims=True)
-    found: npt.NDArray[np.float64] = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
-    return found
 
 
 def trials(view: View, measured: Mapping[str, Any] | None) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.behaviour import depth, naming, player, precomputed, report, scoring
-from pages.behaviour.bouts import LONGEST_S, BoutRule
+from gdm_core.analysis import bout_scores
+from gdm_core.analysis.bouts import LONGEST_S, BoutRule
+from pages.behaviour import depth, naming, player, precomputed, report
 from pages.behaviour.data import Data
 from pages.behaviour.view import Here, View
 from pages.behaviour.wish import Wish, previewed
@@ -267,8 +268,8 @@ def _card(view: View, bundle: bundles.Bundle | None) -> tuple[Mapping[str, Any] 
         answer, lines = (live.Answer(value, fresh=True) for value in ready)
     elif shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
         seed = int(shown.wanted.config.get("seed", 0))
-        answer = view.ask("measure", scoring.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
+        answer = view.ask("measure", bout_scores.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
         key = f"{data.train.fingerprint}/{data.test.fingerprint}/{shown.n_states}/{seed}"
         if answer.fresh and "macro_f1" in answer.value:
-            lines = view.fit.ask("lines", key, scoring.baselines, data.train, data.test, shown.n_states, seed)
+            lines = view.fit.ask("lines", key, bout_scores.baselines, data.train, data.test, shown.n_states, seed)
     return report.card_of(view, answer, lines)

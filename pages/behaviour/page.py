@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from datasets.calms21 import WHERE_TO_GET
+from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
 from pages.behaviour import lab, recordings
-from pages.behaviour.bouts import BoutRule
 from pages.ui import shell
 
 page = shell.frame("behaviour")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gdm_core.analysis.bouts import BoutRule
 from gdm_core.engine import FitResult
-from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data
 from pages.ui import bundle
 from pages.ui.bundle import Bundle
@@ -26,12 +26,14 @@ def measured(found: Bundle, rule: BoutRule) -> tuple[Mapping[str, Any], Mapping[
 
 def write(data: Data, family: str, config: Mapping[str, Any], rule: BoutRule, result: FitResult) -> Bundle:
     """Save a result for the page."""
-    from pages.behaviour import scoring
+    from gdm_core.analysis import bout_scores
 
     seed = int(config["seed"])
     more = {
         "rule": {"smooth_s": rule.smooth_s, "shortest_s": rule.shortest_s},
-        "measured": scoring.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s, seed),
-        "lines": scoring.baselines(data.train, data.test, int(config["n_states"]), seed),
+        "measured": bout_scores.measure(
+            result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s, seed
+        ),
+        "lines": bout_scores.baselines(data.train, data.test, int(config["n_states"]), seed),
     }
     return bundle.write(NAME, data.train, data.test, family, config, result, more)

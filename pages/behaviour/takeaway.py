@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
+from gdm_core.analysis.bouts import transition_shares
 from gdm_core.trials import Trial
 from pages.behaviour import drawn, pictures
 from pages.behaviour.data import Data
@@ -164,13 +165,11 @@ def strips(view: View, here: Here) -> Figure:
 
 def transitions(here: Here, used: Sequence[int]) -> dict[str, Callable[[], Figure]]:
     """What follows what, as a graph and in numbers."""
-    from pages.behaviour.depth import counted  # that module shows this panel
-
     states, bouts = here.states, here.bouts
     assert states is not None
     assert bouts is not None
     visited = [k for k in used if (bouts == k).any()]
-    matrix = counted(bouts, len(here.names))
+    matrix = transition_shares(bouts, len(here.names))
     return {
         "What follows what": lambda: pictures.transition_graph(matrix, np.nanmean(states, axis=0), here.names, visited),
         "What follows what, in numbers": lambda: figures.transition_matrix(
@@ -204,7 +203,7 @@ def recipe_of(view: View, naming: Naming) -> exports.Recipe:
         'columns = ["Observation id", "Behavior", "Start (s)", "Stop (s)"]',
         'pd.DataFrame(rows, columns=columns).to_csv("bouts.csv", index=False)',
     ]
-    needed = ["import pandas as pd", "from pages.behaviour.bouts import BoutRule"]
+    needed = ["import pandas as pd", "from gdm_core.analysis.bouts import BoutRule"]
     return replace(data.recipe, imports=[*data.recipe.imports, *needed], after=lines)
 
 

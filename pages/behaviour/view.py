@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis import looks
+from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.trials import Trial, Trials
-from pages.behaviour.bouts import BoutRule, median_bout
 from pages.behaviour.data import Data
 from pages.behaviour.naming import Naming
 from pages.behaviour.units import SECONDS, Unit, unit_for
-from pages.ui import live, results
+from pages.ui import live
 from pages.ui.live.pictures import State
 
 Array = npt.NDArray[np.float32]
@@ -63,7 +64,7 @@ class View:
 
     fit: live.Live
     shown: live.Shown
-    look: results.Look | None
+    look: looks.Look | None
     data: Data
     index: int
     naming: Naming

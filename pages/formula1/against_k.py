@@ -18,7 +18,7 @@ from pages.ui import figures, live, shell
 from pages.ui.plot import plot
 
 STATES = tuple(range(2, 11))
-SCORER = "pages.formula1.measures:state_accuracy"
+SCORER = "gdm_core.analysis.metrics:state_accuracy"
 SCORES = {"paper_accuracy": "The paper's state accuracy (10-NN)", "majority_map_accuracy": "One segment a state"}
 RSLDS = {"transitions": "recurrent"}
 LOOK_EVERY_S = 1.0

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from gdm_core.analysis.segments import composition
 from pages.formula1 import pictures, segments
 from pages.formula1.data import Circuit, along_lap
 from pages.formula1.view import Here, Together, View, Where, lap_average
@@ -111,7 +112,7 @@ class Board:
         laps, line, badge = here.laps, where.circuit, self.badge
         states, marks = here.states, []
         if laps.segment is not None and badge.on:
-            parts = segments.composition(
+            parts = composition(
                 states,
                 laps.segment,
                 len(line.segments),

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import streamlit as st
 
+from gdm_core.analysis import envelopes
 from gdm_core.trials import Trial
 from pages.formula1 import against_k, drivers, pictures, take_along, transfer
 from pages.formula1.data import Circuit
 from pages.formula1.view import Here, View
-from pages.ui import figures, results, shell
+from pages.ui import figures, shell
 from pages.ui.card import Score
 from pages.ui.live.pictures import State
 from pages.ui.plot import plot
@@ -139,7 +140,7 @@ def prediction(view: View) -> None:
         _envelope(answer.value, trial, index, "fresh" if answer.fresh else "stale")
 
 
-def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State) -> None:
+def _envelope(found: envelopes.Envelope, trial: Trial, channel: int, state: State) -> None:
     plot(pictures.envelope(found, trial, channel), key="envelope", state=state)
     shell.quiet(
         f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead: the "

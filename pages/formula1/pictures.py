@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis import envelopes
+from gdm_core.analysis.bouts import transition_shares
 from gdm_core.trials import Trial
 from pages.formula1.data import Circuit, Floats
-from pages.ui import palette, results
+from pages.ui import palette
 from pages.ui.figures import curves
 from pages.ui.figures.base import (
     TIME_MARGIN,
@@ -25,7 +27,7 @@ from pages.ui.figures.base import (
     time_cursor,
     typed,
 )
-from pages.ui.figures.states import runs, transition_matrix
+from pages.ui.figures.states import transition_matrix
 from pages.ui.figures.track import bucket_lines
 
 STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
@@ -229,17 +231,13 @@ def lines_along(
 
 def what_follows(labels: npt.NDArray[Any], n_states: int) -> Figure:
     """The share of moves from each state to each other one; rows of states that are never left stay empty."""
-    visited, _ = runs(labels)
-    counts = np.zeros((n_states, n_states))
-    np.add.at(counts, (visited[:-1], visited[1:]), 1)
-    total = counts.sum(axis=1, keepdims=True)
     return transition_matrix(
-        np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0),
+        transition_shares(labels, n_states),
         caption="Among changes of the strongest state: from the row to the column. Rows add up to 100 %.",
     )
 
 
-def envelope(found: results.Envelope, trial: Trial, channel: int) -> Figure:
+def envelope(found: envelopes.Envelope, trial: Trial, channel: int) -> Figure:
     """The prediction of one channel, from its moment on."""
     n, first, step = found.origin, max(0, found.origin - BEFORE), 1 / trial.rate_hz
     time = np.arange(n + 1, n + 1 + len(found.mean))

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from gdm_core.analysis import looks
 from pages.formula1 import opening
 from pages.formula1.view import View
-from pages.ui import card, live, results, shell
+from pages.ui import card, live, shell
 from pages.ui.card import Score
 
 AHEAD = 9  # ten steps
@@ -41,7 +42,7 @@ def score_card(view: View, wanted: live.Wanted) -> list[Score]:
             live.Answer(bundled, fresh=True)
             if bundled is not None
             else view.ask(
-                "scores", results.scores, wanted.train, wanted.test, wanted.config["seed"], deadline_s=SCORES_DEADLINE_S
+                "scores", looks.scores, wanted.train, wanted.test, wanted.config["seed"], deadline_s=SCORES_DEADLINE_S
             )
         )
     rows = score_rows(answer.value, _rslds(view)) if answer.value is not None else []

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import streamlit as st
 
+from gdm_core.analysis import envelopes
 from pages.formula1 import data, pictures
 from pages.formula1.view import Here, Together, View, lap_average
-from pages.ui import exports, figures, live, results, shell
+from pages.ui import exports, figures, live, shell
 from pages.ui.card import Score
 from pages.ui.figures.base import Figure
 
@@ -99,7 +100,7 @@ def _predicted(view: View, here: Here, ready: bool) -> Callable[[], Figure | Non
     trial = max(here.laps.trials, key=lambda trial: trial.n_samples)
     answer = live.Answer()
     if ready:
-        last: results.Envelope | None = view.fit.answers.latest("envelope").value
+        last: envelopes.Envelope | None = view.fit.answers.latest("envelope").value
         origin, horizon = (trial.n_samples // 2, 20) if last is None else (last.origin, len(last.mean))
         answer = view.predict(trial, min(origin, trial.n_samples - 2), horizon)
     channel = st.session_state.get("f1-channel")

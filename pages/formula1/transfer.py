@@ -7,8 +7,9 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
+from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
-from pages.formula1 import data, measures
+from pages.formula1 import data
 from pages.formula1.data import Circuit, Laps, Looked
 from pages.formula1.view import View
 from pages.ui import shell
@@ -69,7 +70,7 @@ def tab(view: View) -> None:
     n = where.circuit.n_bins // 5
     names = "-".join(laps.trials.fingerprint for laps in found)
     answer = view.fit.ask(
-        "twenty", f"{view.shown.result.key}/{names}", measures.drivers_along_lap, view.shown.result.model_bytes, stations,
+        "twenty", f"{view.shown.result.key}/{names}", drivers_along_lap, view.shown.result.model_bytes, stations,
         n, *(laps.trials for laps in found), deadline_s=240.0,
     )  # fmt: skip
     if answer.value is None:
@@ -86,7 +87,7 @@ def rows_of(
     circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]
 ) -> tuple[pd.DataFrame, list[str], float]:
     """(table, its segment columns, what is seen by chance): drivers by how unlike the first they drive, in percent."""
-    apart, chance = measures.unlikeness(profiles)
+    apart, chance = unlikeness(profiles)
     table = pd.DataFrame(
         {
             "Driver": [f"{laps.code} · {laps.name}" for laps in found],

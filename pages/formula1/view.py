@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from gdm_core.analysis import envelopes, looks
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
-from pages.formula1 import measures, opening
+from pages.formula1 import opening
 from pages.formula1.cascade import Pick
 from pages.formula1.data import Circuit, Floats, Laps, along_lap
-from pages.ui import live, results
+from pages.ui import live
 from pages.ui.live.pictures import Origin, State
 from pages.ui.model_controls import Choice
 
@@ -105,7 +106,7 @@ class View:
         if result is None:
             return live.Answer()
         key = "/".join([result.key, trial.fingerprint, str(origin), str(horizon)])
-        question = (results.envelope, result.model_bytes, trial, origin, horizon)
+        question = (envelopes.envelope, result.model_bytes, trial, origin, horizon)
         return self.fit.ask("envelope", key, *question, deadline_s=120.0)
 
     def of(self, laps: Laps, name: str, now: live.Shown | None = None) -> Here:
@@ -135,13 +136,13 @@ class View:
         if bundled is not None and now.wanted is not None and now.wanted.where.test.code == laps.code:
             states = now.once(("bundled", laps.code), lambda: live.in_order((bundled,), now.order)[0])
             return Here(laps, states, now.state, now.origin)
-        exact = self.ask(f"{name}-exact", results.soft_states, laps.trials)
+        exact = self.ask(f"{name}-exact", looks.soft_states, laps.trials)
         found, state = exact, now.state
         if not exact.fresh:
             assert now.wanted is not None
             if now.wanted.family != "gdm" or exact.message:  # others have one way to read states, and it is quick
                 return None
-            found = self.ask(f"{name}-quick", measures.quick_states, laps.trials)
+            found = self.ask(f"{name}-quick", looks.quick_states, laps.trials)
             state = "preview"
         if not found.fresh:
             return None

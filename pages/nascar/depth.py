@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from gdm_core.analysis import envelopes, looks, planes
+from gdm_core.analysis.bouts import transition_shares
 from gdm_core.trials import Trial, Trials
 from pages.nascar.scorecard import score_rows
-from pages.ui import exports, figures, live, results, shell
+from pages.ui import exports, figures, live, shell
 from pages.ui.bundle import Bundle
 from pages.ui.figures.base import Figure
-from pages.ui.figures.states import runs
 from pages.ui.live.pictures import State
 from pages.ui.plot import plot
 
@@ -46,7 +47,7 @@ class View:
 
     fit: live.Live
     shown: live.Shown
-    look: results.Look | None
+    look: looks.Look | None
     which: str
     ready: Bundle | None = None
     looking: bool = False
@@ -120,7 +121,7 @@ def scores(view: View) -> live.Answer:
         return view.fit.answers.latest("scores")
     wanted = shown.wanted
     seed = wanted.config["seed"]
-    return view.ask("scores", results.scores, wanted.train, wanted.test, seed, deadline_s=SCORING_S)
+    return view.ask("scores", looks.scores, wanted.train, wanted.test, seed, deadline_s=SCORING_S)
 
 
 def tabs(view: View) -> None:
@@ -190,10 +191,10 @@ def transitions(view: View, here: Here) -> None:
     assert here.states is not None
     left, right = st.columns([0.55, 0.45], gap="small")
     with left, shell.panel("map", "Which state wins where"):
-        answer = view.ask("map", results.plane_map, here.trial)
+        answer = view.ask("map", planes.plane_map, here.trial)
         kept, slot = view.fit.kept, ("map", view.which)
         if answer.fresh:
-            found: results.PlaneMap = answer.value
+            found: planes.PlaneMap = answer.value
             kept[slot] = map_figure(found, here, view.shown.order)
         if slot in kept:  # the last one stays until there is another
             plot(kept[slot], key="plane", state=here.state if answer.fresh else "stale")
@@ -203,7 +204,7 @@ def transitions(view: View, here: Here) -> None:
         plot(matrix_figure(here.states), key="matrix", state=here.state)
 
 
-def map_figure(found: results.PlaneMap, here: Here, order: Sequence[int]) -> Figure:
+def map_figure(found: planes.PlaneMap, here: Here, order: Sequence[int]) -> Figure:
     """Which state wins where, in the order of colours."""
     caption = (
         "Where the model's transition leads from each place, in mixed colours; the line is the path."
@@ -218,19 +219,9 @@ def map_figure(found: results.PlaneMap, here: Here, order: Sequence[int]) -> Fig
 def matrix_figure(states: Array) -> Figure:
     """What follows what."""
     return figures.transition_matrix(
-        counted(states.argmax(axis=1), states.shape[1]),
+        transition_shares(states.argmax(axis=1), states.shape[1]),
         caption="Among changes of the strongest state: from the row to the column. Rows add up to 100\u00a0%.",
     )
-
-
-def counted(labels: npt.NDArray[Any], n_states: int) -> npt.NDArray[np.float64]:
-    """[K, K] share of moves from each state to each other one; NaN in rows of states that are never left."""
-    visited, _ = runs(labels)
-    counts = np.zeros((n_states, n_states))
-    np.add.at(counts, (visited[:-1], visited[1:]), 1)
-    total = counts.sum(axis=1, keepdims=True)
-    shares: npt.NDArray[np.float64] = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
-    return shares
 
 
 def prediction(view: View, here: Here) -> None:
@@ -246,7 +237,7 @@ def prediction(view: View, here: Here) -> None:
     horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, 20, key="horizon", bind="query-params")
     horizon = min(max(horizon, 1), MAX_HORIZON)
     channel = right.selectbox("Channel", list(trial.channels), key="channel", bind="query-params")
-    answer = view.ask("envelope", results.envelope, trial, int(moment), horizon)
+    answer = view.ask("envelope", envelopes.envelope, trial, int(moment), horizon)
     kept, slot = view.fit.kept, ("envelope", view.which)
     if answer.fresh:
         kept[slot] = answer.value, trial
@@ -259,7 +250,7 @@ def prediction(view: View, here: Here) -> None:
             shell.quiet(answer.message or "The prediction is being worked out.")
 
 
-def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State) -> None:
+def _envelope(found: envelopes.Envelope, trial: Trial, channel: int, state: State) -> None:
     plot(envelope_figure(found, trial, channel), key="envelope", state=state)
     h = len(found.mean)
     shell.quiet(
@@ -268,7 +259,7 @@ def _envelope(found: results.Envelope, trial: Trial, channel: int, state: State)
     )
 
 
-def envelope_figure(found: results.Envelope, trial: Trial, channel: int) -> Figure:
+def envelope_figure(found: envelopes.Envelope, trial: Trial, channel: int) -> Figure:
     """The prediction of one channel, from its moment on."""
     n, first = found.origin, max(0, found.origin - BEFORE)
     time = np.arange(n + 1, n + 1 + len(found.mean))
@@ -296,10 +287,10 @@ def asked(view: View, here: Here, ready: bool) -> dict[str, Callable[[], Figure 
     trial = here.trial
     plane = envelope = live.Answer()
     if ready:
-        plane = view.ask("map", results.plane_map, trial)
-        last: results.Envelope | None = view.fit.answers.latest("envelope").value  # the moment last looked at, if any
+        plane = view.ask("map", planes.plane_map, trial)
+        last: envelopes.Envelope | None = view.fit.answers.latest("envelope").value  # the moment last looked at, if any
         moment, horizon = (trial.n_samples // 2, 20) if last is None else (last.origin, len(last.mean))
-        envelope = view.ask("envelope", results.envelope, trial, moment, horizon)
+        envelope = view.ask("envelope", envelopes.envelope, trial, moment, horizon)
     channel = st.session_state.get("channel")
     index = trial.channels.index(channel) if channel in trial.channels else 0
     return {

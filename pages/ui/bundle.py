@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from gdm_core.analysis import looks
+from gdm_core.analysis.looks import Look
 from gdm_core.engine import FitResult, Snapshot
 from gdm_core.trials import Trials
 from pages.ui.demo import FOLDER
 from pages.ui.live import Wanted
-from pages.ui.results import Look
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +116,9 @@ def write(
     more: Mapping[str, Any],
 ) -> Bundle:
     """Save a result for a page."""
-    from pages.ui import results
 
     assert result.snapshot is not None
-    look = results.look(result.model_bytes, train, test)
+    look = looks.look(result.model_bytes, train, test)
     arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
     arrays |= {f"level_{i}": level for i, level in enumerate(result.snapshot.levels)}
     for side, parts in (("train", look.train), ("test", look.test)):

@@ -12,9 +12,9 @@ import streamlit as st
 
 from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
+from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
 from pages.behaviour import lab
-from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data
 from pages.ui import live, shell
 from pages.your_data import check, example, intake, pose_check, poses

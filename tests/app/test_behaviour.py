@@ -11,13 +11,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import keypoints, mice
+from gdm_core.analysis import bout_scores
+from gdm_core.analysis.bouts import BoutRule, transition_shares
 from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import naming, pictures, player, precomputed, recordings, scoring, takeaway
-from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import split_recording, split_trials, usable
-from pages.behaviour.depth import counted
 from pages.behaviour.naming import Naming, arrange
 from pages.behaviour.view import Here, View
 from pages.behaviour.wish import PREVIEW_SAMPLES, Wish, previewed
@@ -101,7 +101,7 @@ def test_fitting_the_bundled_result_anew_finds_as_good_states():
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
     rule = BoutRule(**bundle.more["rule"])
     assert rule == data.expert_rule
-    found = scoring.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s)
+    found = bout_scores.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s)
     assert found["macro_f1"] == pytest.approx(bundle.more["measured"]["macro_f1"], abs=0.08)
 
 
@@ -210,7 +210,7 @@ def sketch(tmp_path_factory):
 def test_scores_are_those_of_the_library(sketch):
     data, model, content = sketch
     rule = BoutRule(0.5, 0.3)
-    found = scoring.measure(content, data.train, data.test, 0.5, 0.3)
+    found = bout_scores.measure(content, data.train, data.test, 0.5, 0.3)
     known, truth = (np.concatenate([t.labels for t in side]) for side in (data.train, data.test))
     hard, hard_test = (
         np.concatenate([rule.labels(p, 30.0) for p in model.predict_proba(side)]) for side in (data.train, data.test)
@@ -229,7 +229,7 @@ def test_scores_are_those_of_the_library(sketch):
 
 def test_the_card_holds_scores_against_the_best_line_without_labels(sketch):
     data, _, content = sketch
-    found = scoring.measure(content, data.train, data.test, 0.0, 0.0)
+    found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     lines = {"k-means on steps": {"macro_f1": 0.95}, "10-NN on position": {"macro_f1": 0.99}}
     row = next(row for row in scoring.score_rows(found, lines) if row.name == "Macro-F1")
     assert (row.line_name, row.line) == ("k-means on steps", 0.95)
@@ -240,21 +240,21 @@ def test_the_card_holds_scores_against_the_best_line_without_labels(sketch):
 def test_recordings_without_labels_are_measured_without_them(sketch):
     data, _, content = sketch
     blank = replace(data.test, trials=tuple(replace(t, labels=None) for t in data.test))
-    found = scoring.measure(content, data.train, blank, 0.0, 0.0)
+    found = bout_scores.measure(content, data.train, blank, 0.0, 0.0)
     assert "macro_f1" not in found
     assert [row.name for row in scoring.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
-    assert scoring.baselines(data.train, blank, 4) == {}
+    assert bout_scores.baselines(data.train, blank, 4) == {}
 
 
 def test_the_figure_of_trials_draws_every_trial_beside_its_line(sketch):
     data, _, content = sketch
-    figure = pictures.trial_scores(scoring.measure(content, data.train, data.test, 0.0, 0.0))
+    figure = pictures.trial_scores(bout_scores.measure(content, data.train, data.test, 0.0, 0.0))
     assert len(figure["layout"]["xaxis"]["ticktext"]) == 5
     assert sum(len(trace["customdata"]) for trace in figure["data"]) >= 2 * len(data.train)
 
 
 def test_transitions_count_bouts_and_the_graph_draws_the_likely_ones():
-    matrix = counted(np.repeat([0, 1, 0, 2, 0, 1], 5), 4)
+    matrix = transition_shares(np.repeat([0, 1, 0, 2, 0, 1], 5), 4)
     np.testing.assert_allclose(matrix[0, :3], [0, 2 / 3, 1 / 3])
     assert np.isnan(matrix[3]).all()
     figure = pictures.transition_graph(matrix, [0.5, 0.3, 0.2, 0.0], ["a", "b", "c", "d"], [0, 1, 2])

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gdm_core.analysis import bout_scores
+from gdm_core.analysis.bouts import BoutRule
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import pictures, precomputed, recordings, scoring
-from pages.behaviour.bouts import BoutRule
 from pages.behaviour.depth import shortened, trial_table
 from pages.behaviour.naming import Naming
 from pages.behaviour.units import unit_for
@@ -108,7 +109,7 @@ def test_names_of_trials_lose_what_they_share_and_stay_apart():
 
 def test_the_table_of_trials_has_no_cell_that_says_none(sketch):
     data, content = sketch
-    table = trial_table(scoring.measure(content, data.train, data.test, 0.0, 0.0))
+    table = trial_table(bout_scores.measure(content, data.train, data.test, 0.0, 0.0))
     assert len(table) == len(data.trials)
     assert not table.isna().to_numpy().any()
     assert (table["macro-F1"][table["side"] == "fitted"] == "–").all()
@@ -117,7 +118,7 @@ def test_the_table_of_trials_has_no_cell_that_says_none(sketch):
 
 def test_what_figures_write_is_not_taken_for_markup(sketch):
     data, content = sketch
-    found = scoring.measure(content, data.train, data.test, 0.0, 0.0)
+    found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     found["test"][0]["name"] = "<b>one</b>"
     assert "<b>" not in str(pictures.trial_scores(found)["data"])
     graph = pictures.transition_graph(np.eye(2), [0.5, 0.5], ["<i>a</i>", "b"], [0, 1])
@@ -128,16 +129,16 @@ def test_what_figures_write_is_not_taken_for_markup(sketch):
 def test_one_behaviour_alone_cannot_be_scored(sketch):
     data, content = sketch
     same = replace(data.test, trials=tuple(replace(t, labels=np.zeros(t.n_samples, np.int64)) for t in data.test))
-    found = scoring.measure(content, data.train, same, 0.0, 0.0)
+    found = bout_scores.measure(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
     assert "macro_f1" not in found
     assert [row.name for row in scoring.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
-    assert scoring.baselines(data.train, same, 4) == {}
+    assert bout_scores.baselines(data.train, same, 4) == {}
 
 
 def test_every_score_against_labels_stands_beside_its_majority_class(sketch):
     data, content = sketch
-    found = scoring.measure(content, data.train, data.test, 0.0, 0.0)
+    found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     for row, trial in zip(found["test"], data.test, strict=True):
         assert row["majority_balanced"] == pytest.approx(1 / len(np.unique(trial.labels)))
     figure = pictures.trial_scores(found)
@@ -152,7 +153,7 @@ def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
     data, content = sketch
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
-    row = scoring.score_rows(scoring.measure(content, daily, daily, 0.0, 0.0), {})[0]
+    row = scoring.score_rows(bout_scores.measure(content, daily, daily, 0.0, 0.0), {})[0]
     assert row.unit == " days"
     assert 1 <= row.value < 1000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from gdm_core.errors import ConfigError
 from pages.behaviour import naming
-from pages.behaviour.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from pages.behaviour.naming import arrange
 
 

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from datasets import mice
+from gdm_core.analysis.bouts import BoutRule
 from gdm_core.trials import Trials
 from pages.behaviour import drawn, lab, player, recordings, takeaway
-from pages.behaviour.bouts import BoutRule
 from pages.behaviour.data import Data, from_recordings, split_recording
 from pages.behaviour.naming import Naming, arrange
 from pages.behaviour.view import View

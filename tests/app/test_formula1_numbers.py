@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from datasets import formula1
+from gdm_core.analysis.metrics import evaluate, state_accuracy
+from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
+from gdm_core.analysis.segments import composition
 from gdm_core.errors import DataError
-from pages.formula1 import against_k, board, cascade, data, drivers, loading, measures, pictures, segments, transfer
+from pages.formula1 import against_k, board, cascade, data, drivers, loading, pictures, segments, transfer
 from pages.formula1.data import Looked, Place
 from pages.formula1.view import Here, Together
 from pages.ui.figures.base import untyped
@@ -32,15 +35,15 @@ def _laps(monkeypatch, code: str = "AAA", looked: Looked | None = None) -> tuple
 
 def test_presence_and_weight_follow_the_definition_of_the_paper():
     states = np.array([[0.99, 0.01, 0.0], [0.6, 0.4, 0.0], [0.985, 0.015, 0.0], [0.0, 0.1, 0.9]])
-    first, second = segments.composition(states, [0, 0, 0, 1], 2, weight=0.01, presence=0.5, complementary=0.05)
+    first, second = composition(states, [0, 0, 0, 1], 2, weight=0.01, presence=0.5, complementary=0.05)
     assert [(part.state, part.main) for part in first] == [(0, True), (1, True)]
     assert first[1].presence == pytest.approx(2 / 3), "a share of exactly 1 % does not count"
     assert first[1].weight == pytest.approx((0.01 + 0.4 + 0.015) / 3)
     assert [part.state for part in second] == [2, 1], "equal presence: the heavier first"
-    (strict,) = segments.composition(states[:3], [0, 0, 0], 1, presence=0.9)
+    (strict,) = composition(states[:3], [0, 0, 0], 1, presence=0.9)
     assert [(part.state, part.main) for part in strict] == [(0, True), (1, False)], "the rest is complementary"
     with pytest.raises(DataError, match="4 states but 1"):
-        segments.composition(states, [0], 1)
+        composition(states, [0], 1)
 
 
 def test_labels_keep_clear_of_each_other_and_of_the_track(monkeypatch):
@@ -141,7 +144,7 @@ def test_who_drives_unlike_the_winner_is_found_where_it_happens(monkeypatch):
     profiles = np.stack([np.stack([base, base])] * 3).astype(np.float32)  # [D, 2, stations, K]
     profiles[2, :, 12:18] = profiles[2, :, 12:18][..., ::-1]
     profiles[1, 0, 5] = np.nan
-    apart, chance = measures.unlikeness(profiles)
+    apart, chance = unlikeness(profiles)
     assert np.nanmax(apart[1]) == 0
     assert np.isnan(apart[1, 5])
     assert apart[2, 12:18].max() > 0.1
@@ -188,12 +191,10 @@ def test_the_curve_holds_each_fit_in_its_place_and_leaves_the_rest_open():
 
 
 def test_the_accuracy_of_a_sweep_is_that_of_the_full_evaluation(monkeypatch):
-    from gdm_core.analysis.metrics import evaluate
-
     _, train = _laps(monkeypatch, "AAA")
     _, test = _laps(monkeypatch, "BBB")
     model = Sketch(n_states=4).fit(train.trials)
-    ours = measures.state_accuracy(model, train.trials, test.trials)
+    ours = state_accuracy(model, train.trials, test.trials)
     whole = evaluate(model, train.trials, test.trials)
     assert ours["paper_accuracy"] == pytest.approx(whole.paper_accuracy)
     assert ours["majority_map_accuracy"] == pytest.approx(whole.majority_map_accuracy)
@@ -203,10 +204,9 @@ def test_a_model_applied_to_many_drivers_gives_each_its_own_profile(monkeypatch)
     circuit, laps = _laps(monkeypatch, "AAA")
     _, other = _laps(monkeypatch, "BBB")
     model = Sketch(n_states=3).fit(laps.trials)
-    monkeypatch.setattr(measures, "read", lambda content: model)
     n = circuit.n_bins // 5
     stations = [transfer.stations_of(circuit, one) for one in (laps, other)]
-    found = measures.drivers_along_lap(b"", stations, n, laps.trials, other.trials)
+    found = drivers_along_lap(model.to_bytes(), stations, n, laps.trials, other.trials)
     assert found.shape == (2, 2, n, 3)
     states = np.concatenate(model.predict_proba(laps.trials))
     part = (stations[0] == 4) & (laps.lap % 2 == 1)

@@ -58,9 +58,9 @@ def test_a_first_visit_shows_the_simulated_race_without_a_fit(feed):
 
 
 def test_the_bundled_states_are_those_of_its_model():
+    from gdm_core.analysis.looks import soft_states
     from gdm_core.analysis.metrics import paper_accuracy
     from gdm_core.trials import Trials
-    from pages.ui.results import soft_states
 
     found = opening.bundled()
     assert found is not None

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from datasets.nascar import train_test
+from gdm_core.analysis import envelopes, looks, matching
 from gdm_core.trials import Trials
-from pages.ui import results
-from pages.ui.live import Live, Shown, Wanted, in_order, matching, screen, session
+from pages.ui.live import Live, Shown, Wanted, in_order, screen, session
 from tests.support.live_engine import QuickEngine, ended
 
 TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
@@ -267,7 +267,7 @@ def test_step_without_a_fit_under_way_starts_one(engine, live):
 # ---- questions ----------------------------------------------------------------------------------------------------
 def test_answers_are_worked_out_once_and_kept(engine, live):
     result = live.poll().result
-    question = ("look", result.key, results.look, result.model_bytes, TRAIN, TEST)
+    question = ("look", result.key, looks.look, result.model_bytes, TRAIN, TEST)
     assert live.ask(*question).pending
     assert live.ask(*question).pending
     assert len(engine.waiting("ask-look")) == 1
@@ -293,9 +293,9 @@ def test_a_newer_question_replaces_the_older_and_shows_its_answer_meanwhile(engi
 def test_a_question_that_fails_says_why(engine, live):
     flat = TRAIN[0].slice(0, 2)
     model = live.poll().result.model_bytes
-    live.ask("envelope", "short", results.envelope, model, flat, 0, 5)
+    live.ask("envelope", "short", envelopes.envelope, model, flat, 0, 5)
     engine.run_all()
-    answer = live.ask("envelope", "short", results.envelope, model, flat, 0, 5)
+    answer = live.ask("envelope", "short", envelopes.envelope, model, flat, 0, 5)
     assert "too short" in answer.message
     assert not answer.pending
 

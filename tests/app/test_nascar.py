@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from datasets.nascar import PRESETS
+from gdm_core.analysis import looks
+from gdm_core.analysis.bouts import transition_shares
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
-from pages.nascar import depth, scorecard, simulator
-from pages.ui import bundle, results
+from pages.nascar import scorecard, simulator
+from pages.ui import bundle
 from tests.support.nascar_page import live_of, opened, settled, text
 
 
@@ -186,7 +188,7 @@ def test_scores_that_fail_say_why_and_can_be_asked_again(engine, monkeypatch):
         raise FitError("The deadline of 300 s has passed.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(results, "scores", refuse)
+        broken.setattr(looks, "scores", refuse)
         app = opened()
     assert "The deadline of 300 s has passed" in text(app)
     assert live_of(app).poll().state == "fresh"
@@ -227,7 +229,7 @@ def test_reset_play_and_step_steer_the_fit(engine):
 # ---- the parts ----------------------------------------------------------------------------------------------------
 def test_moves_are_counted_between_stays():
     labels = np.array([0, 0, 1, 1, 2, 0, 1, 1])
-    matrix = depth.counted(labels, 4)
+    matrix = transition_shares(labels, 4)
     np.testing.assert_allclose(matrix[:3, :3], [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
     assert np.isnan(matrix[3]).all()
 

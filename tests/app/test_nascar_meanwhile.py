@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gdm_core.analysis import planes
 from pages.nascar import depth
-from pages.ui import results
 from tests.support.drawn import record
 from tests.support.nascar_page import live_of, opened, settled, text
 
@@ -153,7 +153,7 @@ def test_a_map_that_cannot_be_made_says_why(engine, monkeypatch):
     def refuse(*_):
         raise FitError("There is no plane here.")
 
-    monkeypatch.setattr(results, "plane_map", refuse)
+    monkeypatch.setattr(planes, "plane_map", refuse)
     assert "There is no plane here." in text(opened(view="Transitions"))
 
 

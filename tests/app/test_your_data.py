@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from datasets import keypoints, mice, tables
 from gdm_core import GDM
+from gdm_core.analysis import bout_scores
 from gdm_core.errors import DataError, GdmError
 from pages.behaviour import scoring
 from pages.ui import navigation
@@ -98,8 +99,8 @@ def test_the_example_shows_states_that_a_model_finds_and_simpler_lines_do_not(se
         model.save(Path(folder) / "m.safetensors")
         content = (Path(folder) / "m.safetensors").read_bytes()
     rule = data.expert_rule
-    found = scoring.measure(content, data.train, data.test, rule.smooth_s, rule.shortest_s)
-    rows = scoring.score_rows(found, scoring.baselines(data.train, data.test, k))
+    found = bout_scores.measure(content, data.train, data.test, rule.smooth_s, rule.shortest_s)
+    rows = scoring.score_rows(found, bout_scores.baselines(data.train, data.test, k))
     print([(row.name, round(row.value, 3), row.line_name, row.line, row.verdict) for row in rows])
     first = next(row for row in rows if row.name == "Macro-F1")
     assert first.value > 0.85

@@ -15,7 +15,8 @@ from gdm_core.engine import EngineInfo, FitRequest, FitResult, Job, JobStatus, S
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
-from gdm_core.models.base import Array, Progress, StateModel, Status, model_from_bytes
+from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 
 FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
@@ -42,6 +43,7 @@ class Sketch(StateModel):
 
     family: ClassVar[str] = "sketch"
     config_class: ClassVar[type] = SketchConfig
+    adjustable = frozenset({"temperature"})
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(SketchConfig(**parameters))

@@ -61,6 +61,46 @@ def test_the_library_knows_no_data_and_no_pages():
     assert not {path: names for path, names in knowing.items() if names}
 
 
+def asked_of_workers(path: Path) -> list[tuple[str, str]]:
+    """(module, name) of every function that a file of pages hands to `ask`, `call` or `map` of the engine."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    here = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    home: dict[str, str] = {node.name: here for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            home |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    found = []
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("ask", "call", "map")):
+            continue
+        for part in node.args:
+            if isinstance(part, ast.Name) and part.id in home and home[part.id] == here:
+                found.append((here, part.id))
+            elif isinstance(part, ast.Name) and part.id in home and part.id.islower():
+                found.append((home[part.id].rpartition(".")[0], part.id))
+            elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in home:
+                found.append((home[part.value.id], part.attr))
+    return found
+
+
+def test_workers_run_the_library_and_the_loaders_alone():
+    asked = [pair for path in sources("pages") for pair in asked_of_workers(path)]
+    assert ("gdm_core.analysis.envelopes", "envelope") in asked, "the reader of calls sees them"
+    assert not [pair for pair in asked if pair[0].split(".")[0] not in ("gdm_core", "datasets")]
+
+
+def test_exported_scripts_import_no_pages():
+    """What a page writes into a script has to run where only the library is installed."""
+    written = re.compile(r"^\s*(?:from|import) pages\b", re.MULTILINE)
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sources("pages")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and written.search(node.value)
+    ]
+    assert not found
+
+
 def test_loaders_know_neither_models_nor_pages():
     knowing = {str(path.relative_to(ROOT)): imported(path) & {"torch", "pages"} for path in sources("datasets")}
     assert not {path: names for path, names in knowing.items() if names}

@@ -19,7 +19,8 @@ from gdm_core.cli.progress import Bar
 from gdm_core.cli.tables import read_trials, states_frame
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.models import registry as named_models
-from gdm_core.models.base import Status, load_model
+from gdm_core.models.base import Status
+from gdm_core.models.loading import load_model
 from gdm_core.models.registry import FAMILIES
 from gdm_core.parallel import run_all
 from gdm_core.sweep import Outcome, best, grid, hold_out

@@ -29,8 +29,10 @@ from gdm_core.engine import (
     dispatch,
 )  # fmt: skip
 from gdm_core.engine.cluster import Link, worker_count, worker_memory
+from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family
 from gdm_core.engine.shelf import Shelf
+from gdm_core.engine.sweep import Sweep
 from gdm_core.engine.turns import FairQueue
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
@@ -222,6 +224,18 @@ def test_an_unknown_class_says_where_it_must_be() -> None:
     with pytest.raises(ConfigError, match=r"nowhere:Model cannot be loaded.*importable on every worker"):
         resolve_family("nowhere:Model")
     assert resolve_family(FAMILY) is FakeModel
+
+
+def test_functions_of_pages_are_refused() -> None:
+    """They would not be found on workers elsewhere, and kept results are named by the source of the library alone."""
+
+    def drawn() -> None: ...
+
+    drawn.__module__ = "pages.nascar.depth"
+    with pytest.raises(ConfigError, match=r"pages\.nascar\.depth:.*drawn belongs to a page.*gdm_core/analysis"):
+        Call(drawn, (), 1.0)
+    with pytest.raises(ConfigError, match="belongs to a page"):
+        Sweep("gdm", {}, {"n_states": [2]}, [0], TRIALS, TRIALS, scorer="pages.nascar.depth:scores")
 
 
 def test_the_version_names_the_source() -> None:

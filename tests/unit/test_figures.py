@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from gdm_core.analysis.bouts import runs
 from gdm_core.errors import DataError
 from pages.playground import gumbel, pictures
 from pages.ui import figures, palette, theme
 from pages.ui.figures.base import typed, untyped
-from pages.ui.figures.states import runs
 from pages.ui.figures.strips import averaged
 from pages.ui.figures.track import bucket_lines
 

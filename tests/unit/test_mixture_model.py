@@ -11,7 +11,7 @@ from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.forecast import outcomes
 from gdm_core.maths.rows import make_rows
-from gdm_core.models.base import load_model
+from gdm_core.models.loading import load_model
 from gdm_core.models.mixture.fit import mixture_steps
 from gdm_core.models.mixture.model import GDMMixture
 from gdm_core.models.mixture.module import bound

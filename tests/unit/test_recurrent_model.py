@@ -11,8 +11,8 @@ from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError
 from gdm_core.forecast import outcomes
 from gdm_core.maths.rows import make_rows
-from gdm_core.models.base import load_model
 from gdm_core.models.gdm.model import GDM
+from gdm_core.models.loading import load_model
 from gdm_core.trials import as_trials
 
 CPU = torch.device("cpu")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,7 @@ class GDM(StateModel):
     warm_changes = frozenset(
         {"n_states", "temperature", "temperature_start", "stickiness", "n_steps", "n_samples", "seed", "readout"}
     )
+    adjustable = frozenset({"temperature", "readout"})
     config: GDMConfig
 
     def __init__(
@@ -228,6 +229,19 @@ class GDM(StateModel):
         control._keep(module)
         control.status_ = Status.CANCELLED
         return control
+
+    @torch.no_grad()
+    def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+        transition = self._net.transition
+        if not transition.affine_in_state:
+            return None
+        seen = torch.as_tensor(self._scaler.apply(y))
+        context, _ = transition.next_context(seen @ self._net.projection.T, None)  # [G, K]
+        before = torch.eye(context.shape[1])
+        logits = torch.stack([transition.logits(context, row.expand_as(context)) for row in before])  # [K, G, K]
+        weight = torch.as_tensor(shares, dtype=logits.dtype)
+        mixed: npt.NDArray[np.float64] = torch.einsum("i,igk->gk", weight, logits.softmax(-1)).double().numpy()
+        return mixed
 
     # ---- hooks --------------------------------------------------------------------------------------------------
     def _soft_states(self, y: Array) -> Array:

@@ -100,6 +100,7 @@ class GDMMixture(StateModel):
     family: ClassVar[str] = "gdm_mixture"
     config_class: ClassVar[type] = GDMMixtureConfig
     warm_changes = frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed"})
+    adjustable = frozenset({"temperature"})
     config: GDMMixtureConfig
 
     def __init__(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import streamlit as st
 from streamlit.components.v2 import component
 
+from gdm_core.analysis.looks import Look
 from gdm_core.trials import Trial
 from pages.ui import live, shell
 from pages.ui.card import Score
@@ -19,7 +20,6 @@ from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
 from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
-from pages.ui.results import Look
 
 PICTURE_WIDTH = 900
 States = npt.NDArray[np.floating[Any]]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.bouts import runs
 from gdm_core.errors import DataError
 from pages.ui import palette
 from pages.ui.figures.base import Dict, Figure, axis, bare, layout, names_of, note, typed
@@ -140,17 +141,6 @@ def usage_by_segment(
         "alt": f"Use of {soft.shape[1]} states in each of {len(numbers)} {what}s.",
         "height": height,
     }
-
-
-def runs(labels: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(state, length in samples) of each uninterrupted stay; negative labels interrupt and are left out."""
-    z = np.asarray(labels, np.int64)
-    if not len(z):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    starts = np.flatnonzero(np.diff(z, prepend=z[0] - 1))
-    length = np.diff(np.append(starts, len(z)))
-    kept = z[starts] >= 0
-    return z[starts][kept], length[kept]
 
 
 def dwell(

@@ -1,7 +1,7 @@
 """Live tuning: a control is released, the picture changes, the fit follows. LIVE.md shows how a page uses it."""
 
+from gdm_core.analysis.matching import in_order
 from pages.ui.live.answers import Answer
-from pages.ui.live.matching import in_order
 from pages.ui.live.pictures import Shown, Wanted
 from pages.ui.live.screen import (
     fit,

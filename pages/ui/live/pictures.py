@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.matching import Order
 from gdm_core.engine import FitRequest, FitResult, Snapshot
 from gdm_core.models.base import Scaler
 from gdm_core.trials import Trials
-from pages.ui.live.matching import Order
 
 Array = npt.NDArray[np.float32]
 State = Literal["fresh", "preview", "stale", "running"]

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from gdm_core.analysis import looks
+from gdm_core.analysis.matching import parse, text_of
 from gdm_core.engine import Engine, get_engine
-from pages.ui import charts, results, shell
+from pages.ui import charts, shell
 from pages.ui.live import departures
 from pages.ui.live.answers import Answer
-from pages.ui.live.matching import parse, text_of
 from pages.ui.live.pictures import Shown, Wanted
 from pages.ui.live.session import Live
 
@@ -90,13 +91,13 @@ def watch(live: Live) -> None:
     body()
 
 
-def states_of(live: Live, shown: Shown) -> tuple[results.Look | None, bool]:
+def states_of(live: Live, shown: Shown) -> tuple[looks.Look | None, bool]:
     """(the model's exact look at all trials in its own order, whether it is still being worked out)."""
     if shown.result is None or shown.wanted is None or shown.state == "preview":
         return None, live.running
     wanted = shown.wanted
     key = f"{shown.result.key}/{'' if wanted.test is None else wanted.test.fingerprint}"
-    answer: Answer = live.ask("look", key, results.look, shown.result.model_bytes, wanted.train, wanted.test)
+    answer: Answer = live.ask("look", key, looks.look, shown.result.model_bytes, wanted.train, wanted.test)
     return (answer.value if answer.fresh else None), answer.pending
 
 

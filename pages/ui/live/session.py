@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from gdm_core.analysis import looks
+from gdm_core.analysis.matching import Order, inverse, order_of, ordered
 from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobView
 from gdm_core.errors import GdmError
-from pages.ui import results
 from pages.ui.live.answers import Answer, Answers
-from pages.ui.live.matching import Order, inverse, order_of, ordered
 from pages.ui.live.pictures import Array, Shown, State, Wanted, curve_of, unpack
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
@@ -229,10 +229,10 @@ class Live:
     def _preview(self, wanted: Wanted, result: FitResult, changes: dict[str, Any]) -> None:
         question = (result.model_bytes, wanted.train, changes)
         if wanted.train.n_samples * int(wanted.config.get("n_states", 1)) <= PREVIEW_HERE:
-            self._first = results.first_look(*question)
+            self._first = looks.first_look(*question)
             return
         try:
-            job = self._engine.call(results.first_look, *question, session=self._session, slot="preview")
+            job = self._engine.call(looks.first_look, *question, session=self._session, slot="preview")
         except GdmError:  # no room for one more job: the fit itself says so, and may still find room
             return
         self._jobs["preview"] = job

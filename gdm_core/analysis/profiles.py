@@ -1,51 +1,15 @@
-"""What the page asks about fitted models on the workers: numpy and the library alone, no screen."""
+"""Mean states at each place of a lap, driver by driver, and how far they lie apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.trials import UNLABELLED, Trials
-from pages.ui.results import read
-
-if TYPE_CHECKING:
-    from gdm_core.models.base import StateModel
-
-
-def _labels(trials: Trials) -> npt.NDArray[np.int64]:
-    return np.concatenate(
-        [np.full(t.n_samples, UNLABELLED) if t.labels is None else np.asarray(t.labels) for t in trials]
-    ).astype(np.int64)
-
-
-def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
-    """The accuracies that the card shows, and nothing slower: for sweeps over many fits."""
-    from gdm_core.analysis.metrics import majority_map, mapped_accuracy, paper_accuracy
-
-    known, truth = _labels(train), _labels(test)
-    soft, soft_test = (np.concatenate(model.predict_proba(side)) for side in (train, test))
-    mapping = majority_map(soft.argmax(axis=1), known, soft.shape[1])
-    return {
-        "paper_accuracy": paper_accuracy(soft, known, soft_test, truth),
-        "majority_map_accuracy": mapped_accuracy(mapping, soft_test.argmax(axis=1), truth),
-    }
-
-
-def straight(model_bytes: bytes) -> StateModel:
-    """The model, reading states straight from its posterior: quick, before they are weighed by the model."""
-    model = read(model_bytes)
-    if hasattr(model.config, "readout"):
-        model.config = replace(model.config, readout="amortised")  # type: ignore[arg-type]
-    return model
-
-
-def quick_states(model_bytes: bytes, trials: Trials) -> tuple[npt.NDArray[np.float32], ...]:
-    """Soft states of each trial, straight from the posterior."""
-    return tuple(np.asarray(states, np.float32) for states in straight(model_bytes).predict_proba(trials))
+from gdm_core.models.loading import model_from_bytes
+from gdm_core.trials import Trials
 
 
 def drivers_along_lap(
@@ -56,11 +20,11 @@ def drivers_along_lap(
     The model is applied as it is: its posterior reads the states off each driver's laps. `stations` says for every
     sample of a driver where on the lap it lies; NaN where no sample lies.
     """
-    model = straight(model_bytes)
+    model = model_from_bytes(model_bytes).amortised()
     found = []
     for where, trials in zip(stations, drivers, strict=True):
         soft = np.concatenate(model.predict_proba(trials))  # [T, K]
-        lap = np.concatenate([trial.segments for trial in trials])  # type: ignore[misc]
+        lap = np.concatenate([trial.segments for trial in trials])
         found.append([_means(soft[lap % 2 == odd], where[lap % 2 == odd], n_stations) for odd in (1, 0)])
     return np.asarray(found, np.float32)
 
@@ -78,7 +42,7 @@ def unlikeness(profiles: npt.ArrayLike, reference: int = 0) -> tuple[npt.NDArray
     the same driver's even laps, which differ by nothing but the lap.
     """
     halves = np.asarray(profiles, np.float64)  # [D, 2, stations, K]
-    known = np.isfinite(halves).all(axis=(1, 3))
+    known = np.asarray(np.isfinite(halves).all(axis=(1, 3)))
     whole = halves.mean(axis=1)  # [D, stations, K]
     apart = 0.5 * np.abs(whole - whole[reference]).sum(axis=-1)
     chance = 0.25 * np.abs(halves[:, 0] - halves[:, 1]).sum(axis=-1)  # halves are noisier than wholes: scaled to them

@@ -1,4 +1,4 @@
-"""From soft states to bouts: smoothed over a moment, and without those that are too short to mean anything."""
+"""From soft states to bouts: smoothed over a moment, without those too short to mean anything; and what follows what."""
 
 from __future__ import annotations
 
@@ -101,8 +101,27 @@ def without_short(labels: Labels, shortest: int) -> Labels:
 
 def median_bout(parts: list[npt.NDArray[Any]]) -> float:
     """Median length in samples of the uninterrupted stays in all parts together; unlabelled stretches do not count."""
-    from pages.ui.figures.states import runs
-
     lengths = [runs(part)[1] for part in parts]
     joined = np.concatenate(lengths) if lengths else np.zeros(0)
     return float(np.median(joined)) if len(joined) else float("nan")
+
+
+def runs(labels: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(state, length in samples) of each uninterrupted stay; negative labels interrupt and are left out."""
+    z = np.asarray(labels, np.int64)
+    if not len(z):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.diff(z, prepend=z[0] - 1))
+    length = np.diff(np.append(starts, len(z)))
+    kept = z[starts] >= 0
+    return z[starts][kept], length[kept]
+
+
+def transition_shares(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float64]:
+    """[K, K] share of stays in each state that go on to each other one; NaN in rows of states that are never left."""
+    visited, _ = runs(labels)
+    counts = np.zeros((n_states, n_states))
+    np.add.at(counts, (visited[:-1], visited[1:]), 1)
+    total = counts.sum(axis=1, keepdims=True)
+    shares: npt.NDArray[np.float64] = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
+    return shares

@@ -1,0 +1,71 @@
+"""Soft states of a model file's model on given trials, and its scores: what is asked of every fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.analysis.metrics import evaluate
+from gdm_core.models.base import StateModel
+from gdm_core.models.loading import model_from_bytes
+from gdm_core.trials import Trials
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A fitted model seen through its data, in the model's own order of states.
+
+    train, test   soft states [T, K] of each trial
+    stay          how strongly the state before holds on (gamma), where the family has such a number
+    sees          which posterior found the states, where there is a choice
+    """
+
+    train: tuple[Array, ...]
+    test: tuple[Array, ...]
+    stay: float | None
+    sees: str | None
+
+
+def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> tuple[Array, ...]:
+    """Rough soft states of each trial under the parameters as they are, with `changes` to the configuration only."""
+    states = model_from_bytes(model_bytes).adjusted(**changes).glance(trials)
+    return tuple(np.asarray(soft, np.float32) for soft in states)
+
+
+def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
+    """Soft states of each trial, as `predict_proba` gives them."""
+    return states_of(model_from_bytes(model_bytes), trials)
+
+
+def quick_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
+    """Soft states of each trial, straight from the posterior where the family weighs them by the model."""
+    return states_of(model_from_bytes(model_bytes).amortised(), trials)
+
+
+def look(model_bytes: bytes, train: Trials, test: Trials | None) -> Look:
+    """Soft states of all trials, as `predict_proba` gives them."""
+    model = model_from_bytes(model_bytes)
+    stay = getattr(model, "gamma_", None)
+    sees = getattr(model, "posterior_", None)
+    return Look(
+        states_of(model, train),
+        () if test is None else states_of(model, test),
+        None if stay is None else float(stay),
+        None if sees is None else str(sees),
+    )
+
+
+def states_of(model: StateModel, trials: Trials) -> tuple[Array, ...]:
+    """Soft states [T, K] of each trial."""
+    return tuple(np.asarray(states, np.float32) for states in model.predict_proba(trials))
+
+
+def scores(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) -> dict[str, Any]:
+    """Every score beside its baselines, as plain values."""
+    return evaluate(model_from_bytes(model_bytes), train, test, seed).to_dict()
