@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,7 @@ class Data:
     """Trials, ready to fit.
 
     key         names the content, for addresses and caches
+    of          names the recording alone, whatever is done to it: what its controls belong to, "" for the simulated ones
     poses       the recording behind each trial, fitted ones first; () for plain tables
     notes       sentences on what was found and done
     """
@@ -43,7 +44,7 @@ class Data:
     poses: tuple[KeypointTable, ...] = ()
     notes: tuple[str, ...] = ()
     licences: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str], ...] = field(default=())
+    of: str = ""
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -99,6 +100,7 @@ def from_recordings(
     *,
     notes: Sequence[str] = (),
     licences: Sequence[str] = (),
+    of: str = "",
 ) -> Data:
     """Poses as features, with what a fit cannot use left out and said so."""
     ours, theirs, kept, dropped = usable(train.to_trials(features), test.to_trials(features))
@@ -106,7 +108,7 @@ def from_recordings(
         recipe = narrowed(recipe, kept)
     return from_trials(
         key, about, ours, theirs, recipe, notes=(*notes, *dropped), licences=licences,
-        poses=(*train.tables, *test.tables),
+        poses=(*train.tables, *test.tables), of=of,
     )  # fmt: skip
 
 
@@ -120,10 +122,11 @@ def from_trials(
     notes: Sequence[str] = (),
     licences: Sequence[str] = (),
     poses: Sequence[KeypointTable] = (),
+    of: str = "",
 ) -> Data:
     return Data(
         key, about, train, test, suggest(train), principal_components(train), recipe, tuple(poses), tuple(notes),
-        tuple(licences),
+        tuple(licences), of,
     )  # fmt: skip
 
 

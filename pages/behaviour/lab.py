@@ -16,7 +16,7 @@ from pages.behaviour.view import Here, View
 from pages.behaviour.wish import Wish, previewed
 from pages.behaviour.words import Words
 from pages.ui import bundle as bundles
-from pages.ui import card, figures, live, model_controls, palette, shell
+from pages.ui import card, figures, live, model_controls, palette, settings, shell
 from pages.ui.live import screen
 from pages.ui.plot import plot
 
@@ -30,8 +30,6 @@ def show(
     data: Data,
     *,
     bout_rule: BoutRule,
-    n_states: int,
-    n_latent: int,
     sees: str = "places",
     keep: bool = True,
 ) -> None:
@@ -41,15 +39,7 @@ def show(
     keep       whether finished fits may stay on disk; not for what somebody uploaded
     """
     with page.controls:
-        choice = model_controls.choose(
-            n_channels=data.train.n_channels,
-            n_samples=data.train.n_samples,
-            n_states=n_states,
-            n_latent=n_latent,
-            sees=sees,
-            models=MODELS,
-        )
-        suggestion(data, choice)
+        choice = choose_model(folder, data, sees)
     truth = data.truth()
     wanted = Wish(
         choice.family,
@@ -70,9 +60,9 @@ def show(
         look = bundle.look  # the same states in eight bits, until a worker has looked
     with page.controls:
         live.transport(fit, folder)
-        rule = bout_controls(folder, data, bout_rule)
+        rule = bout_controls(data, bout_rule)
         called, worn = _by_labels(data, shown, look, choice.n_states)
-        named = naming.controls(folder, choice.n_states, data.key, called, worn)
+        named = naming.controls(folder, choice.n_states, settings.of(data.key), called, worn)
     with page.picture:
         index = pick(data)
     view = View(fit, shown, look, data, index, named, rule, exact)
@@ -83,7 +73,7 @@ def show(
         live.problem(fit, shown, folder)
         _poses(view)
         live.region(fit, lambda now: strips(view, now, measured))
-    page.header(data.about, [*choice.facts])
+    page.header(data.about, choice.facts)
     live.share_colours(fit, shown)
     with page.below:
         depth.tabs(folder, view, measured, rows)
@@ -91,7 +81,29 @@ def show(
     live.watch(fit)
 
 
-def suggestion(data: Data, choice: model_controls.Choice) -> None:
+def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
+    """The model's controls. K and D begin as the data suggest; what a visitor set himself stays with the recording."""
+    memory = f"_model-{folder}"
+    of = settings.of(data.of, data.start) if data.of else ""
+    k, d = data.start
+    before = st.session_state.get(memory)
+    if before is not None and before[0] == data.of and settings.key("K", of) not in st.session_state:
+        k, d = (own if own != old else new for own, old, new in zip(before[2], before[1], (k, d), strict=True))
+    choice = model_controls.choose(
+        n_channels=data.train.n_channels,
+        n_samples=data.train.n_samples,
+        n_states=k,
+        n_latent=d,
+        sees=sees,
+        models=MODELS,
+        of=of,
+    )
+    st.session_state[memory] = (data.of, data.start, (choice.n_states, choice.config["n_latent"]))
+    suggestion(data, choice, of)
+    return choice
+
+
+def suggestion(data: Data, choice: model_controls.Choice, of: str) -> None:
     """What the data itself suggests, and a button that takes it."""
     k, d = data.start
     if (choice.n_states, choice.config["n_latent"]) != (k, d):
@@ -99,35 +111,32 @@ def suggestion(data: Data, choice: model_controls.Choice) -> None:
             f"Use what the data suggests: K {k}, D {d}",
             key="suggest",
             on_click=_take,
-            args=(k, d),
+            args=(of, k, d),
             width="stretch",
             help=f"D: {data.suggestion.why_latent} (at most {model_controls.D_RANGE[1]} are offered). "
             f"K: {data.suggestion.why_states}.",
         )
 
 
-def _take(k: int, d: int) -> None:
-    st.session_state["K"], st.session_state["D"] = k, d
+def _take(of: str, k: int, d: int) -> None:
+    st.session_state[settings.key("K", of)], st.session_state[settings.key("D", of)] = k, d
 
 
-def bout_controls(folder: str, data: Data, unlabelled: BoutRule) -> BoutRule:
+def bout_controls(data: Data, unlabelled: BoutRule) -> BoutRule:
     """How bouts are read from soft states: at first as the expert's own bouts suggest, where there are any."""
     shell.section("Bouts")
     start = data.expert_rule or unlabelled
     if LONGEST_S * data.train[0].rate_hz < 2:
         shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
         return BoutRule()
-    before = st.session_state.get(f"{folder}-bouts-of")
-    if before not in (None, data.key):  # other data has other bouts; a link to the first one says its own
-        st.session_state["smooth"], st.session_state["shortest"] = start.smooth_s, start.shortest_s
-    st.session_state[f"{folder}-bouts-of"] = data.key
+    of = settings.of(data.of, start)  # other data has other bouts
     why = " Starts at half of the median bout in the expert's labels." if data.expert_rule else ""
     smooth = st.slider(
-        "Smooth over (s)", *SECONDS[:2], start.smooth_s, SECONDS[2], key="smooth", bind="query-params",
+        "Smooth over (s)", *SECONDS[:2], start.smooth_s, SECONDS[2], key=settings.key("smooth", of), bind="query-params",
         help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
     )  # fmt: skip
     shortest = st.slider(
-        "Shortest bout (s)", *SECONDS[:2], start.shortest_s, SECONDS[2], key="shortest", bind="query-params",
+        "Shortest bout (s)", *SECONDS[:2], start.shortest_s, SECONDS[2], key=settings.key("shortest", of), bind="query-params",
         help="Bouts below it go to their neighbours." + why,
     )  # fmt: skip
     return BoutRule(float(np.clip(smooth, *SECONDS[:2])), float(np.clip(shortest, *SECONDS[:2])))
@@ -155,7 +164,7 @@ def pick(data: Data) -> int:
         names,
         index=names.index(first),
         format_func=lambda name: data.title(names.index(name)) if name in names else str(name),
-        key="trial",
+        key=settings.key("trial", data.of),
         bind="query-params",
         help="The model is fitted to some trials and has never seen the new ones.",
     )

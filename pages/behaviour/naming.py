@@ -11,12 +11,11 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.errors import DataError
-from pages.ui import palette, shell
+from pages.ui import palette, settings, shell
 
 COLOURS = (
     "violet", "yellow", "red", "sky blue", "plum", "rose", "navy", "periwinkle", "sage", "orange", "green", "magenta",
 )  # fmt: skip
-_KEPT_FOR = "naming-for"
 
 
 @dataclass(frozen=True)
@@ -100,15 +99,13 @@ def _root(k: int, merged: Sequence[int]) -> int:
     return seen[-1]
 
 
-def controls(page: str, n_states: int, subject: str, expert: Sequence[str] = (), worn: Sequence[int] = ()) -> Naming:
-    """The controls in the sidebar. Names belong to one recording: another `subject` starts without any.
+def controls(page: str, n_states: int, of: str, expert: Sequence[str] = (), worn: Sequence[int] = ()) -> Naming:
+    """The controls in the sidebar.
 
+    of      names the recording that names belong to: another one has its own
     expert  what the labels call each state, for those who want to start from there
     worn    the colour that each state then wears: that of its label where no other state has the same
     """
-    if st.session_state.setdefault(_KEPT_FOR + page, subject) != subject:
-        st.session_state[_KEPT_FOR + page] = subject
-        clear(n_states)
     own = [f"S{k + 1}" for k in range(n_states)]
     with st.expander("Name, merge, recolour", icon=":material/palette:"):
         left, right = st.columns(2, gap="small")
@@ -116,20 +113,20 @@ def controls(page: str, n_states: int, subject: str, expert: Sequence[str] = (),
             "From labels",
             key=f"{page}-name-by-labels",
             on_click=_take_over,
-            args=(tuple(expert), tuple(worn)),
+            args=(of, tuple(expert), tuple(worn)),
             disabled=not expert,
             width="stretch",
             help="Call each state what the expert called most of its time, in the fitted trials, in the label's colour "
             "where no other state has the same.",
         )
-        right.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(n_states,), width="stretch")
+        right.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(of,), width="stretch")
         names, merged, colours = [], [], []
         for k in range(n_states):
             shell.section(f"State {own[k]}")
             names.append(
                 st.text_input(
                     f"Name of {own[k]}",
-                    key=f"name{k + 1}",
+                    key=settings.key(f"name{k + 1}", of),
                     bind="query-params",
                     max_chars=30,
                     placeholder="a name",
@@ -139,30 +136,35 @@ def controls(page: str, n_states: int, subject: str, expert: Sequence[str] = (),
             )
             first, second = st.columns(2, gap="small")
             with first:
-                target = st.selectbox(f"{own[k]} goes into", ["itself", *own], key=f"into{k + 1}", bind="query-params")
+                target = st.selectbox(
+                    f"{own[k]} goes into", ["itself", *own], key=settings.key(f"into{k + 1}", of), bind="query-params"
+                )
             with second:
                 colour = st.selectbox(
-                    f"Colour of {own[k]}", ["its own", *COLOURS], key=f"hue{k + 1}", bind="query-params"
+                    f"Colour of {own[k]}",
+                    ["its own", *COLOURS],
+                    key=settings.key(f"hue{k + 1}", of),
+                    bind="query-params",
                 )
             merged.append(own.index(target) if target in own else k)
             colours.append(COLOURS.index(colour) if colour in COLOURS else k)
     return arrange(names, merged, colours)
 
 
-def clear(n_states: int) -> None:
+def clear(of: str) -> None:
     """Forget names, mergers and colours."""
     for k in range(palette.MAX_STATES):
         for name, empty in (("name", ""), ("into", "itself"), ("hue", "its own")):
-            if f"{name}{k + 1}" in st.session_state:
-                st.session_state[f"{name}{k + 1}"] = empty
+            if (key := settings.key(f"{name}{k + 1}", of)) in st.session_state:
+                st.session_state[key] = empty
 
 
-def _take_over(names: tuple[str, ...], worn: tuple[int, ...]) -> None:
+def _take_over(of: str, names: tuple[str, ...], worn: tuple[int, ...]) -> None:
     for k, name in enumerate(names):
-        st.session_state[f"name{k + 1}"] = name
-        st.session_state[f"into{k + 1}"] = "itself"
+        st.session_state[settings.key(f"name{k + 1}", of)] = name
+        st.session_state[settings.key(f"into{k + 1}", of)] = "itself"
     for k, colour in enumerate(worn):
-        st.session_state[f"hue{k + 1}"] = "its own" if colour == k else COLOURS[colour]
+        st.session_state[settings.key(f"hue{k + 1}", of)] = "its own" if colour == k else COLOURS[colour]
 
 
 def worn_by(best: Sequence[int], n_labels: int) -> tuple[int, ...]:

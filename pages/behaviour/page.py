@@ -32,4 +32,4 @@ if data is None:
     st.stop()
 
 assert data is not None
-lab.show(page, "behaviour", data, bout_rule=BoutRule(1.0, 0.5), n_states=5, n_latent=6)
+lab.show(page, "behaviour", data, bout_rule=BoutRule(1.0, 0.5))

@@ -15,7 +15,7 @@ from datasets.storage import CACHES, data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError
 from pages.behaviour.data import FEATURES, Data, from_recordings, split_recording
-from pages.ui import shell
+from pages.ui import settings, shell
 from pages.ui.exports import Recipe
 
 SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21, from a file", "file": "A tracking file"}
@@ -111,25 +111,33 @@ def _file() -> dict[str, Any]:
         index=0 if names else None,
         help=f"DeepLabCut CSV or HDF5, SLEAP analysis h5, NPZ; below {data_dir()}. To upload one, use Your data.",
     )
+    of = settings.of("file", name)
     rate = st.number_input(
-        "Frames a second", 1.0, 1000.0, 30.0, key="rate", bind="query-params", help="Most tracking files do not say."
-    )
-    return {"file": name or "", "rate": float(rate or 30.0)} | cleaning()
+        "Frames a second", 1.0, 1000.0, 30.0, key=settings.key("rate", of), bind="query-params",
+        help="Most tracking files do not say.",
+    )  # fmt: skip
+    return {"file": name or "", "rate": float(rate or 30.0)} | cleaning(of)
 
 
-def cleaning() -> dict[str, Any]:
-    """What to repair in tracked poses."""
+def cleaning(of: str) -> dict[str, Any]:
+    """What to repair in the tracked poses of the recording `of`."""
     with st.expander("Repairs", icon=":material/healing:"):
-        score = st.slider("Least score", 0.0, 0.95, 0.3, 0.05, key="score", bind="query-params", help=_SCORE_HELP)
+        score = st.slider(
+            "Least score", 0.0, 0.95, 0.3, 0.05, key=settings.key("score", of), bind="query-params", help=_SCORE_HELP
+        )
         fill = st.slider(
-            "Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key="fill", bind="query-params",
+            "Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key=settings.key("fill", of), bind="query-params",
             help="Straight lines across short gaps; longer ones stay missing, and models skip them.",
         )  # fmt: skip
         outliers = st.toggle(
-            "Drop jumps", True, key="outliers", bind="query-params", help="Parts that jump and return."
+            "Drop jumps",
+            True,
+            key=settings.key("outliers", of),
+            bind="query-params",
+            help="Parts that jump and return.",
         )
-        flips = st.toggle("Undo left-right flips", False, key="flips", bind="query-params")
-        swaps = st.toggle("Undo swapped animals", False, key="swaps", bind="query-params")
+        flips = st.toggle("Undo left-right flips", False, key=settings.key("flips", of), bind="query-params")
+        swaps = st.toggle("Undo swapped animals", False, key=settings.key("swaps", of), bind="query-params")
     return {
         "min_score": min(max(float(score), 0.0), 0.95),
         "fill_seconds": min(max(float(fill), 0.0), 2.0),
@@ -221,6 +229,7 @@ def _load_calms21(chosen: Chosen) -> Data:
         f"calms21-{chosen.options}-{chosen.features}", about, train, test, chosen.features, recipe,
         notes=[note for table in (*train, *test) for note in table.notes][:6],
         licences=["CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302; its licence stands there."],
+        of=settings.of("calms21", chosen.option("path")),
     )  # fmt: skip
 
 
@@ -258,6 +267,7 @@ def _load_file(chosen: Chosen) -> Data:
         pose_recipe(Path(name).name, chosen.option("rate"), repairs, chosen.features),
         notes=(*said, *new),
         licences=["Your own file: nothing of it leaves this machine."],
+        of=settings.of("file", name),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from gdm_core.models.registry import NAMED_MODELS, available
-from pages.ui import palette, shell
+from pages.ui import palette, settings, shell
 
 MODELS = {
     "gdm": "Gumbel Dynamical Model",
@@ -73,8 +73,12 @@ def choose(
     stay: float | None = None,
     sees: str = "moves",
     models: Sequence[str] | None = None,
+    of: str = "",
 ) -> Choice:
-    """Show the controls and say what they describe. The arguments after `n_samples` are what a first visit finds."""
+    """Show the controls and say what they describe. The arguments after `n_samples` are what a first visit finds.
+
+    of  names the recording that K, D and what states are made of are suggested for: another one starts at its own
+    """
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
     name = st.selectbox(
@@ -90,7 +94,12 @@ def choose(
     soft = family in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
     k = st.slider(
-        "States (K)", *K_RANGE, n_states, key="K", bind="query-params", help="How many behaviours to look for."
+        "States (K)",
+        *K_RANGE,
+        n_states,
+        key=settings.key("K", of),
+        bind="query-params",
+        help="How many behaviours to look for.",
     )
     k = int(_clamp(k, K_RANGE[0], most))
     config: dict[str, Any] = {"n_states": k}
@@ -114,7 +123,7 @@ def choose(
         default=sees,
         format_func=str.capitalize,
         required=True,
-        key="sees",
+        key=settings.key("sees", of),
         bind="query-params",
         disabled=family != "gdm" or "posterior" in fixed or fixed.get("transition") == "gru",
         help="Moves: a state is told by how things change from one moment to the next. Places: by where they are "
@@ -124,7 +133,7 @@ def choose(
         config |= {"temperature": _clamp(tau, *TAU_RANGE), "stickiness": "learn" if learn else gamma}
     if family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru":
         config["posterior"] = SEES.get(choice, "window")
-    d, seed = _more(n_channels, n_latent)
+    d, seed = _more(n_channels, n_latent, of)
     config |= {"n_latent": d, "seed": seed} | fixed
     return Choice(name, family, config, MODELS.get(name, name))
 
@@ -159,14 +168,14 @@ def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float]:
     return learn, _clamp(gamma, *GAMMA_RANGE)
 
 
-def _more(n_channels: int, n_latent: int) -> tuple[int, int]:
+def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
     """(latent dimensions, seed)."""
     left, right = st.columns(2, gap="small")
     d = left.number_input(
         "Dimensions (D)",
         *D_RANGE,
         n_latent,
-        key="D",
+        key=settings.key("D", of),
         bind="query-params",
         help=f"How many directions the dynamics see, at most the {n_channels} channels of the data.",
     )

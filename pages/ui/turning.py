@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 Address = dict[str, list[str]]
 
 # What pages keep for a visitor besides the values of controls: fits, an upload, names of states.
-STAYS = ("live-", "your-data", "naming-for", "f1-transfer-", "_")
+STAYS = ("live-", "your-data", "f1-transfer-", "_")
 _HERE, _LEFT = "_page", "_addresses"
 
 

@@ -13,7 +13,7 @@ from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.errors import GdmError
 from pages.behaviour.depth import rows_high
-from pages.ui import figures, shell
+from pages.ui import figures, settings, shell
 from pages.ui.figures.base import Figure, axis, layout, note, typed
 from pages.ui.figures.states import plain
 from pages.ui.plot import plot
@@ -32,7 +32,7 @@ MAX_LINES, MAX_POINTS = 6, 1_200
 
 def table_options(file: Opened) -> TableOptions:
     """The controls of a table, in the sidebar. Those that its columns have no use for are left out."""
-    table = file.content
+    table, of = file.content, file.of
     assert isinstance(table, Table)
     roles = edited_roles(file)
     shell.section("Samples")
@@ -43,7 +43,7 @@ def table_options(file: Opened) -> TableOptions:
             "Time is in",
             list(UNITS),
             format_func=lambda name: UNITS.get(name, str(name)),
-            key="unit",
+            key=settings.key("unit", of),
             bind="query-params",
             help=f"Guessed from the name and the size of {clock!r}; the rate that follows stands under What was found.",
         )
@@ -53,23 +53,35 @@ def table_options(file: Opened) -> TableOptions:
         0.0,
         1e6,
         0.0,
-        key="rate",
+        key=settings.key("rate", of),
         bind="query-params",
         help="As found in the time column; without one, a sample counts as a second.",
     )
     fill = st.slider(
-        "Fill gaps up to (s)", 0.0, 5.0, 0.0, 0.1, key="fill", bind="query-params",
+        "Fill gaps up to (s)", 0.0, 5.0, 0.0, 0.1, key=settings.key("fill", of), bind="query-params",
         help="Straight lines across short gaps. Longer ones stay missing, and models skip them.",
     )  # fmt: skip
     outliers = st.toggle(
-        "Drop outliers", False, key="outliers", bind="query-params", help="Values that jump and return."
+        "Drop outliers",
+        False,
+        key=settings.key("outliers", of),
+        bind="query-params",
+        help="Values that jump and return.",
     )
     resample = clock is not None and st.toggle(
-        "Even clock", False, key="even", bind="query-params", help="For irregular time: samples at a fixed step."
+        "Even clock",
+        False,
+        key=settings.key("even", of),
+        bind="query-params",
+        help="For irregular time: samples at a fixed step.",
     )
     placed = Role.POSITION in roles.values()
     place = not placed or st.toggle(
-        "Explain positions too", True, key="places", bind="query-params", help="Whether x and y are channels as well."
+        "Explain positions too",
+        True,
+        key=settings.key("places", of),
+        bind="query-params",
+        help="Whether x and y are channels as well.",
     )
     return TableOptions(
         tuple(roles.items()),

@@ -18,7 +18,7 @@ from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.trials import Trials
 from pages.behaviour.data import Data, from_trials, narrowed, split_trials, usable
-from pages.ui import live
+from pages.ui import live, settings
 from pages.ui.exports import Recipe
 
 KEPT = "your-data"
@@ -46,6 +46,11 @@ class Opened:
     table: str = ""
 
     @property
+    def of(self) -> str:
+        """What the controls of this file belong to."""
+        return settings.of(self.digest)
+
+    @property
     def sheets(self) -> tuple[str, ...]:
         """Of a workbook, the sheets that could be read."""
         return self.content.sheets if isinstance(self.content, Table) else ()
@@ -71,6 +76,10 @@ def sheet_key(source: str) -> str:
     return f"sheet-{source}"
 
 
+def every_key(source: str) -> str:
+    return settings.key("every", settings.of(source))
+
+
 def digest_of(file: BinaryIO) -> str:
     """Names the content without holding a copy of it (`hashlib.file_digest` makes a file in memory copy itself)."""
     found = hashlib.sha256()
@@ -81,10 +90,13 @@ def digest_of(file: BinaryIO) -> str:
     return found.hexdigest()
 
 
-def opened(file: Any, name: str, every: int, progress: Callable[[float, str], None]) -> Opened:
-    """The file, read once a session. Raises what is wrong with it; nothing of an earlier file is lost by that."""
-    digest = digest_of(file)
+def opened(file: Any, name: str, digest: str, progress: Callable[[float, str], None]) -> Opened:
+    """The file, read once a session. Raises what is wrong with it; nothing of an earlier file is lost by that.
+
+    digest  of its content, as `digest_of` gives it: what was chosen for it (sheet, rows to keep) is kept under that
+    """
     sheet = st.session_state.get(sheet_key(digest))
+    every = max(int(st.session_state.get(every_key(digest)) or 1), 1)
     key = (digest, name, every, sheet)
     kept = st.session_state.get(KEPT)
     if kept is not None and (kept[0] == key or (kept[0][:2] == key[:2] and kept[1].tracked)):
@@ -101,6 +113,8 @@ def forget() -> None:
     for name in [name for name in st.session_state if str(name).startswith(KEPT) and name != EXAMPLE_ON]:
         del st.session_state[name]
     live.let_go("your_data")
+    if live.COLOURS in st.query_params:  # of the states that are gone
+        del st.query_params[live.COLOURS]
 
 
 def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
@@ -161,7 +175,9 @@ def from_table(file: Opened, options: TableOptions) -> Data:
         recipe = narrowed(recipe, kept)
     notes = [*table.report(roles, options.unit).sentences(), *dropped]
     about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
-    return from_trials(f"{file.digest}-{options!r}", about, train, test, recipe, notes=notes, licences=[OWN])
+    return from_trials(
+        f"{file.digest}-{options!r}", about, train, test, recipe, notes=notes, licences=[OWN], of=file.of
+    )
 
 
 def table_recipe(file: Opened, roles: Mapping[str, str], options: TableOptions, trials: Trials) -> Recipe:

@@ -16,7 +16,7 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
 from pages.behaviour import lab
 from pages.behaviour.data import Data
-from pages.ui import live, shell
+from pages.ui import live, settings, shell
 from pages.your_data import check, example, intake, pose_check, poses
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
@@ -35,17 +35,17 @@ def ask_for_file() -> tuple[intake.Opened | None, str]:
         return None, ""
     source, name = (sent, sent.name) if sent is not None else (io.BytesIO(example.content()), example.NAME)
     bar = st.progress(0.0, f"Reading {name}")
-    every = max(int(st.session_state.get("every") or 1), 1)
+    digest = intake.digest_of(source)
     file, trouble = None, ""
     try:
-        file = intake.opened(source, name, every, lambda share, text: bar.progress(min(share, 1.0), text))
+        file = intake.opened(source, name, digest, lambda share, text: bar.progress(min(share, 1.0), text))
     except GdmError as error:
         trouble = str(error)
     finally:
         bar.empty()
     if file is None or not file.tracked:  # of a tracking file every frame is read
         st.number_input(
-            "Keep each n-th row", 1, 10_000, 1, key="every",
+            "Keep each n-th row", 1, 10_000, 1, key=intake.every_key(digest),
             help="1 keeps all. For text tables beyond five million rows.",
         )  # fmt: skip
     if file is not None and len(file.sheets) > 1:
@@ -114,7 +114,7 @@ def ask_how_to_read(file: intake.Opened) -> intake.Opened:
     wanted = st.toggle(
         "Read as keypoints",
         keypoints.looks_like_keypoints(table),
-        key="posed",
+        key=settings.key("posed", file.of),
         bind="query-params",
         help="Columns such as nose_x and nose_y, or mouse1_nose_x, are parts of a body. Without it, they are channels.",
     )
@@ -206,8 +206,6 @@ if data is not None and file is not None and st.session_state.get(GO) == file.di
         "your_data",
         data,
         bout_rule=BoutRule(0.0, 0.0),
-        n_states=data.start[0],
-        n_latent=data.start[1],
         sees="places" if file.tracked else "moves",
         keep=False,
     )

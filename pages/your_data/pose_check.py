@@ -15,7 +15,7 @@ from gdm_core.errors import GdmError
 from pages.behaviour.data import FEATURES
 from pages.behaviour.depth import rows_high
 from pages.behaviour.recordings import cleaning
-from pages.ui import shell
+from pages.ui import settings, shell
 from pages.ui.plot import plot
 from pages.your_data import problems
 from pages.your_data.check import sentences
@@ -30,8 +30,8 @@ def pose_options(file: Opened) -> PoseOptions:
     animals, parts = edited_names(file)
     shell.section("Poses")
     rate = st.number_input(
-        "Frames a second", 1.0, 1000.0, float(np.clip(table.rate_hz, 1.0, 1000.0)), key="fps", bind="query-params",
-        help="Most tracking files do not say.",
+        "Frames a second", 1.0, 1000.0, float(np.clip(table.rate_hz, 1.0, 1000.0)),
+        key=settings.key("fps", file.of), bind="query-params", help="Most tracking files do not say.",
     )  # fmt: skip
     features = st.segmented_control(
         "Features",
@@ -39,14 +39,14 @@ def pose_options(file: Opened) -> PoseOptions:
         default="egocentric" if len(parts) > 1 else "keypoints",
         format_func=lambda name: FEATURES.get(name, name),
         required=True,
-        key="features",
+        key=settings.key("features", file.of),
         bind="query-params",
         help="What they do: body shape, speeds and the relation to a partner. Raw keypoints: every coordinate.",
     )
     return PoseOptions(
         float(rate or table.rate_hz),
         features if features in FEATURES else "egocentric",
-        tuple(cleaning().items()),
+        tuple(cleaning(file.of).items()),
         animals,
         parts,
     )

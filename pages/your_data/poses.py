@@ -94,6 +94,7 @@ def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation 
         ),
         notes=notes,
         licences=[OWN],
+        of=file.of,
     )
 
 

@@ -24,6 +24,7 @@ from pages.behaviour.wish import PREVIEW_SAMPLES, Wish, previewed
 from pages.ui import live, navigation
 from pages.ui.bundle import both, files
 from pages.ui.live import screen
+from tests.support.controls import control
 from tests.support.live_engine import Kept, QuickEngine, Sketch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,12 +170,12 @@ def test_a_tracking_file_in_the_data_folder_is_fitted(engine, tmp_path):
     app.selectbox(key="source").set_value("file").run()
     assert not app.exception
     assert "pair.npz" in html(app)
-    assert "first 60 %" in str(app.selectbox(key="trial").options)
+    assert "first 60 %" in str(control(app, "selectbox", "trial").options)
 
 
 def test_names_travel_to_the_legend_and_another_recording_forgets_them(engine):
     app = opened()
-    app.text_input(key="name2").set_value("sniffing").run()
+    control(app, "text_input", "name2").set_value("sniffing").run()
     assert "sniffing" in html(app)
     app.number_input(key="mice").set_value(4).run()
     assert "sniffing" not in html(app)
@@ -184,8 +185,8 @@ def test_from_labels_names_states_and_gives_them_the_colours_of_their_labels(eng
     app = opened(view="Shares")
     app.button(key="behaviour-name-by-labels").click().run()
     assert not app.exception, app.exception[0].value
-    names = [app.text_input(key=f"name{k}").value for k in range(1, 6)]
-    hues = [app.selectbox(key=f"hue{k}").value for k in range(1, 6)]
+    names = [control(app, "text_input", f"name{k}").value for k in range(1, 6)]
+    hues = [control(app, "selectbox", f"hue{k}").value for k in range(1, 6)]
     worn = [k if hue == "its own" else naming.COLOURS.index(hue) for k, hue in enumerate(hues)]
     words = recordings.load_simulated(FIRST).words.names
     for name, colour in zip(names, worn, strict=True):
@@ -193,7 +194,7 @@ def test_from_labels_names_states_and_gives_them_the_colours_of_their_labels(eng
         if name in words:
             assert words[colour] == name
     assert len(set(worn)) == 5
-    app.selectbox(key="hue1").set_value("magenta").run()
+    control(app, "selectbox", "hue1").set_value("magenta").run()
     assert not app.exception, app.exception[0].value
 
 

@@ -18,6 +18,7 @@ from pages.behaviour.naming import Naming
 from pages.behaviour.units import unit_for
 from pages.behaviour.view import View
 from pages.ui import navigation
+from tests.support.controls import control
 from tests.support.live_engine import QuickEngine, Sketch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,7 +93,7 @@ def test_the_first_scores_have_no_verdict_before_their_lines_are_there(engine):
 def test_mergers_are_said_not_to_be_scored(engine):
     app = opened()
     assert "mergers" not in card(app)
-    app.selectbox(key="into2").set_value("S1").run()
+    control(app, "selectbox", "into2").set_value("S1").run()
     assert "mergers change pictures and exports, not scores" in card(app)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -23,8 +25,10 @@ from pages.ui import navigation
 from pages.your_data import check, example, intake
 from pages.your_data.intake import Opened, TableOptions
 from pages.your_data.poses import PoseOptions, from_poses
+from tests.support.controls import control
 from tests.support.live_engine import ended
 
+EVERY = "Keep each n-th row"
 ROOT = Path(__file__).resolve().parents[2]
 REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
 REPAIRS |= {"undo_side_flips": False, "undo_identity_swaps": False}
@@ -51,7 +55,8 @@ def html(app: AppTest) -> str:
 
 def read(name: str, content: bytes | None = None) -> Opened:
     data = tables.template(name) if content is None else content
-    return intake.opened(io.BytesIO(data), name, 1, lambda share, text: None)
+    file = io.BytesIO(data)
+    return intake.opened(file, name, intake.digest_of(file), lambda share, text: None)
 
 
 def fitted(name: str, content: bytes | None = None):
@@ -83,7 +88,7 @@ def test_a_file_is_shown_before_it_is_fitted_and_fitted_on_request_without_being
     assert len(fits) == 1
     assert not fits[0].work.use_cache
     assert "Macro-F1" in html(app)
-    app.slider(key="K").set_value(4).run()
+    control(app, "slider", "K").set_value(4).run()
     assert not app.exception
     assert all(not job.work.use_cache for job in engine.jobs if job.slot in ("main", "warm"))
     assert not [path for path in Path(os.environ["GDM_DATA_DIR"]).rglob("*") if path.is_file()]
@@ -111,7 +116,7 @@ def test_other_settings_of_the_file_change_what_is_fitted(engine):
     app = opened()
     app.button(key="example").click().run()
     app.button(key="fit").click().run()
-    app.number_input(key="rate").set_value(10.0).run()
+    control(app, "number_input", "rate").set_value(10.0).run()
     assert not app.exception
     rates = [job.work.trials[0].rate_hz for job in engine.jobs if job.slot == "main"]
     assert rates == pytest.approx([30.0, 10.0], rel=1e-3)
@@ -123,7 +128,7 @@ def test_a_file_that_is_replaced_is_forgotten_here_and_on_the_workers(engine):
     app.button(key="fit").click().run()
     assert "live-your_data" in app.session_state
     assert engine.forgotten == []
-    app.number_input(key="every").set_value(2).run()
+    control(app, "number_input", "every").set_value(2).run()
     assert not app.exception
     assert "live-your_data" not in app.session_state
     assert [session for session in engine.forgotten if session.endswith("/your_data")]
@@ -135,7 +140,7 @@ def test_the_first_fit_after_a_file_was_replaced_runs_to_its_end(engine):
     app.button(key="example").click().run()
     app.button(key="fit").click().run()
     kept = app.session_state["live-your_data"]  # as a page's last run may hold it until it is collected
-    app.number_input(key="every").set_value(2).run()
+    control(app, "number_input", "every").set_value(2).run()
     engine.auto = False
     app.button(key="fit").click().run()
     (job,) = engine.waiting("main")
@@ -148,9 +153,76 @@ def test_the_first_fit_after_a_file_was_replaced_runs_to_its_end(engine):
     assert "No fit under way" not in html(app)
 
 
+def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:
+    """A table of noisy waves that turn at two speeds, ten samples a second."""
+    noise = np.random.default_rng(seed).normal(0, 0.05, (n, channels))
+    phase = np.cumsum(np.where(np.arange(n) // 100 % 2, 2 * np.pi / period, np.pi / period))
+    columns = {"time": np.arange(n) / 10}
+    columns |= {f"c{j}": np.cos(phase + j) + noise[:, j] for j in range(channels)}
+    return pd.DataFrame(columns).round(4).to_csv(index=False).encode()
+
+
+def last_fit(engine) -> tuple[int, int]:
+    config = [job for job in engine.jobs if job.slot == "main"][-1].work.config
+    return config["n_states"], config["n_latent"]
+
+
+def suggested(app: AppTest) -> tuple[int, int]:
+    """K and D as the page announces them before a fit."""
+    found = re.search(r"To start with: K (\d+) and D (\d+)", html(app))
+    assert found is not None
+    return int(found[1]), int(found[2])
+
+
+def test_another_file_starts_as_its_own_data_suggest_and_not_with_settings_left_over(engine):
+    app = uploaded("first.csv", waves(600, 20.0))
+    app.button(key="fit").click().run()
+    k, d = last_fit(engine)
+    control(app, "slider", "K").set_value(k + 2)
+    control(app, "number_input", "D").set_value(1)
+    control(app, "slider", "smooth").set_value(2.0)
+    control(app, "toggle", "outliers").set_value(True).run()
+    assert last_fit(engine) == (k + 2, 1)
+    upload(app, "second.csv", waves(900, 33.0, channels=5, seed=1))
+    assert not control(app, "toggle", "outliers").value
+    start = suggested(app)
+    assert start not in ((k, d), (k + 2, 1)), "the two files have to differ in what they suggest"
+    app.button(key="fit").click().run()
+    assert last_fit(engine) == start
+    assert control(app, "slider", "smooth").value == 0.0
+
+
+def test_a_tracking_file_after_a_table_has_its_own_repairs(engine):
+    app = uploaded("first.csv", waves(600, 20.0))
+    assert not control(app, "toggle", "outliers").value
+    upload(app, "deeplabcut.csv", tables.template("deeplabcut.csv"))
+    assert control(app, "toggle", "outliers").value
+    assert control(app, "slider", "fill").value == pytest.approx(0.2)
+
+
+def test_what_is_suggested_is_followed_until_a_visitor_sets_it(engine):
+    """Without its positions, two channels of noise, the table has fewer dimensions; a K of the visitor's own stays."""
+    place = np.random.default_rng(3).normal(size=(600, 2)).round(4)
+    table = pd.read_csv(io.BytesIO(waves(600, 20.0))).assign(x=place[:, 0], y=place[:, 1])
+    app = uploaded("place.csv", table.to_csv(index=False).encode())
+    app.button(key="fit").click().run()
+    k, d = last_fit(engine)
+    assert d > 2
+    control(app, "slider", "K").set_value(k + 3).run()
+    control(app, "toggle", "places").set_value(False).run()
+    assert not app.exception, app.exception[0].value
+    assert last_fit(engine) == (k + 3, 2)
+    app.run()
+    assert last_fit(engine) == (k + 3, 2)
+
+
 def uploaded(name: str, content: bytes) -> AppTest:
-    app = opened()
-    app.file_uploader(key="upload").upload(name, content).run()
+    return upload(opened(), name, content)
+
+
+def upload(app: AppTest, name: str, content: bytes) -> AppTest:
+    """Put a file in place of the one that is there."""
+    app.file_uploader(key="upload").set_value((name, content, "application/octet-stream")).run()
     assert not app.exception, app.exception[0].value
     return app
 
@@ -167,7 +239,7 @@ def test_labels_beside_a_tracking_file_are_read_at_the_rate_on_the_page(engine, 
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     app.file_uploader(key="marks").upload(name, ANNOTATIONS[name]).run()
     assert not app.exception, app.exception[0].value
-    app.number_input(key="fps").set_value(25.0).run()
+    control(app, "number_input", "fps").set_value(25.0).run()
     app.button(key="fit").click().run()
     assert not app.exception, app.exception[0].value
     fitted = next(job.work.trials[0] for job in reversed(engine.jobs) if job.slot == "main")
@@ -188,10 +260,10 @@ def test_labels_that_cannot_be_read_are_named_and_nothing_else_is_lost(engine):
 
 def test_controls_that_would_do_nothing_are_not_there(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
-    assert "every" not in [control.key for control in app.number_input]
+    assert EVERY not in [one.label for one in app.number_input]
     assert len(app.file_uploader) == 2
     app = uploaded("table.csv", tables.template("table.csv"))
-    assert "every" in [control.key for control in app.number_input]
+    assert EVERY in [one.label for one in app.number_input]
     assert len(app.file_uploader) == 1, "labels of a table are a column of it"
 
 

@@ -19,6 +19,7 @@ from pages.ui.figures.base import untyped
 from pages.your_data import intake, pose_check, problems
 from pages.your_data.intake import Opened
 from pages.your_data.poses import PoseOptions, chosen, from_poses
+from tests.support.controls import control
 
 ROOT = Path(__file__).resolve().parents[2]
 REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
@@ -39,6 +40,11 @@ def uploaded(name: str, content: bytes) -> AppTest:
     app.file_uploader(key="upload").upload(name, content).run()
     assert not app.exception, app.exception[0].value
     return app
+
+
+def read(content: bytes, name: str) -> Opened:
+    file = io.BytesIO(content)
+    return intake.opened(file, name, intake.digest_of(file), lambda share, text: None)
 
 
 def html(app: AppTest) -> str:
@@ -102,7 +108,7 @@ def test_the_script_leaves_out_and_renames_the_same(session, tmp_path, monkeypat
     table = pair()
     np.savez(tmp_path / "pair.npz", keypoints=table.xy, scores=table.scores, parts=np.array(table.parts))
     content = (tmp_path / "pair.npz").read_bytes()
-    file = intake.opened(io.BytesIO(content), "pair.npz", 1, lambda share, text: None)
+    file = read(content, "pair.npz")
     options = replace(PLAIN, features=features, animals=((0, "one"),), parts=((0, "nose"), (3, "neck"), (6, "tail")))
     data = from_poses(file, options)
     assert len(data.poses[0].parts) == 3
@@ -163,7 +169,7 @@ def test_problems_are_drawn_before_the_fit_and_flawless_poses_have_no_picture(en
 def test_a_rate_that_was_set_is_not_said_to_be_assumed(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     assert "30 Hz is assumed" in html(app)
-    app.number_input(key="fps").set_value(25.0).run()
+    control(app, "number_input", "fps").set_value(25.0).run()
     assert "is assumed" not in html(app)
 
 
@@ -181,27 +187,28 @@ def test_tracking_files_start_with_places_and_with_what_was_announced(engine):
 # ---- plain tables of parts ----------------------------------------------------------------------------------------
 def test_a_table_of_parts_is_read_as_keypoints_unless_told_otherwise(engine):
     app = uploaded("flat.csv", flat_csv())
-    assert app.toggle(key="posed").value
-    assert app.number_input(key="fps").value == pytest.approx(25)
+    assert control(app, "toggle", "posed").value
+    assert control(app, "number_input", "fps").value == pytest.approx(25)
     assert "Animals and parts" in html(app)
     app.button(key="fit").click().run()
     assert not app.exception, app.exception[0].value
     assert "2 animals" in html(app)
-    app.toggle(key="posed").set_value(False).run()
+    control(app, "toggle", "posed").set_value(False).run()
     assert not app.exception, app.exception[0].value
     assert "What the columns are for" in html(app)
 
 
 def test_a_table_without_parts_is_not_asked_about(engine):
     app = uploaded("table.csv", tables.template("table.csv"))
-    assert not [toggle for toggle in app.toggle if toggle.key in ("posed", "places")]
+    assert not [toggle for toggle in app.toggle if toggle.label in ("Read as keypoints", "Explain positions too")]
 
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_the_script_of_a_table_of_parts_makes_the_same_trials(session, tmp_path, monkeypatch, every):
     content = flat_csv(300)
     (tmp_path / "flat.csv").write_bytes(content)
-    file = intake.as_poses(intake.opened(io.BytesIO(content), "flat.csv", every, lambda share, text: None))
+    session[intake.every_key(intake.digest_of(io.BytesIO(content)))] = every
+    file = intake.as_poses(read(content, "flat.csv"))
     data = from_poses(file, replace(PLAIN, rate_hz=25 / every))
     monkeypatch.chdir(tmp_path)
     space: dict = {}
@@ -240,7 +247,7 @@ def test_the_script_reads_the_sheet_that_was_chosen(session, tmp_path, monkeypat
     content = workbook()
     (tmp_path / "book.xlsx").write_bytes(content)
     session[intake.sheet_key(intake.digest_of(io.BytesIO(content)))] = sheet
-    file = intake.opened(io.BytesIO(content), "book.xlsx", 1, lambda share, text: None)
+    file = read(content, "book.xlsx")
     if sheet == "poses":
         data = from_poses(intake.as_poses(file), PLAIN)
     else:
@@ -257,7 +264,7 @@ def test_the_unit_of_time_can_be_set(engine):
     rows = "\n".join(f"{k},{np.sin(k / 7):.4f}" for k in range(100))
     app = uploaded("walk.csv", f"time,a\n{rows}\n".encode())
     assert "counts frames" in html(app)
-    app.selectbox(key="unit").set_value("ms").run()
+    control(app, "selectbox", "unit").set_value("ms").run()
     assert not app.exception, app.exception[0].value
     app.button(key="fit").click().run()
     fitted = next(job.work.trials[0] for job in engine.jobs if job.slot == "main")

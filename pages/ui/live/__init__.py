@@ -4,6 +4,7 @@ from gdm_core.analysis.matching import in_order
 from pages.ui.live.answers import Answer
 from pages.ui.live.pictures import Shown, Wanted
 from pages.ui.live.screen import (
+    COLOURS,
     fit,
     let_go,
     mind_departure,
@@ -18,6 +19,7 @@ from pages.ui.live.screen import (
 from pages.ui.live.session import Live
 
 __all__ = [
+    "COLOURS",
     "Answer",
     "Live",
     "Shown",
