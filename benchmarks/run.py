@@ -103,10 +103,10 @@ def main() -> int:
     parser.add_argument("--only", choices=PARTS, action="append", help="run these parts alone")
     parser.add_argument("--json", metavar="FILE", help="write the results there too")
     options = parser.parse_args()
-    from gdm_core.parallel import one_thread
+    from gdm_core.maths.threads import one_thread, one_torch_thread
 
     results: dict[str, Any] = {}
-    with one_thread():
+    with one_thread(), one_torch_thread():
         for name in options.only or PARTS:
             title, columns, rows = PARTS[name]()
             print(report.table(title, columns, rows), flush=True)

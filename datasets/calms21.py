@@ -18,12 +18,13 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from datasets.readers.calms21_json import NOT_READABLE, open_official, raw_trials, size_of
-from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
-from datasets.readers.source import brief
-from datasets.storage import cache_dir
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trials
+
+from .readers.calms21_json import NOT_READABLE, open_official, raw_trials, size_of
+from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
+from .readers.source import brief
+from .storage import cache_dir
 
 Split = Literal["train", "test"]
 ProgressCallback = Callable[[float, str], None]

@@ -15,9 +15,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
-from datasets.readers.pose import KeypointTable
 from gdm_core.errors import ConfigError, DataError
+
+from .preview import PcaPreview, Suggestion, principal_components, suggest
+from .readers.pose import KeypointTable
 
 __all__ = [
     "DEFAULT_GROUPS",

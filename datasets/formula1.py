@@ -8,11 +8,11 @@ test = formula1.to_trials(session, "VER", preset="paper")
 
 from __future__ import annotations
 
-from datasets.f1.cache import stored_sessions
-from datasets.f1.loader import is_stored, load_session, schedule, years
-from datasets.f1.race import simulate_race
-from datasets.f1.segments import lap_distance, segment_labels, segment_names, segment_of
-from datasets.f1.session import (
+from .f1.cache import stored_sessions
+from .f1.loader import is_stored, load_session, schedule, years
+from .f1.race import simulate_race
+from .f1.segments import lap_distance, segment_labels, segment_names, segment_of
+from .f1.session import (
     CHANNELS,
     UNITS,
     Corner,
@@ -24,7 +24,7 @@ from datasets.f1.session import (
     Session,
     SessionSlot,
 )
-from datasets.f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emission, to_trials
+from .f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emission, to_trials
 
 __all__ = [
     "CHANNELS",

@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from datasets.readers.annotations import Annotation, read_annotation
-from datasets.readers.arrays import read_arrays
-from datasets.readers.deeplabcut import (
+from gdm_core.errors import ConfigError, DataError
+
+from .readers.annotations import Annotation, read_annotation
+from .readers.arrays import read_arrays
+from .readers.deeplabcut import (
     finish,
     flat_columns,
     looks_like_deeplabcut,
@@ -19,20 +21,19 @@ from datasets.readers.deeplabcut import (
     read_deeplabcut_h5,
     read_flat,
 )
-from datasets.readers.flips import identity_swaps, runs, side_flips, undo_swaps
-from datasets.readers.formats import read_frame
-from datasets.readers.hdf import open_hdf
-from datasets.readers.layout import sniff
-from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
-from datasets.readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
-from datasets.readers.roles import Role, guess_roles, is_numeric
-from datasets.readers.sleap import is_analysis, is_project, read_analysis, read_project
-from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
-from datasets.readers.words import word
-from datasets.readers.zipped import open_archive
-from datasets.tables import Table
-from datasets.tables import read as read_table
-from gdm_core.errors import ConfigError, DataError
+from .readers.flips import identity_swaps, runs, side_flips, undo_swaps
+from .readers.formats import read_frame
+from .readers.hdf import open_hdf
+from .readers.layout import sniff
+from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
+from .readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
+from .readers.roles import Role, guess_roles, is_numeric
+from .readers.sleap import is_analysis, is_project, read_analysis, read_project
+from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
+from .readers.words import word
+from .readers.zipped import open_archive
+from .tables import Table
+from .tables import read as read_table
 
 __all__ = [
     "READABLE",

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from datasets.calms21 import ANIMALS, EDGES, IMAGE_SIZE, LABEL_NAMES, PARTS, RATE_HZ
-from datasets.mice_motion import Motion, random_motion
-from datasets.readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
+
+from .calms21 import ANIMALS, EDGES, IMAGE_SIZE, LABEL_NAMES, PARTS, RATE_HZ
+from .mice_motion import Motion, random_motion
+from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
 
 Floats = npt.NDArray[np.float64]
 

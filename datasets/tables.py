@@ -10,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.formats import READABLE, read_frame
-from datasets.readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
-from datasets.readers.roles import Role, check_roles, guess_roles, numeric_values, remarks
-from datasets.readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
-from datasets.readers.templates import TEMPLATES, template
-from datasets.readers.timing import Clock, TimeUnit, clock_from_steps, nearest, read_clock, resample
-from datasets.readers.words import word
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trial, Trials
+
+from .readers.formats import READABLE, read_frame
+from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
+from .readers.roles import Role, check_roles, guess_roles, numeric_values, remarks
+from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
+from .readers.templates import TEMPLATES, template
+from .readers.timing import Clock, TimeUnit, clock_from_steps, nearest, read_clock, resample
+from .readers.words import word
 
 __all__ = [
     "DEFAULT_LIMITS",

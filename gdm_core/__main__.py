@@ -1,45 +1,8 @@
-"""`python -m gdm_core fit|predict|sweep|reproduce|info`. Results go to stdout, progress and complaints to stderr.
+"""`python -m gdm_core fit|predict|sweep|reproduce|info` is the command `gdm`, which knows data as well as models."""
 
-Exit codes: 0 all went well, 1 the work failed, 2 the request or its data cannot be used as given.
-"""
-
-from __future__ import annotations
-
-import argparse
 import sys
-from collections.abc import Sequence
 
-from gdm_core.cli.fitting import add_fit, add_predict, add_sweep
-from gdm_core.cli.reproducing import add_info, add_reproduce
-from gdm_core.errors import ConfigError, DataError, GdmError, ModelFileError
-
-
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m gdm_core", description="Soft states in time series.")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    for add in (add_fit, add_predict, add_sweep, add_reproduce, add_info):
-        add(commands)
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (argparse itself exits with 2 on bad usage)."""
-    options = build_parser().parse_args(arguments)
-    try:
-        code: int = options.run(options)
-    except (DataError, ConfigError, ModelFileError) as error:
-        return _complain(error, 2)
-    except (GdmError, OSError) as error:  # OSError: a result that cannot be written
-        return _complain(error, 1)
-    except KeyboardInterrupt:
-        return _complain("Stopped.", 1)
-    return code
-
-
-def _complain(error: object, code: int) -> int:
-    print(f"error: {error}", file=sys.stderr)
-    return code
-
+from gdm_studio.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from datasets.f1.laptime import Car
-from datasets.f1.layouts import Centreline, ease
+from .laptime import Car
+from .layouts import Centreline, ease
 
 FloatArray = npt.NDArray[np.float64]
 

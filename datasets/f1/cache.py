@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from datasets.f1.session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot
-from datasets.storage import cache_dir, move_aside
 from gdm_core.errors import DataError
+
+from ..storage import cache_dir, move_aside
+from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot
 
 FORMAT_VERSION = 1
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)

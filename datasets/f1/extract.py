@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from datasets.f1.session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable
+from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from datasets.f1.track import ReferenceLap
+    from .track import ReferenceLap
 
 METRES_PER_UNIT = 0.1  # the feed's positions are tenths of a metre
 LARGEST_CAR_GAP_S = 2.0

@@ -17,10 +17,10 @@ from fastf1 import Cache, get_event_schedule, set_auth_method
 from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
 from fastf1.mvapi import get_circuit_info
 
-from datasets.f1.extract import corners_from, driver_from
-from datasets.f1.feed_log import FeedLog, rate_limited, unavailable
-from datasets.f1.session import Corner, Event, FeedError, Reason, Session, SessionSlot
-from datasets.storage import move_aside
+from ..storage import move_aside
+from .extract import corners_from, driver_from
+from .feed_log import FeedLog, rate_limited, unavailable
+from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import requests
 
-from datasets.f1.session import FeedError, Reason
-from datasets.storage import move_aside
+from ..storage import move_aside
+from .session import FeedError, Reason
 
 # what FastF1 announces while it loads, in its order: the share of the way that is then behind it
 STEPS = {

@@ -20,11 +20,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from datasets.f1 import cache
-from datasets.f1.session import Event, FeedError, Reason, Session
-from datasets.f1.worker import redact
-from datasets.storage import cache_dir, file_lock
 from gdm_core.errors import DataError
+
+from ..storage import cache_dir, file_lock
+from . import cache
+from .session import Event, FeedError, Reason, Session
+from .worker import redact
 
 Progress = Callable[[float, str], None]
 

@@ -12,12 +12,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from datasets.f1.appearance import PIT_ENTRY_M, PIT_EXIT_M, Track, car_channels, feed_clock, positions, racing_line
-from datasets.f1.invented import DRIVERS, chosen_drivers
-from datasets.f1.laptime import Car, bounded_lap, flying_lap, lap_times
-from datasets.f1.layouts import LAYOUTS, Layout, centreline
-from datasets.f1.session import Corner, Driver, LapTable, Session
 from gdm_core.errors import ConfigError
+
+from .appearance import PIT_ENTRY_M, PIT_EXIT_M, Track, car_channels, feed_clock, positions, racing_line
+from .invented import DRIVERS, chosen_drivers
+from .laptime import Car, bounded_lap, flying_lap, lap_times
+from .layouts import LAYOUTS, Layout, centreline
+from .session import Corner, Driver, LapTable, Session
 
 FloatArray = npt.NDArray[np.float64]
 

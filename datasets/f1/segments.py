@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from datasets.f1.session import Corner, Session
+from .session import Corner, Session
 
 
 def segment_names(corners: tuple[Corner, ...]) -> tuple[str, ...]:

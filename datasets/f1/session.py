@@ -13,8 +13,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from datasets.f1.track import ReferenceLap
 from gdm_core.errors import DataError
+
+from .track import ReferenceLap
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

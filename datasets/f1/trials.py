@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from datasets.f1.extract import STEPPED, interpolate
-from datasets.f1.segments import segment_labels, segment_names
-from datasets.f1.session import CHANNELS, Driver, FeedError, Reason, Session
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
+
+from .extract import STEPPED, interpolate
+from .segments import segment_labels, segment_names
+from .session import CHANNELS, Driver, FeedError, Reason, Session
 
 STEP_S = 0.25
 LARGEST_GAP_S = 2.0

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-from datasets.f1.session import FeedError
+from .session import FeedError
 
 SECRETS = ("F1_USERNAME", "F1_PASSWORD")
 GRACE_S = 10.0
@@ -41,7 +41,7 @@ def main(argument: str) -> int:
 
 def _load(request: dict[str, Any], progress: Any) -> list[str]:
     # FastF1 takes half a second to import: after the first word of progress
-    from datasets.f1 import cache, feed
+    from . import cache, feed
 
     log = feed.open_feed(Path(request["folder"]), progress)
     target = Path(request["target"])

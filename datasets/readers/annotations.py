@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.delimited import read_delimited
-from datasets.readers.roles import numeric_values
-from datasets.readers.source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
-from datasets.readers.timing import read_clock
-from datasets.readers.words import word
 from gdm_core.errors import ConfigError, DataError
+
+from .delimited import read_delimited
+from .roles import numeric_values
+from .source import DEFAULT_LIMITS, Limits, Readable, Source, open_source
+from .timing import read_clock
+from .words import word
 
 _BOUT = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S.*?)\s*$")
 _START = re.compile(r"^(start|onset|begin|from)", re.IGNORECASE)

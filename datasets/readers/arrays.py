@@ -9,9 +9,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from datasets.readers.source import Source, brief
-from datasets.readers.zipped import open_archive, read_member
 from gdm_core.errors import DataError
+
+from .source import Source, brief
+from .zipped import open_archive, read_member
 
 # what numpy raises on headers that make no sense (a literal that does not parse may also be a syntax or memory error)
 _HEADER_ERRORS = (

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from datasets.readers.source import brief
 from gdm_core.errors import DataError
+
+from .source import brief
 
 NOT_READABLE = (
     "Expected the official task 1 layout: one object per annotator, holding one object per trial with keypoints, "

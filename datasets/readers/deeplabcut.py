@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.delimited import read_body
-from datasets.readers.layout import Layout, is_number, sniff, unique_names
-from datasets.readers.pose import KeypointTable
-from datasets.readers.roles import numeric_values
-from datasets.readers.source import ProgressCallback, Source
 from gdm_core.errors import DataError
+
+from .delimited import read_body
+from .layout import Layout, is_number, sniff, unique_names
+from .pose import KeypointTable
+from .roles import numeric_values
+from .source import ProgressCallback, Source
 
 _LEVELS = {
     "scorer": "scorer",
@@ -187,7 +188,7 @@ def finish(
 
 def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float) -> KeypointTable:
     """A recording from an HDF5 that pandas wrote in its fixed format."""
-    from datasets.readers.hdf import array, text
+    from .hdf import array, text
 
     for key in file:
         group = file.get(key)

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.layout import MISSING, SPACES, Layout, sniff, unique_names
-from datasets.readers.source import ProgressCallback, Source, brief
 from gdm_core.errors import DataError
+
+from .layout import MISSING, SPACES, Layout, sniff, unique_names
+from .source import ProgressCallback, Source, brief
 
 _SAID = {"\t": "tabs", SPACES: "spaces"}
 _MOST_LINES_ABOVE = 50  # of a table that begins further down in its file

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from datasets.features import body_axis
-from datasets.readers.pose import KeypointTable
+from ..features import body_axis
+from .pose import KeypointTable
 
 Floats = npt.NDArray[np.floating[Any]]
 _MEMORY_SECONDS = 0.5

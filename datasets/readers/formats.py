@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.arrays import read_arrays
-from datasets.readers.deeplabcut import looks_like_deeplabcut
-from datasets.readers.delimited import compact, join_pieces, read_delimited
-from datasets.readers.layout import sniff, unique_names
-from datasets.readers.source import ProgressCallback, Source, brief
-from datasets.readers.workbook import read_workbook
 from gdm_core.errors import ConfigError, DataError
+
+from .arrays import read_arrays
+from .deeplabcut import looks_like_deeplabcut
+from .delimited import compact, join_pieces, read_delimited
+from .layout import sniff, unique_names
+from .source import ProgressCallback, Source, brief
+from .workbook import read_workbook
 
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
 

@@ -10,8 +10,9 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from datasets.readers.source import Source, brief
 from gdm_core.errors import DataError
+
+from .source import Source, brief
 
 # what h5py raises on damaged files
 HDF_ERRORS = (

@@ -9,8 +9,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from datasets.readers.source import Source, brief
 from gdm_core.errors import DataError
+
+from .source import Source, brief
 
 _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"

@@ -83,7 +83,7 @@ class KeypointTable:
         """
         xy = self.masked(min_score)
         if features == "egocentric":
-            from datasets.features import egocentric_features  # that module imports this one
+            from ..features import egocentric_features  # that module imports this one
 
             y, channels = egocentric_features(replace(self, xy=xy))
         elif features == "keypoints":

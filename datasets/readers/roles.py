@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.dates import are_moments
-from datasets.readers.words import numbers_of, writing
 from gdm_core.errors import ConfigError
+
+from .dates import are_moments
+from .words import numbers_of, writing
 
 
 class Role(StrEnum):

@@ -9,12 +9,13 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from datasets.readers.deeplabcut import finish
-from datasets.readers.delimited import unique_names
-from datasets.readers.hdf import array, text
-from datasets.readers.pose import KeypointTable
-from datasets.readers.source import Source, brief
 from gdm_core.errors import DataError
+
+from .deeplabcut import finish
+from .delimited import unique_names
+from .hdf import array, text
+from .pose import KeypointTable
+from .source import Source, brief
 
 
 def is_analysis(file: h5py.File) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.dates import moments
-from datasets.readers.roles import numeric_values
 from gdm_core.errors import ConfigError, DataError
+
+from .dates import moments
+from .roles import numeric_values
 
 TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}

@@ -12,12 +12,13 @@ from xml.etree.ElementTree import ParseError
 import numpy as np
 import pandas as pd
 
-from datasets.readers.delimited import compact
-from datasets.readers.layout import unique_names
-from datasets.readers.roles import is_numeric
-from datasets.readers.source import ProgressCallback, Source, brief
-from datasets.readers.zipped import measure, open_archive
 from gdm_core.errors import ConfigError, DataError
+
+from .delimited import compact
+from .layout import unique_names
+from .roles import is_numeric
+from .source import ProgressCallback, Source, brief
+from .zipped import measure, open_archive
 
 # openpyxl passes on whatever its parsers trip over in a damaged workbook
 _XLSX_ERRORS = (

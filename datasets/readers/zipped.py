@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import IO
 
-from datasets.readers.source import Source, brief
 from gdm_core.errors import DataError
+
+from .source import Source, brief
 
 # what the standard library raises on damaged, encrypted or exotic archives
 ZIP_ERRORS = (

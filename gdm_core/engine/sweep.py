@@ -36,6 +36,7 @@ class Sweep:
     """Every combination of the values in `grid` over `base`, with every seed.
 
     `scorer` names a function of (model, train, test) as "module:function"; the numbers in what it returns become scores.
+    With an empty one fits are judged by their ELBO alone, which costs next to nothing.
     """
 
     family: str
@@ -54,7 +55,7 @@ class Sweep:
             raise ConfigError("Put seeds in `seeds`, not in `grid` or `base`: they are what results are averaged over.")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"seeds is {list(self.seeds)}; it must hold one seed or more, each once.")
-        if ":" not in self.scorer:
+        if self.scorer and ":" not in self.scorer:
             raise ConfigError(f"scorer is {self.scorer!r}; write 'module:function'.")
         require_for_workers(*self.scorer.split(":", 1))
         size = math.prod(len(values) for values in self.grid.values()) * len(self.seeds)
@@ -149,7 +150,7 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
     from gdm_core.models.base import Status
 
     module, _, name = scorer.partition(":")
-    evaluate = resolve(module, name)
+    evaluate = resolve(module, name) if scorer else None
     model = resolve_family(family)(**config)
     began = time.perf_counter()
     for progress in model.fit_iter(train):
@@ -160,7 +161,7 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
     return {
         "elbo_train": float(model.elbo_),
         "elbo_test": float(model.score(test)),
-        "scores": numbers_in(evaluate(model, train, test)),
+        "scores": {} if evaluate is None else numbers_in(evaluate(model, train, test)),
         "seconds": seconds,
     }
 

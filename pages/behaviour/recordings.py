@@ -177,7 +177,7 @@ def load_simulated(chosen: Chosen) -> Data:
     whole = mice.simulate_recordings(N_TRIALS, frames, seed)
     train, test = KeypointSet(whole.tables[:-N_NEW], whole.name), KeypointSet(whole.tables[-N_NEW:], whole.name)
     recipe = Recipe(
-        ["from dataclasses import replace", "from datasets import mice"],
+        ["from dataclasses import replace", "from gdm_studio.datasets import mice"],
         [
             f"trials = mice.simulate({N_TRIALS}, {frames}, seed={seed}, features={chosen.features!r})",
             f"train = replace(trials, trials=trials.trials[:-{N_NEW}])",
@@ -214,7 +214,7 @@ def _load_calms21(chosen: Chosen) -> Data:
         bar.empty()
     train, test = sets["train"], sets["test"]
     recipe = Recipe(
-        ["from dataclasses import replace", "from datasets import calms21"],
+        ["from dataclasses import replace", "from gdm_studio.datasets import calms21"],
         [
             'source = "task1_classic_classification.zip"  # where you put it',
             f'train = calms21.load(source, "train", features={chosen.features!r})',
@@ -283,7 +283,7 @@ def pose_recipe(
     read = f"keypoints.read({file!r}, rate_hz={rate!r})"
     made = f"keypoints.from_table({table}, {rate!r})"
     return Recipe(
-        ["from dataclasses import replace", f"from datasets import keypoints{', tables' if table else ''}"],
+        ["from dataclasses import replace", f"from gdm_studio.datasets import keypoints{', tables' if table else ''}"],
         [
             f"table = {made if table else read}",
             *edits,

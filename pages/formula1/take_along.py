@@ -54,7 +54,7 @@ def tab(view: View, scores: Sequence[Score]) -> None:
             shown=shown,
             look=look,
             recipe=exports.Recipe(
-                ["from datasets import formula1"],
+                ["from gdm_studio.datasets import formula1"],
                 where.pick.calls,
                 note="" if session.simulated else "FastF1 fetches the session once and keeps it.",
             ),

@@ -319,7 +319,7 @@ def export(view: View, here: Here) -> None:
             shown=shown,
             look=look,
             recipe=exports.Recipe(
-                ["from datasets.nascar import train_test"],
+                ["from gdm_studio.datasets.nascar import train_test"],
                 [f"train, test = ([trial] for trial in {track.call})  # two laps, seen through the same channels"],
             ),
             figures={

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import streamlit as st
 from streamlit.components.v2 import component
 
+from gdm_core import __version__
 from pages.ui import navigation, palette
 
 _SHARE = """
@@ -149,19 +148,7 @@ def running(text: str, share: float) -> None:
     )
 
 
-@cache
-def app_version() -> str:
-    """The version of this installation, also when it runs from a checkout."""
-    try:
-        return version("gdm-studio")
-    except PackageNotFoundError:
-        import tomllib
-
-        with (navigation.ROOT / "pyproject.toml").open("rb") as file:
-            return str(tomllib.load(file)["project"]["version"])
-
-
 def footer(licences: Sequence[str] = ()) -> None:
     """Version, and where the data of this page comes from and under which terms."""
-    lines = [f"GDM Studio {app_version()}", *licences]
+    lines = [f"GDM Studio {__version__}", *licences]
     st.html('<footer class="gdm-foot">' + "".join(f"<span>{escape(line)}</span>" for line in lines) + "</footer>")

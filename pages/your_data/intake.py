@@ -197,4 +197,4 @@ def table_recipe(file: Opened, roles: Mapping[str, str], options: TableOptions, 
     else:
         at = int(0.6 * trials.n_samples)
         lines += [f"train, test = [trials[0].slice(0, {at})], [trials[0].slice({at}, {trials.n_samples})]"]
-    return Recipe(["from datasets import tables"], lines, note=f"The file {file.name} has to be there.")
+    return Recipe(["from gdm_studio.datasets import tables"], lines, note=f"The file {file.name} has to be there.")

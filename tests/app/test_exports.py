@@ -23,12 +23,13 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trial
 from pages.ui import exports, figures, navigation, palette
 from pages.ui.card import Score
+from pages.ui.exports.code import NEEDS
 from pages.ui.figures import entropy_of
 from pages.ui.live import screen
 from tests.support.live_engine import QuickEngine
 
 RECIPE = exports.Recipe(
-    ["from datasets.nascar import train_test"],
+    ["from gdm_studio.datasets.nascar import train_test"],
     ["train, test = ([trial] for trial in train_test('soft', seed=1, T=200))"],
 )
 FIT = exports.Fit("gdm", {"n_states": 3, "temperature": 0.5, "seed": 2, "n_latent": 2, "n_steps": 20}, (2, 0, 1))
@@ -199,7 +200,7 @@ def test_every_figure_of_the_panel_can_be_saved_and_the_shown_trial_comes_first(
 
 def test_the_link_reopens_the_view(page):
     code = page.code[0].value
-    link = code.split("Needs gdm-studio.", 1)[1].split('"""')[0].strip()
+    link = code.split(NEEDS, 1)[1].split('"""')[0].strip()
     assert link.startswith("http://host/nascar?")
     query = dict(parse_qsl(urlsplit(link).query))
     assert {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items() <= query.items()

@@ -12,6 +12,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError
 from pages.ui import card, demo, navigation, server, shell
 from pages.ui.live import screen
@@ -32,7 +33,7 @@ def test_home_opens_through_the_app(script):
     assert "Soft switching" in text
     for title in ("Formula 1", "NASCAR", "Mice"):
         assert title in text
-    assert f"GDM Studio {shell.app_version()}" in text
+    assert f"GDM Studio {__version__}" in text
 
 
 def test_the_menu_holds_the_pages_that_exist():
@@ -51,7 +52,6 @@ def test_no_page_can_be_taken_for_an_old_style_one():
 
 
 def _broken() -> None:
-    from pages.ui import shell
 
     page = shell.frame("home", title="Broken")
     page.header("about <b>", [("states K", "4")])

@@ -13,18 +13,19 @@ import pandas as pd
 import pytest
 
 from datasets import nascar
-from gdm_core import reproduce
-from gdm_core.__main__ import main
-from gdm_core.cli.progress import Bar
-from gdm_core.cli.tables import read_trials, states_frame
-from gdm_core.errors import ConfigError, DataError
+from gdm_core import load_model
+from gdm_core.engine.records import Aggregate
+from gdm_core.errors import ConfigError
 from gdm_core.models import registry as named_models
 from gdm_core.models.base import Status
-from gdm_core.models.loading import load_model
 from gdm_core.models.registry import FAMILIES
-from gdm_core.parallel import run_all
-from gdm_core.sweep import Outcome, best, grid, hold_out
 from gdm_core.trials import Trial, Trials
+from gdm_studio import reproduce
+from gdm_studio.cli import build_parser, main
+from gdm_studio.cli.data import read_trials
+from gdm_studio.cli.progress import Bar
+from gdm_studio.cli.sweep import best, hold_out
+from gdm_studio.processes import run_all
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +33,14 @@ def _simple_family(monkeypatch):
     """A quick model family under the name "simple"."""
     monkeypatch.setitem(FAMILIES, "simple", ("tests.support.simple_model", "SimpleModel"))
     monkeypatch.setitem(named_models.NAMED_MODELS, "simple", ("simple", {}))
+
+
+@pytest.fixture(autouse=True)
+def _own_folder_and_path(monkeypatch, tmp_path):
+    """Finished fits go to a folder of the test's own, and the path of this process stays as it was."""
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +74,15 @@ def test_fit_then_predict_gives_the_models_own_states(capsys, csv, tmp_path, tra
     model = load_model(file)
     assert model.config.seed == 5
     assert model.elbo_ == pytest.approx(found["elbo_per_step"])
-    assert main(["predict", str(file), str(csv), "--rate", "5", "--out", str(out)]) == 0
+    assert main(["predict", str(file), str(csv), "--out", str(out), "--trial-column", "none"]) == 0
     frame = pd.read_csv(out)
     assert list(frame.columns) == ["time", "p_1", "p_2", "p_3", "state", "entropy"]
     expected = model.predict_proba(np.float32(track.y))
     np.testing.assert_allclose(frame[["p_1", "p_2", "p_3"]], expected, atol=1e-5)
     np.testing.assert_array_equal(frame["state"], expected.argmax(axis=1) + 1)
     np.testing.assert_allclose(frame["time"], np.arange(300) / 5, atol=1e-9)
-    np.testing.assert_allclose(frame["entropy"], -(expected * np.log(expected + 1e-30)).sum(axis=1), atol=1e-4)
+    entropy = -(expected * np.log(expected + 1e-30)).sum(axis=1) / np.log(3)
+    np.testing.assert_allclose(frame["entropy"], entropy, atol=1e-4)
 
 
 def test_predict_writes_to_stdout_as_csv_or_json(capsys, csv, tmp_path):
@@ -94,8 +104,8 @@ def test_several_trials_are_told_apart(capsys, csv, tmp_path):
     assert (code, found["trials"]) == (0, 2)
     assert main(["predict", str(file), str(csv), "--trial-column", "driver"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    assert frame["trial"].tolist() == ["VER"] * 150 + ["PIA"] * 150
-    assert frame["time"].max() == 149
+    assert frame["trial"].tolist() == ["driver VER"] * 150 + ["driver PIA"] * 150
+    assert frame["time"].max() == pytest.approx(59.8)
 
 
 def test_info_describes_the_library_and_a_model(capsys, csv, tmp_path):
@@ -112,71 +122,78 @@ def test_info_describes_the_library_and_a_model(capsys, csv, tmp_path):
 
 
 # ---- files --------------------------------------------------------------------------------------------------------
+def read(path, *options):
+    return read_trials(build_parser().parse_args(["fit", str(path), *options]))
+
+
 def test_every_format_reads_the_same(csv, tmp_path, track):
     frame = pd.read_csv(csv)
     frame.to_parquet(tmp_path / "t.parquet")
-    np.savez(tmp_path / "t.npz", y=track.y, labels=track.labels)
+    frame.to_excel(tmp_path / "t.xlsx", index=False, sheet_name="laps")
+    np.savez(tmp_path / "t.npz", y=track.y)
     np.save(tmp_path / "t.npy", track.y)
-    for path in (csv, tmp_path / "t.parquet", tmp_path / "t.npz", tmp_path / "t.npy"):
-        trials = read_trials(path, rate_hz=5)
+    for name in ("track.csv", "t.parquet", "t.xlsx"):
+        trials = read(tmp_path / name, "--trial-column", "none")
+        np.testing.assert_allclose(trials[0].y, track.y, rtol=1e-5)
+        assert trials[0].rate_hz == pytest.approx(5)  # the clock in the file
+        assert trials[0].channels == ("a", "b", "c", "d")
+    for name in ("t.npz", "t.npy"):
+        trials = read(tmp_path / name, "--rate", "5")
         np.testing.assert_allclose(trials[0].y, track.y, rtol=1e-5)
         assert trials[0].rate_hz == 5
-    np.savez(tmp_path / "two.npz", first=track.y, second=track.y[:50], names=np.array(["x"]))
-    assert [t.name for t in read_trials(tmp_path / "two.npz")] == ["first", "second"]
-    assert read_trials(csv, columns=["c", "a"])[0].channels == ("c", "a")
-    assert read_trials(csv, columns=["time"])[0].channels == ("time",)
+    assert read(csv, "--columns", "c,a", "--trial-column", "none")[0].channels == ("a", "c")  # the file's order
+    assert read(tmp_path / "t.xlsx", "--sheet", "laps").n_samples == 300
+
+
+def test_how_a_table_was_understood_is_said_on_stderr(csv, capsys):
+    read(csv, "--trial-column", "driver", "--columns", "a,b")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "300 samples at 5 Hz; channels a, b; time time; trials by driver; left out c, d." in captured.err
 
 
 def test_missing_values_stay_missing(tmp_path):
     path = tmp_path / "holes.csv"
     path.write_text("a,b\n1,2\n,3\n4,\n")
-    assert np.isnan(read_trials(path)[0].y).tolist() == [[False, False], [True, False], [False, True]]
+    assert np.isnan(read(path)[0].y).tolist() == [[False, False], [True, False], [False, True]]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("x.csv", None, {}, "There is no file at"),
-        ("x.xyz", b"1", {}, "no known kind"),
-        ("x.csv", b"", {}, "cannot be read as a table"),
-        ("x.csv", b"\xff\xfe\x00bad", {}, "cannot be read as a table"),
-        ("x.csv", b"a,b\nred,blue\n", {}, "no numeric column"),
-        ("x.csv", b"time\n1\n2\n", {}, "no numeric column"),
-        ("x.csv", b"a\n1\n", {"columns": ["z"]}, "has no column 'z'; it has a"),
-        ("x.csv", b"a,b\n1,red\n", {"columns": ["b"]}, "the column 'b' holds no number"),
-        ("x.csv", b"a\n1\n", {"trial_column": "who"}, "has no column 'who'"),
-        ("x.csv", b"a\n1\ninf\n", {}, "infinite"),
-        ("x.parquet", b"nonsense", {}, "cannot be read as a table"),
-        ("x.npz", b"nonsense", {}, "cannot be read as arrays"),
-        ("x.npy", b"nonsense", {"columns": ["a"]}, "arrays without column names"),
+        ("x.csv", None, [], "There is no file at"),
+        ("x.xyz", b"1", [], "of a kind that is not read here"),
+        ("x.csv", b"", [], "is empty"),
+        (
+            "x.csv",
+            b"a,b\nred,blue\n",
+            [],
+            "no column was taken for a channel, but: a (ignore), b (ignore). Name channels with --columns",
+        ),
+        ("x.csv", b"a\n1\n", ["--columns", "z"], "has no column 'z'; it has a"),
+        ("x.csv", b"a\n1\n", ["--trial-column", "who"], "has no column 'who'"),
+        (
+            "x.csv",
+            b"a,b\n1,2\n",
+            ["--columns", "a", "--trial-column", "a"],
+            "cannot be a channel and tell trials apart",
+        ),
+        ("x.csv", b"a,b\n1,2\n2,1\n4,3\n", ["--rate", "-1"], "rate_hz is -1.0"),
+        ("x.csv", b"a\n1\n", ["--sheet", "one"], "is no workbook"),
+        ("x.parquet", b"nonsense", [], "not a readable Parquet file"),
+        ("x.npz", b"nonsense", [], "x.npz"),
+        ("x.npy", b"nonsense", [], "no readable header"),
     ],
 )
 def test_unusable_files_are_refused_with_a_reason(tmp_path, capsys, name, content, options, message):
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        read_trials(path, **options)
-    flags = [f"--{key.replace('_', '-')}={v if isinstance(v, str) else ','.join(v)}" for key, v in options.items()]
-    assert main(["fit", str(path), "--model", "simple", *flags]) == 2
+    assert main(["fit", str(path), "--model", "simple", *options]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ")
+    assert message in captured.err
     assert captured.out == ""
-
-
-def test_arrays_of_objects_or_of_one_dimension_are_refused(tmp_path):
-    np.savez(tmp_path / "flat.npz", a=np.arange(5))
-    with pytest.raises(DataError, match=r"no numeric array of shape \[time, channels\]; it holds a int64\[5\]"):
-        read_trials(tmp_path / "flat.npz")
-    np.savez(tmp_path / "objects.npz", a=np.array([[1, "x"]], dtype=object))
-    with pytest.raises(DataError, match="cannot be read as arrays"):
-        read_trials(tmp_path / "objects.npz")
-
-
-def test_entropy_of_certain_and_even_states():
-    frame = states_frame(Trials((Trial(np.zeros((2, 1))),)), [np.array([[1.0, 0.0], [0.5, 0.5]])])
-    np.testing.assert_allclose(frame["entropy"], [0, np.log(2)])
-    assert frame["state"].tolist() == [1, 1]
 
 
 # ---- exit codes ---------------------------------------------------------------------------------------------------
@@ -191,6 +208,8 @@ def test_entropy_of_certain_and_even_states():
         (["sweep", "{csv}", "--model", "simple", "--seeds", "0"], "seeds is 0"),
         (["sweep", "{csv}", "--model", "simple", "--holdout", "1"], "holdout is 1.0"),
         (["sweep", "{csv}", "--model", "simple", "--jobs", "0"], "jobs is 0"),
+        (["sweep", "{csv}", "--model", "arhmm", "--temperature", "0.5"], "has no parameter temperature"),
+        (["sweep", "{csv}", "--model", "simple", "--holdout", "0.01"], "fewer than 10 samples of every trial"),
         (["reproduce", "nascar", "--models", "oracle"], "There is no model 'oracle'; choose from"),
         (["reproduce", "nascar", "--models", "simple", "--seeds", "0"], "seeds is 0"),
         (["reproduce", "nascar", "--models", "simple", "--samples", "10"], "samples is 10"),
@@ -250,13 +269,45 @@ def test_sweep_fits_the_whole_grid_and_marks_the_best(capsys, csv):
     arguments = ["sweep", csv, "--model", "simple", "--states", "2-3,5", "--temperature", "0.5,0.9", "--seeds", 2]
     code, found = run_json(capsys, *arguments)
     assert code == 0
-    combinations = {(o["n_states"], o["temperature"], o["seed"]) for o in found["outcomes"]}
+    combinations = {(r["n_states"], r["temperature"], r["seed"]) for r in found["records"]}
     assert combinations == {(k, t, s) for k in (2, 3, 5) for t in (0.5, 0.9) for s in (0, 1)}
-    assert found["best"]["held_out_elbo"] == max(o["held_out_elbo"] for o in found["outcomes"])
-    assert main([*map(str, arguments), "--holdout", "0"]) == 0
+    judged = [(group["mean"]["elbo_test"], group["config"]) for group in found["combinations"]]
+    assert len(judged) == 6
+    assert found["best"]["config"] == max(judged, key=lambda pair: pair[0])[1]
+    mine = [r["elbo_test"] for r in found["records"] if r["n_states"] == 2 and r["temperature"] == 0.5]
+    assert judged[0][0] == pytest.approx(np.mean(mine))
+    assert main(list(map(str, arguments))) == 0
     table = capsys.readouterr().out
     assert sum(line.startswith("*") for line in table.splitlines()) == 1
-    assert " - " in table  # nothing held out
+
+
+def test_sweep_can_score_each_fit_in_full(capsys, csv):
+    arguments = ["sweep", csv, "--model", "simple", "--states", "2", "--trial-column", "none"]
+    plain = run_json(capsys, *arguments)[1]["records"][0]
+    scored = run_json(capsys, *arguments, "--scores")[1]["records"][0]
+    assert "smoothed_r2_test" in scored
+    assert "smoothed_r2_test" not in plain
+    assert scored["elbo_test"] == plain["elbo_test"]
+
+
+def test_a_sweep_that_was_stopped_goes_on_where_it_was(capsys, csv, monkeypatch):
+    from tests.support.simple_model import SimpleModel
+
+    learn, seen = SimpleModel._fit, []
+
+    def counted(self, ys):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(self.config.n_states)
+        yield from learn(self, ys)
+
+    monkeypatch.setattr(SimpleModel, "_fit", counted)
+    arguments = ["sweep", str(csv), "--model", "simple", "--states", "2-4"]
+    assert main(arguments) == 1
+    assert "Stopped" in capsys.readouterr().err
+    seen[:] = [0]  # one more may run
+    assert main(arguments) == 0
+    assert seen == [0, 4]
 
 
 def test_what_is_held_out_is_the_end_of_each_trial():
@@ -265,17 +316,16 @@ def test_what_is_held_out_is_the_end_of_each_trial():
     assert [t.n_samples for t in head] == [80, 16]
     assert [t.n_samples for t in tail] == [20]  # four samples are too few to judge by
     assert tail[0].y[0, 0] == 80
-    assert hold_out(trials, 0)[1] is None
+    assert hold_out(trials, 0) == (trials, trials)
 
 
-def test_the_best_outcome_is_never_a_diverged_one():
-    def outcome(status, elbo, held):
-        return Outcome(2, None, None, 0, status, elbo, held, 0.1)
+def test_the_best_combination_is_one_that_never_failed():
+    def group(name, held, failed=0):
+        return Aggregate({"n_states": name}, 2 - failed, failed, {"elbo_test": held} if held is not None else {}, {})
 
-    good = outcome("converged", 1.0, 2.0)
-    assert best([outcome("diverged", 9.0, None), good, outcome("converged", 3.0, 1.0)]) is good
-    assert best([outcome("diverged", 9.0, None)]) is None
-    assert len(grid([2, 3], [0.1, 0.2], [None, "learn"], 3)) == 24
+    sound = group(2, 1.0)
+    assert best([group(3, 9.0, failed=1), sound, group(4, 0.5), group(5, None, failed=2)]) is sound
+    assert best([group(5, None, failed=2)]) is None
 
 
 # ---- reproduce ----------------------------------------------------------------------------------------------------
@@ -347,10 +397,9 @@ def test_a_bar_draws_on_a_terminal_and_keeps_quiet_in_a_log():
     assert log.getvalue() == ""
 
 
-def test_the_module_runs_as_a_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "gdm_core", "info", "--json"], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize("module", ["gdm_core", "gdm_studio"])
+def test_the_modules_run_as_a_command(module):
+    done = subprocess.run([sys.executable, "-m", module, "info", "--json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert json.loads(done.stdout)["version"]
     assert done.stderr == ""

@@ -9,6 +9,9 @@ from typing import Any
 
 from gdm_core.models.registry import FAMILIES
 
+# Data comes from gdm_studio.datasets: it has that name in a checkout and where the package is installed.
+NEEDS = "Runs in a checkout of GDM Studio, or anywhere once one was installed: pip install path/to/checkout"
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -70,7 +73,7 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[st
         keep.insert(2, 'arrays |= {f"new_trial_{i}": soft for i, soft in enumerate(new_states)}')
     where = f"\n{link}" if link else ""
     return [
-        (f"{title}.{note} Needs gdm-studio.{where}", "\n".join(head)),
+        (f"{title}.{note} {NEEDS}{where}", "\n".join(head)),
         ("The data.", "\n".join(data)),
         ("The fit.", "\n".join(model)),
         ("Its soft states.", "\n".join(look)),

@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.errors import DataError
+from gdm_core.analysis.tables import csv, states_table
 from gdm_core.trials import Trial
-from pages.ui.figures.strips import entropy_of
 
-TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are
 States = npt.NDArray[np.floating[Any]]
 
 # The columns of a tabular export of BORIS, so that a table goes where those go.
@@ -33,21 +31,6 @@ BOUT_COLUMNS = (
 )
 
 
-def states_table(states: States, trial: Trial) -> pd.DataFrame:
-    """time, p_1 .. p_K, state (from 1; the strongest), entropy (0 one state alone, 1 all alike)."""
-    soft = np.asarray(states)
-    if soft.ndim != 2 or len(soft) != trial.n_samples:
-        raise DataError(
-            f"States have shape {soft.shape} but trial {trial.name!r} has {trial.n_samples} samples; expected [time, states]."
-        )
-    table = pd.DataFrame({"time": trial.seconds})
-    for k in range(soft.shape[1]):
-        table[f"p_{k + 1}"] = soft[:, k]
-    table["state"] = soft.argmax(axis=1) + 1
-    table["entropy"] = entropy_of(soft)
-    return table
-
-
 def states_csv(states: States, trial: Trial) -> bytes:
     """The table of states as CSV, exact to seven digits."""
     return csv(states_table(states, trial))
@@ -56,12 +39,6 @@ def states_csv(states: States, trial: Trial) -> bytes:
 def states_parquet(states: States, trial: Trial) -> bytes:
     """The table of states as Parquet."""
     return parquet(states_table(states, trial))
-
-
-def csv(table: pd.DataFrame) -> bytes:
-    """A table as CSV. Seven digits are enough for shares and features, but not for a time hours into a recording."""
-    times = {name: table[name].round(6).astype(str) for name in TIMES if name in table}
-    return table.assign(**times).to_csv(index=False, float_format="%.7g").encode()
 
 
 def parquet(table: pd.DataFrame) -> bytes:

@@ -1,5 +1,6 @@
 """Pure functions from arrays to figures. Each returns a `Figure` for `pages.ui.plot.plot`."""
 
+from gdm_core.analysis.tables import entropy_of as entropy_of
 from pages.ui.figures.base import Figure as Figure
 from pages.ui.figures.base import note as note
 from pages.ui.figures.curves import envelope as envelope
@@ -14,7 +15,6 @@ from pages.ui.figures.states import transition_map as transition_map
 from pages.ui.figures.states import transition_matrix as transition_matrix
 from pages.ui.figures.states import usage as usage
 from pages.ui.figures.states import usage_by_segment as usage_by_segment
-from pages.ui.figures.strips import entropy_of as entropy_of
 from pages.ui.figures.strips import entropy_strip as entropy_strip
 from pages.ui.figures.strips import one_hot as one_hot
 from pages.ui.figures.strips import proportions as proportions

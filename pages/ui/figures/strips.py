@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.tables import entropy_of
 from gdm_core.errors import DataError
 from pages.ui import palette
 from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, names_of, note, time_cursor, typed
@@ -222,16 +223,6 @@ def _widest(share: npt.NDArray[Any]) -> int:
     window = max(3, len(share) // 40)
     smooth = np.convolve(np.nan_to_num(share), np.ones(window) / window, mode="same")
     return int(smooth.argmax())
-
-
-def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """[T] entropy of each soft state, from 0 (one state alone) to 1 (all alike)."""
-    p = np.asarray(states, np.float32)
-    if p.shape[1] < 2:
-        return np.zeros(len(p), np.float32)
-    terms = np.where(p > 0, p * np.log(np.maximum(p, 1e-12)), 0)
-    result: npt.NDArray[np.float32] = (-terms.sum(axis=1) / np.log(p.shape[1])).astype(np.float32)
-    return result
 
 
 def entropy_strip(

@@ -1,7 +1,4 @@
-"""The NASCAR comparison that anyone can repeat: every model, several simulations, every score beside its baselines.
-
-This is the one module of the library that knows where data comes from: it joins the simulators to the models.
-"""
+"""The NASCAR comparison that anyone can repeat: every model, several simulations, every score beside its baselines."""
 
 from __future__ import annotations
 
@@ -15,9 +12,10 @@ import numpy as np
 from gdm_core.analysis.metrics import evaluate
 from gdm_core.analysis.scores import Scores, align
 from gdm_core.errors import ConfigError
+from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.registry import available, build
-from gdm_core.parallel import one_thread, run_all
 from gdm_core.trials import Trial
+from gdm_studio.processes import run_all
 
 N_STATES = 4
 N_LATENT = 2
@@ -91,7 +89,7 @@ def run(task: Task) -> Run:
     """Fit and score on one core. States of the test trial are always inferred on the test trial, whatever the protocol."""
     train, test = trials_of(task)
     model = build(task.model, N_STATES, N_LATENT, task.seed)
-    with one_thread():
+    with one_thread(), one_torch_thread():
         wall, cpu = time.perf_counter(), time.process_time()
         model.fit(train)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -1,4 +1,4 @@
-"""Independent pieces of work on several processes, each with one thread: for the command line."""
+"""Independent pieces of work on several processes, each with one thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from typing import TypeVar
 
 from gdm_core.errors import ConfigError
@@ -15,21 +14,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep numerical libraries to one thread, so that a time means one core and busy machines do not stall."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def run_all(function: Callable[[Item], Result], items: Sequence[Item], jobs: int = 1) -> Iterator[tuple[Item, Result]]:

@@ -9,17 +9,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdm_core.cli.output import plain, say, write_json
-from gdm_core.cli.progress import Bar
 from gdm_core.errors import FitError
+from gdm_studio.cli.output import plain, say, write_json
+from gdm_studio.cli.progress import Bar
 
 if TYPE_CHECKING:
-    from gdm_core.reproduce import Run
+    from gdm_studio.reproduce import Run
 
 _STDOUT = Path("-")
 
 
 def add_reproduce(commands: Any) -> None:
+    """The command `reproduce`."""
     parser = commands.add_parser(
         "reproduce",
         help="repeat the simulated comparison: every model, several seeds, one table",
@@ -40,6 +41,7 @@ def add_reproduce(commands: Any) -> None:
 
 
 def add_info(commands: Any) -> None:
+    """The command `info`."""
     parser = commands.add_parser("info", help="the library, or a saved model")
     parser.add_argument("model", type=Path, nargs="?", help="model file that `fit` saved")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -47,8 +49,9 @@ def add_info(commands: Any) -> None:
 
 
 def reproduce(options: argparse.Namespace) -> int:
+    """Every fit, one table a setting."""
     from gdm_core.models.registry import available
-    from gdm_core.reproduce import SETTINGS, run_tasks, summarise, table, tasks
+    from gdm_studio.reproduce import SETTINGS, run_tasks, summarise, table, tasks
 
     names = available() if options.models == "all" else tuple(n.strip() for n in options.models.split(",") if n.strip())
     settings = SETTINGS if options.setting == "both" else (options.setting,)
@@ -95,6 +98,7 @@ def reproduce(options: argparse.Namespace) -> int:
 
 
 def info(options: argparse.Namespace) -> int:
+    """Versions and models, or what a model file holds."""
     if options.model is None:
         from gdm_core import __version__
         from gdm_core.models.registry import available
@@ -102,7 +106,7 @@ def info(options: argparse.Namespace) -> int:
         packages = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
         found: dict[str, Any] = {"version": __version__, "models": list(available()), "packages": packages}
     else:
-        from gdm_core.models.loading import load_model
+        from gdm_core import load_model
 
         model = load_model(options.model)
         found = {

@@ -1,0 +1,43 @@
+"""Soft states as a table: what the command line and every export write."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gdm_core.errors import DataError
+from gdm_core.trials import Trial
+
+TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are
+
+
+def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """[T] entropy of each soft state, from 0 (one state alone) to 1 (all alike)."""
+    p = np.asarray(states, np.float32)
+    if p.shape[1] < 2:
+        return np.zeros(len(p), np.float32)
+    terms = np.where(p > 0, p * np.log(np.maximum(p, 1e-12)), 0)
+    result: npt.NDArray[np.float32] = (-terms.sum(axis=1) / np.log(p.shape[1])).astype(np.float32)
+    return result
+
+
+def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
+    """time, p_1 .. p_K, state (from 1; the strongest), entropy (0 one state alone, 1 all alike)."""
+    soft = np.asarray(states)
+    if soft.ndim != 2 or len(soft) != trial.n_samples:
+        raise DataError(
+            f"States have shape {soft.shape} but trial {trial.name!r} has {trial.n_samples} samples; expected [time, states]."
+        )
+    table = pd.DataFrame({"time": trial.seconds})
+    for k in range(soft.shape[1]):
+        table[f"p_{k + 1}"] = soft[:, k]
+    table["state"] = soft.argmax(axis=1) + 1
+    table["entropy"] = entropy_of(soft)
+    return table
+
+
+def csv(table: pd.DataFrame) -> bytes:
+    """A table as CSV. Seven digits are enough for shares and features, but not for a time hours into a recording."""
+    times = {name: table[name].round(6).astype(str) for name in TIMES if name in table}
+    return table.assign(**times).to_csv(index=False, float_format="%.7g").encode()

@@ -1,1 +1,0 @@
-"""The command line, `python -m gdm_core`: one module a command."""

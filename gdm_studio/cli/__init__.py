@@ -1,0 +1,51 @@
+"""The command `gdm`: fit, predict, sweep, reproduce, info, studio. One module a subject.
+
+Results go to stdout, progress and complaints to stderr. Exit codes: 0 all went well, 1 the work failed, 2 the request or
+its data cannot be used as given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from gdm_core import __version__
+from gdm_core.errors import ConfigError, DataError, GdmError, ModelFileError
+from gdm_studio.cli.comparison import add_info, add_reproduce
+from gdm_studio.cli.models import add_fit, add_predict
+from gdm_studio.cli.studio import add_studio
+from gdm_studio.cli.sweep import add_sweep
+from gdm_studio.paths import find_app_code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Every command and option."""
+    parser = argparse.ArgumentParser(
+        prog="gdm", description="Soft states in time series: the Gumbel Dynamical Model and its rivals."
+    )
+    parser.add_argument("--version", action="version", version=f"gdm-studio {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for add in (add_fit, add_predict, add_sweep, add_reproduce, add_info, add_studio):
+        add(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (argparse itself exits with 2 on bad usage)."""
+    options = build_parser().parse_args(arguments)
+    find_app_code()
+    try:
+        code: int = options.run(options)
+    except (DataError, ConfigError, ModelFileError) as error:
+        return _complain(error, 2)
+    except (GdmError, OSError) as error:  # OSError: a result that cannot be written
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return _complain("Stopped.", 1)
+    return code
+
+
+def _complain(error: object, code: int) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return code

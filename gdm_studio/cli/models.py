@@ -1,0 +1,121 @@
+"""`fit` and `predict`: a model from a file of recordings, states from a model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gdm_core.errors import FitError
+from gdm_studio.cli.data import add_data_options, model_parameters, read_trials
+from gdm_studio.cli.output import plain, say
+from gdm_studio.cli.progress import Bar
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Which model, and its latent dimensions."""
+    parser.add_argument("--model", default="gdm", help="name of the model, see `gdm info` (default: gdm)")
+    parser.add_argument("--latent", type=int, default=2, metavar="D", help="latent dimensions (default: 2)")
+
+
+def add_fit(commands: Any) -> None:
+    """The command `fit`."""
+    parser = commands.add_parser("fit", help="fit a model to a file and save it")
+    add_data_options(parser)
+    add_model_options(parser)
+    parser.add_argument("--states", type=int, default=4, metavar="K", help="number of states (default: 4)")
+    parser.add_argument("--temperature", type=float, metavar="TAU", help="temperature of the soft states")
+    parser.add_argument("--stickiness", type=stickiness, metavar="GAMMA", help="in [0, 1), or 'learn'")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")
+    parser.add_argument("--out", type=Path, default=Path("model.safetensors"), help="where to save the model")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(run=fit)
+
+
+def add_predict(commands: Any) -> None:
+    """The command `predict`."""
+    parser = commands.add_parser(
+        "predict",
+        help="soft states of a file under a saved model",
+        description="Writes a table: time (s), p_1..p_K, state (1..K, the largest), entropy (0 one state alone, 1 all alike).",
+    )
+    parser.add_argument("model", type=Path, help="model file that `fit` saved")
+    add_data_options(parser)
+    parser.add_argument("--out", type=Path, help="CSV to write (default: standard output)")
+    parser.add_argument("--json", action="store_true", help="print JSON: the table, or a summary where --out is given")
+    parser.set_defaults(run=predict)
+
+
+def stickiness(text: str) -> float | str:
+    """A number or the word "learn"."""
+    return text if text == "learn" else float(text)
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Fit, save, and say what came of it."""
+    from gdm_core.models.registry import build
+
+    trials = read_trials(options)
+    model = build(options.model, options.states, options.latent, options.seed, **model_parameters(options))
+    bar = Bar(f"Fitting {options.model}", 1)
+    for progress in model.fit_iter(trials):
+        bar.total = max(progress.total, 1)
+        bar.update(progress.step, f"ELBO {progress.elbo:.3f}")
+    bar.close()
+    if str(model.status_) == "diverged":
+        raise FitError("The fit diverged, so nothing was saved. Try another seed, fewer states or rescaled data.")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    model.save(options.out)
+    result = {
+        "model": options.model,
+        "file": str(options.out),
+        "status": str(model.status_),
+        "elbo_per_step": model.elbo_,
+        "seconds": model.seconds_,
+        "trials": len(trials),
+        "samples": trials.n_samples,
+        "channels": list(trials[0].channels),
+    }
+    if options.json:
+        say(plain(result))
+    else:
+        samples = f"{trials.n_samples:,} samples in {len(trials)} trial(s)"
+        print(f"{model!r}\n{samples}, {model.seconds_:.2f} s. Saved: {options.out}")
+    return 0
+
+
+def predict(options: argparse.Namespace) -> int:
+    """Soft states of every sample, as a table."""
+    import pandas as pd
+
+    from gdm_core import load_model
+    from gdm_core.analysis.tables import csv, states_table
+
+    model = load_model(options.model)
+    trials = read_trials(options)
+    soft = model.predict_proba(trials)
+    frames = [states_table(p, trial) for p, trial in zip(soft, trials, strict=True)]
+    if len(trials) > 1:
+        for frame, trial in zip(frames, trials, strict=True):
+            frame.insert(0, "trial", trial.name)
+    frame = pd.concat(frames, ignore_index=True)
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_bytes(csv(frame))
+    if options.json:
+        joined = np.concatenate(soft)
+        summary = {
+            "samples": len(joined),
+            "elbo_per_step": model.score(trials),
+            "state_usage": joined.mean(axis=0).tolist(),
+        }
+        where = {"file": str(options.out)} if options.out is not None else {"table": frame.to_dict("list")}
+        say(plain(summary | where))
+    elif options.out is None:
+        sys.stdout.write(csv(frame).decode())
+    else:
+        print(f"States of {trials.n_samples:,} samples: {options.out}")
+    return 0

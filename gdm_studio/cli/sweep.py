@@ -1,0 +1,184 @@
+"""`sweep`: a grid of K, tau, gamma over seeds on the engine that the dashboard uses, judged by samples held out."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from gdm_core.analysis.scores import align
+from gdm_core.errors import ConfigError, FitError
+from gdm_studio.cli.data import add_data_options, names, read_trials
+from gdm_studio.cli.models import add_model_options, stickiness
+from gdm_studio.cli.output import plain, say
+from gdm_studio.cli.progress import Bar
+
+if TYPE_CHECKING:
+    from gdm_core.engine.records import Aggregate, Record
+    from gdm_core.engine.sweep import Sweep
+    from gdm_core.trials import Trials
+
+JUDGE = "elbo_test"
+SHORTEST_TAIL = 10  # samples; fewer say nothing, and no model takes them
+SYMBOLS = {"n_states": "K", "temperature": "tau", "stickiness": "gamma"}
+
+
+def add_sweep(commands: Any) -> None:
+    """The command `sweep`."""
+    parser = commands.add_parser(
+        "sweep",
+        help="fit a grid of K, tau, gamma over seeds, judged by held-out ELBO",
+        description="Finished fits are kept, so that a sweep which was stopped goes on where it was.",
+    )
+    add_data_options(parser)
+    add_model_options(parser)
+    parser.add_argument("--states", type=_counts, default=[2, 3, 4, 5, 6], metavar="K", help="as 2-6 or 2,4,8")
+    parser.add_argument("--temperature", type=_floats, metavar="TAU", help="comma-separated")
+    parser.add_argument("--stickiness", type=_stickinesses, metavar="GAMMA", help="comma-separated")
+    parser.add_argument("--seeds", type=int, default=1, help="fits of each combination (default: 1)")
+    parser.add_argument(
+        "--holdout", type=float, default=0.2, help="share of each trial's end to judge by (default: 0.2)"
+    )
+    parser.add_argument("--scores", action="store_true", help="every score of each fit, too (see docs/scores.md)")
+    parser.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
+    parser.add_argument("--json", action="store_true", help="print the outcomes as JSON")
+    parser.set_defaults(run=sweep)
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """Fit the grid; a line a combination, the best of them marked."""
+    from gdm_core.engine.records import aggregate
+
+    wanted = _sweep_of(options, read_trials(options))
+    if options.jobs < 1:
+        raise ConfigError(f"jobs is {options.jobs}; at least 1 process is needed.")
+    bar = Bar(f"Sweeping {options.model}", len(wanted.cells()))
+    try:
+        records = _run(wanted, options.jobs, bar)
+    finally:
+        bar.close()
+    groups = aggregate(records, by=list(wanted.grid))
+    winner = best(groups)
+    if options.json:
+        found = {
+            "records": [record.row() for record in records],
+            "combinations": [asdict(group) for group in groups],
+            "best": None if winner is None else asdict(winner),
+            "judged_by": JUDGE,
+        }
+        say(plain(found))
+    else:
+        print("\n".join(align(_table(groups, winner))))
+        print(f"ELBO in nats per time step, mean ± sd over {options.seeds} seed(s); * is the best.")
+    if winner is None:
+        raise FitError(f"Every fit of the sweep failed. The first said: {records[0].message}")
+    return 0
+
+
+def hold_out(trials: Trials, share: float) -> tuple[Trials, Trials]:
+    """The head of each trial to learn from and the last `share` of it to judge by; with 0 both are everything."""
+    from gdm_core.trials import Trials
+
+    if not 0 <= share < 1:
+        raise ConfigError(f"holdout is {share}; the share of each trial that is held out must be in [0, 1).")
+    if share == 0:
+        return trials, trials
+    cuts = [max(1, round(trial.n_samples * (1 - share))) for trial in trials]
+    head = tuple(trial.slice(0, cut) for trial, cut in zip(trials, cuts, strict=True))
+    tail = tuple(
+        trial.slice(cut, trial.n_samples)
+        for trial, cut in zip(trials, cuts, strict=True)
+        if trial.n_samples - cut >= SHORTEST_TAIL
+    )
+    if not tail:
+        raise ConfigError(
+            f"holdout is {share}, which leaves fewer than {SHORTEST_TAIL} samples of every trial to judge by. "
+            "Hold out more, or nothing (--holdout 0)."
+        )
+    return Trials(head, trials.name, trials.label_names), Trials(tail, f"{trials.name}, held out", trials.label_names)
+
+
+def best(groups: Sequence[Aggregate]) -> Aggregate | None:
+    """The combination of highest mean held-out ELBO; one that failed with any seed only if there is no other."""
+    judged = [group for group in groups if math.isfinite(group.mean.get(JUDGE, math.nan))]
+    return max(judged, key=lambda group: (group.failed == 0, group.mean[JUDGE]), default=None)
+
+
+def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
+    from gdm_core.engine.sweep import EVALUATE, Sweep
+    from gdm_core.models.registry import NAMED_MODELS, available, import_family
+
+    if options.seeds < 1:
+        raise ConfigError(f"seeds is {options.seeds}; at least 1 is needed.")
+    if options.model not in available():
+        raise ConfigError(f"There is no model {options.model!r}; choose one of {', '.join(available())}.")
+    family, given = NAMED_MODELS[options.model]
+    grid = {name: values for name in SYMBOLS if (values := _given(options, name)) is not None}
+    known = {field.name for field in fields(import_family(family).config_class)}
+    if unknown := [name for name in grid if name not in known]:
+        raise ConfigError(
+            f"The model {options.model!r} has no parameter {unknown[0]}; it knows {', '.join(sorted(known))}."
+        )
+    train, test = hold_out(trials, options.holdout)
+    base = {**given, "n_latent": options.latent}
+    return Sweep(family, base, grid, range(options.seeds), train, test, EVALUATE if options.scores else "")
+
+
+def _given(options: argparse.Namespace, name: str) -> list[Any] | None:
+    found: list[Any] | None = getattr(options, "states" if name == "n_states" else name)
+    return found
+
+
+def _run(wanted: Sweep, jobs: int, bar: Bar) -> list[Record]:
+    from gdm_core.engine import Engine
+    from gdm_core.engine import sweep as sweeps
+
+    def report(done: int, total: int) -> None:
+        bar.update(done)
+
+    if jobs == 1:
+        return sweeps.run(wanted, progress=report)
+    os.environ["GDM_WORKERS"] = str(jobs)  # of the engine's own processes; a cluster of yours keeps its size
+    with Engine() as engine:
+        return sweeps.start(wanted, engine, session="gdm sweep", progress=report).wait()
+
+
+def _table(groups: Sequence[Aggregate], winner: Aggregate | None) -> list[tuple[str, ...]]:
+    chosen = list(groups[0].config)
+    rows: list[tuple[str, ...]] = [
+        ("", *(SYMBOLS[name] for name in chosen), "ELBO", "held-out ELBO", "seconds", "failed")
+    ]
+    for group in groups:
+        numbers = (_spread(group.mean, group.std, name) for name in ("elbo_train", JUDGE))
+        seconds = f"{group.mean['seconds']:.2f}" if "seconds" in group.mean else "-"
+        mark = "*" if group is winner else ""
+        rows.append((mark, *(str(group.config[name]) for name in chosen), *numbers, seconds, str(group.failed)))
+    return rows
+
+
+def _spread(mean: Mapping[str, float], std: Mapping[str, float], name: str) -> str:
+    if name not in mean:
+        return "-"
+    return f"{mean[name]:.3f}" + (f" ± {std[name]:.3f}" if math.isfinite(std[name]) else "")
+
+
+def _counts(text: str) -> list[int]:
+    """ "2-4,8" -> [2, 3, 4, 8]."""
+    found: list[int] = []
+    for part in names(text):
+        first, _, last = part.partition("-")
+        found.extend(range(int(first), int(last or first) + 1))
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} names no number; expected something like 2-6 or 2,4,8")
+    return list(dict.fromkeys(found))
+
+
+def _floats(text: str) -> list[float]:
+    return [float(part) for part in names(text)]
+
+
+def _stickinesses(text: str) -> list[float | str]:
+    return [stickiness(part) for part in names(text)]
