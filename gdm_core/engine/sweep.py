@@ -55,9 +55,10 @@ class Sweep:
             raise ConfigError("Put seeds in `seeds`, not in `grid` or `base`: they are what results are averaged over.")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"seeds is {list(self.seeds)}; it must hold one seed or more, each once.")
-        if self.scorer and ":" not in self.scorer:
-            raise ConfigError(f"scorer is {self.scorer!r}; write 'module:function'.")
-        require_for_workers(*self.scorer.split(":", 1))
+        if self.scorer:
+            if ":" not in self.scorer:
+                raise ConfigError(f"scorer is {self.scorer!r}; write 'module:function'.")
+            require_for_workers(*self.scorer.split(":", 1))
         size = math.prod(len(values) for values in self.grid.values()) * len(self.seeds)
         if size > MAX_CELLS:
             raise ConfigError(f"The sweep has {size} fits; {MAX_CELLS} may be run at once. Take fewer values or seeds.")

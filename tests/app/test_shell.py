@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError
-from pages.ui import card, demo, navigation, server, shell
+from pages.ui import card, demo, navigation, server
 from pages.ui.live import screen
 
 APP = str(navigation.ROOT / "app.py")
@@ -52,6 +52,7 @@ def test_no_page_can_be_taken_for_an_old_style_one():
 
 
 def _broken() -> None:
+    from pages.ui import shell
 
     page = shell.frame("home", title="Broken")
     page.header("about <b>", [("states K", "4")])
