@@ -20,6 +20,7 @@ from pages.ui.card import Score
 from pages.ui.plot import plot
 
 MAX_ROWS = 2_000
+EXPORT = "Export & reproduce"
 
 
 def tabs(page: str, view: View, measured: Mapping[str, Any] | None, scores: Sequence[Score]) -> None:
@@ -30,7 +31,7 @@ def tabs(page: str, view: View, measured: Mapping[str, Any] | None, scores: Sequ
         "Transitions": lambda here: transitions(view, here),
         "Trials": lambda here: trials(view, measured),
         "Features": lambda here: features(view, here),
-        "Export & reproduce": lambda here: takeaway.panel(page, view, here, scores),
+        EXPORT: lambda here: takeaway.panel(page, view, here, scores),
     }
     for tab, draw in zip(
         st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True

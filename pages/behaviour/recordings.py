@@ -102,21 +102,29 @@ _HOW_MANY = (
 
 def _file() -> dict[str, Any]:
     names = tracking_files()
+    # Streamlit takes a name that is not among the options out of the address, and would open the first of them.
+    asked = st.query_params.get("file", "")
+    if asked and asked not in names and "file" not in st.session_state:
+        st.session_state[MISSING] = asked
+    missing = st.session_state.get(MISSING, "")
     name = st.selectbox(
         "File",
         names,
         key="file",
         bind="query-params",
         placeholder="no tracking file in the data folder" if not names else "choose one",
-        index=0 if names else None,
+        index=0 if names and not missing else None,
         help=f"DeepLabCut CSV or HDF5, SLEAP analysis h5, NPZ; below {data_dir()}. To upload one, use Your data.",
     )
+    if name is not None:
+        st.session_state.pop(MISSING, None)
+        missing = ""
     of = settings.of("file", name)
     rate = st.number_input(
         "Frames a second", 1.0, 1000.0, 30.0, key=settings.key("rate", of), bind="query-params",
         help="Most tracking files do not say.",
     )  # fmt: skip
-    return {"file": name or "", "rate": float(rate or 30.0)} | cleaning(of)
+    return {"file": name or "", "missing": missing, "rate": float(rate or 30.0)} | cleaning(of)
 
 
 def cleaning(of: str) -> dict[str, Any]:
@@ -148,6 +156,7 @@ def cleaning(of: str) -> dict[str, Any]:
 
 
 _SCORE_HELP = "Parts that the tracker is less sure of count as missing."
+MISSING = "_behaviour-missing-file"  # a link asked for it
 REPAIRS = ("min_score", "fill_seconds", "drop_outliers", "undo_side_flips", "undo_identity_swaps")
 
 
@@ -245,6 +254,11 @@ def _one_part_alone(source: Path, missing: str, why: str) -> DataError:
 
 def _load_file(chosen: Chosen) -> Data:
     name = chosen.option("file")
+    if missing := dict(chosen.options).get("missing"):
+        raise DataError(
+            f"The link asks for {missing!r}, which is not in the data folder, {data_dir()}. Put it there and reload, or "
+            "choose another file: names and settings of the link stay with the one it was made for."
+        )
     if not name:
         raise DataError(
             f"There is no tracking file in the data folder, {data_dir()}. Put a DeepLabCut CSV, a SLEAP analysis h5 or "

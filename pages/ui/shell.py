@@ -14,7 +14,7 @@ shell.footer(["..."])
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -84,11 +84,19 @@ class Frame:
         )
 
 
-def frame(folder: str, *, title: str | None = None, card_share: float = 0.30) -> Frame:
-    """Lay out a page: controls at the left (a drawer on a phone), the picture, the card at its right, tabs below."""
+def frame(
+    folder: str, *, title: str | None = None, card_share: float = 0.30, share: Callable[[], None] | None = None
+) -> Frame:
+    """Lay out a page: controls at the left (a drawer on a phone), the picture, the card at its right, tabs below.
+
+    share  draws what stands in place of the button that copies the link, where a link would not show the same page
+    """
     with st.container(key=f"gdm-top-{folder}", horizontal=True, vertical_alignment="center", wrap=False):
         head = st.container()  # not st.empty, which would clear the line at the start of every run
-        _share(key=f"share-{folder}", width="content")
+        if share is None:
+            _share(key=f"share-{folder}", width="content")
+        else:
+            share()
     picture, card = st.columns([1 - card_share, card_share], gap="small")
     return Frame(
         title=title or navigation.info(folder).title,

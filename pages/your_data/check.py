@@ -17,7 +17,7 @@ from pages.ui import figures, settings, shell
 from pages.ui.figures.base import Figure, axis, layout, note, typed
 from pages.ui.figures.states import plain
 from pages.ui.plot import plot
-from pages.your_data.intake import Opened, TableOptions
+from pages.your_data.intake import KEPT, Opened, TableOptions, edited
 
 UNITS: dict[TimeUnit, str] = {
     "auto": "as guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
@@ -98,13 +98,16 @@ def edited_roles(file: Opened) -> dict[str, str]:
     """The roles as they stand in the editor of this file, the guesses where it has not been touched."""
     table = file.content
     assert isinstance(table, Table)
-    roles = {name: str(role) for name, role in table.roles.items()}
-    changes = st.session_state.get(f"your-data-roles-{file.digest}", {}).get("edited_rows", {})
-    names = list(roles)
-    for row, values in changes.items():
-        if "role" in values and int(row) < len(names):
-            roles[names[int(row)]] = values["role"] or str(Role.IGNORE)
-    return roles
+    _, rows = edited(_key(file), _guessed(table))
+    return {name: row["role"] or str(Role.IGNORE) for name, row in zip(table.roles, rows, strict=True)}
+
+
+def _guessed(table: Table) -> list[dict[str, Any]]:
+    return [{"role": str(role)} for role in table.roles.values()]
+
+
+def _key(file: Opened) -> str:
+    return f"{KEPT}-roles-{file.digest}"
 
 
 def table_panel(file: Opened, options: TableOptions) -> bool:
@@ -114,7 +117,7 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
     guessed = pd.DataFrame(
         {
             "column": list(table.roles),
-            "role": [str(role) for role in table.roles.values()],
+            "role": [row["role"] for row in edited(_key(file), _guessed(table))[0]],
             "missing": [f"{100 * share:.3g} %" for share in table.frame.isna().mean()],
             "examples": [_examples(table.frame[name]) for name in table.columns],
         }
@@ -124,7 +127,7 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
         st.data_editor(
             guessed,
             hide_index=True,
-            key=f"your-data-roles-{file.digest}",
+            key=_key(file),
             disabled=["column", "missing", "examples"],
             height=rows_high(len(guessed), 400),
             column_config={

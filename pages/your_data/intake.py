@@ -6,7 +6,8 @@ Everything stays in the visitor's session: no cache that others share, and none 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
@@ -20,10 +21,16 @@ from gdm_core.trials import Trials
 from pages.behaviour.data import Data, from_trials, narrowed, split_trials, usable
 from pages.ui import live, settings
 from pages.ui.exports import Recipe
+from pages.your_data import example
 
 KEPT = "your-data"
 PIECE_BYTES = 1 << 20
+SOURCE = f"{KEPT}-source"  # the file as it was sent: it outlives the control, which another page takes away
 EXAMPLE_ON = f"{KEPT}-example"  # the visitor tries the page with the example
+LABELS = f"{KEPT}-labels"  # the same of labels beside a tracking file
+GO = f"{KEPT}-go"
+EXAMPLE = "example"  # in the address: "open", or the name of the reading that was fitted
+UPLOAD, MARKS = "upload", "marks"
 OWN = "Your own file: it stays in this session and is forgotten with it."
 
 Made = TypeVar("Made")
@@ -73,11 +80,87 @@ class Opened:
 
 
 def sheet_key(source: str) -> str:
-    return f"sheet-{source}"
+    return settings.key("_sheet", settings.of(source))
 
 
 def every_key(source: str) -> str:
-    return settings.key("every", settings.of(source))
+    return settings.key("_every", settings.of(source))
+
+
+def received() -> None:
+    """The visitor chose a file, or took it away; merely turning to another page and back does not come here."""
+    sent = st.session_state.get(UPLOAD)
+    if sent is None:
+        leave()
+    else:
+        leave_example()
+        st.session_state[SOURCE] = sent
+
+
+def source() -> tuple[BinaryIO | None, str]:
+    """(the file that the visitor gave, or the example; its name)."""
+    sent = st.session_state.get(SOURCE)
+    if sent is not None:
+        return sent, sent.name
+    return (io.BytesIO(example.content()), example.NAME) if st.session_state.get(EXAMPLE_ON) else (None, "")
+
+
+def labels() -> Any:
+    """The file with labels beside a tracking file, or None."""
+    return st.session_state.get(LABELS)
+
+
+def received_labels() -> None:
+    sent = st.session_state.get(MARKS)
+    if sent is None:
+        leave_labels()
+    else:
+        st.session_state[LABELS] = sent
+
+
+def leave_labels() -> None:
+    st.session_state.pop(LABELS, None)
+
+
+def leave() -> None:
+    """The visitor is done with this file."""
+    st.session_state.pop(SOURCE, None)
+    leave_example()
+    forget()
+
+
+def private() -> bool:
+    """Whether the file is the visitor's own: no link can show it to anybody else."""
+    return st.session_state.get(SOURCE) is not None
+
+
+def from_address() -> None:
+    """Open the example where a link asks for it."""
+    if EXAMPLE in st.query_params and not private():
+        st.session_state[EXAMPLE_ON] = True
+
+
+def try_example() -> None:
+    st.session_state[EXAMPLE_ON] = True
+    st.query_params[EXAMPLE] = "open"
+
+
+def leave_example() -> None:
+    st.session_state.pop(EXAMPLE_ON, None)
+    if EXAMPLE in st.query_params:
+        del st.query_params[EXAMPLE]
+
+
+def fit_it(file: Opened) -> None:
+    """From here on, `file` is fitted as it is read; for the example that is in the address, too."""
+    st.session_state[GO] = file.digest
+    if not private():
+        st.query_params[EXAMPLE] = file.of
+
+
+def is_fitted(file: Opened) -> bool:
+    """Whether the visitor asked for a fit of this file as it is read."""
+    return st.session_state.get(GO) == file.digest or (not private() and st.query_params.get(EXAMPLE) == file.of)
 
 
 def digest_of(file: BinaryIO) -> str:
@@ -109,8 +192,8 @@ def opened(file: Any, name: str, digest: str, progress: Callable[[float, str], N
 
 
 def forget() -> None:
-    """Let go of the file and all that was made of it, here and on the workers."""
-    for name in [name for name in st.session_state if str(name).startswith(KEPT) and name != EXAMPLE_ON]:
+    """Let go of all that was made of a file, here and on the workers."""
+    for name in [name for name in st.session_state if str(name).startswith(KEPT) and name not in (SOURCE, EXAMPLE_ON)]:
         del st.session_state[name]
     live.let_go("your_data")
     if live.COLOURS in st.query_params:  # of the states that are gone
@@ -123,6 +206,22 @@ def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
     if kept is None or kept[0] != key:
         st.session_state[f"{KEPT}-{what}"] = kept = (key, make())
     return kept[1]  # type: ignore[no-any-return]
+
+
+def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(the rows that the editor `key` is to be drawn with, those rows with what the visitor changed in it).
+
+    Its changes count from the rows that it was drawn with, and are lost when another page takes it away: then it is
+    drawn anew with the rows as they were changed.
+    """
+    drawn, changed = f"{key}-drawn", f"{key}-changed"
+    if key not in st.session_state:
+        st.session_state[drawn] = st.session_state.get(changed, [dict(row) for row in rows])
+    base = st.session_state[drawn]
+    edits = st.session_state.get(key, {}).get("edited_rows", {})
+    now = [row | edits.get(i, {}) for i, row in enumerate(base)]
+    st.session_state[changed] = now
+    return base, now
 
 
 def as_poses(file: Opened) -> Opened:

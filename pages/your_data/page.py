@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import BinaryIO
 
 import streamlit as st
 
@@ -14,26 +14,35 @@ from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
-from pages.behaviour import lab
+from pages.behaviour import depth, lab
 from pages.behaviour.data import Data
 from pages.ui import live, settings, shell
 from pages.your_data import check, example, intake, pose_check, poses
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
-GO = f"{intake.KEPT}-go"
 
 
 def ask_for_file() -> tuple[intake.Opened | None, str]:
-    """(the file, what is wrong with it)."""
-    shell.section("File")
-    sent = st.file_uploader(
-        "A recording", type=KINDS, key="upload", help="Up to 200 MB here; larger files by path on the Behaviour page."
-    )
-    if sent is None and not st.session_state.get(intake.EXAMPLE_ON):
-        intake.forget()
+    """(the file, what is wrong with it). Where there is none, the place to drop one is the picture's."""
+    source, name = intake.source()
+    with page.controls if source is not None else page.picture:
+        if source is not None:
+            shell.section("File")
+            shell.quiet(name)
+            st.button("Remove it", key="leave", on_click=intake.leave, icon=":material/close:", width="stretch")
+        st.file_uploader(
+            "A recording" if source is None else "Another one", type=KINDS, key=intake.UPLOAD, on_change=intake.received,
+            help="Up to 200 MB here; larger files by path on the Behaviour page.",
+        )  # fmt: skip
+    if source is None:
         return None, ""
-    source, name = (sent, sent.name) if sent is not None else (io.BytesIO(example.content()), example.NAME)
+    with page.controls:
+        return read(source, name)
+
+
+def read(source: BinaryIO, name: str) -> tuple[intake.Opened | None, str]:
+    """(the file, what is wrong with it), with the controls that say how it is read."""
     bar = st.progress(0.0, f"Reading {name}")
     digest = intake.digest_of(source)
     file, trouble = None, ""
@@ -45,24 +54,29 @@ def ask_for_file() -> tuple[intake.Opened | None, str]:
         bar.empty()
     if file is None or not file.tracked:  # of a tracking file every frame is read
         st.number_input(
-            "Keep each n-th row", 1, 10_000, 1, key=intake.every_key(digest),
+            "Keep each n-th row", 1, 10_000, 1, key=intake.every_key(digest), persist_state="session",
             help="1 keeps all. For text tables beyond five million rows.",
         )  # fmt: skip
     if file is not None and len(file.sheets) > 1:
         assert isinstance(file.content, tables.Table)
         st.selectbox(
             "Sheet", file.sheets, index=file.sheets.index(file.content.sheet), key=file.sheet_key,
-            help="At first the first one with a column of numbers.",
+            persist_state="session", help="At first the first one with a column of numbers.",
         )  # fmt: skip
     return (None if file is None else ask_how_to_read(file)), trouble
 
 
 def ask_for_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
     """(what an expert saw in a tracking file, what is wrong with it). Bouts in seconds need the rate as it stands."""
-    marks = st.file_uploader(
-        "Labels (optional)",
+    marks = intake.labels()
+    if marks is not None:
+        shell.quiet(f"Labels: {marks.name}")
+        st.button("Leave the labels out", key="no-marks", on_click=intake.leave_labels, width="stretch")
+    st.file_uploader(
+        "Labels (optional)" if marks is None else "Other labels",
         type=LABEL_KINDS,
-        key="marks",
+        key=intake.MARKS,
+        on_change=intake.received_labels,
         help="What an expert saw, frame by frame or bout by bout: Bento, BORIS, or a table.",
     )
     if marks is None:
@@ -73,23 +87,19 @@ def ask_for_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
         return None, str(error)
 
 
-def start_over() -> None:
-    st.session_state[intake.EXAMPLE_ON] = True
-
-
 def introduction() -> None:
     """Before there is a file."""
     with page.picture:
-        shell.empty(
-            "Add a recording at the left",
-            "A table with one row a moment (CSV, Parquet, XLSX, NPZ), or a tracking file of DeepLabCut or SLEAP.",
+        shell.quiet(
+            "A table with one row a moment (CSV, Parquet, XLSX, NPZ), or a tracking file of DeepLabCut or SLEAP. Drop it "
+            "here, or choose it."
         )
-        st.button("Try it with an example", key="example", on_click=start_over, icon=":material/play_arrow:")
+        st.button("Try it with an example", key="example", on_click=intake.try_example, icon=":material/play_arrow:")
         shell.quiet(example.ABOUT)
         shell.quiet(
             "You will see what was understood, column by column, before anything is fitted. The file stays in the memory "
-            "of this session: neither it nor what is fitted to it is written to disk, and both go two minutes after "
-            "you have left."
+            "of this session, also while you look at other pages: neither it nor what is fitted to it is written to disk, "
+            "and both go two minutes after you have closed the last page."
         )
     with page.card:
         st.html('<p class="gdm-panel-title">Files to fill in</p>')
@@ -161,15 +171,31 @@ def tabled(file: intake.Opened) -> tuple[Data | None, str]:
 @contextmanager
 def understood(file: intake.Opened) -> Iterator[None]:
     """The place for what was understood: open until the fit is asked for."""
-    going = st.session_state.get(GO) == file.digest
+    going = intake.is_fitted(file)
     with page.picture, st.expander("What was understood", expanded=not going, icon=":material/fact_check:"):
         yield
 
 
-page = shell.frame("your_data")
+def no_link() -> None:
+    """In place of the button that copies a link: what a link cannot do here, and what can be sent instead."""
+    with st.popover("Share", icon=":material/share:"):
+        shell.quiet(
+            "A link cannot carry this file, which stays in this session: whoever opened it would find an empty page. The "
+            "report holds the settings, scores, figures and the script in one file that needs nothing else."
+        )
+        ready = intake.GO in st.session_state
+        st.button("Go to the report", key="to-report", on_click=to_report, disabled=not ready, width="stretch",
+                  help=None if ready else "There is one as soon as something is fitted.")  # fmt: skip
+
+
+def to_report() -> None:
+    st.session_state["view"] = depth.EXPORT
+
+
 live.mind_departure()
-with page.controls:
-    file, trouble = ask_for_file()
+intake.from_address()
+page = shell.frame("your_data", share=no_link if intake.private() else None)
+file, trouble = ask_for_file()
 
 data = None
 if file is None:
@@ -183,7 +209,7 @@ else:
     if trouble:
         with page.picture:
             shell.error("This cannot be fitted as it stands", trouble)
-    if data is None or st.session_state.get(GO) != file.digest:
+    if data is None or not intake.is_fitted(file):
         page.header(file.name)
         with page.card:
             st.html('<p class="gdm-panel-title">Next</p>')
@@ -197,10 +223,10 @@ else:
                 k, d = data.start
                 shell.quiet(f"To start with: K {k} and D {d}, as the data suggest.")
             if st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch"):
-                st.session_state[GO] = file.digest
+                intake.fit_it(file)
                 st.rerun()
 
-if data is not None and file is not None and st.session_state.get(GO) == file.digest:
+if data is not None and file is not None and intake.is_fitted(file):
     lab.show(
         page,
         "your_data",

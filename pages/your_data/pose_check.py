@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from pages.ui import settings, shell
 from pages.ui.plot import plot
 from pages.your_data import problems
 from pages.your_data.check import sentences
-from pages.your_data.intake import KEPT, Opened, remembered
+from pages.your_data.intake import KEPT, Opened, edited, remembered
 from pages.your_data.poses import Picked, PoseOptions, chosen
 
 
@@ -56,16 +57,17 @@ def edited_names(file: Opened) -> tuple[Picked, Picked]:
     """(animals, parts) as they stand in the editor of this file: those kept, under their names."""
     table = file.content
     assert isinstance(table, KeypointTable)
-    changes = st.session_state.get(_key(file), {}).get("edited_rows", {})
-    rows = [
-        (name if not str(change.get("name") or "").strip() else str(change["name"]).strip(), change.get("use", True))
-        for row, name in enumerate([*table.animals, *table.parts])
-        for change in [changes.get(row, {})]
-    ]
+    _, now = edited(_key(file), _as_found(table))
+    names = [*table.animals, *table.parts]
+    rows = [(str(row["name"] or "").strip() or name, bool(row["use"])) for row, name in zip(now, names, strict=True)]
     n = len(table.animals)
     animals = tuple((i, name) for i, (name, use) in enumerate(rows[:n]) if use)
     parts = tuple((i, name) for i, (name, use) in enumerate(rows[n:]) if use)
     return animals, parts
+
+
+def _as_found(table: KeypointTable) -> list[dict[str, Any]]:
+    return [{"name": name, "use": True} for name in (*table.animals, *table.parts)]
 
 
 def _key(file: Opened) -> str:
@@ -79,11 +81,12 @@ def pose_panel(file: Opened, options: PoseOptions) -> bool:
     with shell.panel("poses", "Animals and parts"):
         shell.quiet(f"{table.n_frames:,} frames. Each can be renamed or left out; names say which way a body faces.")
         seen = np.isfinite(np.asarray(table.xy)).all(axis=2)  # [T, A, P]
+        drawn, _ = edited(_key(file), _as_found(table))
         shown = pd.DataFrame(
             {
                 "what": ["animal"] * len(table.animals) + ["part"] * len(table.parts),
-                "name": [*table.animals, *table.parts],
-                "use": True,
+                "name": [row["name"] for row in drawn],
+                "use": [row["use"] for row in drawn],
                 "tracked": [f"{100 * share:.3g} %" for share in (*seen.mean(axis=(0, 2)), *seen.mean(axis=(0, 1)))],
             }
         )

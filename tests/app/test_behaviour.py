@@ -163,6 +163,23 @@ def test_a_damaged_tracking_file_is_named_and_the_page_goes_on(engine, tmp_path)
     assert app.button(key="behaviour-again")
 
 
+def test_a_link_to_a_file_that_is_not_there_opens_no_other_one(engine, tmp_path):
+    whole = mice.simulate_recordings(1, 300, seed=3)[0]
+    np.savez(tmp_path / "pair.npz", keypoints=whole.xy, scores=whole.scores)
+    app = opened()
+    app.query_params["file"] = "gone.npz"
+    app.selectbox(key="source").set_value("file").run()
+    engine.jobs.clear()
+    for _ in range(2):
+        assert "&#x27;gone.npz&#x27;, which is not in the data folder" in html(app)
+        assert not engine.jobs
+        app.run()
+    app.selectbox(key="file").set_value("pair.npz").run()
+    assert not app.exception, app.exception[0].value
+    assert "gone.npz" not in html(app)
+    assert [job.slot for job in engine.jobs if job.slot == "main"] == ["main"]
+
+
 def test_a_tracking_file_in_the_data_folder_is_fitted(engine, tmp_path):
     whole = mice.simulate_recordings(1, 300, seed=3)[0]
     np.savez(tmp_path / "pair.npz", keypoints=whole.xy, scores=whole.scores, labels=np.asarray(whole.labels, np.int64))

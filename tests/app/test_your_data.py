@@ -34,6 +34,13 @@ REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
 REPAIRS |= {"undo_side_flips": False, "undo_identity_swaps": False}
 
 
+def turned_away_and_back(app: AppTest) -> AppTest:
+    for folder in ("home", "your_data"):
+        app.switch_page(str(navigation.info(folder).path)).run()
+        assert not app.exception, app.exception[0].value
+    return app
+
+
 @pytest.fixture
 def session(monkeypatch) -> dict:
     """A session's memory, outside of a server."""
@@ -68,7 +75,9 @@ def fitted(name: str, content: bytes | None = None):
 # ---- the page -----------------------------------------------------------------------------------------------------
 def test_it_says_what_to_do_before_there_is_a_file(engine):
     app = opened()
-    assert "Add a recording" in html(app)
+    assert "tracking file" in html(app)
+    assert app.main.get("file_uploader"), "a place to drop a file, in the picture"
+    assert not app.sidebar.get("file_uploader")
     assert "written to disk" in html(app)
     assert not engine.jobs
     assert {button.label for button in app.get("download_button")} == {*tables.TEMPLATES, example.NAME}
@@ -128,7 +137,7 @@ def test_a_file_that_is_replaced_is_forgotten_here_and_on_the_workers(engine):
     app.button(key="fit").click().run()
     assert "live-your_data" in app.session_state
     assert engine.forgotten == []
-    control(app, "number_input", "every").set_value(2).run()
+    control(app, "number_input", "_every").set_value(2).run()
     assert not app.exception
     assert "live-your_data" not in app.session_state
     assert [session for session in engine.forgotten if session.endswith("/your_data")]
@@ -140,7 +149,7 @@ def test_the_first_fit_after_a_file_was_replaced_runs_to_its_end(engine):
     app.button(key="example").click().run()
     app.button(key="fit").click().run()
     kept = app.session_state["live-your_data"]  # as a page's last run may hold it until it is collected
-    control(app, "number_input", "every").set_value(2).run()
+    control(app, "number_input", "_every").set_value(2).run()
     engine.auto = False
     app.button(key="fit").click().run()
     (job,) = engine.waiting("main")
@@ -190,6 +199,79 @@ def test_another_file_starts_as_its_own_data_suggest_and_not_with_settings_left_
     app.button(key="fit").click().run()
     assert last_fit(engine) == start
     assert control(app, "slider", "smooth").value == 0.0
+
+
+def test_an_upload_and_its_fit_stay_while_another_page_is_looked_at(engine):
+    app = uploaded("first.csv", waves(600, 20.0))
+    control(app, "number_input", "_every").set_value(2).run()
+    app.button(key="fit").click().run()
+    control(app, "slider", "K").set_value(7).run()
+    fits = len(engine.jobs)
+    turned_away_and_back(app)
+    assert "first.csv, 300 samples" in html(app)
+    assert "Fitted in" in html(app)
+    assert control(app, "slider", "K").value == 7
+    assert control(app, "number_input", "_every").value == 2
+    assert [job.slot for job in engine.jobs[fits:] if job.slot in ("main", "warm")] == []
+    assert not engine.forgotten
+    app.button(key="leave").click().run()
+    assert "first.csv" not in html(app)
+    assert [session for session in engine.forgotten if session.endswith("/your_data")]
+
+
+def test_a_link_is_not_offered_for_a_file_that_cannot_travel_with_it_but_the_report_is(engine):
+    app = uploaded("first.csv", waves(600, 20.0))
+    assert "A link cannot carry this file" in html(app)
+    assert app.button(key="to-report").disabled
+    app.button(key="fit").click().run()
+    app.button(key="to-report").click().run()
+    assert not app.exception, app.exception[0].value
+    assert [button for button in app.get("download_button") if button.label == "Report (HTML)"]
+
+
+def test_a_link_reopens_the_example_as_it_was_fitted(engine):
+    app = opened()
+    app.button(key="example").click().run()
+    assert "A link cannot carry" not in html(app)
+    app.button(key="fit").click().run()
+    control(app, "slider", "K").set_value(3).run()
+    config = [job for job in engine.jobs if job.slot == "main"][-1].work.config
+    there = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    there.query_params["example"] = app.query_params["example"][0]
+    there.query_params[control(app, "slider", "K").key] = "3"
+    there = there.switch_page(str(navigation.info("your_data").path)).run()
+    assert not there.exception, there.exception[0].value
+    assert [job for job in engine.jobs if job.slot == "main"][-1].work.config == config
+    there.button(key="leave").click().run()
+    assert "example" not in there.query_params
+    assert not [button for button in there.button if button.key == "leave"]
+
+
+def test_labels_beside_a_recording_stay_too_until_they_are_left_out(engine):
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    app.file_uploader(key="marks").upload("bouts.csv", ANNOTATIONS["bouts.csv"]).run()
+    app.button(key="fit").click().run()
+    turned_away_and_back(app)
+    assert "Labels: bouts.csv" in html(app)
+    labelled = [job.work.trials for job in engine.jobs if job.slot == "main"][-1]
+    assert labelled.label_names == ("rest", "walk")
+    app.button(key="no-marks").click().run()
+    assert "Labels: bouts.csv" not in html(app)
+    assert app.session_state["live-your_data"]._wanted.train.label_names == ()
+
+
+def test_what_was_changed_in_an_editor_outlives_it(session):
+    rows = [{"role": "channel"}, {"role": "time"}]
+    assert intake.edited("your-data-e", rows) == (rows, rows)
+    session["your-data-e"] = {"edited_rows": {0: {"role": "ignore"}}}
+    drawn, now = intake.edited("your-data-e", rows)
+    assert drawn == rows, "what is edited must not change under the editor"
+    assert now == [{"role": "ignore"}, {"role": "time"}]
+    del session["your-data-e"]  # another page was looked at
+    drawn, now = intake.edited("your-data-e", rows)
+    assert drawn == now == [{"role": "ignore"}, {"role": "time"}]
+    session["your-data-e"] = {"edited_rows": {1: {"role": "channel"}}}
+    assert intake.edited("your-data-e", rows)[1] == [{"role": "ignore"}, {"role": "channel"}]
 
 
 def test_a_tracking_file_after_a_table_has_its_own_repairs(engine):
