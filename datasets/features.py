@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 
 from .preview import PcaPreview, Suggestion, principal_components, suggest
-from .readers.pose import KeypointTable
 
 __all__ = [
     "DEFAULT_GROUPS",
@@ -39,6 +38,22 @@ DEFAULT_GROUPS: tuple[Group, ...] = ("shape", "motion", "relation")
 _FRONT = (r"^neck", r"nose|snout", r"head", r"^top$", r"ear", r"cent(er|re)|body")
 _REAR = (r"tail[ _.-]?(base|root|start|0)$|^tti$", r"tail", r"hip|rump|lat|back")
 _NOSE = (r"nose|snout", *_FRONT)
+
+
+class Tracked(Protocol):
+    """What is needed of a recording; `KeypointTable` is one."""
+
+    @property
+    def xy(self) -> Floats: ...  # [T, A, 2, P]
+
+    @property
+    def animals(self) -> tuple[str, ...]: ...
+
+    @property
+    def parts(self) -> tuple[str, ...]: ...
+
+    @property
+    def rate_hz(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ def _first_match(parts: Sequence[str], patterns: Iterable[str], avoid: tuple[int
 
 
 def egocentric_features(
-    table: KeypointTable,
+    table: Tracked,
     groups: Sequence[Group] = DEFAULT_GROUPS,
     lag_seconds: float = 0.1,
 ) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
@@ -135,7 +150,7 @@ def _relation(
     centre: Floats,
     facing: Floats,
     pair: tuple[int, int],
-    table: KeypointTable,
+    table: Tracked,
     axis: BodyAxis,
     lag: int,
 ) -> list[tuple[str, Floats]]:

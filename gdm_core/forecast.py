@@ -7,19 +7,18 @@ so the guess is rescaled per horizon, channel and level until it covers its nomi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
 
-if TYPE_CHECKING:
-    from gdm_core.models.base import StateModel
-    from gdm_core.trials import Trials
-
 Array = npt.NDArray[np.float32]
+# (trial [T, N], origins [O], horizon, number of paths, seed) -> sampled futures [P, O, H, N]
+Sampler = Callable[[Array, npt.NDArray[np.int64], int, int, int], Array]
 
 # Central intervals whose width is calibrated; other levels interpolate between these.
 LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99], dtype=np.float32)
@@ -58,6 +57,16 @@ class Forecast:
     median: Array  # [O, H, N]
     std: Array  # [O, H, N] of the calibrated envelope
 
+    def rescaled(self, center: Array, scale: Array) -> Forecast:
+        """The same in other units: values times `scale` [N] plus `center` [N]."""
+
+        def undo(values: Array) -> Array:
+            result: Array = (values * scale + center).astype(np.float32)
+            return result
+
+        edges = undo(self.lower), undo(self.upper)
+        return Forecast(self.origins, undo(self.mean), *edges, undo(self.median), self.std * scale)
+
     @property
     def horizon(self) -> int:
         return int(self.mean.shape[1])
@@ -89,14 +98,21 @@ def outcomes(y: npt.NDArray[Any], origins: npt.NDArray[np.int64], horizon: int) 
 
 
 def forecast(
-    model: StateModel, y: Array, horizon: int, n_paths: int, seed: int, origins: npt.ArrayLike | None
+    sample: Sampler,
+    y: Array,
+    horizon: int,
+    n_paths: int,
+    seed: int,
+    origins: npt.ArrayLike | None,
+    min_samples: int,
+    calibration: Calibration | None,
 ) -> Forecast:
-    """Calibrated forecast of a standardised trial, in the user's units."""
+    """Calibrated forecast of a trial [T, N], from origins that have at least `min_samples` samples up to them."""
     if horizon < 1:
         raise ConfigError(f"horizon is {horizon}; it must be at least 1.")
     if n_paths < 2:
         raise ConfigError(f"n_paths is {n_paths}; at least 2 are needed for an envelope.")
-    first = model.min_samples - 1
+    first = min_samples - 1
     at = np.arange(len(y)) if origins is None else np.atleast_1d(np.asarray(origins, dtype=np.int64))
     if len(at) and (at.min() < 0 or at.max() >= len(y)):
         raise ConfigError(f"origins must lie in 0..{len(y) - 1}; got {at.min()}..{at.max()}.")
@@ -106,8 +122,8 @@ def forecast(
             f"A forecast of {len(at)} origins x {horizon} steps x {n_channels} channels is too large. "
             "Pass fewer origins, for example origins=range(0, T, 10)."
         )
-    if model.calibration_ is not None:
-        factors = model.calibration_.factor(horizon, LEVELS)
+    if calibration is not None:
+        factors = calibration.factor(horizon, LEVELS)
     else:
         factors = np.ones((len(LEVELS), horizon, n_channels), np.float32)
     shape = (len(at), horizon, n_channels)
@@ -117,13 +133,12 @@ def forecast(
     chunk = max(1, _CHUNK_ELEMENTS // (n_paths * horizon * n_channels))
     for number, start in enumerate(range(0, len(usable), chunk)):
         rows = usable[start : start + chunk]
-        raw = summarise(model._paths(y, at[rows], horizon, n_paths, seed + 7919 * number))
+        raw = summarise(sample(y, at[rows], horizon, n_paths, seed + 7919 * number))
         mean[rows], median[rows] = raw.mean, raw.mean + factors[0] * (raw.median - raw.mean)
         lower[:, rows] = raw.mean + factors[:, None] * (raw.lower - raw.mean)
         upper[:, rows] = raw.mean + factors[:, None] * (raw.upper - raw.mean)
         std[rows] = raw.std * factors[2]
-    undo, scale = model._scaler.undo, model._scaler.scale
-    return Forecast(at, undo(mean), undo(lower), undo(upper), undo(median), std * scale)
+    return Forecast(at, mean, lower, upper, median, std)
 
 
 @dataclass(frozen=True)
@@ -147,28 +162,27 @@ def summarise(paths: Array) -> _Summary:
     return _Summary(paths.mean(axis=0), edges[n], paths.std(axis=0), edges[:n], edges[n + 1 :])
 
 
-def calibrate(model: StateModel, trials: Trials, seed: int = 0) -> Calibration | None:
-    """Factors that make the central intervals cover their nominal share of the outcomes in `trials`."""
+def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int = 0) -> Calibration | None:
+    """Factors that make the central intervals cover their nominal share of the outcomes in the trials `ys`."""
     horizon = CALIBRATION_HORIZON
     scores: list[Array] = []
-    total = sum(max(0, t.n_samples - horizon - model.min_samples) for t in trials)
+    total = sum(max(0, len(y) - horizon - min_samples) for y in ys)
     if total < 20:
         return None
-    for trial in trials:
-        last = trial.n_samples - horizon
-        if last <= model.min_samples:
+    for y in ys:
+        last = len(y) - horizon
+        if last <= min_samples:
             continue
-        wanted = max(1, round(CALIBRATION_ORIGINS * (last - model.min_samples) / total))
-        at = np.unique(np.linspace(model.min_samples - 1, last - 1, wanted).astype(np.int64))
-        y = model._scaler.apply(trial.y)
-        start = int(max(0, at[0] - model.min_samples + 1))
-        raw = summarise(model._paths(y[start:], at - start, horizon, CALIBRATION_PATHS, seed))
+        wanted = max(1, round(CALIBRATION_ORIGINS * (last - min_samples) / total))
+        at = np.unique(np.linspace(min_samples - 1, last - 1, wanted).astype(np.int64))
+        start = int(max(0, at[0] - min_samples + 1))
+        raw = summarise(sample(y[start:], at - start, horizon, CALIBRATION_PATHS, seed))
         error = (outcomes(y, at, horizon) - raw.mean)[None]
         # How far, in units of the raw half-width on its own side, each outcome lies from the mean.
         side = np.where(error >= 0, np.maximum(raw.upper - raw.mean, 1e-9), np.maximum(raw.mean - raw.lower, 1e-9))
         scores.append(np.abs(error) / side)
     joined = np.concatenate(scores, axis=1)  # [levels, O, H, N]
-    scale = np.ones((horizon, trials.n_channels, len(LEVELS)), np.float32)
+    scale = np.ones((horizon, ys[0].shape[1], len(LEVELS)), np.float32)
     for i, level in enumerate(LEVELS):
         n = np.isfinite(joined[i]).sum(axis=0)  # [H, N]
         if (n < 20).any():

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import FloatArray, IntArray, Trial, Trials
 
+from ..features import egocentric_features
+
 Scaling = Literal["auto", "pixels", "image", "standardised"]
 FeatureSet = Literal["keypoints", "egocentric"]
 
@@ -83,8 +85,6 @@ class KeypointTable:
         """
         xy = self.masked(min_score)
         if features == "egocentric":
-            from ..features import egocentric_features  # that module imports this one
-
             y, channels = egocentric_features(replace(self, xy=xy))
         elif features == "keypoints":
             y, channels = self._scaled(xy, scaling).reshape(self.n_frames, -1), self.channels  # [T, A * 2 * P]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.models.switching.dynamics import LOG_2PI
+from gdm_core.maths.gaussian import LOG_2PI
 
 Float = npt.NDArray[np.float64]
 _VARIANCE_FLOOR = 1e-8

@@ -216,7 +216,7 @@ class StateModel(ABC):
             self.seconds_ = spent + time.perf_counter() - started
             if self.params_ and self.status_ is not Status.DIVERGED:
                 self.elbo_ = self.score(data)
-                self.calibration_ = forecasting.calibrate(self, data)
+                self.calibration_ = forecasting.calibrate(self._paths, ys, self.min_samples)
 
     def warm_start(self, **changes: Any) -> Self:
         """A new, unfitted model with `changes` to the parameters whose fit will start from this one's solution."""
@@ -285,7 +285,14 @@ class StateModel(ABC):
         origins: npt.ArrayLike | None = None,
     ) -> Any:
         """Futures from every origin (or those asked for); `mean[t, h-1]` predicts y[t+h] from y[..t]. See `Forecast`."""
-        return self._each(data, lambda y: forecasting.forecast(self, y, horizon, n_paths, seed, origins))
+
+        def ahead(y: Array) -> forecasting.Forecast:
+            found = forecasting.forecast(
+                self._paths, y, horizon, n_paths, seed, origins, self.min_samples, self.calibration_
+            )
+            return found.rescaled(self._scaler.center, self._scaler.scale)
+
+        return self._each(data, ahead)
 
     def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
         """[G, K] probability of the state after observing each row of `y` [G, N], over states before it by `shares` [K].

@@ -99,6 +99,66 @@ def test_exported_scripts_import_no_pages():
     assert not found
 
 
+def import_graph() -> dict[str, set[str]]:
+    """Which modules each module of ours imports, inside functions and under TYPE_CHECKING too."""
+    paths = [path for package in ("gdm_core", "datasets", "pages") for path in sources(package)]
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        found: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                home = node.module or ""
+                if node.level:  # relative: dots count from the package that the module lies in
+                    package = module.split(".") + ["itself"] * (path.name == "__init__.py")
+                    home = ".".join([*package[: -node.level], *filter(None, [node.module])])
+                found |= {name if (name := f"{home}.{alias.name}") in modules else home for alias in node.names}
+        graph[module] = (found & modules.keys()) - {module}
+    return graph
+
+
+def on_circles(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """What is left of a graph when modules that import nothing left, and those that nothing left imports, are taken away."""
+    left = {module: set(imported) for module, imported in graph.items()}
+    while True:
+        wanted = set().union(*left.values()) if left else set()
+        ends = {module for module, imported in left.items() if not imported or module not in wanted}
+        if not ends:
+            return left
+        left = {module: imported - ends for module, imported in left.items() if module not in ends}
+
+
+def test_the_finder_of_circles_finds_them():
+    assert on_circles({"a": {"b"}, "b": {"c"}, "c": set()}) == {}
+    assert on_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b": {"c"}, "c": {"b"}}
+
+
+def test_no_modules_import_each_other_in_circles():
+    graph = import_graph()
+    assert "gdm_core.models.base" in graph["gdm_core.models.loading"], "the reader of imports sees them"
+    assert on_circles(graph) == {}
+
+
+def test_families_of_models_do_not_import_each_other():
+    """The 3-level mixture alone may use the GDM: it starts as the equivalent 2-level model."""
+    families = {path.name for path in (ROOT / "gdm_core/models").iterdir() if (path / "__init__.py").is_file()}
+    assert {"gdm", "switching"} <= families
+
+    def family(module: str) -> str:
+        parts = module.split(".")
+        return parts[2] if parts[:2] == ["gdm_core", "models"] and len(parts) > 2 and parts[2] in families else ""
+
+    crossing = {
+        (family(module), family(other))
+        for module, others in import_graph().items()
+        for other in others
+        if family(module) and family(other) and family(module) != family(other)
+    }
+    assert crossing == {("mixture", "gdm")}
+
+
 def test_loaders_know_neither_models_nor_pages():
     knowing = {str(path.relative_to(ROOT)): imported(path) & {"torch", "pages"} for path in sources("datasets")}
     assert not {path: names for path, names in knowing.items() if names}

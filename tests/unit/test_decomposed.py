@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.pdlds import em, filtering
 from gdm_core.models.pdlds.parameters import CoefficientPosterior, Parameters, PathPosterior, Prior, positive_shares
-from gdm_core.models.switching.laplace_em import Emission, Observed
 
 N, D, K = 4, 2, 3
 

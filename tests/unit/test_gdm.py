@@ -54,7 +54,7 @@ def assert_last_good_is_kept(model: GDM, y: np.ndarray, good: dict[str, np.ndarr
 @pytest.mark.parametrize("posterior", ["window", "bigru"])
 def test_gradients_that_run_off_end_the_fit_and_keep_the_last_good_parameters(posterior, monkeypatch):
     """The learning rate explodes half way, by hand-written pass and by autograd."""
-    monkeypatch.setattr(svi, "_one_cycle", lambda step, total, peak: 0.01 if step < 25 else 1e30)
+    monkeypatch.setattr(svi, "one_cycle", lambda step, total, peak: 0.01 if step < 25 else 1e30)
     y, model, good = recording(), GDM(3, 2, posterior=posterior, n_steps=60), {}
     for progress in model.fit_iter(y):
         assert progress.step <= 20

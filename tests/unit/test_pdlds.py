@@ -7,10 +7,10 @@ from datasets import nascar
 from gdm_core import load_model
 from gdm_core.analysis.metrics import paper_accuracy
 from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.maths.emission import Observed
 from gdm_core.models.base import Status
 from gdm_core.models.pdlds import em, filtering
 from gdm_core.models.pdlds.model import PDLDS
-from gdm_core.models.switching.laplace_em import Observed
 from gdm_core.trials import Trial, Trials
 
 

@@ -16,7 +16,7 @@ from gdm_core.models.gdm import module as generative
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import _batches
 from gdm_core.models.gdm.module import GdmModule, elbo, importance_objective, sampled_elbo
-from gdm_core.models.gdm.sequence_posteriors import BAND
+from gdm_core.models.gdm.posteriors import BAND
 
 CPU = torch.device("cpu")
 POSTERIORS = ("bigru", "transformer")

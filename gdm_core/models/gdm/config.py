@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal
 
-from gdm_core.errors import ConfigError
+from gdm_core.models.checks import require, require_choice, require_count
 
 Transition = Literal["linear", "gru"]
 PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer", "auto"]
 Preset = Literal["fast", "paper"]
 Covariance = Literal["diagonal", "full"]
 Readout = Literal["corrected", "amortised"]
-
-
-def require(condition: bool, name: str, value: Any, expected: str) -> None:
-    """Refuse a parameter with a message that names the field, the value and the range."""
-    if not condition:
-        raise ConfigError(f"{name} is {value!r}; expected {expected}.")
-
-
-def require_count(name: str, value: Any, low: int = 1, high: int | None = None) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    expected = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
-    require(whole and value >= low and (high is None or value <= high), name, value, expected)
-
-
-def require_choice(name: str, value: Any, choices: Any) -> None:
-    options = get_args(choices)
-    require(value in options, name, value, "one of " + ", ".join(repr(option) for option in options))
 
 
 @dataclass(frozen=True)

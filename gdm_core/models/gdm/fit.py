@@ -49,7 +49,7 @@ def _temperature(config: GDMConfig, step: int, total: int) -> float:
     return float(config.temperature_start ** (1 - share) * config.temperature**share)
 
 
-def _one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
+def one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
     rise = max(1.0, warm * total)
     if step < rise:
         return peak * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * step / rise)))
@@ -86,7 +86,7 @@ def fast_steps(
             value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
             finite = math.isfinite(value)
             if finite:
-                run.ascend(_one_cycle(index, total, PEAK_RATE))
+                run.ascend(one_cycle(index, total, PEAK_RATE))
         step = Step(index + 1, total, value, value, finite)
         if index + 1 == total or step.index % REPORT_EVERY == 0:
             run.write_back()

@@ -1,4 +1,7 @@
-"""Amortised posteriors q(z | y): networks that read observations and answer with Gumbel-Softmax logits."""
+"""Amortised posteriors q(z | y): networks that read observations and answer with Gumbel-Softmax logits.
+
+Some read a moment or two; those over sequences read the whole trial, past and future (paper, section 3.1).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from gdm_core.maths.discriminant import discriminant
+from gdm_core.maths.gru import Gru, starts_anew
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
 
+BAND = 16  # rows that attention sees to either side
+_HEADS = 2
 _RANDOM_SCALE = 0.8  # of the authors' released code
 
 
@@ -137,14 +143,137 @@ def _start_linear(weight: Tensor, bias: Tensor, features: Tensor, member: Tensor
     bias.copy_(first_bias)
 
 
+class SequencePosterior(PosteriorNetwork):
+    """Adds what the trial tells to what the last move tells: logits = W [x_t, dx_t] + b + O tanh(U [x_t, dx_t] + V e_t + c),
+    with e_t from a network over the sequence. O starts at zero, so a fit starts as the linear window posterior.
+    Subclasses `encode` [R, 2 D] as [R, E]."""
+
+    causal = False
+    move_scale: Tensor
+
+    def __init__(self, config: GDMConfig, n_encoded: int) -> None:
+        super().__init__()
+        k, width, m = config.n_states, 2 * config.n_latent, config.n_hidden
+        self.weight = nn.Parameter(torch.zeros(width, k))
+        self.bias = nn.Parameter(torch.zeros(k))
+        self.hidden_weight = nn.Parameter(torch.zeros(width, m))
+        self.encoded_weight = nn.Parameter(torch.zeros(n_encoded, m))
+        self.hidden_bias = nn.Parameter(torch.zeros(m))
+        self.out = nn.Parameter(torch.zeros(m, k))
+        self.register_buffer("move_scale", torch.ones(config.n_latent))
+
+    @abstractmethod
+    def encode(self, features: Tensor, rows: Rows) -> Tensor:
+        """[R, E] what the network makes of whole trials."""
+
+    @abstractmethod
+    def start_encoder(self, generator: torch.Generator) -> None:
+        """First parameters of the encoder."""
+
+    def forward(self, rows: Rows, x: Tensor) -> Tensor:
+        features = step_features(x, rows, self.move_scale)
+        inner = torch.addmm(self.hidden_bias, features, self.hidden_weight)
+        hidden = torch.tanh(torch.addmm(inner, self.encode(features, rows), self.encoded_weight))
+        return torch.addmm(torch.addmm(self.bias, features, self.weight), hidden, self.out)
+
+    def _start_networks(self, generator: torch.Generator) -> None:
+        for inner in (self.hidden_weight, self.encoded_weight):
+            inner.copy_(torch.randn(inner.shape, generator=generator).to(inner) / inner.shape[0] ** 0.5)
+        self.hidden_bias.copy_(0.5 * torch.randn(self.hidden_bias.shape, generator=generator).to(self.hidden_bias))
+        self.start_encoder(generator)
+
+    @torch.no_grad()
+    def start(
+        self, past: Tensor, features: Tensor, member: Tensor, move_scale: Tensor, generator: torch.Generator
+    ) -> None:
+        """The linear discriminant of the first guess [R, K] from the features [R, 2 D], with networks still silent."""
+        _start_linear(self.weight, self.bias, features, member)
+        self.move_scale.copy_(move_scale)
+        self._start_networks(generator)
+
+    @torch.no_grad()
+    def start_random(self, generator: torch.Generator) -> None:
+        """Everything random, nothing looked at."""
+        self._start_networks(generator)
+        for linear in (self.weight, self.out):
+            linear.copy_(torch.randn(linear.shape, generator=generator).to(linear) / linear.shape[0] ** 0.5)
+        self.bias.zero_()
+
+
+class BiGruPosterior(SequencePosterior):
+    """e_t = (a GRU that has read the trial up to t, another that has read it backwards down to t)."""
+
+    def __init__(self, config: GDMConfig) -> None:
+        each = max(1, config.n_hidden // 2)
+        super().__init__(config, 2 * each)
+        self.gru = Gru(2 * config.n_latent, each, both_ways=True)
+
+    def encode(self, features: Tensor, rows: Rows) -> Tensor:
+        encoded: Tensor = self.gru(features, rows)
+        return encoded
+
+    def start_encoder(self, generator: torch.Generator) -> None:
+        self.gru.start(generator)
+
+
+class TransformerPosterior(SequencePosterior):
+    """One layer of attention over the rows within BAND of t, by content and by a learned bias for each distance.
+
+    Rows of other trials, and padding, are never attended to. Time and memory grow in proportion to the rows.
+    """
+
+    def __init__(self, config: GDMConfig) -> None:
+        width = _HEADS * max(1, -(-config.n_hidden // _HEADS))
+        super().__init__(config, width)
+        self.to_heads = nn.Parameter(torch.zeros(2 * config.n_latent, 3 * width))  # queries, keys, values
+        self.distance = nn.Parameter(torch.zeros(_HEADS, 2 * BAND + 1))
+        self.mix = nn.Parameter(torch.zeros(width, width))
+
+    def start_encoder(self, generator: torch.Generator) -> None:
+        for inner in (self.to_heads, self.mix):
+            inner.copy_(torch.randn(inner.shape, generator=generator).to(inner) / inner.shape[0] ** 0.5)
+        # One head starts by looking back, the other ahead.
+        steps = torch.arange(-BAND, BAND + 1) / BAND
+        self.distance.copy_(torch.stack([-2 * (steps + 0.25).abs(), -2 * (steps - 0.25).abs()])[:_HEADS])
+
+    def encode(self, features: Tensor, rows: Rows) -> Tensor:
+        n = len(features)
+        blocks = -(-n // BAND)
+        # Trials by number; a row may only see rows of its own.
+        trial = torch.cumsum(starts_anew(rows).long(), 0)
+        queries, keys, values = self._blocks(features @ self.to_heads, blocks)
+        own = nn.functional.pad(trial, (0, blocks * BAND - n), value=-1).reshape(blocks, BAND)
+        others = nn.functional.pad(trial, (BAND, blocks * BAND - n + BAND), value=-2).unfold(0, 3 * BAND, BAND)
+        step = torch.arange(3 * BAND, device=own.device) - BAND - torch.arange(BAND, device=own.device)[:, None]
+        near = step.abs() <= BAND  # [BAND, 3 BAND]
+        bias = self.distance[:, (step + BAND).clamp(0, 2 * BAND)]  # [heads, BAND, 3 BAND]
+        scores = torch.einsum("bhqe,bhke->bhqk", queries, keys) / queries.shape[-1] ** 0.5 + bias
+        visible = (own[:, :, None] == others[:, None, :]) & near  # [blocks, BAND, 3 BAND]
+        weights = torch.softmax(scores.masked_fill(~visible[:, None], -1e9), -1)
+        read = torch.einsum("bhqk,bhke->bqhe", weights, values).reshape(blocks * BAND, -1)[:n]
+        return torch.tanh(read @ self.mix)
+
+    def _blocks(self, projected: Tensor, blocks: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [blocks, heads, BAND, E], and keys and values [blocks, heads, 3 BAND, E] of a block and its neighbours."""
+        n, width = projected.shape
+        spare = blocks * BAND - n
+        parts = projected.reshape(n, 3, _HEADS, width // (3 * _HEADS)).unbind(1)  # three of [R, heads, E]
+        queries = nn.functional.pad(parts[0], (0, 0, 0, 0, 0, spare)).reshape(blocks, BAND, _HEADS, -1).transpose(1, 2)
+        keys, values = (
+            nn.functional.pad(part, (0, 0, 0, 0, BAND, BAND + spare)).unfold(0, 3 * BAND, BAND).transpose(2, 3)
+            for part in parts[1:]
+        )
+        return queries, keys, values
+
+
 def make_posterior(n_channels: int, config: GDMConfig) -> PosteriorNetwork:
     """The posterior that the configuration names."""
     if config.posterior == "linear":
         return LinearPosterior(n_channels, config)
     if config.posterior == "sticky":
         return StickyPosterior(n_channels, config)
-    if config.posterior in ("bigru", "transformer"):
-        from gdm_core.models.gdm.sequence_posteriors import make_sequence_posterior
-
-        return make_sequence_posterior(n_channels, config)
+    if config.posterior == "bigru":
+        return BiGruPosterior(config)
+    if config.posterior == "transformer":
+        return TransformerPosterior(config)
     return WindowPosterior(config.n_latent, config, hidden=config.posterior != "window_linear")

@@ -1,4 +1,4 @@
-"""Prior logits of the next soft state: what every form offers, and the paper's linear sticky one."""
+"""Prior logits of the next soft state: the paper's linear sticky form, and one with memory (section 2.2)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from gdm_core.maths.gru import Gru
 from gdm_core.maths.rows import Rows, shift
 
 _LEARNED_START, _RANDOM_START = -1.5, -2.197  # of gamma's logit; the second is gamma = 0.1
@@ -102,12 +103,83 @@ class LinearTransition(TransitionNetwork):
         return x @ self.weight + self.bias, None
 
 
+class GruTransition(TransitionNetwork):
+    """pi_t = (1 - gamma) FNN(z_{t-1}, h_t, x_{t-1}) + gamma z_{t-1}, with h_t = GRU(h_{t-1}, F y_{t-1}).
+
+    FNN(z, h, x) = R x + r + O tanh(U h + V z + c) + W h: the paper's linear form with what memory adds to it, so that
+    a fit starts as the linear model and can only gain. gamma keeps its meaning, the pull of the previous soft state.
+    h is zero where a trial starts and reads x_1, ..., x_{t-1} of its own trial alone.
+    """
+
+    affine_in_state = False  # the reported bound averages over samples of z_{t-1}
+    state_axes: ClassVar[dict[str, tuple[int, ...]]] = {"recurrent_weight": (1,), "state_weight": (0,), "out": (1,)}
+
+    def __init__(
+        self, n_states: int, n_latent: int, n_hidden: int, stickiness: float | Literal["learn"] = "learn"
+    ) -> None:
+        super().__init__(stickiness)
+        width = max(1, n_hidden // 2)
+        self.weight = nn.Parameter(torch.zeros(n_latent, n_states))  # R
+        self.bias = nn.Parameter(torch.zeros(n_states))  # r
+        self.gru = Gru(n_latent, width)
+        self.recurrent_weight = nn.Parameter(torch.zeros(width, n_states))  # W
+        self.hidden_weight = nn.Parameter(torch.zeros(width, width))  # U
+        self.state_weight = nn.Parameter(torch.zeros(n_states, width))  # V
+        self.hidden_bias = nn.Parameter(torch.zeros(width))  # c
+        self.out = nn.Parameter(torch.zeros(width, n_states))  # O
+
+    def start(self, generator: torch.Generator, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
+        """A linear transition (R, r) as first guess, and small random memory whose outputs are still zero."""
+        self.gru.start(generator)
+        for inner in (self.hidden_weight, self.state_weight):
+            inner.copy_(torch.randn(inner.shape, generator=generator).to(inner) / inner.shape[0] ** 0.5)
+        self.hidden_bias.copy_(0.5 * torch.randn(self.hidden_bias.shape, generator=generator).to(self.hidden_bias))
+        if weight is not None and bias is not None:
+            self.weight.copy_(weight)
+            self.bias.copy_(bias)
+
+    def start_random(self, generator: torch.Generator) -> None:
+        """Everything random, nothing looked at."""
+        self.start(generator)
+        for linear in (self.weight, self.recurrent_weight, self.out):
+            linear.copy_(torch.randn(linear.shape, generator=generator).to(linear) / linear.shape[0] ** 0.5)
+        self.bias.zero_()
+        self._start_gamma()
+
+    def _context(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """[..., K + M] everything but z_{t-1}: the part that is linear, and what goes into the tanh units."""
+        linear = x @ self.weight + hidden @ self.recurrent_weight + self.bias
+        return torch.cat([linear, hidden @ self.hidden_weight + self.hidden_bias], -1)
+
+    def context(self, rows: Rows, x: Tensor) -> Tensor:
+        """[R, K + M] from observations up to t-1. First rows of a trial have a prior of their own and ignore theirs."""
+        return self._context(shift(x, 1), shift(self.gru(x, rows), 1))
+
+    def memory(self, rows: Rows, x: Tensor) -> Tensor:
+        """[R, H] the hidden state that has read x up to t-1: a rollout from row t reads x_t first."""
+        return shift(self.gru(x, rows), 1) * (rows.age > 0)[:, None]
+
+    def memory_at_start(self) -> Tensor:
+        """[H] the hidden state before a trial's first sample."""
+        return self.weight.new_zeros(self.gru.n_hidden)
+
+    def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor]:
+        assert memory is not None
+        hidden = self.gru.step(x, memory)
+        return self._context(x, hidden), hidden
+
+    def logits(self, context: Tensor, previous: Tensor) -> Tensor:
+        """[..., K] from context [..., K + M] and the previous soft state [..., K]."""
+        k = previous.shape[-1]
+        hidden = torch.tanh(context[..., k:] + previous @ self.state_weight)
+        free = context[..., :k] + hidden @ self.out
+        return torch.lerp(free, previous.expand_as(free), self.gamma)
+
+
 def make_transition(
     n_states: int, n_latent: int, kind: str, stickiness: float | Literal["learn"], n_hidden: int
 ) -> TransitionNetwork:
     """The transition that the configuration names."""
     if kind == "gru":
-        from gdm_core.models.gdm.recurrent import GruTransition
-
         return GruTransition(n_states, n_latent, n_hidden, stickiness)
     return LinearTransition(n_states, n_latent, stickiness)

@@ -15,7 +15,7 @@ import torch
 from gdm_core.maths.relaxed import gumbel, log_sample
 from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.maths.threads import one_torch_thread
-from gdm_core.models.gdm.fit import Step, _one_cycle
+from gdm_core.models.gdm.fit import Step, one_cycle
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.mixture.module import MixtureModule, determined_path, mixture_elbo
 
@@ -85,7 +85,7 @@ def mixture_steps(
             finite = math.isfinite(seen)
             if finite:
                 for group in optimiser.param_groups:
-                    group["lr"] = group["share"] * _one_cycle(index, total, PEAK_RATE)
+                    group["lr"] = group["share"] * one_cycle(index, total, PEAK_RATE)
                 optimiser.step()
         yield Step(index + 1, total, seen, seen, finite)
         if not finite:

@@ -13,7 +13,8 @@ import torch
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
 from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
-from gdm_core.models.gdm.config import GDMConfig, require, require_choice, require_count
+from gdm_core.models.checks import require, require_choice, require_count
+from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.model import GDM
 from gdm_core.models.mixture.fit import mixture_steps, start_from_two_levels
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path

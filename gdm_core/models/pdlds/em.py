@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from gdm_core.maths.emission import Observed, masked_precision, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
 from gdm_core.models.pdlds.parameters import (
     CARRY_STRENGTH,
@@ -31,7 +32,6 @@ from gdm_core.models.pdlds.parameters import (
     Posterior,
     Prior,
 )
-from gdm_core.models.switching.laplace_em import Observed, masked_precision, regress_emission
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.emission import Observed, masked_precision
 from gdm_core.models.pdlds.parameters import Parameters
-from gdm_core.models.switching.laplace_em import Observed, masked_precision
 
 Float = npt.NDArray[np.float64]
 

@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import FitError
+from gdm_core.maths.emission import Emission, Observed
+from gdm_core.maths.hmm import resized_states
 from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.checks import require, require_choice, require_count
 from gdm_core.models.climbing import Climb, ClimbingModel, in_fixed_order
-from gdm_core.models.gdm.config import require, require_choice, require_count
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds import filtering as decomposed_filter
 from gdm_core.models.pdlds import start as decomposed_start
 from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior, positive_shares
 from gdm_core.models.pdlds.start import Series
-from gdm_core.models.switching.arhmm_em import resized_states
-from gdm_core.models.switching.laplace_em import Emission, Observed
 from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 10  # iterations that each start is given before the best is chosen

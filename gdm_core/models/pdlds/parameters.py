@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from gdm_core.maths.emission import Emission
 from gdm_core.maths.gaussian import GaussianPath
-from gdm_core.models.switching.laplace_em import Emission
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

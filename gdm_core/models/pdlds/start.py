@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.pca import Scores, interpolated
 from gdm_core.models.base import Array
 from gdm_core.models.pdlds.em import iterate
 from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior
-from gdm_core.models.switching.laplace_em import Emission, Observed
 
 Float = npt.NDArray[np.float64]
 

@@ -113,7 +113,7 @@ class ARHMM(SwitchingModel):
         states = em.e_step(series, parameters, scores).chain.states
         means = parameters.dynamics.means(series.joint[:, series.x.shape[1] :])
         errors = series.x - (states[:, :, None] * means).sum(axis=1)
-        resized = em.resized_states(states, errors, config.n_states)
+        resized = hmm.resized_states(states, errors, config.n_states)
         return em.from_states(series, resized, config.transitions, prior)
 
     def untrained(self, trials: TrialsLike, seed: int = 0) -> ARHMM:

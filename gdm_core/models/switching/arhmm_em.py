@@ -15,8 +15,9 @@ import numpy.typing as npt
 from sklearn.cluster import KMeans
 
 from gdm_core.maths import hmm
+from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import PartialRows, Scores, carried_forward
-from gdm_core.models.switching.dynamics import LOG_2PI, Dynamics, DynamicsPrior, weighted_moments
+from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
 Float = npt.NDArray[np.float64]
@@ -280,21 +281,3 @@ def best_start(
             best = last
     assert best is not None
     return best.parameters
-
-
-def resized_states(states: Float, errors: Float, n_states: int) -> Float:
-    """[T, K] soft states turned into [T, n_states]: the most used are split by the side of their errors [T, D] on
-    which a sample lies, the least used are dropped and their samples go where they were next most likely."""
-    states = states.copy()
-    while states.shape[1] < n_states:
-        used = int(states.sum(axis=0).argmax())
-        weight = states[:, used]
-        centred = errors - (weight @ errors) / weight.sum()
-        direction = np.linalg.eigh((centred * weight[:, None]).T @ centred)[1][:, -1]
-        side = (centred @ direction > 0).astype(np.float64)
-        states = np.concatenate([states, (weight * side)[:, None]], axis=1)
-        states[:, used] = weight * (1 - side)
-    while states.shape[1] > n_states:
-        states = np.delete(states, int(states.sum(axis=0).argmin()), axis=1) + 1e-6
-        states /= states.sum(axis=1, keepdims=True)
-    return states

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaussian import LOG_2PI
+
 Float = npt.NDArray[np.float64]
-LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True)

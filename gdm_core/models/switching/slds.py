@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
 from gdm_core.maths import hmm
+from gdm_core.maths.emission import Emission, Observed, masked_precision
 from gdm_core.maths.pca import Scores, interpolated
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress, Scaler, Status
@@ -81,7 +82,7 @@ class SLDS(SwitchingModel):
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
         c = self.config
         ys = in_fixed_order(ys)
-        observed = em.Observed.prepare(ys)
+        observed = Observed.prepare(ys)
         scores = Scores.fitted(ys, c.n_latent)
         series = ar.Series.prepare(ys, scores, lags=1)
         prior = ar.prior_for(series, lags=1)
@@ -102,7 +103,7 @@ class SLDS(SwitchingModel):
             return None
         return previous if previous.config.n_latent == self.config.n_latent else None
 
-    def _adapted(self, observed: em.Observed, prior: DynamicsPrior, config: SLDSConfig) -> em.Parameters:
+    def _adapted(self, observed: Observed, prior: DynamicsPrior, config: SLDSConfig) -> em.Parameters:
         """This model's parameters, or after a change of K or transitions those of its states split or merged."""
         p = self._parameters
         if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
@@ -113,7 +114,7 @@ class SLDS(SwitchingModel):
         inputs = np.concatenate([mean[:1], mean[:-1]])
         means = p.dynamics.means(np.concatenate([inputs, np.ones((len(mean), 1))], axis=1))
         errors = mean - (now.chain.states[:, :, None] * means).sum(axis=1)
-        states = ar.resized_states(now.chain.states, errors, config.n_states)
+        states = hmm.resized_states(now.chain.states, errors, config.n_states)
         blank = Transitions.blank(config.transitions, config.n_states, d)
         pairs = _pairs(states, observed.starts, len(blank.bias))
         chain = hmm.ChainPosterior(0.0, states, pairs)
@@ -156,7 +157,7 @@ class SLDS(SwitchingModel):
     def _parameters(self) -> em.Parameters:
         p: dict[str, Any] = self.params_
         return em.Parameters(
-            em.Emission(p["loadings"], p["offset"], p["noise"]),
+            Emission(p["loadings"], p["offset"], p["noise"]),
             Dynamics(p["coefficients"], p["covariance"]),
             Transitions(self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"]),
             p["start_mean"],
@@ -169,7 +170,7 @@ class SLDS(SwitchingModel):
         digest = hashlib.blake2b(y.tobytes()).digest()
         if self._known is None or self._known[0] != digest or self._known[1] is not self.params_:
             with one_thread():
-                self._known = (digest, self.params_, em.infer(em.Observed.prepare([y]), self._parameters))
+                self._known = (digest, self.params_, em.infer(Observed.prepare([y]), self._parameters))
         return self._known[2]
 
     def _soft_states(self, y: Array) -> Array:
@@ -189,13 +190,13 @@ class SLDS(SwitchingModel):
         rng = np.random.default_rng(seed)
         p = self._parameters
         e = p.emission
-        observed = em.Observed.prepare([y[: int(origins.max()) + 1]])
+        observed = Observed.prepare([y[: int(origins.max()) + 1]])
         weighted = e.loadings / e.noise[:, None]
         if observed.mask is None:
             information = np.broadcast_to(e.loadings.T @ weighted, (len(observed.y), *p.start_covariance.shape))
             linear = (observed.y - e.offset) @ weighted
         else:
-            information = em.masked_precision(observed.mask, e)
+            information = masked_precision(observed.mask, e)
             linear = ((observed.y - e.offset) * observed.mask) @ weighted
         belief = filtered(origins, information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
         z, x = belief.sample(n_paths, rng)
@@ -256,5 +257,5 @@ def from_autoregression(ys: list[Array], scores: Scores, start: ar.ARParameters)
     values, vectors = np.linalg.eigh(left)  # what is left of each direction's noise, at least a fifth
     half = factor @ vectors * np.sqrt(np.clip(values, 0.2, 1.0))[:, None, :]
     dynamics = Dynamics(start.dynamics.coefficients, half @ np.swapaxes(half, 1, 2))
-    emission = em.Emission(loadings, scores.center, noise)
+    emission = Emission(loadings, scores.center, noise)
     return em.Parameters(emission, dynamics, start.transitions, start.start_mean, start.start_covariance)

@@ -1,0 +1,85 @@
+"""Observations as noisy linear pictures of a path, y ~ N(C x + d, diag(R)), with entries missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+# Emission prior: rows of [C, d] are worth this many samples at zero; R is kept from vanishing.
+_LOADING_STRENGTH = 1e-3
+_NOISE_SHAPE, _NOISE_RATE = 1.0, 1e-6
+
+
+@dataclass(frozen=True)
+class Emission:
+    """y ~ N(C x + d, diag(R))."""
+
+    loadings: Float  # C [N, D]
+    offset: Float  # d [N]
+    noise: Float  # R [N]
+
+    def log_prior(self) -> float:
+        joined = np.concatenate([self.loadings, self.offset[:, None]], axis=1)
+        size = joined.shape[1]
+        squares = _LOADING_STRENGTH * (joined**2).sum(axis=1) + 2 * _NOISE_RATE
+        return float(-0.5 * (squares / self.noise + (size + 2 * _NOISE_SHAPE + 2) * np.log(self.noise)).sum())
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The samples of all trials, T in all."""
+
+    y: Float  # [T, N], zero where missing
+    mask: Float | None  # [T, N] ones and zeros; None where nothing is missing
+    starts: Bool  # [T]
+
+    @classmethod
+    def prepare(cls, ys: list[npt.NDArray[Any]]) -> Observed:
+        y = np.concatenate(ys).astype(np.float64)
+        starts = np.zeros(len(y), dtype=bool)
+        starts[np.cumsum([0, *(len(one) for one in ys[:-1])])] = True
+        known = np.isfinite(y)
+        if known.all():
+            return cls(y, None, starts)
+        return cls(np.where(known, y, 0.0), known.astype(np.float64), starts)
+
+
+def masked_precision(mask: Float, e: Emission) -> Float:
+    """[T, D, D] C' R^-1 C over the observed channels of each sample."""
+    d = e.loadings.shape[1]
+    outer = e.loadings[:, :, None] * e.loadings[:, None, :] / e.noise[:, None, None]
+    result: Float = (mask @ outer.reshape(-1, d * d)).reshape(-1, d, d)
+    return result
+
+
+def regress_emission(observed: Observed, mean: Float, variance: Float) -> Emission:
+    """The emission that fits best, from the mean [T, D] and variance [T, D, D] of any path."""
+    n, d = mean.shape
+    joint = np.concatenate([mean, np.ones((n, 1))], axis=1)
+    ridge = _LOADING_STRENGTH * np.eye(d + 1)
+    across = observed.y.T @ joint  # [N, D + 1]
+    if observed.mask is None:
+        inside = joint.T @ joint
+        inside[:d, :d] += variance.sum(axis=0)
+        joined = np.linalg.solve(inside + ridge, across.T).T
+        count, wobble = np.full(len(across), float(n)), np.broadcast_to(variance.sum(axis=0), (len(across), d, d))
+        error = observed.y - joint @ joined.T
+    else:
+        outer = joint[:, :, None] * joint[:, None, :]
+        outer[:, :d, :d] += variance
+        insides = (observed.mask.T @ outer.reshape(n, -1)).reshape(-1, d + 1, d + 1)
+        joined = np.linalg.solve(insides + ridge, across[:, :, None])[:, :, 0]
+        count = observed.mask.sum(axis=0)
+        wobble = (observed.mask.T @ variance.reshape(n, -1)).reshape(-1, d, d)
+        error = (observed.y - joint @ joined.T) * observed.mask
+    loadings = joined[:, :d]
+    squares = (error**2).sum(axis=0) + ((loadings[:, None, :] @ wobble)[:, 0] * loadings).sum(axis=1)
+    squares = squares + _LOADING_STRENGTH * (joined**2).sum(axis=1) + 2 * _NOISE_RATE
+    noise = squares / (count + d + 1 + 2 * _NOISE_SHAPE + 2)
+    return Emission(loadings, joined[:, d], noise)
