@@ -211,18 +211,27 @@ def resolve(module: str, name: str) -> Any:
         ) from error
 
 
+def source_folders() -> list[Path]:
+    """Where the code lies that makes results: the library, and the loaders where they are installed beside it."""
+    root = Path(gdm_core.__file__).parent
+    loaders = [folder for name in ("datasets", "gdm_studio/_app/datasets") if (folder := root.parent / name).is_dir()]
+    # Another package may be called "datasets": ours has a loader of its own name.
+    return [root, *(folder for folder in loaders if (folder / "calms21.py").is_file())]
+
+
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Version of the library and a digest of its source, so that results of older code are never taken for new ones.
+    """Version of the library and a digest of its and the loaders' source, so that results of older code are never taken
+    for new ones: models, scorers and everything else that runs on workers.
 
     Where the code is pinned by other means, GDM_CODE_VERSION (an image's digest, say) stands for the source.
     """
     pinned = os.environ.get("GDM_CODE_VERSION", "").strip()
     if pinned:
         return f"{gdm_core.__version__}+{pinned}"
-    root = Path(gdm_core.__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
+    for folder in source_folders():
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{folder.name}/{path.relative_to(folder)}".encode())
+            digest.update(path.read_bytes())
     return f"{gdm_core.__version__}+{digest.hexdigest()[:12]}"

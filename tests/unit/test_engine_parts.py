@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+import gdm_core
+from gdm_core.analysis.metrics import state_accuracy
 from gdm_core.engine import (
     Engine,
     FitRequest,
@@ -30,7 +33,7 @@ from gdm_core.engine import (
 )  # fmt: skip
 from gdm_core.engine.cluster import Link, worker_count, worker_memory
 from gdm_core.engine.jobs import Call
-from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family
+from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family, source_folders
 from gdm_core.engine.shelf import Shelf
 from gdm_core.engine.sweep import Sweep
 from gdm_core.engine.turns import FairQueue
@@ -224,6 +227,34 @@ def test_an_unknown_class_says_where_it_must_be() -> None:
     with pytest.raises(ConfigError, match=r"nowhere:Model cannot be loaded.*importable on every worker"):
         resolve_family("nowhere:Model")
     assert resolve_family(FAMILY) is FakeModel
+
+
+@pytest.mark.parametrize("edited", ["gdm_core/analysis/metrics.py", "gdm_core/maths/hmm.py", "datasets/nascar.py"])
+def test_an_edited_scorer_model_or_loader_never_returns_what_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str
+) -> None:
+    monkeypatch.delenv("GDM_CODE_VERSION", raising=False)
+    for folder in source_folders():
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(gdm_core, "__file__", str(tmp_path / "gdm_core/__init__.py"))
+    cache, calls = ResultCache(tmp_path / "kept"), []
+
+    def scored() -> int:
+        code_version.cache_clear()
+        key = call_key(state_accuracy, "this fit")
+        known, value = cache.get_value(key)
+        if not known:
+            calls.append(key)
+            cache.put_value(key, value := len(calls))
+        return int(value)
+
+    try:
+        assert [scored(), scored()] == [1, 1], "kept"
+        with (tmp_path / edited).open("a") as source:
+            source.write("\n# edited\n")
+        assert [scored(), scored()] == [2, 2], "worked out anew, and kept"
+    finally:
+        code_version.cache_clear()
 
 
 def test_functions_of_pages_are_refused() -> None:
