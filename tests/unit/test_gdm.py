@@ -11,6 +11,7 @@ from gdm_core.errors import ConfigError
 from gdm_core.models.base import Scaler
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm import fused
+from gdm_core.models.gdm.model import WARM_STEPS
 from tests.support.gdm import random_module
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -109,11 +110,11 @@ def test_restarts_survive_one_that_diverges(monkeypatch):
 )
 def test_warm_starts_keep_what_was_learned(fitted, changes):
     y = recording()
-    warm = fitted.warm_start(n_steps=30, **changes).fit(y)
-    cold = GDM(**({"n_states": 3, "n_latent": 2, "n_steps": 30} | changes)).fit(y)
+    warm = fitted.warm_start(n_steps=WARM_STEPS, **changes).fit(y)
+    cold = GDM(**({"n_states": 3, "n_latent": 2, "n_steps": WARM_STEPS} | changes)).fit(y)
     if changes.get("n_states") != 2:  # two states cannot say what three said
         assert warm.elbo_ > fitted.elbo_ - 0.8
-    assert warm.elbo_ > cold.elbo_ - 0.3
+    assert warm.elbo_ > cold.elbo_ - 0.15
     if "n_states" in changes:
         assert warm.predict_proba(y).shape[1] == changes["n_states"]
     if isinstance(changes.get("stickiness"), float):
