@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, not in one of them
 
 from assets.make_demo import SEEDS, Result, fitted, write  # noqa: E402
+from gdm_core.analysis import bout_scores  # noqa: E402
 from pages.behaviour import precomputed, recordings, scoring  # noqa: E402
 from pages.behaviour.data import Data  # noqa: E402
 
@@ -37,8 +38,8 @@ def make() -> Result:
         result = fitted(data.train, config)
         if bundle is None:
             bundle = precomputed.write(data, "gdm", config, rule, result)
-        found = scoring.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
-        known = scoring.baselines(data.train, data.test, int(config["n_states"]), seed)
+        found = bout_scores.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
+        known = bout_scores.baselines(data.train, data.test, int(config["n_states"]), seed)
         scores.append(found["macro_f1"])
         free = [v["macro_f1"] for name, v in known.items() if not name.startswith(scoring.SUPERVISED)]
         lines.append(max(value for value in free if value is not None))
