@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,8 +93,11 @@ def move_aside(path: Path) -> Path:
 
 
 @contextmanager
-def file_lock(path: Path, timeout_s: float, what: str) -> Iterator[None]:
-    """Hold a lock that every process and thread on this machine respects and that dies with its holder."""
+def file_lock(path: Path, timeout_s: float, what: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold a lock that every process and thread on this machine respects and that dies with its holder.
+
+    `waiting()` is called again and again until the lock is had; what it raises ends the waiting.
+    """
     _make_folder(path.parent)
     until = time.monotonic() + timeout_s
     with path.open("a+b") as handle:
@@ -104,6 +107,8 @@ def file_lock(path: Path, timeout_s: float, what: str) -> Iterator[None]:
                     f"{what} is still running after {timeout_s:.0f} s of waiting, and only one may run at a time. "
                     "Wait for it to finish, then try again."
                 )
+            if waiting is not None:
+                waiting()
             time.sleep(0.05)
         try:
             yield

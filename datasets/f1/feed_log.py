@@ -34,12 +34,17 @@ class FeedLog(logging.Handler):
 
     def __init__(self, progress: Callable[[float, str], None]) -> None:
         super().__init__(logging.DEBUG)
-        self.progress = progress
+        self._progress, self._furthest = progress, 0.0
         self.errors: list[BaseException] = []
         self.sign_in_failed = False
         self.notes: list[str] = []
         self.folder: Path | None = None
         self.offline = False
+
+    def progress(self, share: float, text: str) -> None:
+        """How far the load is. What is stored is tried first and the network after it: the share never falls back."""
+        self._furthest = max(self._furthest, share)
+        self._progress(self._furthest, text)
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()

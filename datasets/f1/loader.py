@@ -31,6 +31,7 @@ Progress = Callable[[float, str], None]
 
 FIRST_YEAR = 2018  # the feed has no telemetry before
 FRESH_S = 12 * 3600.0
+MAX_TURNS = 5  # loads that are waited for before one's own
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -83,19 +84,29 @@ def load_session(
 ) -> Session:
     """One session by event name and session name, from our own store or through FastF1 in a process of its own.
 
-    `progress(share, text)` is called in the caller's thread; setting `cancel` ends the load within a moment.
+    `progress(share, text)` is called in the caller's thread; setting `cancel` ends the load within a moment. What is
+    stored opens at once. Loads take turns, of all processes on this machine: the deadline counts from the load's turn.
     Raises FeedError, whose `reason` says what kind of trouble it was.
     """
-    started = time.monotonic()
     path = cache.session_path(year, event, session)
     where = f"{event} {year}, {session}"
-    with file_lock(cache_dir("formula1") / ".loading.lock", deadline_s, "Loading another Formula 1 session"):
-        found, note = cache.read_or_move_aside(path)
-        if found is None:
-            left = deadline_s - (time.monotonic() - started)
-            request = {"task": "session", "year": year, "event": event, "session": session}
-            _run(request | {"target": str(path), "offline": offline}, where, left, progress, cancel)
-            found, damaged = cache.read_or_move_aside(path)
+
+    def in_turn() -> None:
+        if cancel is not None and cancel.is_set():
+            raise _cancelled(where)
+        if progress is not None:
+            progress(0.0, "waiting for another session to be loaded")
+
+    found, note = cache.read_if_sound(path), ""
+    lock = cache_dir("formula1") / ".loading.lock"
+    if found is None:
+        with file_lock(lock, MAX_TURNS * deadline_s, "Loading another Formula 1 session", in_turn):
+            found, note = cache.read_or_move_aside(path)  # somebody may have loaded it meanwhile
+            damaged = ""
+            if found is None:
+                request = {"task": "session", "year": year, "event": event, "session": session}
+                _run(request | {"target": str(path), "offline": offline}, where, deadline_s, progress, cancel)
+                found, damaged = cache.read_or_move_aside(path)
             if found is None:
                 raise FeedError(Reason.CRASHED, f"{where}: {damaged or 'the loaded arrays are missing.'} Try again.")
             if not found.corners:
@@ -159,7 +170,7 @@ def _listen(
     latest = "starting"
     while True:
         if cancel is not None and cancel.is_set():
-            raise FeedError(Reason.CANCELLED, f"Loading {where} was cancelled. Choose it again to load it.")
+            raise _cancelled(where)
         left = until - time.monotonic()
         if left <= 0:
             raise FeedError(
@@ -179,6 +190,10 @@ def _listen(
         latest = answer["text"]
         if progress is not None:
             progress(answer["share"], latest)
+
+
+def _cancelled(where: str) -> FeedError:
+    return FeedError(Reason.CANCELLED, f"Loading {where} was cancelled. Choose it again to load it.")
 
 
 def _read_lines(stream: IO[str], lines: queue.SimpleQueue[str | None]) -> None:

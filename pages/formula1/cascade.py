@@ -1,12 +1,11 @@
 """Year > event > session > driver to fit > driver to apply > laps: each step offers what the step before leaves.
 
-The choices depend on each other, so their options come and go; the page keeps them in the address itself.
+The choices depend on each other, so their options come and go; choices.py keeps them in the address.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +15,7 @@ import streamlit as st
 from datasets import formula1
 from datasets.formula1 import Event, Session
 from pages.formula1 import data, loading
+from pages.formula1.choices import choose_of_few, choose_one, choose_range, choose_several
 from pages.formula1.data import Looked, Place
 from pages.formula1.opening import FIFTH
 from pages.ui import shell
@@ -58,58 +58,13 @@ class Pick:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Nothing to fit yet: a session still loads, or could not be loaded."""
+    """Nothing to fit yet: a session still loads, could not be loaded, or nobody has asked for it yet (`ask`)."""
 
     title: str
     load: loading.Load | None = None
     key: tuple[Any, ...] = ()
     advice: str = ""
-
-
-def remember(name: str, value: str, default: str) -> None:
-    """Keep a choice in the address, where it is not what anybody finds there anyway."""
-    if value == default:
-        if name in st.query_params:
-            del st.query_params[name]
-    elif st.query_params.get(name) != value:
-        st.query_params[name] = value
-
-
-def choose_one(
-    label: str,
-    name: str,
-    options: Sequence[str],
-    default: str,
-    *,
-    show: Callable[[str], str] = str,
-    help: str | None = None,
-    among: str = "",
-) -> str:
-    """A select box; the address says what it starts with. Another `among` means other options: it starts anew."""
-    if not options:
-        st.selectbox(label, ["not available"], disabled=True, key=f"f1-{name}-none-{among}", help=help)
-        return ""
-    key = f"f1-{name}-{among}"
-    if st.session_state.get(key) not in options:
-        asked = st.query_params.get(name, "")
-        st.session_state[key] = asked if asked in options else default
-    chosen = st.selectbox(label, list(options), format_func=show, key=key, help=help)
-    remember(name, chosen, default)
-    return chosen
-
-
-def choose_of_few(label: str, name: str, options: dict[str, str], default: str, help: str | None = None) -> str:
-    """A segmented control, kept in the address like the rest."""
-    key = f"f1-{name}"
-    if st.session_state.get(key) not in options:
-        asked = st.query_params.get(name, "")
-        st.session_state[key] = asked if asked in options else default
-    chosen = st.segmented_control(
-        label, list(options), format_func=options.get, key=key, required=True, help=help, width="stretch"
-    )
-    chosen = chosen if chosen in options else default
-    remember(name, chosen, default)
-    return chosen
+    ask: bool = False
 
 
 def choose_place() -> Place | Waiting:
@@ -135,7 +90,9 @@ def _real() -> Place | Waiting:
     years = [str(year) for year in formula1.years()]
     first = str(stored[0][0]) if stored else years[0]
     year = int(
-        choose_one("Year", "year", years, first if first in years else years[0], help="Telemetry starts in 2018.")
+        choose_one(
+            "Year", "year", years, first if first in years else years[0], help="Telemetry starts in 2018.", always=True
+        )
     )
     load = loading.calendar(year)
     load.wait(0.3)
@@ -144,6 +101,9 @@ def _real() -> Place | Waiting:
     past = [event for event in events if _is_past(event.date)]
     names = list(dict.fromkeys([*(event for event, _ in here), *(event.name for event in past)]))
     at_hand = {event for event, _ in here}
+    if not load.done and st.query_params.get("event", "") not in ("", *names):
+        # A link names an event that is not stored: what stands in for it until the calendar is here would be another race.
+        return Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
     event = choose_one(
         "Event",
         "event",
@@ -152,6 +112,7 @@ def _real() -> Place | Waiting:
         show=lambda e: f"{e} · stored" if e in at_hand else e,
         help="Events marked as stored open without a network.",
         among=f"{year}",
+        always=True,
     )
     if not load.done:
         st.caption("The calendar is being fetched; stored sessions can be chosen already.")
@@ -180,6 +141,7 @@ def _real() -> Place | Waiting:
         usual,
         show=lambda n: f"{n} · stored" if n in kept else n,
         among=f"{year}-{event}",
+        always=True,
     )
     if not name:
         return Waiting("No session yet", advice=f"No session of {event} {year} has been driven yet.")
@@ -192,16 +154,19 @@ def _is_past(moment: str) -> bool:
 
 
 def ready(place: Place) -> Session | Waiting:
-    """The session if it is there; otherwise its load, started now."""
+    """The session if it is there; otherwise its load. What has to be fetched is fetched when somebody asks for it."""
     if place.simulated:
         return data.simulated(place.circuit)
-    load = loading.session(place.year, place.event, place.name)
+    where = (place.year, place.event, place.name)
+    what, key = f"{place.event} {place.year}, {place.name}", ("session", *where)
+    if not (formula1.is_stored(*where) or loading.known(*key)):
+        return Waiting(what, key=key, ask=True)
+    load = loading.session(*where)
     load.wait(0.3)  # what is stored opens faster than a page runs
     if load.done and load.error is None:
         session: Session = load.value
         return session
-    what = f"{place.event} {place.year}, {place.name}"
-    return Waiting(what, load, ("session", place.year, place.event, place.name))
+    return Waiting(what, load, key)
 
 
 def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
@@ -220,6 +185,7 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
         show=lambda c: names.get(c, c),
         among=key,
         help="Drivers are in the order of the result. The model learns from this one alone.",
+        always=not place.simulated,
     )
     usual = codes[min(FIFTH, len(codes) - 1)]
     test = choose_one(
@@ -230,6 +196,7 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
         show=lambda c: names.get(c, c),
         among=key,
         help="The fitted model is applied to this driver without learning anything new.",
+        always=not place.simulated,
     )
     absent = [driver.code for driver in session.drivers if driver.code not in codes]
     if absent:
@@ -243,21 +210,9 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
     )
     if laps == "range":
         last = max(2, *(int(session.driver(code).laps.number.max()) for code in (train, test)))
-        laps = _range(last, key)
+        first, end = choose_range("Laps from, to", "laps", last, (1, min(10, last)), among=key)
+        laps = f"{first}-{end}"
     return Pick(place, train, test, Looked(laps, _channels(session, train, test)))
-
-
-def _range(last: int, key: str) -> str:
-    name = f"f1-laps-{key}"
-    if name not in st.session_state:
-        asked = st.query_params.get("laps", "").split("-")
-        ends = [int(part) for part in asked if part.isdigit()]
-        found = (ends[0], ends[1]) if len(ends) == 2 else (1, min(10, last))
-        st.session_state[name] = (min(max(found[0], 1), last - 1), min(max(found[1], found[0] + 1, 2), last))
-    first, end = st.slider("Laps from, to", 1, last, key=name)
-    end = max(end, first)
-    remember("laps", f"{first}-{end}", "")
-    return f"{first}-{end}"
 
 
 def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
@@ -272,16 +227,10 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
         return ()
     both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
     options = [name for name in CHANNELS if name in both]
-    key = "f1-channels"
-    if key not in st.session_state or not set(st.session_state[key]) <= set(options):
-        asked = [name for name in st.query_params.get("channels", "").split("-") if name in options]
-        st.session_state[key] = asked or [name for name in ("X", "Y", "speed") if name in options]
-    chosen = st.multiselect("Channels", options, key=key, placeholder="at least one")
-    kept = tuple(name for name in options if name in chosen) or ("X", "Y")
+    chosen = choose_several("Channels", "channels", options, [name for name in ("X", "Y", "speed") if name in options])
     if not chosen:
         st.caption("Without a channel there is nothing to see: X and Y are used.")
-    remember("channels", "-".join(kept), "")
-    return kept
+    return chosen or ("X", "Y")
 
 
 def account_hint() -> str:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from datasets.formula1 import Session
 from pages.formula1 import data
-from pages.formula1.cascade import choose_one
+from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
 from pages.formula1.pictures import lines_along, without_title
 from pages.formula1.view import Here, Together, View

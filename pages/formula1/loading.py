@@ -23,7 +23,7 @@ Report = Callable[[float, str], None]
 Work = Callable[[Report, threading.Event], Any]
 
 WAYS_ON = {
-    Reason.NO_NETWORK: "Connect to the network and try again, choose a session that is stored, or use the simulated race.",
+    Reason.NO_NETWORK: "This is not stored here, and the network cannot be reached. What is marked as stored opens without.",
     Reason.DEADLINE: "The service may be slow at the moment. Try again, or choose a session that is stored.",
     Reason.ACCOUNT: "Set F1_USERNAME and F1_PASSWORD in the environment of the server and start it again. This page "
     "neither asks for a password nor stores one.",
@@ -107,6 +107,16 @@ class Loads:
                 del self._kept[old]
             return self._kept[key]
 
+    def known(self, key: tuple[Any, ...]) -> bool:
+        """Whether there is a load of that key."""
+        with self._lock:
+            return key in self._kept
+
+    def under_way(self) -> dict[tuple[Any, ...], Load]:
+        """The loads that have not ended."""
+        with self._lock:
+            return {key: load for key, load in self._kept.items() if not load.done}
+
     def forget(self, key: tuple[Any, ...]) -> None:
         """Start anew the next time."""
         with self._lock:
@@ -134,6 +144,17 @@ def session(year: int, event: str, name: str) -> Load:
     return _loads.get(("session", year, event, name), work)
 
 
+def known(*key: Any) -> bool:
+    """Whether a load of that key is under way, done, or gone wrong."""
+    return _loads.known(key)
+
+
+def others_under_way(*key: Any) -> list[tuple[str, Load]]:
+    """(what, load) of the other sessions that are being loaded: they take turns."""
+    running = _loads.under_way()
+    return [(f"{k[2]} {k[1]}, {k[3]}", load) for k, load in running.items() if k[0] == "session" and k != key]
+
+
 def again(*key: Any) -> None:
     """Forget a load that went wrong, so that the next look starts it again."""
     _loads.forget(key)
@@ -142,6 +163,8 @@ def again(*key: Any) -> None:
 def explain(error: GdmError) -> tuple[str, str]:
     """(title, what happened and what to do) of a load that went wrong."""
     reason = getattr(error, "reason", None)
+    if reason is Reason.NO_NETWORK:
+        return TITLES[reason], WAYS_ON[reason]
     if reason is None:
         return "The session could not be loaded", str(error)
     return TITLES[reason], f"{error} {WAYS_ON[reason]}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
+from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
-from pages.formula1 import cascade, data, depth, loading, opening
+from pages.formula1 import cascade, choices, data, depth, loading, opening
 from pages.formula1.board import Board, annotation_controls
 from pages.formula1.meaning import explain_meaning
 from pages.formula1.scorecard import score_card
@@ -20,17 +21,39 @@ SHOWS = {"all": "Every sample", "mean": "Average lap"}
 page = shell.frame("formula1")
 
 
+def simulated_instead() -> None:
+    """A way on that needs no network."""
+    st.button(
+        "Open the simulated race", key="f1-simulated", on_click=choices.choose_for_visitor, args=("source", "simulated")
+    )
+
+
 def waiting(wait: cascade.Waiting) -> None:
     """A session that still loads, or what went wrong and how to go on. Ends the run."""
     load = wait.load
     with page.picture:
-        if load is None:
+        if wait.ask:
+            shell.empty(
+                wait.title,
+                "This session is not on this server yet. Fetching it takes from ten seconds to a minute, once; then it opens "
+                "at once, for everybody here.",
+            )
+            st.button(
+                "Load this session", type="primary", key="f1-load", icon=":material/download:",
+                on_click=loading.session, args=wait.key[1:],
+            )  # fmt: skip
+            simulated_instead()
+        elif load is None:
             shell.empty(wait.title, wait.advice)
+            simulated_instead()
         elif load.done and load.error is not None:
             title, text = loading.explain(load.error)
             if shell.error(title, wait.advice or text, retry="f1-retry"):
                 loading.again(*wait.key)
+                if wait.key[0] == "session":
+                    loading.session(*wait.key[1:])
                 st.rerun()
+            simulated_instead()
         else:
 
             @st.fragment(run_every=LOOK_EVERY_S)
@@ -43,10 +66,15 @@ def waiting(wait: cascade.Waiting) -> None:
             under_way()
             if wait.key[0] == "session":
                 st.button("Cancel", key="f1-cancel", on_click=load.cancel, icon=":material/close:")
+            simulated_instead()
+        for number, (what, other) in enumerate(loading.others_under_way(*wait.key)):
+            shell.quiet(f"Also being loaded: {what}.")
+            st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.cancel, icon=":material/close:")
     with page.card:
-        st.html('<p class="gdm-panel-title">Meanwhile</p>')
-        shell.quiet("The simulated race needs no network: choose Simulated at the left.")
-        if hint := cascade.account_hint():
+        if corrected := choices.corrections():
+            shell.quiet(corrected)
+        hint = cascade.account_hint()
+        if hint and (load is None or load.error is None or getattr(load.error, "reason", None) is Reason.ACCOUNT):
             shell.quiet(hint)
     page.header(wait.title)
     shell.footer([FEED])
@@ -124,6 +152,8 @@ board = Board(view, which or "train", drawn or "all", badge)
 
 
 with page.picture:
+    if corrected := choices.corrections():
+        shell.quiet(corrected)
     if session.simulated:
         st.html(
             '<p class="gdm-quiet"><b>Simulated race</b>: invented drivers on an approximate layout. '

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
-from pages.formula1 import data, loading, opening
+from pages.formula1 import choices, data, loading, opening
 from pages.formula1.data import Looked, Place
 from pages.ui import navigation
 from pages.ui.live import session as live_session
 from tests.support.formula1 import ring_driver, ring_session
-from tests.support.formula1_page import RING, arrange, ring_race
+from tests.support.formula1_page import RING, WEEKEND, arrange, ring_race
 
 APP = str(navigation.ROOT / "app.py")
 
@@ -38,6 +40,11 @@ def words(app: AppTest) -> str:
 
 def box(app: AppTest, label: str):
     return next(one for one in app.selectbox if one.label == label)
+
+
+def one_of(value: str | list[str]) -> str:
+    """What the address holds: a text until the page has written it, a list afterwards."""
+    return value if isinstance(value, str) else value[0]
 
 
 # ---- a first visit ------------------------------------------------------------------------------------------------
@@ -135,8 +142,122 @@ def test_a_choice_is_kept_in_the_address():
     app = visit(source="real")
     box(app, "Apply to (test)").set_value("BBB").run()
     assert app.query_params["test"] in ("BBB", ["BBB"])
-    box(app, "Apply to (test)").set_value("CCC").run()
-    assert "test" not in app.query_params, "what anybody finds there needs no word"
+    app.segmented_control(key="f1-laps-of").set_value("racing").run()
+    assert app.query_params["laps-of"] in ("racing", ["racing"])
+    app.segmented_control(key="f1-laps-of").set_value("all").run()
+    assert "laps-of" not in app.query_params, "what anybody finds there needs no word"
+
+
+def test_the_link_of_a_real_session_does_not_depend_on_the_day_or_on_what_is_stored(monkeypatch):
+    app = visit(source="real")
+    link = {name: one_of(app.query_params[name]) for name in app.query_params}
+    assert {"year": "2024", "event": "Ring Grand Prix", "session": "Race", "train": "AAA"}.items() <= link.items()
+    monkeypatch.setattr(
+        formula1, "stored_sessions", lambda: ((2025, "Newer Grand Prix", "Race"), (2024, RING.event, "Race"))
+    )
+    later = visit(**link)
+    assert not later.exception
+    assert box(later, "Year").value == "2024"
+    assert box(later, "Event").value == "Ring Grand Prix"
+    assert "not to be had" not in words(later)
+
+
+def test_what_the_address_asks_for_in_vain_is_said_in_one_line():
+    app = visit(source="real", year="1999", event="nonsense", train="ZZZ", watch="x-ray")
+    text = words(app)
+    assert not app.exception
+    assert text.count("The address asked for") == 1
+    for asked in ("year “1999”", "event “nonsense”", "“ZZZ”", "“x-ray”"):
+        assert asked in text
+    assert box(app, "Event").value == "Ring Grand Prix"
+    app.run()
+    assert "year “1999”" in words(app), "it stays until something else is chosen"
+    box(app, "Fit on (train)").set_value("BBB").run()
+    assert "“ZZZ”" not in words(app)
+    assert "year “1999”" in words(app)
+    box(app, "Fit on (train)").set_value("AAA").run()
+    assert "“ZZZ”" not in words(app), "what was chosen by hand is no stand-in"
+
+
+def test_laps_beyond_those_driven_are_said():
+    app = visit(source="real", **{"laps-of": "range", "laps": "2-99"})
+    assert "laps from, to “2-99”" in words(app)
+    assert app.slider(key=next(s.key for s in app.slider if s.label == "Laps from, to")).value[0] == 2
+
+
+def test_an_event_of_the_address_waits_for_the_calendar(monkeypatch):
+    heard, go = threading.Event(), threading.Event()
+
+    def calendar(year, **more):
+        heard.set()
+        go.wait(20)
+        return (replace(WEEKEND, name="Late Grand Prix"),)
+
+    loads = []
+    monkeypatch.setattr(formula1, "schedule", calendar)
+    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: loads.append(where) or ring_race())
+    app = visit(source="real", year="2024", event="Late Grand Prix")
+    assert heard.wait(5)
+    assert loads == [], "a stored race must not stand in for it"
+    assert one_of(app.query_params["event"]) == "Late Grand Prix"
+    go.set()
+    assert loading.calendar(2024).wait(5)
+    app.run()
+    assert box(app, "Event").value == "Late Grand Prix"
+
+
+@pytest.mark.parametrize("where", range(1, 12))
+def test_a_run_that_is_overtaken_loses_no_choice(monkeypatch, where):
+    """The first run ends somewhere among the controls, before the browser has heard of any of them."""
+    asked = {"source": "real", "test": "BBB", "train": "CCC", "watch": "channels", "channels": "X-Y"}
+    laps = {"laps-of": "range", "laps": "2-3"}
+    real = choices._remember
+    calls = []
+
+    def remember(*arguments):
+        calls.append(arguments)
+        if len(calls) == where:
+            st.rerun()
+        real(*arguments)
+
+    monkeypatch.setattr(choices, "_remember", remember)
+    app = visit(**asked, **laps)
+    assert not app.exception
+    assert len(calls) >= where
+    for label, value in (("Fit on (train)", "CCC"), ("Apply to (test)", "BBB")):
+        one = box(app, label)
+        assert one.value == value
+        assert not one.proto.set_value, "what the browser is told just once may be lost on the way"
+        assert one.options[one.proto.default].startswith(value), "a browser that has heard nothing begins with this"
+    assert "fitted on CCC, applied to BBB · laps 2 to 3" in words(app)
+
+
+def test_a_session_that_is_not_stored_is_fetched_when_asked_for(monkeypatch):
+    loads = []
+    monkeypatch.setattr(formula1, "is_stored", lambda *where: False)
+    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: loads.append(where) or ring_race())
+    app = visit(source="real")
+    assert loads == []
+    app.button(key="f1-load").click().run()
+    app.run()
+    assert loads == [(2024, "Ring Grand Prix", "Race")]
+    assert "fitted on AAA" in words(app)
+
+
+def test_without_a_network_the_simulated_race_is_a_click_away(monkeypatch):
+    def fail(*where, **more):
+        raise FeedError(Reason.NO_NETWORK, "A long story about hosts.")
+
+    monkeypatch.setattr(formula1, "load_session", fail)
+    app = visit(source="real")
+    assert "A long story" not in words(app)
+    app.button(key="f1-simulated").click().run()
+    assert not app.exception
+    assert "simulated race · fitted on FLT" in words(app)
+    assert app.segmented_control(key="f1-source-1").value == "simulated"
+    assert "source" not in app.query_params
+    app.segmented_control(key="f1-source-1").set_value("real").run()
+    assert loading.TITLES[Reason.NO_NETWORK] in words(app), "and back"
 
 
 def test_a_year_without_events_disables_what_follows():

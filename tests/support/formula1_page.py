@@ -33,6 +33,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
     monkeypatch.setenv("GDM_DATA_DIR", str(folder))
     monkeypatch.setattr(formula1, "schedule", lambda year, **more: (WEEKEND, FUTURE) if year == 2024 else ())
     monkeypatch.setattr(formula1, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
+    monkeypatch.setattr(formula1, "is_stored", lambda *where: where == (RING.year, RING.event, RING.name))
     monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_race())
     monkeypatch.setattr(loading, "_loads", loading.Loads())
     engine = QuickEngine()

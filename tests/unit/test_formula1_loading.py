@@ -103,6 +103,37 @@ def test_a_loading_process_that_dies_is_told(monkeypatch):
         formula1.load_session(2024, "Ring Grand Prix", "Race", deadline_s=5)
 
 
+def test_what_is_stored_opens_while_another_session_is_loaded(home):
+    cache.write_session(ring_session(ring_driver("AAA")), cache.session_path(2024, "Ring Grand Prix", "Race"))
+    with file_lock(cache_dir("formula1") / ".loading.lock", 1, "A load"):
+        session = formula1.load_session(2024, "Ring Grand Prix", "Race", deadline_s=1.0)
+    assert session.drivers[0].code == "AAA"
+
+
+def test_a_load_waits_its_turn_says_so_and_can_be_cancelled_meanwhile(home):
+    cancel, heard = threading.Event(), []
+
+    def progress(share, text):
+        heard.append(text)
+        cancel.set()
+
+    with (
+        file_lock(cache_dir("formula1") / ".loading.lock", 1, "A load"),
+        raises(Reason.CANCELLED, "was cancelled"),
+    ):
+        formula1.load_session(2024, "Ring Grand Prix", "Race", cancel=cancel, progress=progress)
+    assert heard == ["waiting for another session to be loaded"]
+
+
+def test_the_share_of_a_load_never_falls_back():
+    """What is stored is tried first: where some of it is, the network begins at an earlier step."""
+    heard = []
+    log = feed_log.FeedLog(lambda share, text: heard.append((share, text)))
+    for share, text in ((0.02, "opening"), (0.4, "reading speed"), (0.08, "downloading drivers"), (0.6, "positions")):
+        log.progress(share, text)
+    assert heard == [(0.02, "opening"), (0.4, "reading speed"), (0.4, "downloading drivers"), (0.6, "positions")]
+
+
 def test_a_load_can_be_cancelled():
     cancel = threading.Event()
     cancel.set()

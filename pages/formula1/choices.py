@@ -1,0 +1,129 @@
+"""Controls whose options come and go. What was chosen stands in the address, and nowhere else.
+
+A control begins with what the address says, in every run and not in the first alone: a run may be overtaken by a click
+before the browser has heard of it, and what only that run had said would be lost. Nothing is put into
+`st.session_state` for a control, because Streamlit tells the browser of that just once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import streamlit as st
+
+# By the name of a control: (what stands in, what was asked for in words); the value that this page put into the
+# address; how often the page itself chose another value.
+_CORRECTED, _WRITTEN, _TURNS = "f1-corrected", "f1-written", "f1-turns"
+
+
+def choose_one(
+    label: str,
+    name: str,
+    options: Sequence[str],
+    default: str,
+    *,
+    show: Callable[[str], str] = str,
+    help: str | None = None,
+    among: str = "",
+    always: bool = False,
+) -> str:
+    """A select box. Another `among` means other options: it starts anew.
+
+    always   the address names the choice even where it is the default, because another day, or what is stored on
+             another server, has another default
+    """
+    if not options:
+        st.selectbox(label, ["not available"], disabled=True, key=f"f1-{name}-none-{among}", help=help)
+        return ""
+    start = _asked(label, name, options, default, show)
+    chosen = st.selectbox(
+        label, list(options), list(options).index(start), format_func=show, key=_key(name, among), help=help
+    )
+    _remember(name, chosen, None if always else default)
+    return chosen
+
+
+def choose_of_few(label: str, name: str, options: Mapping[str, str], default: str, help: str | None = None) -> str:
+    """A segmented control."""
+    start = _asked(label, name, list(options), default, lambda option: options[option])
+    chosen = st.segmented_control(
+        label, list(options), format_func=options.get, default=start, key=_key(name), required=True, help=help,
+        width="stretch",
+    )  # fmt: skip
+    chosen = chosen if chosen in options else default
+    _remember(name, chosen, default)
+    return chosen
+
+
+def choose_range(label: str, name: str, last: int, default: tuple[int, int], *, among: str) -> tuple[int, int]:
+    """A slider with two ends between 1 and `last`; the address always names them."""
+    asked = st.query_params.get(name, "")
+    ends = [int(part) for part in asked.split("-") if part.isdigit()]
+    first, end = ends if len(ends) == 2 else default
+    first = min(max(first, 1), last - 1)
+    start = (first, min(max(end, first + 1), last))
+    found = st.slider(label, 1, last, start, key=_key(name, among))
+    chosen = (found[0], max(found))
+    text = f"{chosen[0]}-{chosen[1]}"
+    if asked not in ("", f"{start[0]}-{start[1]}") and chosen == start:
+        _correct(name, label, asked, text, text.replace("-", " to "))
+    _remember(name, text, None)
+    return chosen
+
+
+def choose_several(label: str, name: str, options: Sequence[str], default: Sequence[str]) -> tuple[str, ...]:
+    """A box for several options, in the order of `options`; the address always names them."""
+    asked = [part for part in st.query_params.get(name, "").split("-") if part]
+    known = [part for part in asked if part in options]
+    if strangers := [part for part in asked if part not in options]:
+        _correct(name, label, ", ".join(strangers), "-".join(known or default), ", ".join(known or default))
+    chosen = st.multiselect(label, list(options), known or list(default), key=_key(name), placeholder="at least one")
+    kept = tuple(option for option in options if option in chosen)
+    _remember(name, "-".join(kept), None)
+    return kept
+
+
+def corrections() -> str:
+    """One line on what the address asked for and this page does not have, as long as its stand-ins are shown; or ""."""
+    told = st.session_state.get(_CORRECTED, {})
+    standing = {name: entry for name, entry in told.items() if st.query_params.get(name, entry[0]) == entry[0]}
+    st.session_state[_CORRECTED] = standing  # who has chosen something else since needs no word
+    return f"The address asked for {'; '.join(text for _, text in standing.values())}." if standing else ""
+
+
+def choose_for_visitor(name: str, value: str) -> None:
+    """Another value for a control, from a button elsewhere. Call it before the control is shown, as from `on_click`."""
+    st.query_params[name] = value
+    turns = st.session_state.setdefault(_TURNS, {})
+    turns[name] = turns.get(name, 0) + 1
+
+
+def _key(name: str, among: str = "") -> str:
+    """A control that the page itself sets is a new one, which begins with what the address says."""
+    turn = st.session_state.get(_TURNS, {}).get(name, 0)
+    return "-".join(part for part in ("f1", name, among, str(turn or "")) if part)
+
+
+def _asked(label: str, name: str, options: Sequence[str], default: str, show: Callable[[str], str]) -> str:
+    """What the control begins with: what the address says, where that is on offer."""
+    asked = st.query_params.get(name, "")
+    if asked and asked not in options:
+        _correct(name, label, asked, default, show(default))
+    return asked if asked in options else default
+
+
+def _correct(name: str, label: str, asked: str, value: str, shown: str) -> None:
+    if st.session_state.get(_WRITTEN, {}).get(name) == asked:
+        return  # it was chosen here, for another race
+    text = f"{label.lower()} “{asked[:40]}”, which is not to be had here: {shown} is shown"
+    st.session_state.setdefault(_CORRECTED, {})[name] = (value, text)
+
+
+def _remember(name: str, value: str, default: str | None) -> None:
+    """Keep a choice in the address, unless it is what anybody finds there anyway."""
+    if value == default:
+        if name in st.query_params:
+            del st.query_params[name]
+    elif st.query_params.get(name) != value:
+        st.query_params[name] = value
+    st.session_state.setdefault(_WRITTEN, {})[name] = value
