@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.engine import sweep as engine_sweep
 from gdm_core.engine.bulk import BulkView
@@ -56,21 +58,45 @@ def tab(view: View) -> None:
         return
     left, middle, right = st.columns([0.3, 0.3, 0.4], gap="medium", vertical_alignment="bottom")
     n_seeds = left.slider(
-        "Seeds", 1, 5, 3, key="f1-seeds", help="Each number of states is fitted once from every seed."
+        "Seeds", 1, 5, 3, key="seeds", bind="query-params", help="Each number of states is fitted once from every seed."
     )
-    both = middle.toggle("Beside recurrent SLDS", True, key="f1-both", help="Under the same protocol; takes longer.")
+    n_seeds = min(max(n_seeds, 1), 5)
+    both = middle.toggle(
+        "Beside recurrent SLDS", True, key="rslds", bind="query-params", help="Under the same protocol; takes longer."
+    )
     wanted = sweeps(where, n_seeds, both)
-    engine = live.screen.engine()
+    engine, visitor = live.screen.engine(), _visitor()
     running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}
-    total = sum(len(one.cells()) for one in wanted.values())
-    if len(running) < len(wanted) and right.button(f"Fit {total} models", type="primary", key="f1-sweep"):
-        try:
-            for one in wanted.values():
-                engine_sweep.start(one, engine, "formula1-sweep")
-        except GdmError as error:
-            shell.error("The fits could not be started", str(error))
-            return
-        st.rerun()
+    views = [job.poll() for job in running.values()]
+    total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
+    mine = any(visitor in _behind(one.key) for one in wanted.values())
+    going = any(not view.finished for view in views)
+    if going and mine:
+        if right.button("Stop", key="f1-sweep-stop"):
+            _leave(wanted.values(), visitor)
+            st.rerun()
+    elif done < total or len(running) < len(wanted):
+        again = any(view.cancelled for view in views) or going
+        if right.button(
+            f"Go on with {total - done} fits" if again else f"Fit {total} models", type="primary", key="f1-sweep"
+        ):
+            try:
+                for one in wanted.values():
+                    engine_sweep.start(one, engine, "formula1-sweep")
+                    _behind(one.key).add(visitor)
+            except GdmError as error:
+                shell.error("The fits could not be started", str(error))
+                return
+            st.rerun()
+        if going:
+            shell.quiet(
+                "Somebody else's fits go on here: you see them come in. Go on with them, and they end when you both stop."
+            )
+        elif again:
+            shell.quiet(f"Stopped after {done} of {total} fits. They are kept: going on fits only the others.")
+    if not going:
+        for one in wanted.values():
+            _visitors.pop(one.key, None)
     if not running:
         shell.empty(
             "How many states does the lap need?",
@@ -78,11 +104,30 @@ def tab(view: View) -> None:
             "on when the page is left, and finished fits are kept.",
         )
         return
-    jobs = {name: SweepJob(wanted[name], bulk) for name, bulk in running.items()}
-    if right.button("Stop", key="f1-sweep-stop", disabled=all(job.poll().finished for job in jobs.values())):
-        for job in jobs.values():
-            job.cancel()
-    _watch(view, jobs, n_seeds)
+    _watch(view, {name: SweepJob(wanted[name], bulk) for name, bulk in running.items()}, n_seeds)
+
+
+_visitors: defaultdict[str, set[str]] = defaultdict(set)
+
+
+def _behind(key: str) -> set[str]:
+    """The visitors who have asked for a sweep and not stopped it since. Those with the same wish share its fits."""
+    return _visitors[key]
+
+
+def _visitor() -> str:
+    context = get_script_run_ctx()
+    return context.session_id if context is not None else "script"
+
+
+def _leave(wanted: Iterable[Sweep], visitor: str) -> None:
+    """Stop a sweep for this visitor; it ends when nobody is left who asked for it."""
+    engine = live.screen.engine()
+    for one in wanted:
+        _behind(one.key).discard(visitor)
+        bulk = engine.bulk(one.key)
+        if bulk is not None and not _behind(one.key):
+            bulk.cancel()
 
 
 def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:

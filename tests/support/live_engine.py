@@ -5,13 +5,14 @@ In place of a GDM it fits a sketch of one: a model with the same controls whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gdm_core.engine import EngineInfo, FitRequest, FitResult, Job, JobStatus, Snapshot
+from gdm_core.engine.bulk import Bulk
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
@@ -110,6 +111,8 @@ class QuickEngine:
         self.cache = Kept()
         self.jobs: list[Job] = []
         self.forgotten: list[str] = []
+        self.bulks: dict[str, Bulk] = {}
+        self.values: dict[str, Any] = {}  # what calls of bulk jobs have found, by their cache key
 
     def submit(self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False) -> Job:
         return self._take(Job(request, session, slot, bulk, lambda job: None))
@@ -119,6 +122,28 @@ class QuickEngine:
         deadline_s: float = 60.0, bulk: bool = False,
     ) -> Job:  # fmt: skip
         return self._take(Job(Call(function, args, deadline_s), session, slot, bulk, lambda job: None))
+
+    def map(
+        self, function: Callable[..., Any], items: Mapping[str, tuple[Any, ...]], *, session: str, key: str,
+        deadline_s: float = 60.0, progress: Any = None,
+    ) -> Bulk:  # fmt: skip
+        known = self.bulks.get(key)
+        if known is not None and known.to_be_kept:
+            return known
+
+        def submit(call: Call, on_end: Callable[[Job], None]) -> Job:
+            return self._take(Job(call, session, None, True, lambda job: None, on_end))
+
+        def look_up(name: str) -> tuple[bool, Any]:
+            return name in self.values, self.values.get(name)
+
+        calls = {name: Call(function, args, deadline_s, cache_key=name) for name, args in items.items()}
+        bulk = self.bulks[key] = Bulk(calls, submit, look_up, 8, progress)
+        bulk.feed()
+        return bulk
+
+    def bulk(self, key: str) -> Bulk | None:
+        return self.bulks.get(key)
 
     def info(self) -> EngineInfo:
         return EngineInfo(True, {}, len(self.waiting()), (), "")
