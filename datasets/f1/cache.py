@@ -20,8 +20,12 @@ from gdm_core.errors import DataError
 from ..storage import cache_dir, move_aside
 from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had no sector times
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
+OUTDATED = (
+    "This session was stored by an earlier version, without sector times: time gaps along the lap are not shown. Clear "
+    "the extracted Formula 1 sessions to have it loaded again."
+)
 LAP_ARRAYS = tuple(f.name for f in fields(LapTable) if f.name != "compound")
 
 
@@ -93,7 +97,10 @@ def read_session(path: Path) -> Session:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays["header"]))
-        if header["format_version"] != FORMAT_VERSION:
+        if header["format_version"] == 1:
+            arrays["laps_sectors"] = np.full((arrays["laps_number"].size, 3), np.nan)
+            header["notes"].append(OUTDATED)
+        elif header["format_version"] != FORMAT_VERSION:
             raise DataError(f"{path} has format version {header['format_version']}, not {FORMAT_VERSION}.")
         return _assemble(header, arrays)
     except UNREADABLE as error:

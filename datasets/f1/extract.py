@@ -64,6 +64,7 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
         start=start[keep],
         end=end[keep],
         seconds=_seconds(rows["LapTime"])[keep],
+        sectors=np.column_stack([_seconds(rows[f"Sector{i}Time"]) for i in (1, 2, 3)])[keep],
         pit_in=rows["PitInTime"].notna().to_numpy()[keep],
         pit_out=rows["PitOutTime"].notna().to_numpy()[keep],
         neutralised=np.array([not NEUTRALISED.isdisjoint(codes) for codes in status], dtype=bool)[keep],

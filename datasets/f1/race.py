@@ -23,6 +23,7 @@ from .session import Corner, Driver, LapTable, Session
 FloatArray = npt.NDArray[np.float64]
 
 SESSION_START_S = 3600.0  # the real clock starts about an hour before the race
+SECTOR_LINES = (0.27, 0.58)  # shares of the lap
 PIT_SPEED = 80 / 3.6
 PIT_BOX_M = 120.0
 PIT_STOP_S = 2.4
@@ -110,6 +111,7 @@ def _drive(
         start=start,
         end=end,
         seconds=np.round(seconds, 3),
+        sectors=_sectors(times),
         pit_in=flags[0],
         pit_out=flags[1],
         neutralised=neutral,
@@ -136,6 +138,12 @@ def _drive(
         channels=car_channels(track, car, speed, clock, time, lap),
         laps=table,
     )
+
+
+def _sectors(times: FloatArray) -> FloatArray:
+    """[L, 3] official sector times from the times [M + 1, L] at which each lap passes every point of the track."""
+    lines = [round(share * (len(times) - 1)) for share in (0.0, *SECTOR_LINES, 1.0)]
+    return np.round(np.diff(times[lines], axis=0).T, 3)
 
 
 def _pit_laps(n_laps: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:

@@ -13,6 +13,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+<<<<<<< HEAD
+=======
+from datasets.f1.lap_clock import SectorLines, sector_lines
+from datasets.f1.track import ReferenceLap
+>>>>>>> b2766b0 (The gap between two laps: integrated speed, pinned to official lap and sector times, with its uncertainty)
 from gdm_core.errors import DataError
 
 from .track import ReferenceLap
@@ -102,6 +107,7 @@ class LapTable:
     start: FloatArray
     end: FloatArray
     seconds: FloatArray  # NaN where the lap was not timed
+    sectors: FloatArray  # [L, 3] official seconds of each sector, NaN where one was not timed
     pit_in: BoolArray
     pit_out: BoolArray
     neutralised: BoolArray  # safety car, virtual safety car or red flag during the lap
@@ -213,6 +219,11 @@ class Session:
         return ReferenceLap.from_samples(
             driver.time, driver.position, driver.laps.start[row], driver.laps.end[row], where=self.title
         )
+
+    @cached_property
+    def sector_lines(self) -> SectorLines | None:
+        """Where the sector lines lie; None where too few laps have official sector times and speeds."""
+        return sector_lines(self)
 
     @cached_property
     def scaling(self) -> dict[str, tuple[float, float]]:

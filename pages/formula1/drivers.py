@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from datasets.formula1 import Session
+from datasets.formula1 import LapClock, Session, lap_clock
 from pages.formula1 import data
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
@@ -20,6 +20,8 @@ from pages.ui.live.pictures import State
 from pages.ui.plot import plot
 
 STEP_M = 10.0
+SURE = 1.96  # standard deviations of the band: 95 % of places lie within
+SURE_OF_MANY = 3.0  # below which a difference in one of some twenty segments says nothing: chance alone would name one
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,7 @@ class OneLap:
     seconds: float
     states: Floats  # [D, K]
     speed: Floats  # [D] km/h
-    clock: Floats  # [D] seconds since the start line
+    clock: LapClock | None  # None where the lap's times or speeds are not known well enough
 
 
 def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> list[tuple[int, float]]:
@@ -41,14 +43,14 @@ def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> 
     return [(int(n), float(s)) for n, s in zip(table.number[there][order], table.seconds[there][order], strict=True)]
 
 
-def one_lap(circuit: Circuit, here: Here, lap: int, seconds: float) -> OneLap | None:
+def one_lap(session: Session, circuit: Circuit, here: Here, lap: int, seconds: float) -> OneLap | None:
     """A lap on the grid, or None where too little of it was driven with positions."""
     assert here.states is not None
     laps = here.laps
     part = np.flatnonzero(laps.lap == lap)
     if len(part) < 20:
         return None
-    # A step back (the line itself, or noise while standing) would make the clock run backwards.
+    # A step back (the line itself, or noise while standing) has no place on the grid.
     distance = np.unwrap(laps.distance[part].astype(np.float64), period=circuit.length)
     distance -= circuit.length * round((np.median(distance) - circuit.length / 2) / circuit.length)
     ahead = np.append(True, np.diff(np.maximum.accumulate(distance)) > 0) & (distance > 0) & (distance < circuit.length)
@@ -56,16 +58,12 @@ def one_lap(circuit: Circuit, here: Here, lap: int, seconds: float) -> OneLap | 
     if len(part) < 20:
         return None
     grid = np.arange(0, circuit.length, STEP_M)
-    # From the line to the first sample at that sample's speed; the feed's own lap time says when the lap ends.
-    since = laps.seconds[part] - laps.seconds[part][0]
-    metres_a_second = max(5.0, float(np.nan_to_num(laps.speed[part][0], nan=200.0)) / 3.6)
-    since = since + distance[0] / metres_a_second
-    clock = np.interp(grid, [0.0, *distance, circuit.length], [0.0, *since, max(seconds, float(since[-1]))])
     states = np.column_stack([np.interp(grid, distance, column) for column in here.states[part].T])
     pace = np.interp(grid, distance, laps.speed[part])
     return OneLap(
-        f"{laps.code} lap {lap}", seconds, states.astype(np.float32), pace.astype(np.float32), clock.astype(np.float32)
-    )
+        f"{laps.code} lap {lap}", seconds, states.astype(np.float32), pace.astype(np.float32),
+        lap_clock(session, laps.code, lap),
+    )  # fmt: skip
 
 
 def tab(view: View) -> None:
@@ -106,9 +104,9 @@ def tab(view: View) -> None:
     together = Together.those_of(*picked)
     if together is not None and len(together.drivers) == len(picked):
         kept["compared"] = (asked, together)
-        _draw(where.circuit, together, driven, together.state)
+        _draw(session, where.circuit, together, driven, together.state)
     elif kept.get("compared", ("",))[0] == asked:  # until both are there, what was seen of them before stands
-        _draw(where.circuit, kept["compared"][1], driven, "stale")
+        _draw(session, where.circuit, kept["compared"][1], driven, "stale")
     else:
         shell.empty("A moment", "The fitted model is being applied to this driver.")
 
@@ -118,8 +116,10 @@ def clock(seconds: float) -> str:
     return f"{int(seconds // 60)}:{seconds % 60:06.3f}"
 
 
-def _draw(circuit: Circuit, together: Together, driven: list[tuple[int, float]], state: State) -> None:
-    found = [one_lap(circuit, here, *lap) for here, lap in zip(together.drivers, driven, strict=True)]
+def _draw(
+    session: Session, circuit: Circuit, together: Together, driven: list[tuple[int, float]], state: State
+) -> None:
+    found = [one_lap(session, circuit, here, *lap) for here, lap in zip(together.drivers, driven, strict=True)]
     if found[0] is None or found[1] is None:
         shell.empty("Too little of this lap", "The feed has too few positions in it. Choose another lap.")
         return
@@ -141,25 +141,75 @@ def _draw(circuit: Circuit, together: Together, driven: list[tuple[int, float]],
             ),
             key="compared-speed",
         )
-        plot(
-            lines_along(
-                circuit, grid, {f"{names[1]} behind {names[0]}": other.clock - one.clock}, unit="s", zero=True, height=130,
-                caption="Time gap at the same place: where the line climbs, the second driver loses time.",
-            ),
-            key="compared-gap",
-        )  # fmt: skip
-    _words(circuit, names, apart, one, other)
+        gap = Gap(one.clock, other.clock) if one.clock is not None and other.clock is not None else None
+        if gap is None:
+            shell.quiet("One of these laps lacks a lap time or speeds, so there is no time gap along the lap.")
+        else:
+            behind, share = gap.behind(grid / circuit.length), grid / circuit.length
+            plot(
+                lines_along(
+                    circuit, grid, {f"{names[1]} behind {names[0]}": behind}, unit="s", zero=True, height=130,
+                    band=SURE * gap.deviation(np.zeros_like(share), share),
+                    caption="Time gap at the same place: where the line climbs, the second driver loses time. Speeds, "
+                    "integrated between the official times at the start line and at both sector lines; the true gap lies "
+                    "within the band at 95 % of places.",
+                ),
+                key="compared-gap",
+            )  # fmt: skip
+    _words(circuit, names, apart, gap)
 
 
-def _words(circuit: Circuit, names: list[str], apart: Floats, one: OneLap, other: OneLap) -> None:
-    """The segments where the two differ most, in a sentence."""
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """How far one lap is behind another, in seconds, at shares of the lap."""
+
+    one: LapClock
+    other: LapClock
+
+    def behind(self, share: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[...] seconds that the other takes longer from the start line."""
+        return self.other.at(share) - self.one.at(share)
+
+    def deviation(self, first: npt.ArrayLike, last: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[...] standard deviation of what the gap grows by from one share of the lap to another."""
+        found: npt.NDArray[np.float64] = np.sqrt(self.one.variance(first, last) + self.other.variance(first, last))
+        return found
+
+    def grown(self, first: float, last: float) -> tuple[float, float]:
+        """(seconds that the other loses between two shares of the lap, standard deviation); over the line if need be."""
+        if last < first:
+            (late, a), (early, b) = self.grown(first, 1.0), self.grown(0.0, last)
+            return late + early, float(np.hypot(a, b))
+        lost = self.behind([first, last])
+        return float(lost[1] - lost[0]), float(self.deviation(first, last))
+
+
+def _words(circuit: Circuit, names: list[str], apart: Floats, gap: Gap | None) -> None:
+    """Where the two differ most, in a sentence, and where time is won beyond what cannot be told from nothing."""
     if not circuit.segments:
         return
     grid = np.arange(0, circuit.length, STEP_M)
     segment = np.mod(np.searchsorted(circuit.edges, grid, side="right") - 1, len(circuit.segments))
     count = np.bincount(segment, minlength=len(circuit.segments))
     differ = np.bincount(segment, apart, len(circuit.segments)) / np.maximum(count, 1)
-    gained = np.bincount(segment, np.gradient(other.clock - one.clock), len(circuit.segments))
     top = np.argsort(-differ)[:3]
-    listed = ", ".join(f"{circuit.segments[c]} ({differ[c]:.0%} of the states, {gained[c]:+.2f} s)" for c in top)
-    shell.quiet(f"Most unlike between {names[0]} and {names[1]}: {listed}. Seconds are what the second loses there.")
+    listed = ", ".join(f"{circuit.segments[c]} ({differ[c]:.0%} of the states)" for c in top)
+    shell.quiet(f"Most unlike between {names[0]} and {names[1]}: {listed}.")
+    if gap is not None:
+        shell.quiet(time_words(circuit, names, gap))
+
+
+def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
+    """The official gap at the line, and the segments where the gap grows or shrinks by more than its uncertainty."""
+    whole = float(gap.behind(1.0))
+    total = f"{names[1]} took {abs(whole):.3f} s {'longer' if whole > 0 else 'less'} for the lap"
+    edges = circuit.edges / circuit.length
+    lost = [(*gap.grown(float(a), float(b)), name) for a, b, name in
+            zip(edges, np.roll(edges, -1), circuit.segments, strict=True)]  # fmt: skip
+    sure = sorted(
+        (entry for entry in lost if abs(entry[0]) > SURE_OF_MANY * entry[1]), key=lambda entry: -abs(entry[0])
+    )[:3]
+    if not sure:
+        return f"{total}; no single segment differs by more than the uncertainty."
+    listed = ", ".join(f"{mean:+.2f} ± {SURE * sd:.2f} s in {name}" for mean, sd, name in sure)
+    return f"{total}. Told apart from chance: {listed} (+ is lost by the second; ± 95 %)."

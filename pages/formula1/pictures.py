@@ -183,11 +183,29 @@ def lines_along(
     *,
     unit: str,
     zero: bool = False,
+    band: npt.ArrayLike | None = None,
     height: int = 150,
     caption: str = "",
 ) -> Figure:
-    """Named lines against the distance along the lap, corners as marks; the second one is dashed."""
+    """Named lines against the distance along the lap, corners as marks; the second one is dashed.
+
+    zero   the zero line is marked
+    band   half the width of a band around the first line
+    """
     traces: list[Dict] = []
+    if band is not None:
+        first, half = np.asarray(next(iter(lines.values())), np.float32), np.asarray(band, np.float32)
+        edge: Dict = {
+            "type": "scatter",
+            "mode": "lines",
+            "x": typed(distance),
+            "line": {"width": 0},
+            "hoverinfo": "skip",
+        }
+        traces += [
+            edge | {"y": typed(first - half)},
+            edge | {"y": typed(first + half), "fill": "tonexty", "fillcolor": "$band"},
+        ]
     marks: list[Dict] = []
     looks = (("$accent", "solid"), ("$ink", "dot"))
     span = np.concatenate([np.asarray(v, np.float32) for v in lines.values()])
@@ -200,8 +218,6 @@ def lines_along(
                 "x": typed(distance),
                 "y": typed(v),
                 "line": {"color": colour, "width": 1.8, "dash": dash},
-                "fill": "tozeroy" if zero else "none",
-                "fillcolor": "$band",
                 "hovertemplate": f"%{{x:.0f}} m · {name} %{{y:.4~g}} {unit}<extra></extra>",
             }
         )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from datasets import formula1
+from datasets.formula1 import LapClock
 from gdm_core.analysis.metrics import evaluate, state_accuracy
 from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.analysis.segments import composition
@@ -18,7 +19,7 @@ from pages.formula1.view import Here, Together
 from pages.ui.figures.base import untyped
 from pages.ui.live.pictures import Origin
 from tests.support.formula1 import LAP_S
-from tests.support.formula1_page import RING, arrange
+from tests.support.formula1_page import RING, arrange, ring_race
 from tests.support.live_engine import Sketch
 
 
@@ -96,19 +97,40 @@ def test_the_average_lap_is_the_mean_at_each_place():
     assert 5.0 < mean[4, 0] < 7.0, "an empty stretch takes what lies beside it"
 
 
-def test_two_laps_driven_alike_have_no_gap_and_the_slower_one_falls_behind(monkeypatch):
+def test_a_lap_driven_evenly_has_an_even_clock(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     states = np.eye(4, dtype=np.float32)[laps.segment]
     here = Here(laps, states, "fresh", Origin())
-    one = drivers.one_lap(circuit, here, 2, LAP_S)
-    slower = drivers.one_lap(circuit, here, 3, LAP_S + 0.2)
+    session = ring_race()
+    one = drivers.one_lap(session, circuit, here, 2, LAP_S)
     assert one is not None
-    assert slower is not None
-    assert one.clock[0] == 0
-    assert np.abs(np.diff(one.clock) - LAP_S * drivers.STEP_M / circuit.length).max() < 0.05
-    assert np.abs(slower.clock - one.clock)[:-3].max() < 0.1
+    assert one.clock is not None
+    share = np.linspace(0, 1, 50)
+    np.testing.assert_allclose(one.clock.at(share), LAP_S * share, atol=0.05)
     np.testing.assert_allclose(one.states.sum(axis=1), 1, atol=1e-5)
-    assert drivers.one_lap(circuit, here, 99, LAP_S) is None
+    assert drivers.one_lap(session, circuit, here, 99, LAP_S) is None
+
+
+def _clock(drift: float, *times: float) -> LapClock:
+    """A lap of three equal thirds that take so long."""
+    pins = np.append(0.0, np.cumsum(times))
+    return LapClock(pins, pins, np.linspace(0, 1, len(pins)), drift)
+
+
+def test_only_what_is_told_apart_from_chance_is_said_of_a_gap(monkeypatch):
+    circuit, _ = _laps(monkeypatch)
+    one = _clock(1e-4, 30.0, 30.0, 30.0)
+    gap = drivers.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
+    assert gap.behind(1.0) == pytest.approx(0.5)
+    assert gap.grown(1 / 3, 2 / 3) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
+    lost, deviation = gap.grown(0.9, 0.1)  # over the line
+    assert lost == pytest.approx(-0.15)
+    # Three tenths of a third at either side of the line: 9 s (8.85 s) of 30 s (29.5 s), each way for either lap.
+    assert deviation == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
+    said = drivers.time_words(circuit, ["AAA", "BBB"], gap)
+    assert said.startswith("BBB took 0.500 s longer for the lap. Told apart from chance: +")
+    same = drivers.time_words(circuit, ["AAA", "BBB"], drivers.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
+    assert same == "BBB took 0.009 s less for the lap; no single segment differs by more than the uncertainty."
 
 
 def test_states_of_two_fits_cannot_be_put_into_one_picture(monkeypatch):

@@ -52,6 +52,7 @@ def ring_driver(
             start=start,
             end=start + LAP_S,
             seconds=np.full(n_laps, LAP_S),
+            sectors=np.tile(np.array([0.25, 0.35, 0.4]) * LAP_S, (n_laps, 1)),
             pit_in=no.copy(),
             pit_out=no.copy(),
             neutralised=no.copy(),
