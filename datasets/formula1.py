@@ -8,20 +8,12 @@ test = formula1.to_trials(session, "VER", preset="paper")
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from .f1.cache import stored_sessions
+from .f1.lap_clock import LapClock, SectorLines, lap_clock
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race
 from .f1.segments import lap_distance, segment_labels, segment_names, segment_of
 from .f1.session import (
-=======
-from datasets.f1.cache import stored_sessions
-from datasets.f1.lap_clock import LapClock, SectorLines, lap_clock
-from datasets.f1.loader import is_stored, load_session, schedule, years
-from datasets.f1.race import simulate_race
-from datasets.f1.segments import lap_distance, segment_labels, segment_names, segment_of
-from datasets.f1.session import (
->>>>>>> b2766b0 (The gap between two laps: integrated speed, pinned to official lap and sector times, with its uncertainty)
     CHANNELS,
     UNITS,
     Corner,

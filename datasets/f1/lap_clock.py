@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from datasets.f1.session import Driver, Session
+    from .session import Driver, Session
 
 FloatArray = npt.NDArray[np.float64]
 

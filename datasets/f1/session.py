@@ -13,13 +13,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-<<<<<<< HEAD
-=======
-from datasets.f1.lap_clock import SectorLines, sector_lines
-from datasets.f1.track import ReferenceLap
->>>>>>> b2766b0 (The gap between two laps: integrated speed, pinned to official lap and sector times, with its uncertainty)
 from gdm_core.errors import DataError
 
+from .lap_clock import SectorLines, sector_lines
 from .track import ReferenceLap
 
 FloatArray = npt.NDArray[np.float64]
