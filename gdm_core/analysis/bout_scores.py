@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis import evidence
+from gdm_core.analysis.baselines import features, k_means_and_hmm
 from gdm_core.analysis.bouts import BoutRule, median_bout
-from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, persistence, r2, state_baselines
+from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trial, Trials
 
-MAX_NEIGHBOURS = 20_000
 MAX_BASELINE_SAMPLES = 30_000
 
 
@@ -31,20 +32,46 @@ def measure(
     soft_test = [np.asarray(s, np.float32) for s in model.predict_proba(test)]
     hard = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft, train, strict=True)]
     hard_test = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft_test, test, strict=True)]
+    known, truth = labels_of(train), labels_of(test)
+    expert = median_bout(truth)
+    pieces = evidence.cut(test, expert)
     found: dict[str, Any] = {
         "train": [_fit_of(model, trial) for trial in train],
         "test": [_fit_of(model, trial) for trial in test],
         "bout_s": median_bout(hard_test) / test[0].rate_hz,
+        "n_bouts": sum(int(np.count_nonzero(np.diff(z)) + 1) for z in hard_test),
         "raw_bout_s": median_bout([s.argmax(axis=1) for s in soft_test]) / test[0].rate_hz,
+        "pieces": {"n": len(pieces.parts), "words": pieces.words},
+        "r2": _explained(model, test, pieces),
     }
-    known, truth = labels_of(train), labels_of(test)
     kinds = [_kinds(known), _kinds(truth)]
     if min(kinds) == 1:
         found["alone"] = "fitted" if kinds[0] == 1 else "new"
     elif min(kinds) > 1:
-        found |= _against_labels(found["test"], soft, soft_test, hard, hard_test, known, truth, seed)
-        found["expert_bout_s"] = median_bout(truth) / test[0].rate_hz
+        found |= _against_labels(found["test"], pieces, soft, soft_test, hard, hard_test, known, truth, seed)
+        found["expert_bout_s"] = expert / test[0].rate_hz
     return found
+
+
+def _explained(model: StateModel, test: Trials, pieces: evidence.Pieces) -> dict[str, float | None]:
+    """R2 of all new trials together, that of the sample before, and how far the difference can be trusted."""
+    sums = []
+    smooth = [np.asarray(model.smooth(trial), np.float64) for trial in test]
+    before = [persistence(trial.y) for trial in test]
+    means = [np.nanmean(trial.y, axis=0, dtype=np.float64) for trial in test]
+    for i, start, stop in pieces.parts:
+        y = np.asarray(test[i].y[start:stop], np.float64)
+        off = [np.square(y - part) for part in (smooth[i][start:stop], before[i][start:stop], means[i])]
+        known = np.isfinite(off).all(axis=0)
+        sums.append([float(part[known].sum()) for part in off])
+    error, line, total = np.array(sums).T
+    if total.sum() <= 0:
+        return {"value": None, "persistence": None, "margin": None}
+    return {
+        "value": _number(1 - error.sum() / total.sum()),
+        "persistence": _number(1 - line.sum() / total.sum()),
+        "margin": evidence.ratio_margin(error, line, total),
+    }
 
 
 def _kinds(labels: list[npt.NDArray[np.int64]]) -> int:
@@ -65,6 +92,7 @@ def _fit_of(model: StateModel, trial: Trial) -> dict[str, Any]:
 
 def _against_labels(
     rows: list[dict[str, Any]],
+    pieces: evidence.Pieces,
     soft: list[Any],
     soft_test: list[Any],
     hard: list[Any],
@@ -79,19 +107,19 @@ def _against_labels(
     raw_mapping = majority_map(np.concatenate(soft).argmax(axis=1), labels, n_states)
     named, raw = mapping[np.concatenate(hard_test)], raw_mapping[np.concatenate(soft_test).argmax(axis=1)]
     constant = majority_map(np.zeros(len(labels), np.int64), labels, 1)[0]
-    neighbours = _neighbours(np.concatenate(soft), labels, seed)
-    for row, states, z, expert in zip(rows, soft_test, hard_test, truth, strict=True):
+    near = _near(np.concatenate(soft), labels, soft_test, truth, seed)
+    for row, z, nearest, expert in zip(rows, hard_test, near, truth, strict=True):
         here = expert != UNLABELLED
         if not here.any():
             continue
-        row["paper_accuracy"] = float((neighbours.predict(states[here]) == expert[here]).mean())
+        row["paper_accuracy"] = float((nearest == expert)[here].mean())
         row["majority"] = float((expert[here] == constant).mean())
         row["accuracy"] = float((mapping[z][here] == expert[here]).mean())
         row["balanced_accuracy"] = balanced_accuracy(mapping[z], expert)
         row["majority_balanced"] = balanced_accuracy(np.full(len(expert), constant), expert)
         row["macro_f1"] = macro_f1(mapping[z], expert)
         row["majority_f1"] = macro_f1(np.full(len(expert), constant), expert)
-    everything = np.concatenate(soft_test)[seen != UNLABELLED]
+    guesses = [mapping[z] for z in hard_test]
     return {
         "mapping": mapping.tolist(),
         "macro_f1": macro_f1(named, seen),
@@ -101,27 +129,57 @@ def _against_labels(
         "majority_balanced": balanced_accuracy(np.full(len(seen), constant), seen),
         "accuracy": float((named == seen)[seen != UNLABELLED].mean()),
         "majority": float((seen == constant)[seen != UNLABELLED].mean()),
-        "paper_accuracy": float((neighbours.predict(everything) == seen[seen != UNLABELLED]).mean()),
+        "paper_accuracy": float((np.concatenate(near) == seen)[seen != UNLABELLED].mean()),
+        "shifted": {name: evidence.shifted(guesses, truth, name, seed) for name in ("macro_f1", "balanced_accuracy")}
+        | {"paper_accuracy": evidence.shifted(near, truth, "accuracy", seed)},
+        "counts": {
+            "bouts": pieces.counts(guesses, truth).tolist(),
+            "paper": pieces.counts(near, truth).tolist(),
+        },
     }
 
 
-def _neighbours(states: npt.NDArray[Any], labels: npt.NDArray[Any], seed: int) -> Any:
-    """The paper's reading of states: ten nearest neighbours, of at most 20,000 labelled samples."""
-    from sklearn.neighbors import KNeighborsClassifier
-
-    rows = np.flatnonzero(labels != UNLABELLED)
-    if len(rows) > MAX_NEIGHBOURS:
-        rows = np.random.default_rng(seed).choice(rows, MAX_NEIGHBOURS, replace=False)
-    return KNeighborsClassifier(min(10, len(rows))).fit(states[rows], labels[rows])
+def _near(states: Any, labels: Any, soft_test: list[Any], truth: list[Any], seed: int) -> list[npt.NDArray[np.int64]]:
+    """The paper's reading of states, ten nearest neighbours, for the labelled samples of each test trial."""
+    joined, seen = np.concatenate(soft_test), np.concatenate(truth)
+    found = np.full(len(seen), UNLABELLED, np.int64)
+    found[seen != UNLABELLED] = neighbour_labels(states, labels, joined, seen, seed)[0]
+    return np.split(found, np.cumsum([len(z) for z in truth])[:-1])
 
 
-def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, dict[str, float | None]]:
-    """Scores of what needs no dynamics, on the same trials. Long sets are measured on their first trials."""
+def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, dict[str, Any]]:
+    """Scores of what needs no dynamics, on the same trials and piece by piece. Long sets are measured on their first trials."""
     if min(_kinds(labels_of(test)), _kinds(labels_of(train))) < 2:
         return {}
-    lines = state_baselines(_head(train), _head(test), n_states, seed)
-    names = ("macro_f1", "balanced_accuracy", "paper_accuracy")
-    return {line: {name: getattr(scores, name) for name in names} for line, scores in lines.items()}
+    pieces = evidence.cut(test, median_bout(labels_of(test)))
+    train, test = _head(train), _head(test)
+    known, truth = np.concatenate(labels_of(train)), labels_of(test)
+    sizes = np.cumsum([len(z) for z in truth])[:-1]
+    found: dict[str, dict[str, Any]] = {}
+
+    def take(line: str, bouts: npt.NDArray[Any], paper: npt.NDArray[Any]) -> None:
+        counts = {
+            kind: pieces.counts(np.split(guess, sizes), truth) for kind, guess in (("bouts", bouts), ("paper", paper))
+        }
+        found[line] = {
+            "macro_f1": evidence.score(counts["bouts"], "macro_f1"),
+            "balanced_accuracy": evidence.score(counts["bouts"], "balanced_accuracy"),
+            "paper_accuracy": evidence.score(counts["paper"], "accuracy"),
+            "counts": {kind: part.tolist() for kind, part in counts.items()},
+        }
+
+    constant = np.full(sum(len(z) for z in truth), majority_map(np.zeros(len(known), np.int64), known, 1)[0])
+    take("majority class", constant, constant)
+    for name, (rows, rows_test) in features(train, test).items():
+        for method, states in zip(
+            ("k-means", "Gaussian HMM"), k_means_and_hmm(rows, rows_test, n_states, seed), strict=True
+        ):
+            mapping = majority_map(states.train.argmax(axis=1), known, n_states)
+            near = _near(states.train, known, np.split(states.test, sizes), truth, seed)
+            take(f"{method} on {name}", mapping[states.test.argmax(axis=1)], np.concatenate(near))
+        taught = np.concatenate(_near(np.concatenate(rows), known, rows_test, truth, seed))
+        take(f"10-NN on {name}", taught, taught)
+    return found
 
 
 def _head(trials: Trials) -> Trials:

@@ -72,7 +72,7 @@ def paper_accuracy(
     One-hot vectors tie by the thousand and the neighbours are then an arbitrary ten: compare `majority_map`.
     With more than 20,000 training samples a random 20,000 of them (fixed by `seed`) are the neighbours.
     """
-    predicted, truth = _neighbour_labels(train_states, train_labels, test_states, test_labels, seed)
+    predicted, truth = neighbour_labels(train_states, train_labels, test_states, test_labels, seed)
     return float((predicted == truth).mean())
 
 
@@ -119,7 +119,7 @@ def _contingency(states: npt.ArrayLike, labels: npt.ArrayLike, n_states: int | N
     return counts, classes.astype(np.int64)
 
 
-def _neighbour_labels(
+def neighbour_labels(
     train: npt.ArrayLike, train_labels: npt.ArrayLike, test: npt.ArrayLike, test_labels: npt.ArrayLike, seed: int
 ) -> tuple[IntArray, IntArray]:
     """(predicted, true) labels of the labelled test samples."""
@@ -310,7 +310,7 @@ def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -
         lines[f"Gaussian HMM on {name}"] = state_scores(hmm.train, known, hmm.test, truth, seed)
         if labelled:
             joined, joined_test = np.concatenate(rows), np.concatenate(rows_test)
-            predicted, seen = _neighbour_labels(joined, known, joined_test, truth, seed)
+            predicted, seen = neighbour_labels(joined, known, joined_test, truth, seed)
             lines[f"10-NN on {name}"] = _supervised(predicted, seen)
     return lines
 

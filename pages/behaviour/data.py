@@ -16,7 +16,7 @@ from gdm_core.analysis.bouts import BoutRule, like_expert
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from pages.behaviour.words import Words
-from pages.ui import model_controls
+from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 
 HELD_OUT = 0.4
@@ -60,6 +60,11 @@ class Data:
         """How to read bouts, as the labels of the fitted trials suggest; None without labels."""
         known = [np.asarray(trial.labels) for trial in self.train if trial.labels is not None]
         return like_expert(known, self.train[0].rate_hz)
+
+    @property
+    def bouts_of(self) -> str:
+        """What the controls of bouts belong to: this recording, with the expert's bouts that they start from."""
+        return settings.of(self.of, self.expert_rule)
 
     @cached_property
     def words(self) -> Words | None:

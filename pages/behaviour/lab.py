@@ -129,7 +129,7 @@ def bout_controls(data: Data, unlabelled: BoutRule) -> BoutRule:
     if LONGEST_S * data.train[0].rate_hz < 2:
         shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
         return BoutRule()
-    of = settings.of(data.of, start)  # other data has other bouts
+    of = data.bouts_of
     why = " Starts at half of the median bout in the expert's labels." if data.expert_rule else ""
     smooth = st.slider(
         "Smooth over (s)", *SECONDS[:2], start.smooth_s, SECONDS[2], key=settings.key("smooth", of), bind="query-params",

@@ -10,7 +10,7 @@ import streamlit as st
 
 from pages.behaviour import scoring
 from pages.behaviour.view import View
-from pages.ui import card, live, shell
+from pages.ui import card, live, settings, shell
 
 KEPT = "card"
 
@@ -68,6 +68,11 @@ def _who(view: View) -> str:
     return f"{choice.label}, K {choice.n_states}, seed {choice.config.get('seed', 0)}; bouts {view.rule.words}"
 
 
+def _as_fitted(of: str) -> None:
+    for name in ("smooth", "shortest"):
+        st.session_state[settings.key(name, of)] = 0.0
+
+
 def _remarks(view: View, measured: Mapping[str, Any], why_no_lines: str) -> None:
     """What the scores do not say by themselves."""
     if why_no_lines:
@@ -79,5 +84,14 @@ def _remarks(view: View, measured: Mapping[str, Any], why_no_lines: str) -> None
         )
     elif "macro_f1" not in measured:
         shell.quiet("These trials have no labels in both parts, so states cannot be scored against an expert.")
-    elif view.naming.merges:
+    if said := scoring.lost_by_smoothing(measured):
+        shell.quiet(said)
+        st.button(
+            "Read bouts as fitted",
+            key="bouts-as-fitted",
+            on_click=_as_fitted,
+            args=(view.data.bouts_of,),
+            width="stretch",
+        )
+    if view.naming.merges and "macro_f1" in measured:
         shell.quiet("The scores are those of the states as fitted: mergers change pictures and exports, not scores.")

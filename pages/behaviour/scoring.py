@@ -8,10 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from gdm_core.analysis import evidence
 from pages.behaviour.units import unit_for
 from pages.ui.card import Score
 
+LOST = 0.05  # of macro-F1
 SUPERVISED = "10-NN on"
+SHIFTED = "the same bouts at other times"
+
+
+_MARGIN = (
+    "±: half of the 95 % interval of the difference from what it has to beat, from leaving out each piece of the new trials "
+    f"in turn. With fewer than {evidence.ENOUGH} pieces nothing is said."
+)
 
 
 def score_rows(found: Mapping[str, Any], lines: Mapping[str, Mapping[str, float | None]] | None) -> list[Score]:
@@ -19,30 +28,46 @@ def score_rows(found: Mapping[str, Any], lines: Mapping[str, Mapping[str, float 
     rows = []
     if "macro_f1" in found:
         labelled = [
-            _labelled(found, lines or {}, "macro_f1", "Macro-F1", "majority_f1", "majority_f1", _F1_HELP),
+            _labelled(found, lines or {}, "macro_f1", "Macro-F1", "majority_f1", _F1_HELP),
             _labelled(
-                found, lines or {}, "balanced_accuracy", "Balanced accuracy", "majority_balanced", None, _BALANCED_HELP
+                found, lines or {}, "balanced_accuracy", "Balanced accuracy", "majority_balanced", _BALANCED_HELP
             ),
-            _labelled(found, lines or {}, "paper_accuracy", "The paper's accuracy", "majority", "majority", _PAPER),
+            _labelled(found, lines or {}, "paper_accuracy", "The paper's accuracy", "majority", _PAPER),
         ]
         rows += labelled if lines is not None else [_undecided(row) for row in labelled]
     rows.append(_bout_row(found))
-    ours = [row["r2"] for row in found["test"] if row["r2"] is not None]
-    before = [row["persistence"] for row in found["test"] if row["persistence"] is not None]
-    if ours and before:
-        gain = np.array(ours[: len(before)]) - np.array(before[: len(ours)])
+    ours = found["r2"]
+    if ours["value"] is not None and ours["persistence"] is not None:
+        fitted = [row["r2"] for row in found["train"] if row["r2"] is not None]
         rows.append(
             Score(
                 "Explains new trials (R²)",
-                float(np.mean(ours)),
-                float(np.mean(before)),
+                float(ours["value"]),
+                float(ours["persistence"]),
                 "the sample before",
-                spread=float(np.std(gain)) if len(gain) > 1 else None,
-                others=[("fitted trials", float(np.mean([r["r2"] for r in found["train"] if r["r2"] is not None])))],
-                help="Reconstruction of each trial, averaged over trials: the states have seen what they explain.",
+                spread=ours["margin"],
+                others=[("fitted trials", float(np.mean(fitted)))] if fitted else [],
+                help=f"Reconstruction of all new trials together: the states have seen what they explain. {_MARGIN}",
+                over=found["pieces"]["words"],
+                short=ours["margin"] is None,
             )
         )
     return rows
+
+
+def lost_by_smoothing(found: Mapping[str, Any]) -> str:
+    """What to say where bouts as they are read hide what the states tell; "" where they do not."""
+    if found["n_bouts"] <= len(found["test"]) and found["raw_bout_s"] < found["bout_s"]:
+        return (
+            "Read as set, all of each new trial is one bout: the states change faster than bouts are smoothed over. Smooth "
+            "less, or read bouts as fitted."
+        )
+    if found.get("raw_macro_f1", 0.0) - found.get("macro_f1", 0.0) > LOST:
+        return (
+            f"Smoothing loses what the states tell: macro-F1 {found['macro_f1']:.3f} with bouts as set, "
+            f"{found['raw_macro_f1']:.3f} as fitted. Smooth less, or read bouts as fitted."
+        )
+    return ""
 
 
 def _bout_row(found: Mapping[str, Any]) -> Score:
@@ -65,7 +90,7 @@ def _bout_row(found: Mapping[str, Any]) -> Score:
 def _undecided(row: Score) -> Score:
     """The score with what is known besides, and no verdict before everything that it has to beat is known."""
     known = [(row.line_name, row.line), *row.others] if row.line is not None else list(row.others)
-    return replace(row, line=None, line_name="", spread=None, others=known)
+    return replace(row, line=None, line_name="", spread=None, others=known, short=False)
 
 
 _F1_HELP = (
@@ -84,7 +109,6 @@ def _labelled(
     field: str,
     name: str,
     majority: str,
-    each: str | None,
     help: str,
 ) -> Score:
     known = {"majority class": float(found[majority])}
@@ -93,16 +117,23 @@ def _labelled(
         value = values.get(field)
         if value is not None and line != "majority class":
             (taught if line.startswith(SUPERVISED) else known)[line] = float(value)
+    shifted = found.get("shifted", {}).get(field)
+    if shifted is not None:
+        known[SHIFTED] = float(shifted)
     best = max(known, key=lambda line: known[line])
-    gains = [row[field] - row[each] for row in found["test"] if each is not None and field in row]
     others = [("majority class", known["majority class"])] if best != "majority class" else []
     if field == "macro_f1" and found["raw_macro_f1"] != found["macro_f1"]:
         others.append(("as fitted", float(found["raw_macro_f1"])))
     if taught:
         teacher = max(taught, key=lambda line: taught[line])
         others.append((f"taught by labels, {teacher}", taught[teacher]))
-    spread = float(np.std(gains)) if len(gains) > 1 else None
-    return Score(name, float(found[field]), known[best], best, spread=spread, others=others, help=help)
+    kind, measured = ("paper", "accuracy") if field == "paper_accuracy" else ("bouts", field)
+    rival = None if best == SHIFTED else lines.get(best, {}).get("counts", {}).get(kind)
+    margin = evidence.margin(np.array(found["counts"][kind]), None if rival is None else np.array(rival), measured)
+    return Score(
+        name, float(found[field]), known[best], best, spread=margin, others=others, help=f"{help} {_MARGIN}",
+        over=found["pieces"]["words"], short=margin is None,
+    )  # fmt: skip
 
 
 def _finite(value: float | None) -> float:

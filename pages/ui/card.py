@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 import streamlit as st
 
-Verdict = Literal["beats", "level", "below", "unknown"]
+Verdict = Literal["beats", "level", "below", "unknown", "short"]
 
 WORDS: dict[Verdict, str] = {
     "beats": "✓ beats it",
     "level": "level with it",
     "below": "below it",
     "unknown": "ahead, but measured once",
+    "short": "too little to say",
 }
 
 
@@ -26,7 +27,9 @@ class Score:
 
     value     the score; NaN where it could not be measured
     line      the score to beat and line_name what reaches it; None where there is nothing to beat
-    spread    standard deviation over seeds or trials; None after a single measurement (then never green)
+    spread    by how much it varies, over seeds, trials or blocks; None after a single measurement (then never green)
+    over      what it was measured over ("12 blocks of about 8 s"), "" where that goes without saying
+    short     whether that is too little to carry a verdict
     others    further reference scores, shown in small: (name, value)
     span      the ends of the bar
     """
@@ -42,6 +45,8 @@ class Score:
     unit: str = ""
     span: tuple[float, float] = (0.0, 1.0)
     help: str = ""
+    over: str = ""
+    short: bool = False
 
     @property
     def verdict(self) -> Verdict | None:
@@ -50,6 +55,8 @@ class Score:
             return None
         if _number(self, self.value) == _number(self, self.line):
             return "level"  # nobody can check a difference that is not printed
+        if self.short:
+            return "short"
         ahead = (self.value - self.line) * (1 if self.higher_is_better else -1)
         if self.spread is None:
             return "unknown" if ahead > 0 else "below" if ahead < 0 else "level"
@@ -77,7 +84,8 @@ def _row(score: Score) -> str:
         parts.append(f"to beat: {escape(score.line_name)} {_number(score, score.line)}")
     parts += [f"{escape(name)} {_number(score, value)}" for name, value in score.others]
     mark = f'<span class="verdict">{WORDS[verdict]}</span>' if verdict else ""
-    lines = " · ".join([p for p in (mark, *parts) if p])
+    over = f"over {escape(score.over)}" if score.over else ""
+    lines = " · ".join([p for p in (mark, over, *parts) if p])
     return (
         f'<div class="gdm-score" data-verdict="{verdict or ""}" title="{escape(score.help)}">'
         f'<span class="name">{escape(score.name)}</span>'

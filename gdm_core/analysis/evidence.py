@@ -1,0 +1,136 @@
+"""How far a score carries a verdict: its spread over pieces of the test trials, and what the same bouts score at other times.
+
+Neighbouring samples say the same thing twice, so samples are no measurements. Pieces are: whole trials where there are
+enough of them, else blocks that hold several of the expert's bouts. With fewer than ENOUGH pieces nothing can be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.trials import UNLABELLED, Trials
+
+ENOUGH = 6
+BOUTS_A_BLOCK = 4
+LEAST_SAMPLES = 50
+MOST_BLOCKS = 24
+SHIFTS = 99
+SURE = 0.975  # of Student's t, on both sides
+
+Counts = npt.NDArray[np.int64]  # [pieces, guessed label, true label]
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Where the test trials are cut: (trial, from, to) of each piece; `words` say what they are."""
+
+    parts: tuple[tuple[int, int, int], ...]
+    words: str
+
+    @property
+    def enough(self) -> bool:
+        return len(self.parts) >= ENOUGH
+
+    def counts(self, guess: Sequence[Labels], truth: Sequence[Labels]) -> Counts:
+        """[pieces, labels, labels] how often each label was guessed where each was true; unlabelled samples do not count.
+
+        Of trials beyond those in `guess`, pieces are left out.
+        """
+        size = 1 + max(int(max(np.max(z, initial=-1) for z in side)) for side in (guess, truth))
+        found = []
+        for trial, start, stop in self.parts:
+            if trial >= len(guess) or stop > len(guess[trial]):
+                break
+            g, t = guess[trial][start:stop], truth[trial][start:stop]
+            known = (t != UNLABELLED) & (g != UNLABELLED)
+            found.append(np.bincount(g[known] * size + t[known], minlength=size * size).reshape(size, size))
+        return np.array(found, np.int64).reshape(-1, size, size)
+
+
+def cut(trials: Trials, bout: float = float("nan")) -> Pieces:
+    """Pieces of test trials whose expert's median bout is `bout` samples, NaN where nobody labelled bouts."""
+    if len(trials) >= ENOUGH:
+        return Pieces(tuple((i, 0, trial.n_samples) for i, trial in enumerate(trials)), f"{len(trials)} trials")
+    size = max(LEAST_SAMPLES, int(np.ceil(BOUTS_A_BLOCK * bout)) if np.isfinite(bout) else 0)
+    size = max(size, -(-trials.n_samples // MOST_BLOCKS))
+    parts = []
+    for i, trial in enumerate(trials):
+        edges = np.linspace(0, trial.n_samples, max(1, trial.n_samples // size) + 1).astype(int)
+        parts += [(i, int(a), int(b)) for a, b in pairwise(edges)]
+    many = f"{len(parts)} blocks of about {size / trials[0].rate_hz:.3g} s"
+    return Pieces(tuple(parts), many if len(parts) > 1 else f"one piece of {trials.n_samples:,} samples")
+
+
+def score(counts: Counts, name: str) -> float:
+    """macro_f1, balanced_accuracy or accuracy of all pieces in `counts` together; NaN where nothing is labelled."""
+    table = np.asarray(counts, float).reshape(-1, *np.shape(counts)[-2:]).sum(axis=0)  # [guess, truth]
+    hit, true, guessed = np.diag(table), table.sum(axis=0), table.sum(axis=1)
+    occurs = true > 0
+    if not occurs.any():
+        return float("nan")
+    if name == "accuracy":
+        return float(hit.sum() / true.sum())
+    if name == "balanced_accuracy":
+        return float((hit[occurs] / true[occurs]).mean())
+    if name == "macro_f1":
+        return float((2 * hit[occurs] / (guessed + true)[occurs]).mean())
+    raise KeyError(name)
+
+
+def margin(ours: Counts, line: Counts | None, name: str) -> float | None:
+    """Half of the 95 % interval of ours minus the line's, by leaving out each piece in turn; None with too few pieces.
+
+    line  of the same pieces, or of the first of them; None for a line that is a number
+    """
+    n = len(ours) if line is None else min(len(ours), len(line))
+    if n < ENOUGH:
+        return None
+    whole = np.asarray(ours[:n])
+    kept = ~np.eye(n, dtype=bool)
+    gains = np.array([score(whole[rows], name) for rows in kept])
+    if line is not None:
+        theirs = np.asarray(line[:n])
+        gains = gains - np.array([score(theirs[rows], name) for rows in kept])
+    return _half_width(gains)
+
+
+def ratio_margin(error: npt.ArrayLike, line: npt.ArrayLike, total: npt.ArrayLike) -> float | None:
+    """The same for R2: sums over each piece of our squared errors, those of the line, and the squares about the mean."""
+    e, b, t = (np.asarray(part, float) for part in (error, line, total))
+    if len(e) < ENOUGH or t.sum() <= 0:
+        return None
+    kept = ~np.eye(len(e), dtype=bool)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gains = np.array([(b[rows].sum() - e[rows].sum()) / t[rows].sum() for rows in kept])
+    return _half_width(gains) if np.isfinite(gains).all() else None
+
+
+def _half_width(gains: npt.NDArray[Any]) -> float:
+    """Of values with one piece left out each."""
+    from scipy.stats import t
+
+    n = len(gains)
+    return float(t.ppf(SURE, n - 1) * np.sqrt((n - 1) / n * np.square(gains - gains.mean()).sum()))
+
+
+def shifted(guess: Sequence[Labels], truth: Sequence[Labels], name: str, seed: int = 0) -> float:
+    """What 95 of 100 shifts in time of the same guesses stay below: bouts as long, that have nothing to do with the labels.
+
+    Each trial is turned in a circle by a random part of its length, so that only when bouts happen is lost.
+    """
+    rng = np.random.default_rng(seed)
+    pieces = Pieces(tuple((i, 0, len(z)) for i, z in enumerate(truth)), "")
+    found = []
+    for _ in range(SHIFTS):
+        turned = [
+            np.roll(z, int(rng.integers(len(z) // 10, max(len(z) - len(z) // 10, len(z) // 10 + 1)))) for z in guess
+        ]
+        found.append(score(pieces.counts(turned, truth), name))
+    return float(np.quantile(found, 0.95))
