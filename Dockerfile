@@ -1,11 +1,20 @@
-FROM python:3.11-slim
-WORKDIR /app
+# One image for the dashboard, a scheduler and its workers; see docs/service.md and compose.yaml.
+FROM python:3.11-slim AS build
+WORKDIR /source
 COPY requirements.txt .
-RUN pip install --no-cache-dir -r requirements.txt
+RUN python -m venv /opt/gdm && /opt/gdm/bin/pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu -r requirements.txt
 COPY . .
-# Caches (fits, FastF1, converted recordings) live in one folder: mount it to keep them.
-ENV GDM_DATA_DIR=/data
+# The dependencies are those of requirements.txt, to the last digit: what pyproject.toml allows besides is not asked for.
+RUN /opt/gdm/bin/pip install --no-cache-dir --no-deps .
+
+FROM python:3.11-slim
+RUN useradd --uid 10001 --create-home gdm && mkdir /data && chown gdm /data
+COPY --from=build /opt/gdm /opt/gdm
+ENV PATH=/opt/gdm/bin:$PATH PYTHONUNBUFFERED=1 GDM_DATA_DIR=/data
+USER gdm
+WORKDIR /data
+# Finished fits, FastF1's downloads and converted recordings: mount it to keep them.
 VOLUME /data
 EXPOSE 8501
-HEALTHCHECK CMD python -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=3)"
-CMD ["streamlit", "run", "app.py", "--server.address", "0.0.0.0", "--server.headless", "true"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-m", "gdm_studio.health", "http://127.0.0.1:8501"]
+CMD ["gdm", "studio", "--address", "0.0.0.0"]

@@ -7,7 +7,7 @@ PORT ?= 8501
 # have the machine to themselves.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: app test fast lint bench bench-app demo figures clean
+.PHONY: app test fast lint bench bench-app numbers pages demo figures api audit refresh clean
 
 app: $(VENV)/.runtime
 	$(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
@@ -31,12 +31,35 @@ bench: $(VENV)/.dev
 bench-app: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.app
 
+# Every number that README and docs state: measured into docs/results.json, then written into the pages.
+numbers: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.results
+	$(BIN)/python -m docs.render
+
+pages: $(VENV)/.dev
+	$(BIN)/python -m docs.render
+
 # What Home shows before anyone has fitted anything, and the README's pictures: made by scripts, kept in the repository.
 demo: $(VENV)/.dev
 	$(BIN)/python assets/make_demo.py
 
 figures: $(VENV)/.dev
-	$(BIN)/python -m docs.make_pictures
+	$(BIN)/python -m docs.make_pictures $(ONLY)
+
+# The API reference, from docstrings, in build/api.
+api: $(VENV)/.dev
+	$(BIN)/python -m docs.make_api
+
+# Known weaknesses of the pinned packages, and their licences. pip-audit needs a network and an environment of its own.
+audit: $(VENV)/.dev
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	build/audit/bin/pip-audit --requirement requirements.txt
+	$(BIN)/python -m docs.licences
+
+# The newest versions that pyproject.toml allows, pinned if all tests pass with them.
+refresh:
+	./refresh-pins $(PYTHON)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -71,6 +71,12 @@ def load(
 
     The paper's scaling is the image's, then standardised. Every model standardises by its own training data, so
     `scaling="image"` is what to fit; "standardised" does it here, by `reference` (the training trials, image scaling).
+
+    source         the official JSON, the zip, or a folder that holds them
+    split          "train" or "test"
+    features       "keypoints" as published, or "egocentric"
+    cache_folder   where converted arrays are kept; None takes the application's
+    progress       called with the share done, 0 to 1, and a sentence
     """
     return load_recordings(source, split, cache_folder, progress).to_trials(features, scaling, reference=reference)
 
@@ -81,7 +87,12 @@ def load_recordings(
     cache_folder: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> KeypointSet:
-    """The recordings of a split, with keypoints in pixels, scores and labels. Converted on first use (see `convert`)."""
+    """The recordings of a split, with keypoints in pixels, scores and labels. Converted on first use (see `convert`).
+
+    source         the official JSON, the zip, or a folder that holds them
+    cache_folder   where converted arrays are kept; None takes the application's
+    progress       called with the share done, 0 to 1, and a sentence
+    """
     cache = convert(source, split, cache_folder, progress)
     about = json.loads((cache / "about.json").read_text())
     arrays = {
@@ -117,6 +128,10 @@ def convert(
     """Stream the official file into a folder of arrays, unless that was done before, and return the folder.
 
     `progress` is called with the share done, 0 to 1, and a sentence.
+
+    source         the official JSON, the zip, or a folder that holds them
+    split          "train" or "test"
+    cache_folder   where converted arrays are kept; None takes the application's
     """
     if split not in ("train", "test"):
         raise ConfigError(f"split is {split!r}; CalMS21 has 'train' and 'test'.")

@@ -71,6 +71,9 @@ def read(
 
     rate_hz  frames a second. Tracking files do not say (a table's time column does); 30 is assumed, with a note, where
              neither is given.
+    source    a path, bytes, or an open file
+    limits    the most that is taken
+    progress  called with the share done, 0 to 1, and a sentence
     """
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
         raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")
@@ -169,6 +172,12 @@ def read_any(
     """Keypoints from a tracking file, else a table (of which `from_table` makes keypoints if it `looks_like_keypoints`).
 
     sheet  of a workbook the one to read, one of the table's `sheets`; if None the first with a column of numbers
+    source    a path, bytes, or an open file
+    name      of the file, where bytes are given
+    rate_hz   frames a second; None takes what the file says, else 30
+    every     keep each n-th row of a table that is longer than the limit
+    limits    the most that is taken
+    progress  called with the share done, 0 to 1, and a sentence
     """
     opened = open_source(source, name, limits)
     tracked = opened.suffix in (".h5", ".hdf5", ".hdf", ".slp")
@@ -229,7 +238,12 @@ def _names(given: np.ndarray | None, n: int, word: str) -> list[str]:
 
 
 def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_names: Sequence[str]) -> KeypointTable:
-    """The recording with expert labels, one a frame; those past its end are dropped, missing ones are -1."""
+    """The recording with expert labels, one a frame; those past its end are dropped, missing ones are -1.
+
+    table         the recording
+    labels        one a frame, -1 where nothing was noted
+    label_names   a name for each label
+    """
     given = np.asarray(labels)
     if given.ndim != 1 or given.dtype.kind not in "iu":
         raise DataError(f"Labels have shape {given.shape} and type {given.dtype}; expected one whole number a frame.")
@@ -246,7 +260,11 @@ def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_
 
 
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:
-    """Missing keypoints, low scores, jumps, flips of left and right and swaps of animals, counted but not changed."""
+    """Missing keypoints, low scores, jumps, flips of left and right and swaps of animals, counted but not changed.
+
+    table       the recording
+    min_score   parts with a lower score count as missing
+    """
     y = np.asarray(table.xy).reshape(table.n_frames, -1)  # [T, A * 2 * P]
     low = 0 if table.scores is None else int(np.count_nonzero(np.asarray(table.scores) < min_score))
     return QualityReport(
@@ -270,6 +288,11 @@ def clean(
     """The recording with mistakes undone, doubtful keypoints missing, and short gaps filled, each step noted.
 
     Steps run in this order: swaps of animals, flips of sides, low scores, outliers, gaps up to `fill_seconds`.
+
+    table                                  the recording
+    min_score                              parts with a lower score count as missing
+    drop_outliers                          whether jumps count as missing
+    undo_side_flips, undo_identity_swaps   which mistakes of the tracker are undone
     """
     if not fill_seconds >= 0:
         raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")

@@ -62,12 +62,19 @@ def simulate(
     """Trials of two simulated mice, labelled with the behaviour that made each frame.
 
     n_frames is one length for all trials or one for each. The keypoints behind them: `simulate_recordings`, same seed.
+
+    n_trials            how many
+    features, scaling   as for `KeypointSet.to_trials`
     """
     return simulate_recordings(n_trials, n_frames, seed).to_trials(features, scaling)
 
 
 def simulate_recordings(n_trials: int = 8, n_frames: int | Sequence[int] = 3000, seed: int = 0) -> KeypointSet:
-    """The simulated mice as keypoints in pixels, with tracker scores and labels."""
+    """The simulated mice as keypoints in pixels, with tracker scores and labels.
+
+    n_trials, n_frames   how many, and how long each
+    seed                 of everything that is drawn
+    """
     lengths = [n_frames] * n_trials if isinstance(n_frames, int) else list(n_frames)
     if n_trials < 1 or len(lengths) != n_trials:
         raise ConfigError(f"n_trials is {n_trials} and n_frames has {len(lengths)} lengths; give one length a trial.")
@@ -82,7 +89,11 @@ def simulate_recordings(n_trials: int = 8, n_frames: int | Sequence[int] = 3000,
 
 
 def training_set_sized(seed: int = 0, n_frames: int = 507_738, n_trials: int = 70) -> Trials:
-    """Simulated trials in the number, total length and spread of lengths of the real training set, for benchmarks."""
+    """Simulated trials in the number, total length and spread of lengths of the real training set, for benchmarks.
+
+    seed                 of everything that is drawn
+    n_frames, n_trials   in all, and in how many parts
+    """
     if n_trials < 1 or n_frames < 96 * n_trials:
         raise ConfigError(f"n_frames is {n_frames}; at least 96 for each of the {n_trials} trials are needed.")
     spread = np.exp(np.random.default_rng(seed).normal(0.0, 0.9, n_trials))
@@ -93,7 +104,11 @@ def training_set_sized(seed: int = 0, n_frames: int = 507_738, n_trials: int = 7
 
 
 def behaviours(n_frames: int, rng: np.random.Generator) -> npt.NDArray[np.int8]:
-    """[T] labels of a semi-Markov chain with log-normal bouts, starting in "other" as the real trials do."""
+    """[T] labels of a semi-Markov chain with log-normal bouts, starting in "other" as the real trials do.
+
+    n_frames   T
+    rng        source of randomness
+    """
     spread = np.sqrt(2 * np.log(BOUT_MEAN / BOUT_MEDIAN))
     cumulative = np.cumsum(JUMPS / JUMPS.sum(axis=1, keepdims=True), axis=1)
     labels = np.empty(n_frames, dtype=np.int8)

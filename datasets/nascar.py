@@ -127,7 +127,11 @@ PRESETS: dict[str, NascarParameters] = {
 
 
 def parameters(setting: str = "standard", **changes: Any) -> NascarParameters:
-    """A preset with `changes` to it."""
+    """A preset with `changes` to it.
+
+    setting   "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
+    changes   fields of `NascarParameters`
+    """
     if setting not in PRESETS:
         raise ConfigError(f"setting is {setting!r}; choose one of {', '.join(PRESETS)}.")
     known = {field.name for field in fields(NascarParameters)}
@@ -138,7 +142,10 @@ def parameters(setting: str = "standard", **changes: Any) -> NascarParameters:
 
 
 def emission(n_channels: int = 10, seed: int = 0) -> npt.NDArray[np.float64]:
-    """The emission matrix C [N, 2] of a seed, entries N(0, 1)."""
+    """The emission matrix C [N, 2] of a seed, entries N(0, 1).
+
+    n_channels   N, rows of the matrix
+    """
     if n_channels < 1:
         raise ConfigError(f"n_channels is {n_channels}; it must be at least 1.")
     return _generator(seed, _EMISSION).standard_normal((n_channels, 2))
@@ -155,6 +162,11 @@ def simulate(
     """One trial of T samples, with true soft `states`, `labels` (the largest state) and `position` (latent x).
 
     `changes` are fields of `NascarParameters`. `noise_seed` redraws the observation noise alone.
+
+    setting    "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
+    T          how many samples
+    seed       of path, speeds, noise and emission, each with a random stream of its own
+    emission   [N, 2] matrix through which the path is seen; None draws that of the seed
     """
     if int(T) != T or T < 1:
         raise ConfigError(f"T is {T}; it must be a whole number of at least 1 sample.")
@@ -174,7 +186,12 @@ def simulate(
 def train_test(
     setting: str = "standard", seed: int = 0, T: int = 1000, emission: npt.ArrayLike | None = None, **changes: Any
 ) -> tuple[Trial, Trial]:
-    """Two trials seen through one emission matrix: train with `seed`, test with 100 + `seed`."""
+    """Two trials seen through one emission matrix: train with `seed`, test with 100 + `seed`.
+
+    setting   "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
+    T         how many samples each
+    changes   fields of `NascarParameters`
+    """
     matrix = _emission_or(emission, parameters(setting, **changes).n_channels, seed)
     train, test = (simulate(setting, T, s, matrix, **changes) for s in (seed, TEST_SEED_OFFSET + seed))
     return train, test
@@ -184,6 +201,10 @@ def paper_train_test(setting: str = "standard", T: int = 1000, **changes: Any) -
     """The pairing of the paper's notebooks: one emission, train seed 0, test seed 1.
 
     On the standard tracks the notebooks' test trial is the train trial's path with new observation noise.
+
+    setting   "standard", "soft" or "variable_speed", or one of them with "_appendix" (docs/scores.md)
+    T         how many samples each
+    changes   fields of `NascarParameters`
     """
     matrix = _emission_or(None, parameters(setting, **changes).n_channels, 0)
     train = simulate(setting, T, 0, matrix, **changes)

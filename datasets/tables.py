@@ -41,6 +41,10 @@ class Table:
     """A table as read, with a guessed role for each column. Pass edited roles to `report` and `to_trials`.
 
     `sheets` are the names of a workbook's sheets, none for other files, and `sheet` the one that was read.
+
+    frame   the table itself
+    name    of the file
+    notes   how it was understood, in sentences
     """
 
     frame: pd.DataFrame
@@ -52,14 +56,20 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Names of all columns, in the file's order."""
         return tuple(self.frame.columns)
 
     @property
     def n_rows(self) -> int:
+        """How many rows."""
         return len(self.frame)
 
     def clock(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> Clock | None:
-        """What the time column says, None where no column has that role. Groups are timed one by one."""
+        """What the time column says, None where no column has that role. Groups are timed one by one.
+
+        roles   by column, in place of the guessed ones; columns not named are ignored
+        unit    of the time column; "auto" guesses
+        """
         checked = self._checked(roles)
         name = _having(checked, Role.TIME)
         if not name:
@@ -79,7 +89,11 @@ class Table:
         return self.report()
 
     def report(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> QualityReport:
-        """Missing values, gaps, outliers and the clock, for the columns that are channels or positions."""
+        """Missing values, gaps, outliers and the clock, for the columns that are channels or positions.
+
+        roles   by column, in place of the guessed ones; columns not named are ignored
+        unit    of the time column; "auto" guesses
+        """
         checked = self._checked(roles)
         names = self._channels(checked, True)
         notes = list(self.notes)
@@ -118,6 +132,7 @@ class Table:
         fill_seconds    interpolate gaps up to this long; longer ones stay missing
         drop_outliers   count values that jump out of line as missing (before filling)
         position_is_channel      whether the two position columns are also observations
+        unit            of the time column; "auto" guesses
         """
         checked = self._checked(roles)
         channels = self._channels(checked, position_is_channel)
@@ -211,6 +226,8 @@ def read(
     every     keep each n-th row of a text table that is longer than the limit
     progress  called with the share done, 0 to 1, and a sentence
     sheet     of a workbook the one to read; if None the first with a column of numbers
+    source    a path, bytes, or an open file
+    limits    the most that is taken
     """
     if every < 1:
         raise ConfigError(f"every is {every}; it must be 1 (keep all rows) or more.")

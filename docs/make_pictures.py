@@ -1,4 +1,4 @@
-"""Take the README's pictures from the running dashboard: `make figures`. Needs an installed Chromium."""
+"""Take the pictures of README and the user guide from the running dashboard: `make figures [ONLY=name]`. Needs a Chromium."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ VIEWS = {
     "home": ("/", "text=Formula 1", 900),
     "nascar": ("/nascar", ".js-plotly-plot", 1000),
     "formula1": ("/formula1", ".js-plotly-plot", 1000),
+    "behaviour": ("/behaviour", ".js-plotly-plot", 1000),
+    "your-data": ("/your-data", "text=Your data", 900),
+    "playground": ("/playground", ".js-plotly-plot", 900),
+    "export": ("/nascar?view=Export+%26+reproduce", "text=Python script", 1300),
 }
 WIDTH = 1440
 SETTLE_MS = 15_000  # a fit and its scores
@@ -29,7 +33,8 @@ def main() -> int:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        for name, (address, awaited, height) in VIEWS.items():
+        for name in sys.argv[1:] or VIEWS:
+            address, awaited, height = VIEWS[name]
             page = browser.new_page(viewport={"width": WIDTH, "height": height})
             page.goto(server.url + address)
             page.wait_for_selector(awaited, timeout=120_000)

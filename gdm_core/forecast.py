@@ -48,7 +48,11 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Predictions from each origin. Row o, column h-1 predicts y[origins[o] + h] from y[..origins[o]]."""
+    """Predictions from each origin. Row o, column h-1 predicts y[origins[o] + h] from y[..origins[o]].
+
+    mean, median, std   [O, H, N] of the calibrated envelope
+    lower, upper        [levels, O, H, N] edges of its central intervals
+    """
 
     origins: npt.NDArray[np.int64]  # [O]
     mean: Array  # [O, H, N]
@@ -69,6 +73,7 @@ class Forecast:
 
     @property
     def horizon(self) -> int:
+        """H, how many steps ahead it goes."""
         return int(self.mean.shape[1])
 
     def quantile(self, q: float) -> Array:
@@ -86,7 +91,10 @@ class Forecast:
         return result
 
     def interval(self, coverage: float) -> tuple[Array, Array]:
-        """Lower and upper edge [O, H, N] of the central interval."""
+        """Lower and upper edge [O, H, N] of the central interval.
+
+        coverage   share of outcomes that should lie between them, such as 0.9
+        """
         return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
@@ -194,7 +202,12 @@ def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int 
 
 
 def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Array:
-    """[H] the share of known outcomes inside the central interval at each horizon."""
+    """[H] the share of known outcomes inside the central interval at each horizon.
+
+    predicted   a forecast of `y`
+    y           [T, N] what came
+    level       of the interval, such as 0.9
+    """
     truth = outcomes(np.asarray(y, np.float32), predicted.origins, predicted.horizon)
     low, high = predicted.interval(level)
     known = np.isfinite(truth) & np.isfinite(low)

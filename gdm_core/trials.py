@@ -29,8 +29,6 @@ def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
     """
     if isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.c_contiguous and _read_only(array):
         return array
-    if np.iscomplexobj(array):
-        raise DataError(f"{where}: Complex data not supported. Give real and imaginary parts as channels of their own.")
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused by name
             copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
@@ -58,6 +56,7 @@ class Trial:
     segments   [T] lap or bout number
     states     [T, K] true soft states, known only for simulations
     start_seconds   when the first sample was taken, on the clock of the whole recording; a slice keeps that clock
+    name       what figures and tables call it
     """
 
     y: FloatArray
@@ -114,10 +113,12 @@ class Trial:
 
     @property
     def n_samples(self) -> int:
+        """T, how many samples."""
         return int(self.y.shape[0])
 
     @property
     def n_channels(self) -> int:
+        """N, how many channels."""
         return int(self.y.shape[1])
 
     @property
@@ -151,7 +152,11 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """A named set of trials with the same channels."""
+    """A named set of trials with the same channels.
+
+    name          what messages and files call the set
+    label_names   a name for each label, in their order
+    """
 
     trials: tuple[Trial, ...]
     name: str = "data"
@@ -182,6 +187,7 @@ class Trials:
 
     @property
     def n_channels(self) -> int:
+        """N, the same for all trials."""
         return self.trials[0].n_channels
 
     @property
@@ -217,12 +223,9 @@ def as_trials(data: TrialsLike) -> Trials:
                     for i, item in enumerate(data)
                 )
             )
-    if hasattr(data, "toarray"):
-        raise DataError("Sparse data is not supported: a recording has a value in every place. Give data.toarray().")
     if np.ndim(data) != 2:  # type: ignore[arg-type]
         raise DataError(
-            f"Data has {np.ndim(data)} dimensions; expected one array [time, channels], a list of such arrays, or Trials. "  # type: ignore[arg-type]
-            "Reshape your data: one channel is y[:, None]."
+            f"Data has {np.ndim(data)} dimensions; expected one array [time, channels], a list of such arrays, or Trials."  # type: ignore[arg-type]
         )
     return Trials((Trial(np.asarray(data), name="trial 0"),))
 

@@ -8,12 +8,14 @@ remains, and the session's own laps say how large it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from .session import Driver, Session
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -36,24 +38,13 @@ class SectorLines:
     n_laps: int
 
 
-class Timed(Protocol):
-    """What is needed of a session; `Session` is one, and itself asks where its sector lines lie."""
-
-    @property
-    def drivers(self) -> Sequence[Any]: ...
-
-    @property
-    def sector_lines(self) -> SectorLines | None: ...
-
-    def driver(self, code: str) -> Any: ...
-
-
 @dataclass(frozen=True, eq=False)
 class LapClock:
     """Seconds since the start line along one lap.
 
     pins      [P + 1] official times, from 0 to the lap's
     distance  [T] share of the lap's distance behind the car at `time`, rising from 0 to 1
+    drift     variance, in seconds squared a second, by which it strays between two pins
     """
 
     pins: FloatArray
@@ -62,13 +53,18 @@ class LapClock:
     drift: float
 
     def at(self, share: npt.ArrayLike) -> FloatArray:
-        """[...] seconds at which the car has driven these shares of the lap."""
+        """[...] seconds at which the car has driven these shares of the lap.
+
+        share   of the lap's distance, 0 to 1
+        """
         return np.interp(np.asarray(share, float), self.distance, self.time)
 
     def variance(self, first: npt.ArrayLike, last: npt.ArrayLike) -> FloatArray:
         """[...] variance of the time taken from one share of the lap to another, in seconds squared.
 
         Between two pins the error is that of a walk which has to come back: none over the whole way, most half-way.
+
+        first, last   shares of the lap's distance, 0 to 1
         """
         a, b = self.at(first)[..., None], self.at(last)[..., None]
         start, end = self.pins[:-1], self.pins[1:]
@@ -77,7 +73,7 @@ class LapClock:
         return found
 
 
-def sector_lines(session: Timed) -> SectorLines | None:
+def sector_lines(session: Session) -> SectorLines | None:
     """Both lines from all clean laps with official sector times; None where there are too few of them."""
     found = []
     for driver in session.drivers:
@@ -102,10 +98,11 @@ def sector_lines(session: Timed) -> SectorLines | None:
     return SectorLines((float(shares[0]), float(shares[1])), drift, len(found))
 
 
-def lap_clock(session: Timed, code: str, number: int, *, pinned: bool = True) -> LapClock | None:
+def lap_clock(session: Session, code: str, number: int, *, pinned: bool = True) -> LapClock | None:
     """The clock of one lap of a driver; None where it was not timed, or too little speed was sent.
 
     pinned   to the sector times too; without them to the lap time alone
+    session, code, number  which lap of which driver
     """
     driver, lines = session.driver(code), session.sector_lines
     rows = np.flatnonzero(driver.laps.number == number)
@@ -128,7 +125,7 @@ def lap_clock(session: Timed, code: str, number: int, *, pinned: bool = True) ->
     return LapClock(ends, time, np.interp(share, behind, places), lines.drift)
 
 
-def _driven(driver: Any, row: int) -> tuple[FloatArray, FloatArray] | None:
+def _driven(driver: Driver, row: int) -> tuple[FloatArray, FloatArray] | None:
     """(seconds since the lap began, metres driven since) at the official times and at every sample of one lap."""
     laps = driver.laps
     seconds = float(laps.seconds[row])

@@ -43,7 +43,13 @@ def years() -> tuple[int, ...]:
 def schedule(
     year: int, deadline_s: float = 20.0, progress: Progress | None = None, offline: bool = False
 ) -> tuple[Event, ...]:
-    """The race weekends of a season. A stored calendar of a past season, or of today, is not asked for again."""
+    """The race weekends of a season. A stored calendar of a past season, or of today, is not asked for again.
+
+    year         season
+    deadline_s   seconds that loading may take
+    progress     called with the share done, 0 to 1, and a sentence
+    offline      whether only stored downloads may be used
+    """
     if year not in years():
         raise DataError(f"There is no telemetry for {year}; choose a year from {FIRST_YEAR} to {years()[0]}.")
     path = cache.schedule_path(year)
@@ -69,7 +75,10 @@ def schedule(
 
 
 def is_stored(year: int, event: str, session: str) -> bool:
-    """Whether a session opens without FastF1 and without a network."""
+    """Whether a session opens without FastF1 and without a network.
+
+    year, event, session   as for `load_session`
+    """
     return cache.session_path(year, event, session).is_file()
 
 
@@ -87,6 +96,10 @@ def load_session(
     `progress(share, text)` is called in the caller's thread; setting `cancel` ends the load within a moment. What is
     stored opens at once. Loads take turns, of all processes on this machine: the deadline counts from the load's turn.
     Raises FeedError, whose `reason` says what kind of trouble it was.
+
+    year         season
+    deadline_s   seconds that loading may take
+    offline      whether only stored downloads may be used
     """
     path = cache.session_path(year, event, session)
     where = f"{event} {year}, {session}"

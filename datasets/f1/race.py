@@ -44,6 +44,7 @@ def simulate_race(
     drivers      how many of the 20 invented drivers, or their codes
     laps         the real race's number of laps unless given
     safety_car   first and last lap behind the safety car, if any
+    seed         of drivers, speeds and mistakes
     """
     line = centreline(circuit)
     layout = LAYOUTS[circuit]

@@ -14,7 +14,10 @@ from .session import Corner, Session
 
 
 def segment_names(corners: tuple[Corner, ...]) -> tuple[str, ...]:
-    """One name a segment, such as "T1-T2"; the last wraps over the start line."""
+    """One name a segment, such as "T1-T2"; the last wraps over the start line.
+
+    corners   of a session
+    """
     ordered = in_driving_order(corners)
     following = (*ordered[1:], *ordered[:1])
     return tuple(f"T{one.key}-T{other.key}" for one, other in zip(ordered, following, strict=True))
@@ -26,17 +29,27 @@ def in_driving_order(corners: tuple[Corner, ...]) -> tuple[Corner, ...]:
 
 
 def segment_of(corners: tuple[Corner, ...], distance: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """[T] the segment in which each distance along the lap lies."""
+    """[T] the segment in which each distance along the lap lies.
+
+    corners   of a session
+    """
     edges = [corner.distance for corner in in_driving_order(corners)]
     # before the first corner the index is -1: the segment that came over the line
     return np.mod(np.searchsorted(edges, distance, side="right") - 1, len(edges))
 
 
 def segment_labels(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """[T] segment number of each position, for positions in time order with their lap numbers."""
+    """[T] segment number of each position, for positions in time order with their lap numbers.
+
+    session   as `load_session` or `simulate_race` gives it
+    """
     return segment_of(session.require_corners(), lap_distance(session, position, lap))
 
 
 def lap_distance(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """[T] metres from the start line along the reference lap."""
+    """[T] metres from the start line along the reference lap.
+
+    session    as `load_session` or `simulate_race` gives it
+    position   [T, 2] places in time order
+    """
     return session.reference.distance(position, lap).astype(np.float64, copy=False)

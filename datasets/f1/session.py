@@ -56,7 +56,11 @@ class FeedError(DataError):
 
 @dataclass(frozen=True)
 class SessionSlot:
-    """One session on the calendar, such as "Sprint Qualifying"."""
+    """One session on the calendar, such as "Sprint Qualifying".
+
+    name        such as Race
+    start_utc   when it began
+    """
 
     name: str
     start_utc: str  # ISO 8601, empty where the calendar does not say
@@ -64,7 +68,13 @@ class SessionSlot:
 
 @dataclass(frozen=True)
 class Event:
-    """One race weekend."""
+    """One race weekend.
+
+    year, round, name   of the race weekend
+    country, location   where it was
+    date                of its last day
+    sessions            what was run on it
+    """
 
     year: int
     round: int
@@ -76,12 +86,18 @@ class Event:
 
     @property
     def is_sprint(self) -> bool:
+        """Whether a sprint was run as well."""
         return any(slot.name == "Sprint" for slot in self.sessions)
 
 
 @dataclass(frozen=True)
 class Corner:
-    """One numbered corner; number and letter together are its name (Hungary has 1 and 1A)."""
+    """One numbered corner; number and letter together are its name (Hungary has 1 and 1A).
+
+    x, y       place of the marker, in the units of positions
+    distance   metres from the start line
+    angle      degrees, the side on which a label stands clear of the track
+    """
 
     number: int
     letter: str
@@ -92,12 +108,23 @@ class Corner:
 
     @property
     def key(self) -> str:
+        """Number and letter, as on a track map."""
         return f"{self.number}{self.letter}"
 
 
 @dataclass(frozen=True, eq=False)
 class LapTable:
-    """One driver's laps, one entry a lap in every field."""
+    """One driver's laps, one entry a lap in every field.
+
+    number            of each lap, from 1
+    start, end        seconds on the session's clock
+    seconds           lap time; NaN where there is none
+    sectors           times of the three sectors, seconds
+    pit_in, pit_out   whether it ended or began in the pits
+    neutralised       whether a safety car, a virtual one or a red flag was out
+    accurate          whether the feed vouches for its times
+    compound          tyres
+    """
 
     number: IntArray
     start: FloatArray
@@ -116,7 +143,16 @@ class LapTable:
 
 @dataclass(frozen=True, eq=False)
 class Driver:
-    """One driver's session: samples in time order, all of them inside a lap."""
+    """One driver's session: samples in time order, all of them inside a lap.
+
+    code                 three letters, such as VER
+    number, name, team   as on the entry list
+    colour               of the team, as #rrggbb
+    time, lap            [T] seconds on the session's clock, and the lap, of each position
+    position             [T, 2] where the car was
+    channels             what the car sent, by name
+    laps                 its laps, one row each
+    """
 
     code: str
     number: str
@@ -131,6 +167,7 @@ class Driver:
 
     @property
     def has_position(self) -> bool:
+        """Whether the feed had positions of this car."""
         return self.time.size > 0
 
     @property
@@ -152,7 +189,16 @@ class Driver:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """One session of one weekend with everything the pages need of it."""
+    """One session of one weekend with everything the pages need of it.
+
+    year, event, name      of the session
+    circuit, circuit_key   its name, and its number in the feed
+    rotation               degrees by which maps of it are turned
+    corners                of the circuit
+    drivers                with everything that is known of each
+    simulated              whether it was invented
+    notes                  what was found wanting, in sentences
+    """
 
     year: int
     event: str
@@ -167,6 +213,7 @@ class Session:
 
     @property
     def title(self) -> str:
+        """Year, event and session, as a heading."""
         if self.simulated:
             return f"{self.circuit} · simulated {self.name.lower()}"
         return f"{self.event} {self.year} · {self.name}"
@@ -177,7 +224,10 @@ class Session:
         return tuple(driver.code for driver in self.drivers)
 
     def driver(self, code: str) -> Driver:
-        """One driver who has position data, or a message that says who has."""
+        """One driver who has position data, or a message that says who has.
+
+        code   three letters, such as VER
+        """
         usable = ", ".join(driver.code for driver in self.drivers if driver.has_position)
         found = next((driver for driver in self.drivers if code in (driver.code, driver.number)), None)
         if found is None:

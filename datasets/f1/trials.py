@@ -32,7 +32,12 @@ PAPER_NOISE = 0.01
 
 @dataclass(frozen=True)
 class LapInfo:
-    """One lap as a page lists it."""
+    """One lap as a page lists it.
+
+    number, seconds, compound   of the lap
+    first, pit, safety_car      what speaks against it: a standing start, the pits, a neutralised race
+    accurate                    whether the feed vouches for its times
+    """
 
     number: int
     seconds: float
@@ -44,7 +49,11 @@ class LapInfo:
 
 
 def lap_list(session: Session, driver: str) -> tuple[LapInfo, ...]:
-    """A driver's laps with what speaks against each of them."""
+    """A driver's laps with what speaks against each of them.
+
+    session   as `load_session` or `simulate_race` gives it
+    driver    three letters, such as VER
+    """
     laps = session.driver(driver).laps
     return tuple(
         LapInfo(
@@ -63,7 +72,13 @@ def lap_list(session: Session, driver: str) -> tuple[LapInfo, ...]:
 def chosen_laps(
     session: Session, driver: str, laps: Iterable[int] | None = None, drop: Iterable[str] = ()
 ) -> tuple[int, ...]:
-    """The numbers of the wanted laps (all of them by default) without the kinds to be dropped."""
+    """The numbers of the wanted laps (all of them by default) without the kinds to be dropped.
+
+    session   as `load_session` or `simulate_race` gives it
+    driver    three letters, such as VER
+    laps      numbers; None takes all
+    drop      kinds of laps to leave out, of `DROPS`
+    """
     dropped = frozenset(drop)
     if unknown := dropped - DROPS.keys():
         raise ConfigError(f"drop names {', '.join(sorted(unknown))}; laps can be dropped by {', '.join(DROPS)}.")
@@ -107,6 +122,12 @@ def to_trials(
     channels    what is observed; standardised with the session's own scale, the same for every driver
     preset      "paper" observes ten random mixtures of standardised X and Y with a little noise instead of `channels`:
                 the same `emission_seed` gives the same mixtures for every driver
+    session      as `load_session` or `simulate_race` gives it
+    driver       three letters, such as VER
+    laps         numbers; None takes all
+    drop         kinds of laps to leave out, of `DROPS`
+    standardise  whether channels are centred and scaled by the session
+    noise_seed   of that little noise
     Without corners in the session the trials are unlabelled.
     """
     person = session.driver(driver)
@@ -131,7 +152,10 @@ def to_trials(
 
 
 def paper_emission(seed: int = 0) -> npt.NDArray[np.float64]:
-    """[10, 2] the random matrix through which the paper observes standardised X and Y."""
+    """[10, 2] the random matrix through which the paper observes standardised X and Y.
+
+    seed   of the matrix
+    """
     return np.random.default_rng(seed).standard_normal((PAPER_DIMENSIONS, 2))
 
 

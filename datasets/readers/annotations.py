@@ -54,6 +54,10 @@ def read_annotation(
     their columns say so); a table of events that START and STOP; a label a row; or a column of 0 and 1 a behaviour.
 
     Rows without a behaviour are unlabelled. Rows that have a clock of another rate than `rate_hz` hold until the next.
+
+    source   a path, bytes, or an open file
+    name     of the file, where bytes are given
+    limits   the most that is taken
     """
     if not rate_hz > 0:
         raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")

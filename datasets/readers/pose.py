@@ -31,6 +31,9 @@ class KeypointTable:
     simulated   whether the animals were invented, which every figure of them has to say
     notes       what the reader found and did, in sentences
     start_seconds   when the first frame was taken, on the clock of the whole recording
+    animals, parts  names
+    rate_hz         frames a second
+    name            what figures and tables call it
     """
 
     xy: FloatArray
@@ -69,6 +72,7 @@ class KeypointTable:
 
     @property
     def n_frames(self) -> int:
+        """T, how many frames."""
         return int(self.xy.shape[0])
 
     @property
@@ -95,7 +99,10 @@ class KeypointTable:
     def to_trials(
         self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0
     ) -> Trials:
-        """This recording as a set of one trial."""
+        """This recording as a set of one trial.
+
+        features, scaling, min_score   as for `to_trial`
+        """
         return KeypointSet((self,), self.name).to_trials(features, scaling, min_score)
 
     def masked(self, min_score: float) -> FloatArray:
@@ -117,7 +124,12 @@ class KeypointTable:
 
 @dataclass(frozen=True, eq=False)
 class KeypointSet:
-    """Several recordings with the same animals and parts."""
+    """Several recordings with the same animals and parts.
+
+    tables   one recording each
+    name     what messages and files call the set
+    source   where it is from, in words
+    """
 
     tables: tuple[KeypointTable, ...]
     name: str = "recordings"
@@ -147,6 +159,7 @@ class KeypointSet:
 
     @cached_property
     def n_frames(self) -> int:
+        """Frames of all recordings."""
         return sum(table.n_frames for table in self.tables)
 
     def to_trials(
@@ -157,7 +170,11 @@ class KeypointSet:
         reference: Trials | None = None,
     ) -> Trials:
         """All recordings as Trials; with scaling "standardised" each channel is centred and scaled as `reference`
-        (the training set, itself if none is given), after the image scaling."""
+        (the training set, itself if none is given), after the image scaling.
+
+        features    "keypoints" or "egocentric"
+        min_score   parts with a lower score count as missing
+        """
         trials = Trials(
             tuple(table.to_trial(features, scaling, min_score) for table in self.tables),
             self.name,
@@ -170,7 +187,10 @@ class KeypointSet:
 
 
 def standardise(trials: Trials, reference: Trials) -> Trials:
-    """Each channel minus its mean, over its standard deviation, both of the observed values in `reference`."""
+    """Each channel minus its mean, over its standard deviation, both of the observed values in `reference`.
+
+    trials   to be centred and scaled
+    """
     if trials.n_channels != reference.n_channels:
         raise DataError(
             f"{trials.name!r} has {trials.n_channels} channels, the reference {reference.name!r} {reference.n_channels}."

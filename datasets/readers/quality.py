@@ -33,7 +33,12 @@ class ChannelQuality:
 
 @dataclass(frozen=True)
 class QualityReport:
-    """What was found in a recording. `notes` are sentences from the reader; zero counts mean that nothing was found."""
+    """What was found in a recording. `notes` are sentences from the reader; zero counts mean that nothing was found.
+
+    n_samples                                T
+    channels                                 one record each
+    low_scores, side_flips, identity_swaps   how many were found in keypoints
+    """
 
     n_samples: int
     channels: tuple[ChannelQuality, ...]
@@ -44,11 +49,13 @@ class QualityReport:
 
     @property
     def missing_share(self) -> float:
+        """Share of all values that are missing."""
         cells = self.n_samples * len(self.channels)
         return sum(channel.missing for channel in self.channels) / cells if cells else 0.0
 
     @property
     def outliers(self) -> int:
+        """Values that jump out of line, over all channels."""
         return sum(channel.outliers for channel in self.channels)
 
     def sentences(self) -> list[str]:

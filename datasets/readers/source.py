@@ -29,7 +29,12 @@ def brief(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a reader takes. Each refusal names the limit that it met."""
+    """The most that a reader takes. Each refusal names the limit that it met.
+
+    file_bytes, unpacked_bytes   of a file as given, and as unpacked
+    unpack_ratio                 by which it may grow
+    rows, columns, values        of a table
+    """
 
     file_bytes: int = 1_000_000_000
     unpacked_bytes: int = 2_000_000_000

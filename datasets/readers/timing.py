@@ -31,6 +31,8 @@ class Clock:
     backwards  steps that do not go forward
     start      the first time, in seconds (or frames), of a column that counts from a zero of its own; None for dates
                and seconds since 1970, of which only what lies between two rows means anything here
+    seconds    [T] since the first sample
+    unit       of the column: frames, seconds, milliseconds or dates
     """
 
     seconds: npt.NDArray[np.float64]
@@ -43,6 +45,7 @@ class Clock:
 
     @property
     def regular(self) -> bool:
+        """Whether no step goes back, and no more than one in a hundred strays from the others."""
         return self.backwards == 0 and self.irregular <= 0.01
 
     def sentence(self) -> str:

@@ -32,6 +32,7 @@ class BoutRule:
 
     @property
     def plain(self) -> bool:
+        """Whether bouts are read as they come."""
         return self.smooth_s == 0 and self.shortest_s == 0
 
     @property
@@ -42,11 +43,19 @@ class BoutRule:
         return f"smoothed over {self.smooth_s:g} s, none below {self.shortest_s:g} s"
 
     def soft(self, states: Soft, rate_hz: float) -> npt.NDArray[np.float32]:
-        """[T, K] states after smoothing."""
+        """[T, K] states after smoothing.
+
+        states    [T, K] soft states
+        rate_hz   samples a second
+        """
         return smoothed(states, max(1, round(self.smooth_s * rate_hz)))
 
     def labels(self, states: Soft, rate_hz: float) -> Labels:
-        """[T] the state of each moment, after smoothing and without short bouts."""
+        """[T] the state of each moment, after smoothing and without short bouts.
+
+        states    [T, K] soft states
+        rate_hz   samples a second
+        """
         strongest = self.soft(states, rate_hz).argmax(axis=1).astype(np.int64)
         return without_short(strongest, max(1, round(self.shortest_s * rate_hz)))
 
@@ -56,6 +65,8 @@ def like_expert(parts: list[npt.NDArray[Any]], rate_hz: float) -> BoutRule | Non
 
     `parts` are the labels of the fitted trials alone. None where they hold no bout. In tenths of a second, as the
     controls have them.
+
+    rate_hz   samples a second
     """
     median = median_bout(parts)
     if not np.isfinite(median):
@@ -65,7 +76,11 @@ def like_expert(parts: list[npt.NDArray[Any]], rate_hz: float) -> BoutRule | Non
 
 
 def smoothed(states: Soft, width: int) -> npt.NDArray[np.float32]:
-    """[T, K] averaged over `width` samples around each; fewer at the ends."""
+    """[T, K] averaged over `width` samples around each; fewer at the ends.
+
+    states   [T, K] soft states
+    width    samples that are averaged
+    """
     soft = np.asarray(states, np.float32)
     if soft.ndim != 2:
         raise DataError(f"States have shape {soft.shape}; expected [time, states].")
@@ -82,6 +97,9 @@ def without_short(labels: Labels, shortest: int) -> Labels:
     """Labels [T] in which each bout below `shortest` samples belongs to the nearest longer ones on its two sides.
 
     Where no bout is that long, the most frequent label stands for all.
+
+    labels     [T] the state of each sample, negative where there is none
+    shortest   samples that a bout has at the least
     """
     z = np.asarray(labels, np.int64)
     if shortest <= 1 or not len(z):
@@ -100,14 +118,20 @@ def without_short(labels: Labels, shortest: int) -> Labels:
 
 
 def median_bout(parts: list[npt.NDArray[Any]]) -> float:
-    """Median length in samples of the uninterrupted stays in all parts together; unlabelled stretches do not count."""
+    """Median length in samples of the uninterrupted stays in all parts together; unlabelled stretches do not count.
+
+    parts   labels of each trial
+    """
     lengths = [runs(part)[1] for part in parts]
     joined = np.concatenate(lengths) if lengths else np.zeros(0)
     return float(np.median(joined)) if len(joined) else float("nan")
 
 
 def runs(labels: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(state, length in samples) of each uninterrupted stay; negative labels interrupt and are left out."""
+    """(state, length in samples) of each uninterrupted stay; negative labels interrupt and are left out.
+
+    labels   [T] the state of each sample, negative where there is none
+    """
     z = np.asarray(labels, np.int64)
     if not len(z):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -118,7 +142,11 @@ def runs(labels: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.i
 
 
 def transition_shares(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float64]:
-    """[K, K] share of stays in each state that go on to each other one; NaN in rows of states that are never left."""
+    """[K, K] share of stays in each state that go on to each other one; NaN in rows of states that are never left.
+
+    labels     [T] the state of each sample, negative where there is none
+    n_states   K
+    """
     visited, _ = runs(labels)
     counts = np.zeros((n_states, n_states))
     np.add.at(counts, (visited[:-1], visited[1:]), 1)

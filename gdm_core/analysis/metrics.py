@@ -249,7 +249,12 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
 
 # ---- everything ---------------------------------------------------------------------------------------------------
 def evaluate(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Scores:
-    """Every score of a fitted model, each beside its baselines. State scores are None where no test sample is labelled."""
+    """Every score of a fitted model, each beside its baselines. State scores are None where no test sample is labelled.
+
+    train   what the model was fitted to; states are matched to labels there
+    test    what is scored, with states inferred on it
+    seed    of forecasts, of baselines and of the untrained control
+    """
     ours, theirs = as_trials(train), as_trials(test)
     known, truth = _labels(ours), _labels(theirs)
     soft, soft_test = _soft_states(model, ours), _soft_states(model, theirs)

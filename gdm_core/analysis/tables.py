@@ -13,7 +13,10 @@ TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the micr
 
 
 def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """[T] entropy of each soft state, from 0 (one state alone) to 1 (all alike)."""
+    """[T] entropy of each soft state, from 0 (one state alone) to 1 (all alike).
+
+    states   [T, K] soft states
+    """
     p = np.asarray(states, np.float32)
     if p.shape[1] < 2:
         return np.zeros(len(p), np.float32)
@@ -23,7 +26,11 @@ def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 
 def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
-    """time, p_1 .. p_K, state (from 1; the strongest), entropy (0 one state alone, 1 all alike)."""
+    """time, p_1 .. p_K, state (from 1; the strongest), entropy (0 one state alone, 1 all alike).
+
+    states   [T, K] soft states
+    trial    that they belong to
+    """
     soft = np.asarray(states)
     if soft.ndim != 2 or len(soft) != trial.n_samples:
         raise DataError(
@@ -38,6 +45,9 @@ def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
 
 
 def csv(table: pd.DataFrame) -> bytes:
-    """A table as CSV. Seven digits are enough for shares and features, but not for a time hours into a recording."""
+    """A table as CSV. Seven digits are enough for shares and features, but not for a time hours into a recording.
+
+    table   to be written
+    """
     times = {name: table[name].round(6).astype(str) for name in TIMES if name in table}
     return table.assign(**times).to_csv(index=False, float_format="%.7g").encode()

@@ -105,6 +105,8 @@ def gumbel_softmax_kl(posterior_logits: Tensor, prior_logits: Tensor) -> Tensor:
     """Exact KL(GS(posterior, tau) || GS(prior, tau)), the same for every shared tau. [..., K] -> [...]
 
     KL = -sum_k delta_k + K E[log sum_k w_k e^{delta_k}], delta = prior - posterior, w uniform on the simplex.
+
+    posterior_logits, prior_logits   [..., K] unnormalised log weights of both distributions
     """
     delta = prior_logits - posterior_logits
     value: Tensor = _LogMixture.apply(delta)

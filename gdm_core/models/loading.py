@@ -13,7 +13,10 @@ from gdm_core.store import decoded, read_model_file
 
 
 def load_model(path: str | Path) -> StateModel:
-    """Read a model that `save` wrote, of any family."""
+    """Read a model that `save` wrote, of any family.
+
+    path   file that `save` wrote
+    """
     return model_from_bytes(read_model_file(Path(path)), str(path))
 
 

@@ -27,11 +27,13 @@ def add_reproduce(commands: Any) -> None:
         description="fair: each seed is a new simulation (test seed 100 + s) and a new fit. paper: the paper's one "
         "simulation, each seed a new fit. Either way the states of the test trial are inferred on the test trial.",
     )
-    parser.add_argument("experiment", choices=["nascar"])
-    parser.add_argument("--setting", choices=["standard", "soft", "both"], default="both")
+    parser.add_argument("experiment", choices=["nascar"], help="what to repeat: simulated tracks")
+    parser.add_argument(
+        "--setting", choices=["standard", "soft", "both"], default="both", help="which track (default: both)"
+    )
     parser.add_argument("--models", default="gdm", help="comma-separated names, or 'all'; see `info` (default: gdm)")
     parser.add_argument("--seeds", type=int, default=10, help="seeds 0..N-1 (default: 10)")
-    parser.add_argument("--protocol", choices=["fair", "paper"], default="fair")
+    parser.add_argument("--protocol", choices=["fair", "paper"], default="fair", help="see above (default: fair)")
     parser.add_argument("--samples", type=int, default=1000, metavar="T", help="samples a trial (default: 1000)")
     parser.add_argument("--jobs", type=int, default=1, help="processes; use 1 for honest times (default: 1)")
     parser.add_argument(

@@ -268,12 +268,12 @@ class TransformerPosterior(SequencePosterior):
 
 def make_posterior(n_channels: int, config: GDMConfig) -> PosteriorNetwork:
     """The posterior that the configuration names."""
-    if config.reads == "linear":
+    if config.posterior == "linear":
         return LinearPosterior(n_channels, config)
-    if config.reads == "sticky":
+    if config.posterior == "sticky":
         return StickyPosterior(n_channels, config)
-    if config.reads == "bigru":
+    if config.posterior == "bigru":
         return BiGruPosterior(config)
-    if config.reads == "transformer":
+    if config.posterior == "transformer":
         return TransformerPosterior(config)
-    return WindowPosterior(config.n_latent, config, hidden=config.reads != "window_linear")
+    return WindowPosterior(config.n_latent, config, hidden=config.posterior != "window_linear")

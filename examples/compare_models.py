@@ -1,0 +1,15 @@
+"""Three models on the same laps, each score beside the best of what learns no dynamics."""
+
+from gdm_core import ARHMM, GDM, SLDS, evaluate
+from gdm_studio.datasets import nascar
+
+train, test = nascar.train_test("soft", seed=0, T=400)
+for model in (
+    GDM(n_states=4, n_latent=2, seed=0),
+    ARHMM(n_states=4, transitions="recurrent_only", seed=0),
+    SLDS(n_states=4, n_latent=2, transitions="sticky", seed=0),
+):
+    scores = evaluate(model.fit(train), train, test)
+    name, line = scores.line_to_beat("matched_accuracy")
+    print(f"{scores.model:6} matched {scores.matched_accuracy:.3f} (to beat: {line:.3f}, {name}),", end=" ")
+    print(f"R2 ten steps ahead {scores.forecast_r2[-1]:.4f} (linear AR(1): {scores.ar1_r2[-1]:.4f})")

@@ -1,0 +1,115 @@
+"""The API reference: every public name, parameter and option says what it is."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import enum
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from docs.make_api import MODULES, as_markdown
+from gdm_studio.cli import build_parser
+
+# The engine's parts are described by their class; what follows is what people write programs with.
+PROMISED = [name for name in MODULES if not name.startswith("gdm_core.engine")]
+FORECAST = ("Forecast", "coverage")  # the rest of that module serves the models
+OURS = ("gdm_core", "datasets")
+
+
+def public(module_name: str) -> Iterator[tuple[str, Any]]:
+    """The classes and functions that a module offers."""
+    module = import_module(module_name)
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
+    names = getattr(module, "__all__", None) or own
+    if module_name == "gdm_core.forecast":
+        names = FORECAST
+    for name in names:
+        value = getattr(module, name)
+        if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
+            yield f"{module_name}.{name}", value
+
+
+def parameters(function: Any) -> list[str]:
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "cls", "args", "kwargs")]
+
+
+def undescribed(where: str, made: Any, docstring: str) -> list[str]:
+    words = set(re.findall(r"\w+", docstring))
+    return [f"{where}({name})" for name in parameters(made) if name not in words and not name.startswith("_")]
+
+
+def of_class(where: str, kind: type) -> list[str]:
+    """What a class and its public methods leave unsaid."""
+    docstring = inspect.getdoc(kind) or ""
+    found = []
+    if not issubclass(kind, Exception | enum.Enum):
+        described = (
+            docstring + " " + (getattr(kind, "config_class", kind).__doc__ or "") + (kind.__init__.__doc__ or "")
+        )
+        found = undescribed(where, kind.__init__, described)
+    for name, member in inspect.getmembers(kind):
+        function = member.fget if isinstance(member, property) else member
+        if name.startswith("_") or not (inspect.isfunction(function) or inspect.ismethod(function)):
+            continue
+        if not function.__module__.startswith(OURS):
+            continue
+        said = inspect.getdoc(getattr(kind, name)) or ""
+        found += undescribed(f"{where}.{name}", function, said) if said else [f"{where}.{name}"]
+    return found
+
+
+@pytest.mark.parametrize("module", PROMISED)
+def test_every_public_name_and_parameter_is_described(module):
+    left: list[str] = []
+    for where, value in public(module):
+        if not inspect.getdoc(value):
+            left.append(where)
+        elif inspect.isclass(value):
+            left += of_class(where, value)
+        else:
+            left += undescribed(where, value, inspect.getdoc(value) or "")
+    assert not left
+
+
+def test_what_is_not_described_is_found():
+    def silent(number: int) -> None:
+        """Says nothing of what it takes."""
+
+    @dataclasses.dataclass
+    class Half:
+        """first   is described."""
+
+        first: int
+        second: int
+
+        @property
+        def third(self) -> int:
+            return 3
+
+    Half.third.fget.__module__ = "gdm_core"
+    assert undescribed("f", silent, silent.__doc__ or "") == ["f(number)"]
+    assert of_class("Half", Half) == ["Half(second)", "Half.third"]
+
+
+def test_every_option_of_the_command_has_a_sentence():
+    commands = next(a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    silent = [
+        f"{name} {action.option_strings or action.dest}"
+        for name, parser in commands.choices.items()
+        for action in parser._actions
+        if not action.help
+    ]
+    assert not silent
+
+
+def test_columns_of_names_and_words_become_a_list():
+    text = "A verb.\n\nn_states (K), lags   how many\nreadout              how, in\n                     two lines\n\nThe end."
+    assert (
+        as_markdown(text) == "A verb.\n\n* `n_states` (K), `lags`: how many\n* `readout`: how, in two lines\n\nThe end."
+    )
