@@ -45,11 +45,65 @@ def measure(
         "r2": _explained(model, test, pieces),
     }
     kinds = [_kinds(known), _kinds(truth)]
+    if max(kinds) > 0:
+        found["table"] = _tables(hard, known, hard_test, truth, soft[0].shape[1])
     if min(kinds) == 1:
         found["alone"] = "fitted" if kinds[0] == 1 else "new"
     elif min(kinds) > 1:
         found |= _against_labels(found["test"], pieces, soft, soft_test, hard, hard_test, known, truth, seed)
         found["expert_bout_s"] = expert / test[0].rate_hz
+    return found
+
+
+def named(
+    model_bytes: bytes,
+    train: Trials,
+    test: Trials,
+    smooth_s: float,
+    shortest_s: float,
+    into: tuple[int, ...],
+    stands: tuple[int, ...],
+) -> dict[str, Any]:
+    """Scores of states as somebody named and merged them: what he judged, and not what the fitted trials say by themselves.
+
+    into    [K] which of the merged states each of the model's goes to
+    stands  of each merged state, the label that it is said to be; -1 for the most frequent one in the fitted trials
+    """
+    model = model_from_bytes(model_bytes)
+    rule = BoutRule(smooth_s, shortest_s)
+    merged = np.eye(len(stands), dtype=np.float32)[list(into)]
+    hard, hard_test = (
+        [
+            rule.labels(np.asarray(s, np.float32) @ merged, trial.rate_hz)
+            for s, trial in zip(model.predict_proba(side), side, strict=True)
+        ]
+        for side in (train, test)
+    )
+    known, truth = labels_of(train), labels_of(test)
+    found: dict[str, Any] = {"table": _tables(hard, known, hard_test, truth, len(stands))}
+    if _kinds(truth) < 2:
+        return found
+    fitted = majority_map(np.concatenate(hard), np.concatenate(known), len(stands)) if _kinds(known) else None
+    mapping = np.array(
+        [label if label >= 0 or fitted is None else fitted[k] for k, label in enumerate(stands)], np.int64
+    )
+    guess, seen = mapping[np.concatenate(hard_test)], np.concatenate(truth)
+    return found | {
+        "mapping": mapping.tolist(),
+        "macro_f1": macro_f1(guess, seen),
+        "balanced_accuracy": balanced_accuracy(guess, seen),
+    }
+
+
+def _tables(hard: Any, known: Any, hard_test: Any, truth: Any, n_states: int) -> dict[str, list[list[int]]]:
+    """How many samples of each state [K] had each label [L], in the fitted and in the new trials."""
+    size = 1 + max(int(np.max(z, initial=-1)) for z in (*known, *truth))
+    found = {}
+    for side, states, labels in (("fitted", hard, known), ("new", hard_test, truth)):
+        z, label = np.concatenate(states), np.concatenate(labels)
+        seen = label != UNLABELLED
+        flat = np.bincount(z[seen] * size + label[seen], minlength=n_states * size)
+        found[side] = flat.reshape(n_states, size).tolist()
     return found
 
 

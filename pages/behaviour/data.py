@@ -15,7 +15,7 @@ from datasets.preview import PcaPreview, Suggestion, principal_components, sugge
 from gdm_core.analysis.bouts import BoutRule, like_expert
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
-from pages.behaviour.words import Words
+from pages.behaviour.words import Words, words_of
 from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 
@@ -54,6 +54,12 @@ class Data:
     @property
     def label_names(self) -> tuple[str, ...]:
         return self.train.label_names
+
+    @cached_property
+    def every_label(self) -> tuple[str, ...]:
+        """The expert's words, also for labels that the data give no name; () without labels."""
+        most = max((int(np.max(t.labels, initial=-1)) for t in self.trials if t.labels is not None), default=-1)
+        return () if most < 0 else words_of(self.label_names, most + 1)
 
     @cached_property
     def expert_rule(self) -> BoutRule | None:

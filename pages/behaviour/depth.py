@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
@@ -23,12 +24,19 @@ MAX_ROWS = 2_000
 EXPORT = "Export & reproduce"
 
 
-def tabs(page: str, view: View, measured: Mapping[str, Any] | None, scores: Sequence[Score]) -> None:
+def tabs(
+    page: str,
+    view: View,
+    measured: Mapping[str, Any] | None,
+    own: Mapping[str, Any] | None,
+    scores: Sequence[Score],
+) -> None:
     """The tabs; only the open one is worked out."""
     named: dict[str, Callable[[Here], None]] = {
         "Bouts": lambda here: bouts(view, here),
         "Shares": lambda here: shares(view, here),
         "Transitions": lambda here: transitions(view, here),
+        **({"Labels": lambda here: labels(view, measured, own)} if view.data.every_label else {}),
         "Trials": lambda here: trials(view, measured),
         "Features": lambda here: features(view, here),
         EXPORT: lambda here: takeaway.panel(page, view, here, scores),
@@ -143,6 +151,81 @@ def transitions(view: View, here: Here) -> None:
                 caption="The same for the expert's labels.",
             )
             plot(_remarked(figure, words), key="matrix-expert")
+
+
+def labels(view: View, measured: Mapping[str, Any] | None, own: Mapping[str, Any] | None) -> None:
+    """States against the expert's labels, both ways."""
+    if measured is None or "table" not in measured:
+        shell.empty("Not measured yet", "States are held against the labels when the fit is done.")
+        return
+    side = st.segmented_control(
+        "Counted in", list(SIDES), default="new", format_func=lambda name: SIDES.get(name, name), required=True,
+        key="counted", bind="query-params",
+        help="What states stand for by themselves is learned in the fitted trials; whether it holds shows in the new ones.",
+    )  # fmt: skip
+    counts, names, says = label_counts(view, measured, own, side if side in SIDES else "new")
+    if not counts.sum():
+        shell.empty("Nothing is labelled here", "Look at the other trials.")
+        return
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("labels-of-states", "What each state is made of"):
+        share_table(names, counts, view.data.every_label, "state", "labels-of-states-rows", {"stands for": says})
+        shell.quiet("Of the frames in each state's bouts, the share that the expert gave each label.")
+    with right, shell.panel("states-of-labels", "Where each behaviour went"):
+        share_table(view.data.every_label, counts.T, names, "behaviour", "states-of-labels-rows", {})
+        shell.quiet("Of the frames that the expert gave each label, the share in the bouts of each state.")
+    shell.quiet(
+        "If a state is another behaviour than it stands for, say so under Name, merge, recolour: call it like the label, or "
+        "choose what it is. The card then has scores of your naming beside the automatic one."
+    )
+
+
+SIDES = {"new": "new trials", "fitted": "fitted trials"}
+
+
+def label_counts(
+    view: View, measured: Mapping[str, Any], own: Mapping[str, Any] | None, side: str
+) -> tuple[npt.NDArray[np.int64], list[str], list[str]]:
+    """([states, labels] frames, the names of the states, what each stands for); merged where the visitor's are measured."""
+    naming, words = view.naming_for(len(view.shown.order)), view.data.every_label
+    if own is not None:
+        found, mapping = own, own.get("mapping")
+        names = [naming.names[column] for column in naming.used]
+        order = list(range(len(names)))
+        mine = [naming.stands[column] >= 0 for column in naming.used]
+    else:
+        found, mapping = measured, measured.get("mapping")
+        names = [naming.names[column] if naming.names[column] else f"S{k + 1}" for k, column in enumerate(naming.into)]
+        order = list(view.shown.order)
+        mine = [False] * len(names)
+    counts = np.asarray(found["table"][side], np.int64)[order][:, : len(words)]
+    stands = [-1] * len(names) if mapping is None else [mapping[k] for k in order]
+    says = [
+        (words[label] + (" (yours)" if yours else "")) if 0 <= label < len(words) else "–"
+        for label, yours in zip(stands, mine, strict=True)
+    ]
+    return counts, names, says
+
+
+def share_table(
+    rows: Sequence[str],
+    counts: npt.NDArray[np.int64],
+    columns: Sequence[str],
+    what: str,
+    key: str,
+    more: Mapping[str, Sequence[str]],
+) -> None:
+    """Shares of each row's frames, as bars with numbers."""
+    total = counts.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(total[:, None] > 0, counts / total[:, None], np.nan)
+    table = pd.DataFrame({what: list(rows), **{name: list(values) for name, values in more.items()}, "frames": total})
+    shown: dict[str, Any] = {}
+    for j, name in enumerate(columns):
+        title = name if name not in table else f"{name} "
+        table[title] = share[:, j]
+        shown[title] = st.column_config.ProgressColumn(title, min_value=0.0, max_value=1.0, format="percent")
+    st.dataframe(table, hide_index=True, height=rows_high(len(table), 300), key=key, column_config=shown)
 
 
 def trials(view: View, measured: Mapping[str, Any] | None) -> None:

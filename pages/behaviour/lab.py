@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,22 +61,22 @@ def show(
     with page.controls:
         live.transport(fit, folder)
         rule = bout_controls(data, bout_rule)
-        called, worn = _by_labels(data, shown, look, choice.n_states)
-        named = naming.controls(folder, choice.n_states, settings.of(data.key), called, worn)
+        called, worn = _by_labels(data, fit, shown, choice.n_states)
+        named = naming.controls(folder, choice.n_states, settings.of(data.key), called, worn, data.every_label)
     with page.picture:
         index = pick(data)
     view = View(fit, shown, look, data, index, named, rule, exact)
     with page.card:
-        measured, rows = _card(view, bundle)
+        measured, own, rows = _card(view, bundle)
         live.region(fit, lambda now: live.progress(now, key="elbo"), patience=2)
     with page.picture:
         live.problem(fit, shown, folder)
         _poses(view)
-        live.region(fit, lambda now: strips(view, now, measured))
+        live.region(fit, lambda now: strips(view, now, measured, own))
     page.header(data.about, choice.facts)
     live.share_colours(fit, shown)
     with page.below:
-        depth.tabs(folder, view, measured, rows)
+        depth.tabs(folder, view, measured, own, rows)
     shell.footer(list(data.licences))
     live.watch(fit)
 
@@ -142,17 +142,20 @@ def bout_controls(data: Data, unlabelled: BoutRule) -> BoutRule:
     return BoutRule(float(np.clip(smooth, *SECONDS[:2])), float(np.clip(shortest, *SECONDS[:2])))
 
 
-def _by_labels(data: Data, shown: live.Shown, look: Any, n_states: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """(what the labels call each state, the colour that goes with it)."""
-    if look is None or len(shown.order) != n_states or (words := data.words) is None:
+def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """(what the labels call each state, the colour that it has of its own). Colours of the fit before stay until there are
+    states to go by."""
+    if (words := data.words) is None:
         return (), ()
-    soft = live.in_order(look.train, shown.order)
-    if len(soft) != len(data.train):
-        return (), ()
-    labels = [trial.labels for trial in data.train]
-    called = naming.by_labels(soft, labels, data.label_names)
-    drawn = [None if z is None else words.drawn(z) for z in labels]
-    return called, naming.worn_by(naming.most_called(soft, drawn, len(words.names)), len(words.names))
+    where = (data.train.fingerprint, n_states)
+    if shown.state != "stale" and shown.train and len(shown.order) == n_states and len(shown.train) == len(data.train):
+        labels = [trial.labels for trial in data.train]
+        of_all = naming.weights(shown.train, labels, len(data.every_label))
+        drawn = naming.weights(shown.train, [None if z is None else words.drawn(z) for z in labels], len(words.names))
+        if of_all is not None and drawn is not None:
+            fit.kept["by-labels"] = (where, naming.by_labels(of_all, data.every_label), naming.worn_by(drawn))
+    known = fit.kept.get("by-labels")
+    return known[1:] if known is not None and known[0] == where else ((), ())
 
 
 def pick(data: Data) -> int:
@@ -190,8 +193,11 @@ def _poses(view: View) -> None:
     )
 
 
-def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = None) -> None:
-    """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words."""
+def strips(
+    view: View, now: live.Shown, measured: Mapping[str, Any] | None = None, own: Mapping[str, Any] | None = None
+) -> None:
+    """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words: by the
+    fitted trials, and in the visitor's own judgement."""
     here = view.at(now)
     rows: dict[str, Any] = {}
     words = view.data.words
@@ -200,6 +206,8 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
         read = view.as_labels(now, measured["mapping"]) if measured is not None and "mapping" in measured else None
         if read is not None:
             rows["as labels"] = words.hot(read)
+        if own is not None and "mapping" in own and here.bouts is not None and here.state == "fresh":
+            rows["as you say"] = words.hot(view.as_named(here, own["mapping"]))
     if here.states is not None and here.bouts is not None:
         rows |= {"bouts": figures.one_hot(here.bouts, here.states.shape[1]), "states": here.states}
     if not rows:
@@ -212,7 +220,7 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
             start=here.start,
             step=here.step,
             unit=here.unit.name,
-            caption=caption(here, "as labels" in rows, view.data.pose(view.index) is not None, words),
+            caption=caption(here, rows, view.data.pose(view.index) is not None, words),
             height=max(120, 52 + 34 * len(rows)),
         ),
         of=(here.states, here.bouts),
@@ -227,18 +235,20 @@ def strips(view: View, now: live.Shown, measured: Mapping[str, Any] | None = Non
     legend(view, here)
 
 
-def caption(here: Here, as_labels: bool, poses: bool, words: Words | None = None) -> str:
+def caption(here: Here, rows: Collection[str], poses: bool, words: Words | None = None) -> str:
     """How to read the strips that are there."""
     said = []
     if here.labels is not None:
         said.append("Expert: the labels.")
-    if as_labels:
+    if "as labels" in rows:
         said.append("As labels: each state under its most frequent label in the fitted trials.")
+    if "as you say" in rows:
+        said.append("As you say: with your names and mergers.")
     if here.states is not None:
         said.append("Bouts: the strongest state, smoothed as set.")
         said.append("States: as fitted, in mixed colours; faint means undecided.")
     if here.labels is not None and here.states is not None:
-        said.append("Labels and states have a key each: the same colour in both does not mean the same.")
+        said.append("A state has the colour of the label that it mostly stands for in the fitted trials.")
     if words is not None and words.remark:
         said.append(words.remark)
     if poses:
@@ -268,8 +278,10 @@ def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, s
     return who, f"<span>{escape(who)}:</span>{items}"
 
 
-def _card(view: View, bundle: bundles.Bundle | None) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
-    """The honest card: (what was measured, the rows), once there is all of it."""
+def _card(
+    view: View, bundle: bundles.Bundle | None
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, list[card.Score]]:
+    """The honest card: (what was measured, the same of the visitor's own names and mergers, the rows)."""
     data, rule, shown = view.data, view.rule, view.shown
     answer, lines = live.Answer(), live.Answer()
     ready = None if bundle is None else precomputed.measured(bundle, rule)
@@ -281,4 +293,11 @@ def _card(view: View, bundle: bundles.Bundle | None) -> tuple[Mapping[str, Any] 
         key = f"{data.train.fingerprint}/{data.test.fingerprint}/{shown.n_states}/{seed}"
         if answer.fresh and "macro_f1" in answer.value:
             lines = view.fit.ask("lines", key, bout_scores.baselines, data.train, data.test, shown.n_states, seed)
-    return report.card_of(view, answer, lines)
+    own = None
+    if answer.fresh and "table" in answer.value and view.naming.judged:
+        asked = view.ask(
+            "named", bout_scores.named, data.train, data.test, rule.smooth_s, rule.shortest_s, *view.stands()
+        )
+        own = asked.value if asked.fresh else None
+    measured, rows = report.card_of(view, answer, lines, own)
+    return measured, own, rows

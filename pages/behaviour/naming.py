@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ import streamlit as st
 from gdm_core.errors import DataError
 from pages.ui import palette, settings, shell
 
+UNSAID = "as its name says"
 COLOURS = (
     "violet", "yellow", "red", "sky blue", "plum", "rose", "navy", "periwinkle", "sage", "orange", "green", "magenta",
 )  # fmt: skip
@@ -22,31 +24,41 @@ COLOURS = (
 class Naming:
     """What became of the K states of a picture.
 
-    names   of each column afterwards; a column that is empty because its state went into another says so
-    into    [K] the column that each state goes to. A column is a colour, so an empty one stays in its place, and there
-            are more of them than states where one wears a colour beyond the first K
+    names    of each column afterwards; a column that is empty because its state went into another says so
+    into     [K] the column that each state goes to. A column is a colour, so an empty one stays in its place, and there
+             are more of them than states where one wears a colour beyond the first K
+    numbers  of each column, which state it is, counted from one; 0 for an empty one
+    stands   of each column, which label the visitor says that it is; -1 where he left that to the fitted trials
     """
 
     names: tuple[str, ...]
     into: tuple[int, ...]
+    numbers: tuple[int, ...]
+    stands: tuple[int, ...]
 
     @classmethod
     def plain(cls, n_states: int) -> Naming:
-        return cls(tuple(f"S{k + 1}" for k in range(n_states)), tuple(range(n_states)))
+        return arrange([""] * n_states, range(n_states))
 
     @property
     def used(self) -> list[int]:
-        """Columns that hold a state."""
-        return sorted(set(self.into))
+        """Columns that hold a state, in the order of states."""
+        return sorted(set(self.into), key=lambda column: self.numbers[column])
 
     @property
     def changed(self) -> bool:
-        return self != Naming.plain(len(self.into))
+        """Whether anything but colours is the visitor's."""
+        return self.merges or any(self.names[c] != f"S{self.numbers[c]}" for c in self.used)
 
     @property
     def merges(self) -> bool:
         """Whether some state went into another one."""
         return len(self.used) < len(self.into)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the visitor says something that scores can be told by: a merger, or which behaviour a state is."""
+        return self.merges or any(label >= 0 for label in self.stands)
 
     def apply(self, states: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """[T, K] with the states of each group added up in its column."""
@@ -58,36 +70,64 @@ class Naming:
         return soft @ np.eye(len(self.names), dtype=np.float32)[list(self.into)]
 
     def code(self) -> list[str]:
-        """Lines of Python that do the same to `states` and `new_states`, in the order of colours."""
+        """Lines of Python that name and merge `states` and `new_states`, in the order of the page's states."""
+        names = [self.names[column] for column in self.used]
+        if not self.merges:
+            return [f"names = {names}", "named, new_named = states, new_states"]
         return [
-            f"into = {list(self.into)}  # the column that each state goes to",
-            f"names = {list(self.names)}",
-            f"merged = np.eye({len(self.names)})[into]  # merged and coloured as on the page",
+            f"into = {[self.used.index(column) for column in self.into]}  # where each state goes",
+            f"names = {names}",
+            f"merged = np.eye({len(names)})[into]  # merged as on the page",
             "named, new_named = ([soft @ merged for soft in part] for part in (states, new_states))",
         ]
 
 
-def arrange(names: Sequence[str], merged: Sequence[int], colours: Sequence[int]) -> Naming:
+def arrange(
+    names: Sequence[str],
+    merged: Sequence[int],
+    colours: Sequence[int | None] = (),
+    *,
+    start: Sequence[int] = (),
+    labels: Sequence[str] = (),
+    stands: Sequence[int | None] = (),
+) -> Naming:
     """The naming that the controls describe.
 
     names    given to each state, "" for none
     merged   [K] the state that each goes into, itself for none; chains are followed, circles are left apart
-    colours  [K] the colour wanted for each state, of all in the palette; one that another state wears is swapped
+    colours  [K] the colour wanted for each state, of all in the palette, None for its own; one that another wears is swapped
+    start    [K] the colours that states have of their own, the first K of the palette if not given
+    labels   the expert's words: a state that is called like one is taken for that behaviour
+    stands   [K] the label that each state is said to be, -1 for none of them, None where only its name says so
     """
     n = len(names)
     root = [_root(k, merged) for k in range(n)]
-    column = list(range(n))  # column[k] is where root k stands
+    column = list(start) or list(range(n))  # column[k] is where root k stands
     for k, wanted in enumerate(colours):
-        if root[k] == k and 0 <= wanted < palette.MAX_STATES and wanted != k:
+        if root[k] == k and wanted is not None and 0 <= wanted < palette.MAX_STATES and wanted != column[k]:
             if wanted in column:
                 column[column.index(wanted)] = column[k]
             column[k] = wanted
     into = tuple(column[root[k]] for k in range(n))
     shown = [names[k].strip() or f"S{k + 1}" for k in range(n)]
-    found = [""] * (max(column) + 1)
+    width = max(*column, n - 1) + 1 if n else 0
+    found, numbers, said = [""] * width, [0] * width, [-1] * width
     for k in range(n):
-        found[column[k]] = shown[k] if root[k] == k else f"(in {shown[root[k]]})"
-    return Naming(tuple(found), into)
+        if root[k] == k:
+            found[column[k]], numbers[column[k]] = shown[k], k + 1
+            chosen = stands[k] if k < len(stands) else None
+            said[column[k]] = label_called(shown[k], labels) if chosen is None else chosen
+    for k in range(n):
+        if root[k] != k and not found[column[k]]:
+            found[column[k]] = f"(in {shown[root[k]]})"
+    return Naming(tuple(found), into, tuple(numbers), tuple(said))
+
+
+def label_called(name: str, labels: Sequence[str]) -> int:
+    """Which label a state of that name is; "mount 2" is "mount", too. -1 for none."""
+    words = [label.strip().lower() for label in labels]
+    bare = re.sub(r" \d+$", "", name.strip().lower())
+    return next((words.index(said) for said in (name.strip().lower(), bare) if said in words), -1)
 
 
 def _root(k: int, merged: Sequence[int]) -> int:
@@ -99,12 +139,15 @@ def _root(k: int, merged: Sequence[int]) -> int:
     return seen[-1]
 
 
-def controls(page: str, n_states: int, of: str, expert: Sequence[str] = (), worn: Sequence[int] = ()) -> Naming:
+def controls(
+    page: str, n_states: int, of: str, expert: Sequence[str] = (), start: Sequence[int] = (), labels: Sequence[str] = ()
+) -> Naming:
     """The controls in the sidebar.
 
     of      names the recording that names belong to: another one has its own
     expert  what the labels call each state, for those who want to start from there
-    worn    the colour that each state then wears: that of its label where no other state has the same
+    start   the colour that each state has of its own: that of the label that it mostly stands for
+    labels  the expert's words
     """
     own = [f"S{k + 1}" for k in range(n_states)]
     with st.expander("Name, merge, recolour", icon=":material/palette:"):
@@ -113,14 +156,14 @@ def controls(page: str, n_states: int, of: str, expert: Sequence[str] = (), worn
             "From labels",
             key=f"{page}-name-by-labels",
             on_click=_take_over,
-            args=(of, tuple(expert), tuple(worn)),
+            args=(of, tuple(expert)),
             disabled=not expert,
             width="stretch",
-            help="Call each state what the expert called most of its time, in the fitted trials, in the label's colour "
-            "where no other state has the same.",
+            help="Call each state what the expert called most of its time, in the fitted trials. Names and mergers of your "
+            "own stay.",
         )
         right.button("Clear", key=f"{page}-name-clear", on_click=clear, args=(of,), width="stretch")
-        names, merged, colours = [], [], []
+        names, merged, colours, stands = [], [], [], []
         for k in range(n_states):
             shell.section(f"State {own[k]}")
             names.append(
@@ -147,44 +190,66 @@ def controls(page: str, n_states: int, of: str, expert: Sequence[str] = (), worn
                     bind="query-params",
                 )
             merged.append(own.index(target) if target in own else k)
-            colours.append(COLOURS.index(colour) if colour in COLOURS else k)
-    return arrange(names, merged, colours)
+            colours.append(COLOURS.index(colour) if colour in COLOURS else None)
+            stands.append(_stands_for(own[k], settings.key(f"is{k + 1}", of), labels))
+    return arrange(names, merged, colours, start=start, labels=labels, stands=stands)
+
+
+def _stands_for(state: str, key: str, labels: Sequence[str]) -> int | None:
+    """Which behaviour the visitor says that a state is."""
+    if not labels:
+        return None
+    chosen = st.selectbox(
+        f"{state} is",
+        [UNSAID, *labels],
+        key=key,
+        bind="query-params",
+        help="The behaviour that this state is, in your judgement: the card then has scores of your naming beside the "
+        "automatic one. As its name says: a state that you call like a label is that behaviour.",
+    )
+    return labels.index(chosen) if chosen in labels else None
 
 
 def clear(of: str) -> None:
-    """Forget names, mergers and colours."""
+    """Forget names, mergers, colours and which behaviour states are."""
     for k in range(palette.MAX_STATES):
-        for name, empty in (("name", ""), ("into", "itself"), ("hue", "its own")):
+        for name, empty in (("name", ""), ("into", "itself"), ("hue", "its own"), ("is", UNSAID)):
             if (key := settings.key(f"{name}{k + 1}", of)) in st.session_state:
                 st.session_state[key] = empty
 
 
-def _take_over(of: str, names: tuple[str, ...], worn: tuple[int, ...]) -> None:
+def _take_over(of: str, names: tuple[str, ...]) -> None:
+    """Names for states that have none of the visitor's; those that he merged into others need none."""
     for k, name in enumerate(names):
-        st.session_state[settings.key(f"name{k + 1}", of)] = name
-        st.session_state[settings.key(f"into{k + 1}", of)] = "itself"
-    for k, colour in enumerate(worn):
-        st.session_state[settings.key(f"hue{k + 1}", of)] = "its own" if colour == k else COLOURS[colour]
+        key = settings.key(f"name{k + 1}", of)
+        if (
+            not st.session_state.get(key)
+            and st.session_state.get(settings.key(f"into{k + 1}", of), "itself") == "itself"
+        ):
+            st.session_state[key] = name
 
 
-def worn_by(best: Sequence[int], n_labels: int) -> tuple[int, ...]:
-    """[K] colours: a label's own for the one state that stands for it, and for the others colours that no label has.
+def worn_by(weight: npt.NDArray[Any]) -> tuple[int, ...]:
+    """[K] colours: a label's own for the state that holds most of it among those that mostly stand for it, and for all others
+    colours that no label has.
 
-    best  [K] the label that each state stands for
+    weight  [K, labels] how much of each label is in each state
     """
-    labels = list(best)
-    alone = [labels.count(label) == 1 and 0 <= label < n_labels for label in labels]
-    taken = {label for label, sure in zip(labels, alone, strict=True) if sure}
-    free = [c for c in range(n_labels, palette.MAX_STATES)] + [c for c in range(n_labels) if c not in taken]
-    left = iter(free)
-    return tuple(label if sure else next(left) for label, sure in zip(labels, alone, strict=True))
+    n, n_labels = weight.shape
+    best = weight.argmax(axis=1)
+    worn: dict[int, int] = {}
+    for label in range(n_labels):
+        mine = [k for k in range(n) if best[k] == label and weight[k, label] > 0]
+        if mine:
+            worn[max(mine, key=lambda k: float(weight[k, label]))] = label
+    taken = set(worn.values())
+    left = iter([*range(n_labels, palette.MAX_STATES), *(c for c in range(n_labels) if c not in taken)])
+    return tuple(worn[k] if k in worn else next(left) for k in range(n))
 
 
-def by_labels(
-    states: Sequence[npt.NDArray[Any]], labels: Sequence[npt.NDArray[Any] | None], label_names: Sequence[str]
-) -> tuple[str, ...]:
+def by_labels(weight: npt.NDArray[Any], label_names: Sequence[str]) -> tuple[str, ...]:
     """What the expert called most of each state's time; those that share a behaviour are numbered."""
-    best = most_called(states, labels, len(label_names))
+    best = [int(label) for label in weight.argmax(axis=1)]
     count = np.bincount(best, minlength=1)
     found = []
     for k, label in enumerate(best):
@@ -193,16 +258,15 @@ def by_labels(
     return tuple(found)
 
 
-def most_called(
+def weights(
     states: Sequence[npt.NDArray[Any]], labels: Sequence[npt.NDArray[Any] | None], n_labels: int
-) -> list[int]:
-    """[K] the label of most of each state's time; [] without labels."""
+) -> npt.NDArray[np.float64] | None:
+    """[K, labels] how much of each label is in each soft state; None without labels."""
     known = [(s, z) for s, z in zip(states, labels, strict=True) if z is not None and len(z) == len(s)]
     if not known or not n_labels:
-        return []
+        return None
     soft = np.concatenate([s for s, _ in known])
     z = np.concatenate([np.asarray(z, np.int64) for _, z in known])
     if not (z >= 0).any():
-        return []
-    weight = np.stack([soft[z == label].sum(axis=0) for label in range(n_labels)], axis=1)  # [K, labels]
-    return [int(label) for label in weight.argmax(axis=1)]
+        return None
+    return np.stack([soft[z == label].sum(axis=0, dtype=np.float64) for label in range(n_labels)], axis=1)

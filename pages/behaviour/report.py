@@ -24,7 +24,9 @@ class Earlier:
     who: str
 
 
-def card_of(view: View, answer: live.Answer, lines: live.Answer) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
+def card_of(
+    view: View, answer: live.Answer, lines: live.Answer, own: Mapping[str, Any] | None = None
+) -> tuple[Mapping[str, Any] | None, list[card.Score]]:
     """Draw the card; (what was measured of the result that stands, its rows once they are complete).
 
     Scores and the lines that they have to beat belong together: with the lines of another result, or without any, a
@@ -36,6 +38,7 @@ def card_of(view: View, answer: live.Answer, lines: live.Answer) -> tuple[Mappin
     if measured is not None and complete:
         rows = scoring.score_rows(measured, lines.value if lines.fresh else None if labelled else {})
         view.fit.kept[KEPT] = Earlier(view.data.key, rows, _who(view))
+        rows = scoring.with_own(rows, measured, own)
         card.scores(rows, status=view.shown.status)
         _remarks(view, measured, lines.message)
         return measured, rows
@@ -93,5 +96,3 @@ def _remarks(view: View, measured: Mapping[str, Any], why_no_lines: str) -> None
             args=(view.data.bouts_of,),
             width="stretch",
         )
-    if view.naming.merges and "macro_f1" in measured:
-        shell.quiet("The scores are those of the states as fitted: mergers change pictures and exports, not scores.")

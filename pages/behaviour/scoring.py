@@ -55,6 +55,29 @@ def score_rows(found: Mapping[str, Any], lines: Mapping[str, Mapping[str, float 
     return rows
 
 
+def with_own(rows: list[Score], found: Mapping[str, Any], own: Mapping[str, Any] | None) -> list[Score]:
+    """The rows, with scores of the visitor's own names and mergers beside the automatic ones, marked as his.
+
+    They have no verdict: he may have looked at the new trials' labels while he named.
+    """
+    made = list(rows)
+    for name, field in (("Macro-F1", "macro_f1"), ("Balanced accuracy", "balanced_accuracy")):
+        at = next((i for i, row in enumerate(made) if row.name == name), None)
+        if own is None or field not in own or at is None:
+            continue
+        made.insert(
+            at + 1,
+            Score(
+                f"{name}, as you named them",
+                float(own[field]),
+                others=[("automatic", float(found[field]))],
+                help="With the names and mergers that you gave: yours, and not the model's. It has no verdict, since "
+                "whoever names may have seen the labels that it is scored by.",
+            ),
+        )
+    return made
+
+
 def lost_by_smoothing(found: Mapping[str, Any]) -> str:
     """What to say where bouts as they are read hide what the states tell; "" where they do not."""
     if found["n_bouts"] <= len(found["test"]) and found["raw_bout_s"] < found["bout_s"]:

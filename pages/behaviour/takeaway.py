@@ -122,9 +122,10 @@ def named_states(here: Here, words: Sequence[str] = ()) -> pd.DataFrame:
     if (expert := here.labels) is not None:
         table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
         table["expert_code"] = expert
-    # Numbers stay those of the page: after a merger there may be p_1 and p_3 alone.
-    table["state"] = np.array(kept)[table["state"] - 1] + 1
-    return table.rename(columns={f"p_{j + 1}": f"p_{k + 1}" for j, k in enumerate(kept)})
+    # Numbers are those of the states on the page: after a merger there may be p_1 and p_3 alone.
+    numbers = [here.numbers[column] for column in kept]
+    table["state"] = np.array(numbers)[table["state"] - 1]
+    return table.rename(columns={f"p_{j + 1}": f"p_{number}" for j, number in enumerate(numbers)})
 
 
 def bouts_of(here: Here) -> pd.DataFrame:
@@ -184,9 +185,7 @@ def recipe_of(view: View, naming: Naming) -> exports.Recipe:
     """The data's recipe, and how the page names, merges and cuts states into bouts, those of all trials written down."""
     rule, data = view.rule, view.data
     starts = [trial.start_seconds for trial in data.trials]
-    lines = (
-        naming.code() if naming.changed else [f"names = {list(naming.names)}", "named, new_named = states, new_states"]
-    )
+    lines = naming.code()
     lines += [
         f"rule = BoutRule(smooth_s={rule.smooth_s!r}, shortest_s={rule.shortest_s!r})  # how the page reads bouts",
         f"rate_hz = {data.train[0].rate_hz!r}",

@@ -39,6 +39,11 @@ class Here:
         return list(range(len(self.names))) if self.naming is None else self.naming.used
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """Which state each column is, counted from one."""
+        return tuple(range(1, len(self.names) + 1)) if self.naming is None else self.naming.numbers
+
+    @property
     def step(self) -> float:
         """From one sample to the next, in `unit`."""
         return self.unit.of(1.0 / self.trial.rate_hz)
@@ -128,6 +133,25 @@ class View:
             return None
         bouts = self.rule.labels(soft, self.data.trials[self.index].rate_hz)
         found: npt.NDArray[np.int64] = np.asarray(mapping, np.int64)[list(shown.order)][bouts]
+        return found
+
+    def stands(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(the merged state that each of the model's goes to, the label that each merged one is said to be), as `named` in
+        bout_scores takes them. Merged states are counted in the order of the page's."""
+        naming = self.naming_for(len(self.shown.order))
+        place = {column: j for j, column in enumerate(naming.used)}
+        into = [0] * len(naming.into)
+        for k, column in enumerate(naming.into):
+            into[self.shown.order[k]] = place[column]
+        return tuple(into), tuple(naming.stands[column] for column in naming.used)
+
+    def as_named(self, here: Here, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
+        """[T] the label that each moment's state is in the visitor's judgement; `mapping` is that of `named`."""
+        assert here.bouts is not None
+        assert here.naming is not None
+        label = np.full(len(here.names), -1, np.int64)
+        label[here.used] = np.asarray(mapping, np.int64)
+        found: npt.NDArray[np.int64] = label[here.bouts]
         return found
 
     def ask(self, name: str, function: Callable[..., Any], *args: Any) -> live.Answer:

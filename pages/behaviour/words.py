@@ -14,6 +14,11 @@ from pages.ui import figures, palette
 OTHERS = "others"
 
 
+def words_of(names: Sequence[str], n: int) -> tuple[str, ...]:
+    """A name for each of `n` labels or more."""
+    return (*names, *(f"behaviour {k + 1}" for k in range(len(names), n)))
+
+
 @dataclass(frozen=True, eq=False)
 class Words:
     """Labels and their colours.
@@ -36,9 +41,9 @@ class Words:
             return None
         n = max(len(names), len(count))
         count = np.pad(count, (0, n - len(count)))
-        every = [*names, *(f"behaviour {k + 1}" for k in range(len(names), n))]
+        every = words_of(names, n)
         if n <= palette.MAX_STATES:
-            return cls(tuple(every), np.arange(n))
+            return cls(every, np.arange(n))
         kept = np.sort(np.argsort(-count, kind="stable")[: palette.MAX_STATES - 1])
         place = np.full(n, len(kept))
         place[kept] = np.arange(len(kept))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,7 +117,9 @@ def test_another_setting_is_fitted_and_scored(engine):
     assert "Median bout" in html(app)
 
 
-@pytest.mark.parametrize("tab", ["Bouts", "Shares", "Transitions", "Trials", "Features", "Export & reproduce"])
+@pytest.mark.parametrize(
+    "tab", ["Bouts", "Shares", "Transitions", "Labels", "Trials", "Features", "Export & reproduce"]
+)
 def test_every_tab_draws(engine, tab):
     app = opened(view=tab)
     assert 'class="gdm-message' not in html(app)
@@ -198,21 +201,34 @@ def test_names_travel_to_the_legend_and_another_recording_forgets_them(engine):
     assert "sniffing" not in html(app)
 
 
-def test_from_labels_names_states_and_gives_them_the_colours_of_their_labels(engine):
-    app = opened(view="Shares")
+def test_states_have_the_colours_of_the_labels_that_they_mostly_stand_for(engine):
+    app = opened()
+    data, bundle = recordings.load_simulated(FIRST), precomputed.bundled()
+    weight = naming.weights(bundle.look.train, [trial.labels for trial in data.train], 4)
+    worn = naming.worn_by(weight)
+    keys = re.findall(r'<span><i style="background:([^"]+)"></i>([^<]+)</span>', html(app))
+    colour = {name: value for value, name in keys}
+    mostly = weight.argmax(axis=1)
+    shown = {colour[f"S{k + 1}"] for k in range(5)}
+    assert len(shown) == 5
+    assert shown & {colour[word] for word in data.label_names} == {colour[data.label_names[w]] for w in worn if w < 4}
+    assert {w for w in worn if w < 4} == set(mostly)
+
+
+def test_from_labels_leaves_names_and_mergers_of_the_visitor_alone(engine):
+    app = opened()
+    control(app, "text_input", "name1").set_value("sniffing")
+    control(app, "selectbox", "into2").set_value("S1")
+    control(app, "selectbox", "hue3").set_value("magenta").run()
     app.button(key="behaviour-name-by-labels").click().run()
     assert not app.exception, app.exception[0].value
     names = [control(app, "text_input", f"name{k}").value for k in range(1, 6)]
-    hues = [control(app, "selectbox", f"hue{k}").value for k in range(1, 6)]
-    worn = [k if hue == "its own" else naming.COLOURS.index(hue) for k, hue in enumerate(hues)]
-    words = recordings.load_simulated(FIRST).words.names
-    for name, colour in zip(names, worn, strict=True):
-        assert (colour < len(words)) == (name in words), "numbered ones have a colour that no label has"
-        if name in words:
-            assert words[colour] == name
-    assert len(set(worn)) == 5
-    control(app, "selectbox", "hue1").set_value("magenta").run()
-    assert not app.exception, app.exception[0].value
+    assert names[0] == "sniffing"
+    assert names[1] == ""
+    words = recordings.load_simulated(FIRST).label_names
+    assert all(re.sub(r" \d+$", "", name) in words for name in names[2:])
+    assert control(app, "selectbox", "into2").value == "S1"
+    assert control(app, "selectbox", "hue3").value == "magenta"
 
 
 # ---- scores -------------------------------------------------------------------------------------------------------
@@ -285,7 +301,7 @@ def test_transitions_count_bouts_and_the_graph_draws_the_likely_ones():
 def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
     soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2, 0], [30, 20, 40, 10])]
     trial = Trial(np.zeros((100, 2)), 10.0, labels=np.repeat([0, 1], 50), name="t")
-    made = arrange(["", "walk", ""], [0, 1, 1], [0, 1, 2])
+    made = arrange(["", "walk", ""], [0, 1, 1])
     states = made.apply(soft)
     here = Here(trial, states, BoutRule().labels(states, 10.0), made.names, "fresh", naming=made)
     bouts = takeaway.bouts_of(here)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
+from gdm_core.analysis.metrics import macro_f1
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
-from pages.behaviour import pictures, precomputed, recordings, scoring
-from pages.behaviour.depth import shortened, trial_table
-from pages.behaviour.naming import Naming
+from pages.behaviour import naming, pictures, precomputed, recordings, scoring
+from pages.behaviour.depth import label_counts, shortened, trial_table
+from pages.behaviour.naming import Naming, arrange
 from pages.behaviour.units import unit_for
 from pages.behaviour.view import View
 from pages.ui import navigation
@@ -90,11 +93,51 @@ def test_the_first_scores_have_no_verdict_before_their_lines_are_there(engine):
     assert not do(engine, app, "ask-lines")[now.index("data-verdict") :].startswith('data-verdict=""')
 
 
-def test_mergers_are_said_not_to_be_scored(engine):
+def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(engine):
     app = opened()
-    assert "mergers" not in card(app)
+    assert "as you named" not in card(app)
+    for k, word in enumerate(("attack", "investigation", "mount", "other", "other"), start=1):
+        control(app, "text_input", f"name{k}").set_value(word)
+    app.run()
+    now = card(app)
+    assert "Macro-F1, as you named them" in now
+    automatic = f"{precomputed.bundled().more['measured']['macro_f1']:.3f}"
+    assert f"automatic {automatic}" in now
+    row = now[now.index("Macro-F1, as you named them") - 400 : now.index("Macro-F1, as you named them")]
+    assert 'data-verdict=""' in row[row.rindex("gdm-score") :], "no verdict on what may have been named by the labels"
+    control(app, "text_input", "name1").set_value("")
+    for k in range(2, 6):
+        control(app, "text_input", f"name{k}").set_value("")
+    control(app, "selectbox", "is4").set_value("mount").run()
+    assert "as you named them" in card(app)
+    control(app, "selectbox", "is4").set_value(naming.UNSAID)
     control(app, "selectbox", "into2").set_value("S1").run()
-    assert "mergers change pictures and exports, not scores" in card(app)
+    assert "as you named them" in card(app), "a merger is scored, too"
+
+
+def test_the_table_of_labels_counts_each_frame_once_and_says_what_is_yours(sketch):
+    data, content = sketch
+    found = bout_scores.measure(content, data.train, data.test, 0.3, 0.3)
+    made = arrange(["", "mount", "", ""], [0, 1, 1, 3], labels=data.label_names)
+    shown = SimpleNamespace(order=(2, 0, 3, 1), train=(), result=None)
+    view = View(None, shown, None, data, 0, made, BoutRule(0.3, 0.3))
+    into, stands = view.stands()
+    assert into == (1, 2, 0, 1), "the model's first state is the page's second, which is called mount"
+    assert stands == (-1, data.label_names.index("mount"), -1)
+    own = bout_scores.named(content, data.train, data.test, 0.3, 0.3, into, stands)
+    for side, trials in (("new", data.test), ("fitted", data.train)):
+        truth = np.bincount(np.concatenate([t.labels for t in trials]), minlength=len(data.every_label))
+        counts, names, says = label_counts(view, found, None, side)
+        np.testing.assert_array_equal(counts.sum(axis=0), truth)
+        counts, names, says = label_counts(view, found, own, side)
+        np.testing.assert_array_equal(counts.sum(axis=0), truth)
+        assert names == ["S1", "mount", "S4"]
+        assert says[1] == "mount (yours)"
+    guess = np.array(own["mapping"])[
+        np.concatenate([BoutRule(0.3, 0.3).labels(made.apply(s[:, list(shown.order)])[:, made.used], 30.0)
+                        for s in model_from_bytes(content).predict_proba(data.test)])
+    ]  # fmt: skip
+    assert own["macro_f1"] == pytest.approx(macro_f1(guess, np.concatenate([t.labels for t in data.test])))
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------

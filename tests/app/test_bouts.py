@@ -52,7 +52,7 @@ def test_labels_suggest_half_of_the_median_bout():
 # ---- names, mergers, colours --------------------------------------------------------------------------------------
 def test_merged_states_add_up_and_keep_the_colours_of_the_others():
     soft = np.random.default_rng(0).dirichlet(np.ones(4), 30).astype(np.float32)
-    made = arrange(["", "walk", "", ""], [0, 1, 1, 3], [0, 1, 2, 3])
+    made = arrange(["", "walk", "", ""], [0, 1, 1, 3])
     out = made.apply(soft)
     np.testing.assert_allclose(out[:, 1], soft[:, 1] + soft[:, 2], atol=1e-6)
     np.testing.assert_array_equal(out[:, [0, 3]], soft[:, [0, 3]])
@@ -62,42 +62,63 @@ def test_merged_states_add_up_and_keep_the_colours_of_the_others():
 
 
 def test_a_colour_that_is_taken_is_swapped():
-    made = arrange(["a", "b", "c"], [0, 1, 2], [2, 1, 2])
+    made = arrange(["a", "b", "c"], [0, 1, 2], [2, None, None])
     assert made.names == ("c", "b", "a")
     assert made.into == (2, 1, 0)
 
 
 def test_any_colour_of_the_palette_can_be_worn_and_a_taken_one_is_swapped():
-    made = arrange(["a", "b", "c"], [0, 1, 2], [11, 1, 1])
+    made = arrange(["a", "b", "c"], [0, 1, 2], [11, None, 1])
     assert made.into == (11, 2, 1)
-    assert made.used == [1, 2, 11]
+    assert made.used == [11, 2, 1], "in the order of states"
+    assert [made.numbers[column] for column in made.used] == [1, 2, 3]
     assert (made.names[11], made.names[2], made.names[1], made.names[0]) == ("a", "b", "c", "")
     soft = np.random.default_rng(0).dirichlet(np.ones(3), 9).astype(np.float32)
     out = made.apply(soft)
     assert out.shape == (9, 12)
     np.testing.assert_array_equal(out[:, [11, 2, 1]], soft)
+
+
+@pytest.mark.parametrize("merged", [[0, 1, 2], [0, 2, 2]])
+def test_the_script_names_and_merges_in_the_order_of_states_whatever_their_colours(merged):
+    made = arrange(["a", "b", "c"], merged, [11, None, 1])
+    soft = np.random.default_rng(0).dirichlet(np.ones(3), 9).astype(np.float32)
     space = {"np": np, "states": [soft], "new_states": [soft[::-1]]}
     exec("\n".join(made.code()), space)
-    np.testing.assert_allclose(space["named"][0], out)
-    np.testing.assert_allclose(space["new_named"][0], out[::-1])
+    assert space["names"] == [made.names[column] for column in made.used]
+    np.testing.assert_allclose(space["named"][0], made.apply(soft)[:, made.used])
+    np.testing.assert_allclose(space["new_named"][0], made.apply(soft)[::-1, made.used])
 
 
-def test_a_state_wears_the_colour_of_its_label_where_no_other_state_has_it():
-    assert naming.worn_by([1, 0, 1, 2], 4) == (4, 0, 5, 2)
-    assert naming.worn_by([0, 0, 0], 12) == (0, 1, 2), "no colour is left that no label has"
-    assert len(set(naming.worn_by([k % 3 for k in range(12)], 3))) == 12
-    assert naming.worn_by([], 0) == ()
+def test_a_state_wears_the_colour_of_the_label_that_it_mostly_stands_for_and_no_other_does():
+    weight = np.array([[1, 8, 0, 0], [9, 2, 0, 0], [0, 30, 0, 1], [0, 0, 5, 2]])
+    assert naming.worn_by(weight) == (4, 0, 1, 2), (
+        "of two that are the second label, the one with more of it has its colour"
+    )
+    alone = naming.worn_by(np.eye(3)[[0, 0, 0]])
+    assert alone[0] == 0
+    assert not {1, 2} & set(alone), "the colours of labels that no state stands for are nobody's"
+    assert len(set(naming.worn_by(np.ones((12, 12))))) == 12, "when colours run out, all are still told apart"
+
+
+def test_what_a_visitor_says_a_state_is_counts_for_more_than_its_name():
+    labels = ("attack", "mount")
+    made = arrange(["Mount", "mount 2", "", "attack"], [0, 1, 2, 3], labels=labels, stands=[None, None, None, 1])
+    assert [made.stands[column] for column in made.used] == [1, 1, -1, 1]
+    assert made.judged
+    assert not arrange(["hop", ""], [0, 1], labels=labels).judged
+    assert arrange(["", ""], [1, 1]).judged, "a merger is a judgement, too"
 
 
 @pytest.mark.parametrize("merged", [[1, 0, 2], [1, 2, 0], [1, 2, 2]])
 def test_chains_and_circles_of_mergers_lose_no_share(merged):
     soft = np.random.default_rng(1).dirichlet(np.ones(3), 20).astype(np.float32)
-    out = arrange(["", "", ""], merged, [0, 1, 2]).apply(soft)
+    out = arrange(["", "", ""], merged).apply(soft)
     np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-5)
 
 
 def test_names_from_labels_number_states_that_share_one():
     soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2], 10)]
-    labels = np.repeat([1, 0, 1], 10)
-    assert naming.by_labels([soft], [labels], ("rest", "run")) == ("run 1", "rest", "run 2")
-    assert naming.by_labels([soft], [None], ("rest", "run")) == ()
+    weight = naming.weights([soft], [np.repeat([1, 0, 1], 10)], 2)
+    assert naming.by_labels(weight, ("rest", "run")) == ("run 1", "rest", "run 2")
+    assert naming.weights([soft], [None], 2) is None

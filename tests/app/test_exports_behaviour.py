@@ -54,7 +54,7 @@ def view(data) -> View:
 @pytest.fixture(scope="module")
 def merged(view) -> View:
     """The same with the third state named and put into the first."""
-    return replace(view, naming=arrange(["rest", "", "lost"], [0, 1, 0], [0, 1, 2]))
+    return replace(view, naming=arrange(["rest", "", "lost"], [0, 1, 0]))
 
 
 # ---- the clock ----------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_strips_say_which_colour_is_which_state_and_which_label(merged, data):
 
 
 def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
-    emptied = replace(view, naming=arrange(["", "walk", ""], [1, 1, 2], [0, 1, 2]))
+    emptied = replace(view, naming=arrange(["", "walk", ""], [1, 1, 2]))
     here = emptied.at(emptied.shown)
     assert list(here.used) == [1, 2]
     colours = palette.colours(3)
@@ -143,7 +143,7 @@ def test_the_script_counts_the_held_out_part_from_where_it_was_cut(view):
 def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     data = recordings.load_simulated(recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1))))
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}
-    naming = arrange(["rest", 'a "fast" one', ""], [0, 1, 0], [0, 1, 2]) if named else Naming.plain(3)
+    naming = arrange(["rest", 'a "fast" one', ""], [0, 1, 0]) if named else Naming.plain(3)
     view = fitted(data, config, QuickEngine(real=True), naming)
     fit = exports.Fit("gdm", config, view.shown.order)
     (tmp_path / "reproduce.py").write_text(exports.script(takeaway.recipe_of(view, view.naming), fit, "Behaviour"))
