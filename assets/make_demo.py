@@ -22,6 +22,7 @@ import numpy.typing as npt
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, not in one of them
 
+
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
 from gdm_core.analysis.matching import match  # noqa: E402
@@ -29,8 +30,8 @@ from gdm_core.analysis.metrics import evaluate, match_states, matched_accuracy, 
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
 from pages.formula1 import opening  # noqa: E402
+from pages.lab import shipped  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
-from pages.ui import bundle  # noqa: E402
 
 DEMO = Path(__file__).parent / "demo"
 SEEDS = range(5)
@@ -66,7 +67,7 @@ def open_nascar() -> None:
         train, test = map(as_trials, nascar.train_test(track.setting, track.seed, track.length))
         result = fitted(train, lab.FIRST_CONFIG)
         scores = evaluate(result.model(), train, test, lab.FIRST_CONFIG["seed"]).to_dict()
-        bundle.write(name, train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores})
+        shipped.write(name, train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores})
 
 
 def make_nascar() -> Result:

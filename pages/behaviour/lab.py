@@ -13,11 +13,12 @@ from gdm_core.analysis.bouts import LONGEST_S, BoutRule
 from pages.behaviour import depth, naming, player, precomputed, report
 from pages.behaviour.data import Data
 from pages.behaviour.view import Here, View
-from pages.behaviour.wish import Wish, previewed
 from pages.behaviour.words import Words
-from pages.ui import bundle as bundles
-from pages.ui import card, figures, live, model_controls, palette, settings, shell
-from pages.ui.live import screen
+from pages.lab import live
+from pages.lab import shipped as bundles
+from pages.lab.live import screen
+from pages.lab.live.pictures import Wanted, previewed
+from pages.ui import card, figures, model_controls, palette, settings, shell
 from pages.ui.plot import plot
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
@@ -41,7 +42,7 @@ def show(
     with page.controls:
         choice = choose_model(folder, data, sees)
     truth = data.truth()
-    wanted = Wish(
+    wanted = Wanted(
         choice.family,
         choice.config,
         data.train,

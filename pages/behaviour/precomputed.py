@@ -8,8 +8,8 @@ from typing import Any
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.engine import FitResult
 from pages.behaviour.data import Data
-from pages.ui import bundle
-from pages.ui.bundle import Bundle
+from pages.lab import shipped as bundle
+from pages.lab.shipped import Bundle
 
 NAME = "behaviour"
 

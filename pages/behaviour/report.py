@@ -10,7 +10,8 @@ import streamlit as st
 
 from pages.behaviour import scoring
 from pages.behaviour.view import View
-from pages.ui import card, live, settings, shell
+from pages.lab import live
+from pages.ui import card, settings, shell
 
 KEPT = "card"
 

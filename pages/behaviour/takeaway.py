@@ -16,6 +16,7 @@ from pages.behaviour import drawn, pictures
 from pages.behaviour.data import Data
 from pages.behaviour.naming import Naming
 from pages.behaviour.view import Here, View
+from pages.lab import export
 from pages.ui import exports, figures, shell
 from pages.ui.card import Score
 from pages.ui.figures.base import Figure
@@ -36,8 +37,8 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
     ]
     if here.labels is not None:
         facts.append(("expert's labels", ", ".join(label_words(view.data, here.labels))))
-    exports.panel(
-        exports.Export(
+    export.panel(
+        export.Export(
             page=page,
             title=f"{_title(page)}: {view.data.about}",
             about=f"Figures show {here.trial.name}. {' '.join(view.data.licences)}",
@@ -51,7 +52,7 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
                 "Bouts": lambda: drawn.dwell(here),
                 **transitions(here, used),
             },
-            scores=scores,
+            scores=lambda: scores,
             facts=facts,
             link=exports.link(),
             names=here.names,

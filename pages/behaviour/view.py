@@ -15,8 +15,8 @@ from gdm_core.trials import Trial, Trials
 from pages.behaviour.data import Data
 from pages.behaviour.naming import Naming
 from pages.behaviour.units import SECONDS, Unit, unit_for
-from pages.ui import live
-from pages.ui.live.pictures import State
+from pages.lab import live
+from pages.lab.live.pictures import State
 
 Array = npt.NDArray[np.float32]
 

@@ -16,7 +16,8 @@ from gdm_core.engine.records import Record
 from gdm_core.engine.sweep import Sweep, SweepJob
 from gdm_core.errors import GdmError
 from pages.formula1.view import View, Where
-from pages.ui import figures, live, shell
+from pages.lab import live
+from pages.ui import figures, shell
 from pages.ui.plot import plot
 
 STATES = tuple(range(2, 11))

@@ -14,7 +14,8 @@ from gdm_core.analysis.segments import composition
 from pages.formula1 import pictures, segments
 from pages.formula1.data import Circuit, along_lap
 from pages.formula1.view import Here, Together, View, Where, lap_average
-from pages.ui import figures, live, shell
+from pages.lab import live
+from pages.ui import figures, shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 

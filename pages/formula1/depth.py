@@ -12,9 +12,9 @@ from gdm_core.trials import Trial
 from pages.formula1 import against_k, drivers, pictures, take_along, transfer
 from pages.formula1.data import Circuit
 from pages.formula1.view import Here, View
+from pages.lab.live.pictures import State
 from pages.ui import figures, shell
 from pages.ui.card import Score
-from pages.ui.live.pictures import State
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3

@@ -15,8 +15,8 @@ from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
 from pages.formula1.pictures import lines_along, without_title
 from pages.formula1.view import Here, Together, View
+from pages.lab.live.pictures import State
 from pages.ui import figures, shell
-from pages.ui.live.pictures import State
 from pages.ui.plot import plot
 
 STEP_M = 10.0

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gdm_core.engine import FitResult, Snapshot
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
-from pages.ui import live
+from pages.lab import live
 from pages.ui.theme import ASSETS
 
 if TYPE_CHECKING:

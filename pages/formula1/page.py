@@ -11,7 +11,8 @@ from pages.formula1.board import Board, annotation_controls
 from pages.formula1.meaning import explain_meaning
 from pages.formula1.scorecard import score_card
 from pages.formula1.view import View, Where
-from pages.ui import live, model_controls, shell
+from pages.lab import live
+from pages.ui import model_controls, shell
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 LOOK_EVERY_S = 0.4

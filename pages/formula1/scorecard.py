@@ -11,7 +11,8 @@ import streamlit as st
 from gdm_core.analysis import looks
 from pages.formula1 import opening
 from pages.formula1.view import View
-from pages.ui import card, live, shell
+from pages.lab import live
+from pages.ui import card, shell
 from pages.ui.card import Score
 
 AHEAD = 9  # ten steps

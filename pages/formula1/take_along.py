@@ -10,7 +10,8 @@ import streamlit as st
 from gdm_core.analysis import envelopes
 from pages.formula1 import data, pictures
 from pages.formula1.view import Here, Together, View, lap_average
-from pages.ui import exports, figures, live, shell
+from pages.lab import export, live
+from pages.ui import exports, figures, shell
 from pages.ui.card import Score
 from pages.ui.figures.base import Figure
 
@@ -45,8 +46,8 @@ def tab(view: View, scores: Sequence[Score]) -> None:
     }  # fmt: skip
     seen = together.drivers[-1] if st.session_state.get("who") == "test" else ours
     predicted = _predicted(view, seen, look is not None)
-    exports.panel(
-        exports.Export(
+    export.panel(
+        export.Export(
             page="formula1",
             title=session.title,
             about=f"{where.choice.label}, {where.pick.about}; the model sees {where.pick.looked.sees}"
@@ -80,7 +81,7 @@ def tab(view: View, scores: Sequence[Score]) -> None:
                 "What follows what": lambda: pictures.what_follows(states.argmax(axis=1), states.shape[1]),
                 "Prediction": predicted,
             },
-            scores=scores,
+            scores=lambda: scores,
             facts=[
                 ("session", session.title), ("fitted on", where.pick.train), ("applied to", where.pick.test),
                 ("laps", where.pick.looked.about), ("sees", where.pick.looked.sees), *where.choice.facts,

@@ -14,8 +14,8 @@ from gdm_core.trials import Trial, Trials
 from pages.formula1 import opening
 from pages.formula1.cascade import Pick
 from pages.formula1.data import Circuit, Floats, Laps, along_lap
-from pages.ui import live
-from pages.ui.live.pictures import Origin, State
+from pages.lab import live
+from pages.lab.live.pictures import Origin, State
 from pages.ui.model_controls import Choice
 
 

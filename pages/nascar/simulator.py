@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from datasets.nascar import PRESETS, parameters, train_test
 from gdm_core.trials import Trials
+from pages.lab.data import Data
 from pages.ui import shell
+from pages.ui.exports import Recipe
 
 SETTINGS = {
     "standard": "Standard",
@@ -65,6 +68,27 @@ def simulate(track: Track) -> tuple[Trials, Trials]:
     """(train, test) of a track. The same object each time, so that its fingerprint is computed once."""
     train, test = train_test(track.setting, track.seed, track.length, **dict(track.changes))
     return Trials((train,), name=train.name), Trials((test,), name=test.name)
+
+
+def data_of(track: Track) -> Data:
+    """The two laps of a track, ready to fit."""
+    train, test = simulate(track)
+    truth = train[0].states
+    assert truth is not None
+    return Data(
+        track.about,
+        train,
+        test,
+        Recipe(
+            ["from gdm_studio.datasets.nascar import train_test"],
+            [f"train, test = ([trial] for trial in {track.call})  # two laps, seen through the same channels"],
+        ),
+        truth=(np.asarray(truth, np.float32),),
+        unit="step",
+        facts=(("track", track.call),),
+        licences=("Simulated data, no licence needed.",),
+        source=track,
+    )
 
 
 def choose() -> Track:

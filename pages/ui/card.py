@@ -32,6 +32,7 @@ class Score:
     short     whether that is too little to carry a verdict
     others    further reference scores, shown in small: (name, value)
     span      the ends of the bar
+    target    (what it should be, how far off is near enough), where neither more nor less is better
     """
 
     name: str
@@ -47,6 +48,7 @@ class Score:
     help: str = ""
     over: str = ""
     short: bool = False
+    target: tuple[float, float] | None = None
 
     @property
     def verdict(self) -> Verdict | None:

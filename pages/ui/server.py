@@ -32,7 +32,7 @@ PLOTLY_ROUTE = "/gdm/plotly.min.js"
 NEW_MODULES = 25  # fewer are not worth a walk
 QUIET_S = 2.0  # the first page comes first
 # What a first look at a fit and the matching of colours need: two seconds together.
-LOAD_AHEAD = ("pages.ui.live", "gdm_core.models.gdm.model", "scipy.stats", "scipy.optimize")
+LOAD_AHEAD = ("pages.lab.live", "gdm_core.models.gdm.model", "scipy.stats", "scipy.optimize")
 
 
 @cache
@@ -95,7 +95,7 @@ def get_ready() -> threading.Thread:
         for name in LOAD_AHEAD:
             import_module(name)
             keep_modules()
-        import_module("pages.ui.live.screen").engine().start()
+        import_module("pages.lab.live.screen").engine().start()
 
     thread = threading.Thread(target=prepare, name="gdm-get-ready", daemon=True)
     thread.start()

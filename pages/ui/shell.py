@@ -68,6 +68,7 @@ _share = component(
 class Frame:
     """The places of a page. Fill them in any order, with `with page.picture:` and so on."""
 
+    folder: str
     title: str
     head: Any
     controls: Any
@@ -99,6 +100,7 @@ def frame(
             share()
     picture, card = st.columns([1 - card_share, card_share], gap="small")
     return Frame(
+        folder=folder,
         title=title or navigation.info(folder).title,
         head=head,
         controls=st.sidebar,

@@ -19,7 +19,8 @@ from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.trials import Trials
 from pages.behaviour.data import Data, from_trials, narrowed, split_trials, usable
-from pages.ui import live, settings
+from pages.lab import live
+from pages.ui import settings
 from pages.ui.exports import Recipe
 from pages.your_data import example
 

@@ -16,7 +16,8 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
 from pages.behaviour import depth, lab
 from pages.behaviour.data import Data
-from pages.ui import live, settings, shell
+from pages.lab import live
+from pages.ui import settings, shell
 from pages.your_data import check, example, intake, pose_check, poses
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pages.lab.live import screen, session
 from pages.ui import server
-from pages.ui.live import screen, session
 from tests.support.live_engine import QuickEngine
 
 

@@ -21,10 +21,11 @@ from pages.behaviour import naming, pictures, player, precomputed, recordings, s
 from pages.behaviour.data import split_recording, split_trials, usable
 from pages.behaviour.naming import Naming, arrange
 from pages.behaviour.view import Here, View
-from pages.behaviour.wish import PREVIEW_SAMPLES, Wish, previewed
-from pages.ui import live, navigation
-from pages.ui.bundle import both, files
-from pages.ui.live import screen
+from pages.lab import live
+from pages.lab.live import screen
+from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
+from pages.lab.shipped import both, files
+from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.live_engine import Kept, QuickEngine, Sketch
 
@@ -82,9 +83,9 @@ def test_the_bundled_result_belongs_to_what_a_first_visit_asks_for(engine):
     assert bundle is not None
     assert bundle.config == CONFIG
     assert bundle.fingerprint == both(data.train, data.test)
-    assert bundle.fits(Wish("gdm", CONFIG, data.train, data.test))
-    assert not bundle.fits(Wish("gdm", CONFIG | {"seed": 1}, data.train, data.test))
-    assert not bundle.fits(Wish("gdm", CONFIG, data.test, data.test))
+    assert bundle.fits(Wanted("gdm", CONFIG, data.train, data.test))
+    assert not bundle.fits(Wanted("gdm", CONFIG | {"seed": 1}, data.train, data.test))
+    assert not bundle.fits(Wanted("gdm", CONFIG, data.test, data.test))
 
 
 def test_the_bundled_states_are_those_of_the_bundled_model():
@@ -372,15 +373,15 @@ def test_channels_that_never_move_are_left_out_and_named():
 def test_long_sets_are_previewed_in_part_and_private_fits_are_not_kept():
     long = Trials(tuple(Trial(np.zeros((PREVIEW_SAMPLES // 2, 1)), name=str(i)) for i in range(4)))
     assert previewed(long) == 2
-    wish = Wish("gdm", CONFIG, long, keep=False)
-    assert wish.request.preview == (0, 1)
-    assert not wish.request.use_cache
+    wanted = Wanted("gdm", CONFIG, long, keep=False)
+    assert wanted.request.preview == (0, 1)
+    assert not wanted.request.use_cache
 
 
 def test_a_new_trial_waits_for_the_exact_look(engine):
     data = recordings.load_simulated(SMALL)
     fit = live.Live(engine, "s")
-    fit.want(Wish("gdm", CONFIG | {"n_states": 4}, data.train, data.test))
+    fit.want(Wanted("gdm", CONFIG | {"n_states": 4}, data.train, data.test))
     shown = fit.poll()
     view = View(fit, shown, None, data, len(data.train), Naming.plain(4), BoutRule())
     assert view.at(shown).states is None

@@ -11,7 +11,7 @@ import pytest
 from streamlit import runtime
 from streamlit.runtime.caching.ttl_cache import TTLCache
 
-from pages.ui.live import Live, departures
+from pages.lab.live import Live, departures
 from tests.support.live_engine import QuickEngine
 
 

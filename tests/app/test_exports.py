@@ -21,11 +21,11 @@ from datasets.nascar import train_test
 from gdm_core import load_model
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial
+from pages.lab.live import screen
 from pages.ui import exports, figures, navigation, palette
 from pages.ui.card import Score
 from pages.ui.exports.code import NEEDS
 from pages.ui.figures import entropy_of
-from pages.ui.live import screen
 from tests.support.live_engine import QuickEngine
 
 RECIPE = exports.Recipe(
@@ -175,7 +175,7 @@ def test_the_script_reproduces_the_page(page, tmp_path):
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
-    look = next(v for (name, _), v in live.answers._known.items() if name == "look")
+    look = next(found.value for (name, _), found in live.answers._known.items() if name == "look")
     exact = look.train[0][:, list(shown.order)]
     np.testing.assert_allclose(again, exact, atol=1e-4)
     np.testing.assert_allclose(new, look.test[0][:, list(shown.order)], atol=1e-4)

@@ -18,10 +18,10 @@ from pages.behaviour import drawn, lab, player, recordings, takeaway
 from pages.behaviour.data import Data, from_recordings, split_recording
 from pages.behaviour.naming import Naming, arrange
 from pages.behaviour.view import View
-from pages.behaviour.wish import Wish
-from pages.ui import exports, live, navigation, palette
+from pages.lab import live
+from pages.lab.live import Wanted, screen
+from pages.ui import exports, navigation, palette
 from pages.ui.exports import Recipe
-from pages.ui.live import screen
 from tests.support.live_engine import QuickEngine
 
 CONFIG = {"n_states": 3, "seed": 0}
@@ -38,7 +38,7 @@ def data() -> Data:
 def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> View:
     """A look at the first new trial, with the exact states at hand."""
     fit = live.Live(engine, "s")
-    fit.want(Wish("gdm", config, data.train, data.test))
+    fit.want(Wanted("gdm", config, data.train, data.test))
     shown = fit.poll()
     screen.states_of(fit, shown)
     look, _ = screen.states_of(fit, shown)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.lab.live import screen
 from pages.ui import navigation
-from pages.ui.live import screen
 from tests.support.formula1_page import arrange
 from tests.support.live_engine import QuickEngine
 

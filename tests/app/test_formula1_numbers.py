@@ -16,8 +16,8 @@ from gdm_core.errors import DataError
 from pages.formula1 import against_k, board, cascade, data, drivers, loading, pictures, segments, transfer
 from pages.formula1.data import Looked, Place
 from pages.formula1.view import Here, Together
+from pages.lab.live.pictures import Origin
 from pages.ui.figures.base import untyped
-from pages.ui.live.pictures import Origin
 from tests.support.formula1 import LAP_S
 from tests.support.formula1_page import RING, arrange, ring_race
 from tests.support.live_engine import Sketch

@@ -14,8 +14,8 @@ from datasets import formula1
 from datasets.formula1 import FeedError, Reason
 from pages.formula1 import against_k, choices, data, loading, opening
 from pages.formula1.data import Looked, Place
+from pages.lab.live import session as live_session
 from pages.ui import navigation
-from pages.ui.live import session as live_session
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.formula1_page import RING, WEEKEND, arrange, ring_race
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.lab.live import screen
 from pages.ui import navigation
 from pages.ui.demo import load_demo
-from pages.ui.live import screen
 from tests.support.live_engine import QuickEngine
 
 APP = str(navigation.ROOT / "app.py")

@@ -11,7 +11,7 @@ import pytest
 from datasets.nascar import train_test
 from gdm_core.analysis import envelopes, looks, matching
 from gdm_core.trials import Trials
-from pages.ui.live import Live, Shown, Wanted, in_order, screen, session
+from pages.lab.live import Live, Shown, Wanted, in_order, screen, session
 from tests.support.live_engine import QuickEngine, ended
 
 TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import train_test
 from gdm_core.trials import Trials
-from pages.ui.live import Live, Wanted, session
+from pages.lab.live import Live, Wanted, session
 from tests.support.live_engine import QuickEngine, ended
 
 TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
@@ -120,7 +120,8 @@ def test_a_fit_can_be_given_up_and_the_earlier_result_stays(engine, live):
     shown = live.poll()
     assert jobs
     assert all(ended(job) for job in jobs)
-    assert "cancelled" in shown.message
+    assert shown.message == "", "a wish is no failure"
+    assert shown.stopped
     assert shown.state == "stale"
     assert not shown.fitting
     np.testing.assert_array_equal(shown.train[0], good.train[0])
@@ -142,11 +143,24 @@ def test_giving_up_a_fit_that_was_begun_anew_brings_its_result_back(engine, live
     np.testing.assert_array_equal(shown.train[0], good.train[0])
 
 
+# ---- standing still -------------------------------------------------------------------------------------------------
+def test_a_setting_changed_while_paused_stays_paused(engine, live):
+    live.reset()
+    engine.waiting("main")[0].apply({"kind": "held", "step": 1})
+    assert live.poll().held
+    live.want(wanted(temperature=0.5))
+    (job,) = engine.waiting("main")
+    assert job.orders.hold, "the fit of the new setting stands still, too"
+    live.play()
+    live.want(wanted(temperature=0.4))
+    assert not engine.waiting("main")[0].orders.hold, "a fit that is played is not paused"
+
+
 # ---- on the screen ------------------------------------------------------------------------------------------------
 def _controls() -> None:
     import streamlit as st
 
-    from pages.ui import live
+    from pages.lab import live
 
     live.transport(st.session_state["live"], "x")
 
@@ -165,7 +179,7 @@ def test_stop_waits_for_a_fit(engine, live):
 def _progress() -> None:
     import streamlit as st
 
-    from pages.ui.live import screen
+    from pages.lab.live import screen
 
     screen.progress(st.session_state["shown"], key="elbo")
 
@@ -201,7 +215,7 @@ def test_progress_says_where_the_fit_is(engine, live):
     words, _ = told(live.poll())
     assert "fitting, step 2 of 3" in words
     live.stop()
-    assert "No fit under way" in told(live.poll())[0]
+    assert "Stopped. The earlier result stays" in told(live.poll())[0]
 
 
 def test_the_curve_stops_at_its_edge_and_says_where(monkeypatch):

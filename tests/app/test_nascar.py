@@ -10,8 +10,8 @@ from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import transition_shares
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
+from pages.lab import shipped
 from pages.nascar import scorecard, simulator
-from pages.ui import bundle
 from tests.support.nascar_page import live_of, opened, settled, text
 
 
@@ -22,7 +22,13 @@ def test_a_first_visit_ends_with_a_result_and_its_scores(engine):
     assert shown.state == "fresh"
     assert shown.train[0].shape == (200, 4)
     page = text(app)
-    for words in ("Matches the true states", "Ten steps ahead", "90 % band holds", "ELBO a step", "k-means on steps"):
+    for words in (
+        "Matches the true states",
+        "Ten steps ahead",
+        "90 % band holds",
+        "Evidence a step",
+        "k-means on steps",
+    ):
         assert words in page
     assert "standard track, 200 steps" in page
 
@@ -38,7 +44,7 @@ def test_before_the_first_result_the_page_says_what_it_waits_for(engine):
 def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(engine):
     engine.auto = False
     app = opened(T="1000")
-    found = bundle.bundled("nascar")
+    found = shipped.load("nascar")
     shown = live_of(app).poll()
     assert shown.state == "fresh"
     assert found.stands(shown.result)
@@ -53,11 +59,11 @@ def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(e
 
 @pytest.mark.parametrize("name", list(simulator.BUNDLED))
 def test_the_bundled_results_are_the_fits_that_their_visits_ask_for(engine, name):
-    found, track = bundle.bundled(name), simulator.BUNDLED[name]
+    found, track = shipped.load(name), simulator.BUNDLED[name]
     wanted = live_of(opened(T="1000", setting=simulator.SETTINGS[track.setting])).poll().wanted
     assert found.fits(wanted)
     assert dict(wanted.config) == simulator.FIRST_CONFIG
-    assert wanted.where["track"] == track
+    assert wanted.where.data.source == track
     anew = GDM(**simulator.FIRST_CONFIG).fit(wanted.train)
     # A thousand steps on another kind of processor end 0.4 nats away, in states that differ by 0.002.
     assert anew.elbo_ == pytest.approx(found.result.elbo, abs=1.0)
@@ -75,7 +81,7 @@ def test_a_link_brings_every_setting(engine):
     assert dict(wanted.config) == {
         "n_states": 6, "temperature": 0.4, "stickiness": 0.5, "posterior": "linear", "n_latent": 1, "seed": 7,
     }  # fmt: skip
-    assert wanted.where["track"] == simulator.Track("soft", (), 200, 3)
+    assert wanted.where.data.source == simulator.Track("soft", (), 200, 3)
     assert wanted.train[0].name == "nascar soft, seed 3"
     assert wanted.test[0].name == "nascar soft, seed 103"
 
@@ -85,7 +91,7 @@ def test_a_link_brings_simulator_parameters_and_colours(engine):
     app = opened(setting="Soft and sticky", colours="4-3-2-1", **address)
     shown = live_of(app).poll()
     assert shown.order == (3, 2, 1, 0)
-    changes = dict(shown.wanted.where["track"].changes)
+    changes = dict(shown.wanted.where.data.source.changes)
     assert changes == {"tau": 0.5, "n_channels": 6, "noise": 0.05, "track": "rounded"}
     assert shown.wanted.train.n_channels == 6
 
@@ -113,7 +119,7 @@ def test_moving_the_states_slider_refits_and_stays_in_the_colours(engine):
 @pytest.mark.parametrize("setting", list(PRESETS))
 def test_every_preset_is_simulated_as_it_is(engine, setting):
     app = opened(setting=simulator.SETTINGS[setting])
-    track = live_of(app).poll().wanted.where["track"]
+    track = live_of(app).poll().wanted.where.data.source
     assert track.changes == ()
     assert track.call == f"train_test({setting!r}, seed=0, T=200)"
 
@@ -147,8 +153,8 @@ def test_hard_models_explain_what_they_do_not_have(engine):
 def test_the_new_trial_is_another_lap(engine):
     app = opened(trial="New trial")
     live = live_of(app)
-    assert live.kept["test"].trial.name == "nascar standard, seed 100"
-    assert live.kept["test"].states.shape == (200, 4)
+    assert live.poll().wanted.test[0].name == "nascar standard, seed 100"
+    assert live.looked.states(1).shape == (200, 4)
 
 
 @pytest.mark.parametrize("view", ["Shares", "How long", "Transitions", "Prediction", "Export & reproduce"])
@@ -248,8 +254,8 @@ def test_the_card_names_the_best_line_to_beat():
     rows = {row.name: row for row in scorecard.score_rows(scores)}
     first = rows["Matches the true states"]
     assert (first.line_name, first.line) == ("majority class", 0.75)
-    assert ("untrained", 0.95) in first.others
+    assert ("untrained model", 0.95) in first.others
     assert ("k-means on steps", 0.7) in first.others
     assert rows["Ten steps ahead (R²)"].line_name == "linear AR(1)"
     assert rows["90 % band holds"].value == pytest.approx(90)
-    assert rows["ELBO a step, new trial"].line is None
+    assert rows["Evidence a step, new trial"].line is None

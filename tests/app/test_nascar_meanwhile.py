@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gdm_core.analysis import planes
-from pages.nascar import depth
+from pages.lab import tabs
+from pages.nascar import pictures
 from tests.support.drawn import record
 from tests.support.nascar_page import live_of, opened, settled, text
 
 
 @pytest.fixture
 def drawn(monkeypatch):
-    return record(monkeypatch, depth)
+    return record(monkeypatch, tabs, pictures)
 
 
 def card(app: AppTest) -> str:
@@ -77,7 +77,9 @@ def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine):
     engine.run_all()
     app.run()
     assert "The new trial" not in text(app)
-    assert live_of(app).kept["test"].trial.name == "nascar standard, seed 107"
+    wanted = live_of(app).poll().wanted
+    assert wanted.test[0].name == "nascar standard, seed 107"
+    assert live_of(app).looked.content == (wanted.train.fingerprint, wanted.test.fingerprint)
 
 
 def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn):
@@ -153,7 +155,7 @@ def test_a_map_that_cannot_be_made_says_why(engine, monkeypatch):
     def refuse(*_):
         raise FitError("There is no plane here.")
 
-    monkeypatch.setattr(planes, "plane_map", refuse)
+    monkeypatch.setattr(tabs, "plane_map", refuse)
     assert "There is no plane here." in text(opened(view="Transitions"))
 
 

@@ -14,8 +14,8 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError
+from pages.lab.live import screen
 from pages.ui import card, demo, navigation, server
-from pages.ui.live import screen
 
 APP = str(navigation.ROOT / "app.py")
 GET_READY = server.get_ready  # before tests are kept from starting workers

@@ -14,7 +14,7 @@ APP = str(navigation.ROOT / "app.py")
 
 @pytest.fixture(autouse=True)
 def _engine(monkeypatch, tmp_path):
-    from pages.ui import live
+    from pages.lab import live
 
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     engine = QuickEngine()

@@ -11,7 +11,7 @@ from datasets.f1.session import Session
 from datasets.formula1 import Event, SessionSlot
 from pages.formula1 import data, loading
 from pages.formula1.data import Place
-from pages.ui import live
+from pages.lab import live
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.live_engine import QuickEngine
 

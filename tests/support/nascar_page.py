@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
 
+from pages.lab.live import Live
 from pages.ui import navigation
-from pages.ui.live import Live
 
 APP = str(navigation.ROOT / "app.py")
 PAGE = str(navigation.info("nascar").path)

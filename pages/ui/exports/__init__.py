@@ -1,14 +1,12 @@
-"""Export & reproduce: what a page shows, to take along. `panel` is the same on every page."""
+"""Export & reproduce: what a page shows, to take along. pages/lab/export.py offers it."""
 
 from pages.ui.exports import legend
 from pages.ui.exports.address import link
 from pages.ui.exports.code import Fit, Recipe, notebook, script
-from pages.ui.exports.panel import Export, panel
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
 from pages.ui.exports.tables import bouts_csv, bouts_table, csv, parquet, states_csv, states_parquet, states_table
 
 __all__ = [
-    "Export",
     "Fit",
     "Recipe",
     "bouts_csv",
@@ -18,7 +16,6 @@ __all__ = [
     "legend",
     "link",
     "notebook",
-    "panel",
     "parquet",
     "plain_score",
     "report_html",

@@ -151,14 +151,19 @@ def dwell(
     unit: str = "steps",
     names: Sequence[str] | None = None,
     colours: Sequence[str] | None = None,
+    beside: npt.ArrayLike | None = None,
     height: int | None = None,
     caption: str = "Each dot is one uninterrupted stay; the bar marks the median, whose value stands at the right.",
 ) -> Figure:
-    """How long each state lasts once entered, from the strongest state [T] of every sample."""
+    """How long each state lasts once entered, from the strongest state [T] of every sample.
+
+    beside   lengths in samples of a figure to compare with: both get the same axis
+    """
     state, length = runs(labels)
     shown = _named(n_states, names)
     jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(state))
     seconds = (length * step).astype(np.float32)
+    reach = seconds if beside is None else np.concatenate([seconds, np.asarray(beside, np.float32) * step])
     medians = [float(np.median(mine)) if len(mine := seconds[state == k]) else np.nan for k in range(n_states)]
     marks: list[Dict] = [
         {
@@ -185,7 +190,7 @@ def dwell(
             for k, colour in enumerate(colours or palette.colours(n_states))
         ],
         "layout": layout(
-            xaxis=axis(f"stay ({unit}, logarithmic)", type="log", **_decades(seconds)),
+            xaxis=axis(f"stay ({unit}, logarithmic)", type="log", **_decades(reach)),
             yaxis=axis(
                 range=[n_states - 0.4, -0.6],
                 tickvals=list(range(n_states)),

@@ -11,11 +11,19 @@ import numpy.typing as npt
 import streamlit as st
 from streamlit.components.v2 import component
 
+from gdm_core.analysis.envelopes import envelope as envelope_from
 from gdm_core.analysis.looks import Look
+from gdm_core.analysis.planes import plane_map
 from gdm_core.trials import Trial
-from pages.ui import live, shell
+from pages.lab import figures as lab_figures
+from pages.lab import live
+from pages.lab.card import Rows, rows_now
+from pages.lab.data import Setting
+from pages.lab.tabs import usage
+from pages.lab.view import Reading, View
+from pages.ui import figures, shell
 from pages.ui.card import Score
-from pages.ui.exports import tables
+from pages.ui.exports import legend, link, tables
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
 from pages.ui.figures.base import Figure
@@ -63,7 +71,7 @@ class Export:
     shown      the live picture; its result is what is exported
     look       the exact soft states of all trials, as `live.states_of` gives them
     figures    figures by name, made when asked for; None while a worker is still at it
-    scores     the rows of the card, once measured
+    scores     gives the rows of the card, none before they are measured
     trial      which trial the page shows, counted over fitted ones, then new ones
     unit       "s", or "step" where samples have no time
     data       offers the data in a page's own way, in place of the states and bouts as fitted
@@ -76,13 +84,83 @@ class Export:
     look: Look | None
     recipe: Recipe
     figures: Mapping[str, Callable[[], Figure | None]]
-    scores: Sequence[Score] = ()
+    scores: Callable[[], Sequence[Score]] = tuple
     facts: Sequence[tuple[str, str]] = ()
     link: str = ""
     names: Sequence[str] | None = None
     data: Callable[[], None] | None = None
     trial: int = 0
     unit: str = "s"
+
+
+def offer(
+    view: View,
+    reading: Reading,
+    rows_of: Rows,
+    figures: Mapping[str, Callable[[], Figure | None]],
+    **more: Any,
+) -> None:
+    """The panel for what a view shows: a page adds its own figures, which come first, and what else it has to say."""
+    asked = view.shown.wanted
+    setting: Setting = view.setting if asked is None else asked.where  # of what stands, not of what is asked for now
+    data, choice = setting.data, setting.choice
+    panel(
+        Export(
+            page=view.page,
+            title=f"{view.frame.title}: {data.about}",
+            about=f"{choice.label}; figures show {reading.trial.name}.",
+            shown=view.shown,
+            look=view.exact_look,
+            recipe=data.recipe,
+            figures={**figures, **standard_figures(view, reading)},
+            scores=lambda: rows_now(view, rows_of),
+            facts=[*data.facts, *choice.facts],
+            link=link(),
+            trial=view.index,
+            unit=data.unit,
+            **more,
+        )
+    )
+
+
+def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Figure | None]]:
+    """The figures of the tabs that every page can have. Those that a worker is asked for are None until they are there."""
+    assert reading.states is not None
+    states, trial, labels = reading.states, reading.trial, reading.labels
+    n_states = states.shape[1]
+    truth = None if trial.states is None else np.asarray(trial.states, np.float32)
+    timing: dict[str, Any] = {"step": view.data.step(trial), "unit": view.data.unit}
+    rows = {"states": states} if truth is None else {"true": truth, "inferred": states}
+    key = {"states": legend.states(n_states if truth is None else max(n_states, truth.shape[1]))}
+    plane = envelope = live.Answer()
+    ready = view.exact_look is not None  # the states come first
+    if ready:
+        last = view.fit.answers.latest(f"envelope-{view.index}").value  # the moment last looked at, if any
+        moment, horizon = (trial.n_samples // 2, 20) if last is None else (last.origin, len(last.mean))
+        envelope = view.ask(f"envelope-{view.index}", envelope_from, trial, moment, horizon)
+        if trial.position is not None:
+            plane = view.ask(f"map-{view.index}", plane_map, trial)
+    channel = st.session_state.get("channel")
+    index = trial.channels.index(channel) if channel in trial.channels else 0
+    found: dict[str, Callable[[], Figure | None]] = {
+        "States over time": lambda: legend.with_key(figures.state_strips(rows, **timing), key),
+        "Shares of each state": lambda: legend.with_key(
+            figures.proportions(states, **timing), {"states": legend.states(n_states)}
+        ),
+        "Use of each state": lambda: usage(reading),
+        "Stays": lambda: figures.dwell(
+            labels, n_states, step=timing["step"], unit="steps" if timing["unit"] == "step" else timing["unit"]
+        ),
+        "What follows what": lambda: lab_figures.matrix(labels, n_states),
+    }
+    if trial.position is not None:
+        found["Which state wins where"] = lambda: (
+            lab_figures.plane(plane.value, trial.position, view.shown.order) if plane.fresh else None
+        )
+    found["Prediction"] = lambda: (
+        lab_figures.prediction(envelope.value, trial, index, **timing) if envelope.fresh else None
+    )
+    return found
 
 
 def panel(export: Export) -> None:
@@ -117,7 +195,7 @@ def panel(export: Export) -> None:
                 export.title,
                 export.about,
                 facts,
-                [plain_score(score) for score in export.scores],
+                [plain_score(score) for score in export.scores()],
                 {name: made for name, make in export.figures.items() if (made := make()) is not None},
                 code,
                 export.link,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gdm_core.engine import Engine, Job, JobStatus
@@ -20,12 +20,22 @@ class Answer:
     fresh     whether `value` belongs to the question as it was asked
     pending   whether the answer is being worked out
     message   why there is none
+    about     what the asker said `value` is about, when that was asked: an earlier value keeps its own
     """
 
     value: Any = None
     fresh: bool = False
     pending: bool = False
     message: str = ""
+    about: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """An answer and what it is about."""
+
+    value: Any = None
+    about: Any = None
 
 
 class Answers:
@@ -33,48 +43,57 @@ class Answers:
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
-        self._known: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
         self._failed: dict[tuple[str, str], str] = {}
-        self._jobs: dict[str, tuple[str, Job]] = {}
-        self._latest: dict[str, Any] = {}
+        self._jobs: dict[str, tuple[str, Job, Any]] = {}
+        self._latest: dict[str, _Known] = {}
         self.news = 0  # how often something has been answered
 
     @property
     def pending(self) -> bool:
         return bool(self._jobs)
 
-    def ask(self, name: str, key: str, function: Callable[..., Any], *args: Any, deadline_s: float = 60.0) -> Answer:
+    def ask(
+        self,
+        name: str,
+        key: str,
+        function: Callable[..., Any],
+        *args: Any,
+        deadline_s: float = 60.0,
+        about: Any = None,
+    ) -> Answer:
         """The answer of `function(*args)` if it is there; otherwise it is being worked out: ask again later.
 
         `key` must name everything that the answer depends on. A question of the same name with another key replaces
-        the one before.
+        the one before. `about` comes back with the answer, also when it is shown as an earlier one.
         """
         self.collect()
         here = (name, key)
         if here in self._known:
             self._drop(name, unless=key)
             self._known.move_to_end(here)
-            self._latest[name] = self._known[here]
-            return Answer(self._known[here], fresh=True)
+            self._latest[name] = found = self._known[here]
+            return Answer(found.value, fresh=True, about=found.about)
         if here in self._failed:
-            return Answer(self._latest.get(name), message=self._failed[here])
-        if self._jobs.get(name, ("",))[0] != key:
+            return replace(self.latest(name), message=self._failed[here])
+        if name not in self._jobs or self._jobs[name][0] != key:
             try:
                 job = self._engine.call(
                     function, *args, session=self._session, slot=f"ask-{name}", deadline_s=deadline_s, bulk=True
                 )
             except GdmError as error:
-                return Answer(self._latest.get(name), message=str(error))
-            self._jobs[name] = (key, job)
-        return Answer(self._latest.get(name), pending=True)
+                return replace(self.latest(name), message=str(error))
+            self._jobs[name] = (key, job, about)
+        return replace(self.latest(name), pending=True)
 
     def latest(self, name: str) -> Answer:
         """The newest answer of that name, for a page that has nothing to ask at the moment."""
-        return Answer(self._latest.get(name))
+        found = self._latest.get(name, _Known())
+        return Answer(found.value, about=found.about)
 
-    def learn(self, name: str, value: Any) -> None:
+    def learn(self, name: str, value: Any, about: Any = None) -> None:
         """Take in what is known from elsewhere, to be shown as an earlier answer while a new one is worked out."""
-        self._latest[name] = value
+        self._latest[name] = _Known(value, about)
 
     def again(self, name: str) -> None:
         """Forget that a question could not be answered."""
@@ -82,14 +101,14 @@ class Answers:
 
     def collect(self) -> None:
         """Take in what has been worked out."""
-        for name, (key, job) in list(self._jobs.items()):
+        for name, (key, job, about) in list(self._jobs.items()):
             view = job.poll()
             if not view.status.final:
                 continue
             del self._jobs[name]
             self.news += 1
             if view.status is JobStatus.DONE:
-                self._known[name, key] = view.result
+                self._known[name, key] = _Known(view.result, about)
                 while len(self._known) > MAX_KEPT:
                     self._known.popitem(last=False)
             elif view.status is JobStatus.FAILED:

@@ -19,6 +19,20 @@ Array = npt.NDArray[np.float32]
 State = Literal["fresh", "preview", "stale", "running"]
 
 
+DEADLINE_S = 600.0
+PREVIEW_SAMPLES = 60_000
+
+
+def previewed(trials: Trials) -> int:
+    """How many of the first trials are looked at while a fit runs: looking at all of a long set would slow it down."""
+    total = 0
+    for count, trial in enumerate(trials, start=1):
+        total += trial.n_samples
+        if total > PREVIEW_SAMPLES:
+            return max(1, count - 1)
+    return len(trials)
+
+
 @dataclass(frozen=True, eq=False)
 class Wanted:
     """One fit that a page asks for.
@@ -28,6 +42,8 @@ class Wanted:
     test             what it is looked at through besides
     truth            known soft states of the training trials, one [T, any number] each: they get the first colours
     where            the page's own settings behind the data, carried along so that an earlier picture keeps its words
+    keep             whether the result may stay on disk for the next visit: not for what somebody uploaded
+    deadline_s       seconds that the fit may take
     """
 
     family: str
@@ -36,10 +52,19 @@ class Wanted:
     test: Trials | None = None
     truth: tuple[Array, ...] | None = None
     where: Any = None
+    keep: bool = True
+    deadline_s: float = DEADLINE_S
 
     @cached_property
     def request(self) -> FitRequest:
-        return FitRequest(self.family, dict(self.config), self.train, preview=tuple(range(len(self.train))))
+        return FitRequest(
+            self.family,
+            dict(self.config),
+            self.train,
+            preview=tuple(range(previewed(self.train))),
+            deadline_s=self.deadline_s,
+            use_cache=self.keep,
+        )
 
     @property
     def key(self) -> str:
@@ -104,6 +129,7 @@ class Shown:
     notes       what happened to the fit on its way, such as a worker that was lost
     held        paused
     fitting     a fit is under way; `busy` also while questions are answered
+    stopped     the visitor gave up the fit that was under way
     origin      of `train`, and of whatever the model behind it says of other data in the same order of colours
     """
 
@@ -121,6 +147,7 @@ class Shown:
     held: bool = False
     fitting: bool = False
     busy: bool = False
+    stopped: bool = False
     origin: Origin = field(default_factory=Origin)
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 

@@ -1,9 +1,9 @@
 """Live tuning: a control is released, the picture changes, the fit follows. LIVE.md shows how a page uses it."""
 
 from gdm_core.analysis.matching import in_order
-from pages.ui.live.answers import Answer
-from pages.ui.live.pictures import Shown, Wanted
-from pages.ui.live.screen import (
+from pages.lab.live.answers import Answer
+from pages.lab.live.pictures import Shown, Wanted
+from pages.lab.live.screen import (
     COLOURS,
     fit,
     let_go,
@@ -16,7 +16,7 @@ from pages.ui.live.screen import (
     transport,
     watch,
 )
-from pages.ui.live.session import Live
+from pages.lab.live.session import Live
 
 __all__ = [
     "COLOURS",

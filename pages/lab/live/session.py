@@ -25,8 +25,8 @@ from gdm_core.analysis import looks
 from gdm_core.analysis.matching import Order, inverse, order_of, ordered
 from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobView
 from gdm_core.errors import GdmError
-from pages.ui.live.answers import Answer, Answers
-from pages.ui.live.pictures import Array, Shown, State, Wanted, curve_of, unpack
+from pages.lab.live.answers import Answer, Answers
+from pages.lab.live.pictures import Array, Shown, State, Wanted, curve_of, unpack
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
@@ -51,6 +51,7 @@ class Live:
         self._engine, self._session = engine, session
         self.answers = Answers(engine, session)
         self.kept: dict[str, Any] = {}  # a page's own memory of what it drew
+        self.looked: Any = None  # pages/lab/view.py: the last complete look at all trials
         self._wanted: Wanted | None = None
         self._changed_at = -1e9
         self._due: float | None = None
@@ -62,6 +63,8 @@ class Live:
         self._anchor: tuple[str, tuple[Array, ...]] | None = None
         self._first_order: Order | None = None
         self._playing = False
+        self._hold_next = False
+        self._stopped = False
         self._failure = ""
 
     # ---- what the page says -------------------------------------------------------------------------------------
@@ -73,10 +76,11 @@ class Live:
         now = time.monotonic()
         hurried = now - self._changed_at < HURRY_S
         self._changed_at = now
+        self._hold_next = self.held and not self._playing
         self._stop()
         if self._wanted is None:
             self._first_order = first_order
-        self._wanted, self._failure, self._playing = wanted, "", False
+        self._wanted, self._failure, self._stopped = wanted, "", False
         self._drop_anchor()
         result, _ = self._engine.cache.get(wanted.key)
         if result is not None:
@@ -101,14 +105,13 @@ class Live:
     def retry(self) -> None:
         """Start the fit that failed again."""
         self._stop()
-        self._failure = ""
+        self._failure, self._stopped, self._hold_next = "", False, False
         self._start()
 
     def reset(self) -> None:
         """Start anew from the seed, and stand still as soon as the fit can be looked at."""
         self._stop()
-        self._failure = ""
-        self._playing = False
+        self._failure, self._stopped = "", False
         self._start_main(bulk=False, fresh=True)
         if "main" in self._jobs:
             self._jobs["main"].pause()
@@ -137,10 +140,11 @@ class Live:
     def stop(self) -> None:
         """Give up what runs. What was fitted before stands, that of the same settings as if nothing had happened."""
         self._stop()
+        self._failure = ""
         if self._good is None or self._stale:
-            self._failure = "The fit was cancelled."
+            self._stopped = True
         else:
-            self._failure, self._shown = "", self._result(*self._good)
+            self._shown = self._result(*self._good)
 
     @property
     def session(self) -> str:
@@ -193,14 +197,27 @@ class Live:
             self._shown = picture
         return self._shown
 
-    def ask(self, name: str, key: str, function: Callable[..., Any], *args: Any, deadline_s: float = 60.0) -> Answer:
+    def ask(
+        self,
+        name: str,
+        key: str,
+        function: Callable[..., Any],
+        *args: Any,
+        deadline_s: float = 60.0,
+        about: Any = None,
+    ) -> Answer:
         """What `function(*args)` says, computed on a worker; see `Answers.ask`."""
-        return self.answers.ask(name, key, function, *args, deadline_s=deadline_s)
+        return self.answers.ask(name, key, function, *args, deadline_s=deadline_s, about=about)
 
     # ---- starting and ending jobs -------------------------------------------------------------------------------
     def _start(self) -> None:
         wanted = self._wanted
         if wanted is None:
+            return
+        if self._hold_next:  # who paused looks at one moment of a fit: of the next one, too
+            self._start_main(bulk=False)
+            if "main" in self._jobs:
+                self._jobs["main"].pause()
             return
         near = self._nearest(wanted)
         if near is None:
@@ -219,6 +236,7 @@ class Live:
             warm_start=result.model_bytes,
             preview=wanted.request.preview,
             use_cache=wanted.request.use_cache,
+            deadline_s=wanted.deadline_s,
         )
         try:
             self._jobs["warm"] = self._engine.submit(request, session=self._session, slot="warm")
@@ -335,6 +353,7 @@ class Live:
                 raw = self._first
         told = told or warm
         progress: dict[str, Any] = {"message": self._failure, "fitting": self.running, "busy": self.busy, "held": False}
+        progress["stopped"] = self._stopped
         # What was there before stays in its place until there is enough to draw.
         progress["curve"] = replace(now.curve, earlier=now.curve.earlier or self.running)
         if told is not None and wanted is not None:
@@ -403,6 +422,7 @@ def _same(new: Shown, old: Shown) -> bool:
         and new.message == old.message
         and new.notes == old.notes
         and new.fitting == old.fitting
+        and new.stopped == old.stopped
         and new.curve.earlier == old.curve.earlier
         and new.result is old.result
         and new.busy == old.busy

@@ -15,7 +15,7 @@ from typing import Any
 import streamlit as st
 from streamlit import runtime
 
-from pages.ui.live.session import Live
+from pages.lab.live.session import Live
 
 log = logging.getLogger(__name__)
 

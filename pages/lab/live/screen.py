@@ -10,11 +10,11 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import parse, text_of
 from gdm_core.engine import Engine, get_engine
+from pages.lab.live import departures
+from pages.lab.live.answers import Answer
+from pages.lab.live.pictures import Shown, Wanted
+from pages.lab.live.session import Live
 from pages.ui import charts, shell
-from pages.ui.live import departures
-from pages.ui.live.answers import Answer
-from pages.ui.live.pictures import Shown, Wanted
-from pages.ui.live.session import Live
 
 LOOK_EVERY_S = 0.15
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
@@ -163,6 +163,8 @@ def _at_rest(shown: Shown) -> str:
     """The line in place of the progress of a fit, where there is none to tell."""
     if shown.fitting:
         return "paused" if shown.held else "fitting, about to begin"
+    if shown.stopped:
+        return "Stopped. The earlier result stays; Play or another setting starts a fit."
     if shown.state == "fresh" and shown.total:
         return f"Fitted in {shown.total:,} steps."
     return "No fit under way."

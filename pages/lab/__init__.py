@@ -1,0 +1,44 @@
+"""What every page with a fit shares: fit -> view -> tabs -> card -> export. A page adds its data, its picture and its measures.
+
+A whole lab page (tests/support/pendulum_page.py is one, and docs/architecture.md walks through it):
+
+    frame = shell.frame("pendulum", title="Pendulum")
+    with frame.controls:
+        data = lab.Data("two pendulums", train, test, Recipe([...], [...]))    # what is fitted, and how a script gets it
+        choice = model_controls.choose(n_channels=2, n_samples=train.n_samples)
+    view = lab.begin(frame, data, choice)                   # asks for the fit; returns at once with what there is to show
+    lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and again and again while the fit runs
+    rows = lab.honest_card(view, rows_of)                   # scores beside their baselines; those of an earlier fit dimmed
+    lab.show_tabs(view, {"Shares": lab.shares, "Prediction": lab.prediction,
+                    "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows, {"My figure": make})})
+    lab.end(view)                                           # header, address, footer; the last line
+
+view.read(now) gives one trial as a fit reads it (`states` in the order of colours, `state` for plot(), `note` for the
+caption). view.ask(name, function, ...) has a function of the library work on the fitted model on a worker.
+"""
+
+from pages.lab.card import honest_card
+from pages.lab.data import Data, Setting
+from pages.lab.export import offer, standard_figures
+from pages.lab.fit import begin, end, picture
+from pages.lab.tabs import prediction, shares, show_tabs, stays, transitions
+from pages.lab.view import Reading, View, together
+
+__all__ = [
+    "Data",
+    "Reading",
+    "Setting",
+    "View",
+    "begin",
+    "end",
+    "honest_card",
+    "offer",
+    "picture",
+    "prediction",
+    "shares",
+    "show_tabs",
+    "standard_figures",
+    "stays",
+    "together",
+    "transitions",
+]

@@ -1,0 +1,59 @@
+"""What a page fits: two sets of trials, and how pictures, files and scripts call them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.trials import Trial, Trials
+from pages.ui.exports import Recipe
+from pages.ui.model_controls import Choice
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Trials, ready to fit.
+
+    about      in a line, for the header of the page and the titles of files
+    train      what the model is fitted to; test, which it has never seen. The same objects from run to run of a page, so
+               that their fingerprints are computed once
+    recipe     how a script of one's own makes or reads the same
+    truth      known soft states of the training trials, [T, any number] each: they get the first colours
+    unit       "s", or "step" where samples have no time
+    tested     what `test` is called in sentences
+    facts      (name, value) for reports
+    keep       whether finished fits may stay on disk: not for what somebody uploaded
+    source     the page's own record of where the data come from
+    """
+
+    about: str
+    train: Trials
+    test: Trials
+    recipe: Recipe
+    truth: tuple[npt.NDArray[np.float32], ...] | None = None
+    unit: Literal["s", "step"] = "s"
+    tested: str = "new trial"
+    facts: tuple[tuple[str, str], ...] = ()
+    licences: tuple[str, ...] = ()
+    keep: bool = True
+    source: Any = None
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Fitted ones first, then the new ones."""
+        return (*self.train, *self.test)
+
+    def step(self, trial: Trial) -> float:
+        """From one sample to the next, in `unit`."""
+        return 1.0 if self.unit == "step" else 1.0 / trial.rate_hz
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a fit was asked with: it travels with the fit, so that an earlier picture keeps its own words."""
+
+    data: Data
+    choice: Choice

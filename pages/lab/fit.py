@@ -1,0 +1,49 @@
+"""From a page's data and controls to what stands on the screen, and the parts of that which all pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pages.lab import live, shipped
+from pages.lab.data import Data, Setting
+from pages.lab.view import View
+from pages.ui import shell
+from pages.ui.model_controls import Choice
+
+
+def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str] = ()) -> View:
+    """Ask for the fit that the controls describe; what there is to show now. Returns at once.
+
+    ships   names of results that ship with the app and may be what is asked for
+    """
+    setting, page = Setting(data, choice), frame.folder
+    wanted = live.Wanted(
+        choice.family, choice.config, data.train, data.test, truth=data.truth, where=setting, keep=data.keep
+    )
+    cache = live.screen.engine().cache
+    ready = next((found for name in ships if (found := shipped.offer(name, wanted, cache)) is not None), None)
+    fit = live.fit(page, wanted)
+    shown = fit.poll()
+    if ready is not None and ready.stands(shown.result):
+        view = View(frame, setting, fit, shown, ready.look, shipped=ready)
+    else:
+        look, looking = live.states_of(fit, shown)
+        view = View(frame, setting, fit, shown, look, looking)
+    with frame.controls:
+        live.transport(fit, page)
+    return view
+
+
+def picture(view: View, draw: Callable[[live.Shown], None]) -> None:
+    """What went wrong, if anything, and the page's picture: drawn again and again while a fit runs. No widgets in `draw`."""
+    with view.frame.picture:
+        live.problem(view.fit, view.shown, view.page)
+        live.region(view.fit, draw)
+
+
+def end(view: View) -> None:
+    """The header, the order of colours in the address, the footer. The last line of a page's script."""
+    view.frame.header(view.data.about, [("model", view.choice.label), *view.choice.facts])
+    live.share_colours(view.fit, view.shown)
+    shell.footer(list(view.data.licences))
+    live.watch(view.fit)

@@ -1,0 +1,155 @@
+"""A page's first result, which ships with the app: made beforehand, so that it is there before any worker has started.
+
+assets/demo/<name>-fit.npz   the model file, its snapshot, and the soft states of all trials in eight bits
+assets/demo/<name>-fit.json  data, family and configuration that it belongs to, and what was measured
+
+It stands for a fit only where data and settings are the very same. `assets/make_demo.py` and `assets/make_mice.py`
+make the files; tests fit them anew and compare.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gdm_core.analysis import looks
+from gdm_core.analysis.looks import Look
+from gdm_core.engine import FitResult, Snapshot
+from gdm_core.trials import Trials
+from pages.lab.live import Wanted
+from pages.ui.demo import FOLDER
+
+
+@dataclass(frozen=True, eq=False)
+class Shipped:
+    """A finished fit with what a page asks about it at first.
+
+    look  the soft states of all trials, as a worker would read them out
+    more  what else was measured, by names that the page chooses
+    """
+
+    fingerprint: str
+    family: str
+    config: Mapping[str, Any]
+    result: FitResult
+    look: Look
+    more: Mapping[str, Any]
+
+    def fits(self, wanted: Wanted) -> bool:
+        """Whether this is what `wanted` asks for."""
+        return (
+            wanted.family == self.family
+            and dict(wanted.config) == dict(self.config)
+            and wanted.test is not None
+            and both(wanted.train, wanted.test) == self.fingerprint
+        )
+
+    def stands(self, result: FitResult | None) -> bool:
+        """Whether `result` is this one, whatever key it has here."""
+        return result is not None and result.model_bytes == self.result.model_bytes
+
+
+# Old names, until Behaviour stands on pages/lab.
+Bundle = Shipped
+
+
+def both(train: Trials, test: Trials) -> str:
+    return f"{train.fingerprint}/{test.fingerprint}"
+
+
+def files(name: str) -> tuple[Path, Path]:
+    """(arrays, words) of the result `name`."""
+    return FOLDER / f"{name}-fit.npz", FOLDER / f"{name}-fit.json"
+
+
+def load(name: str) -> Shipped | None:
+    """The result that ships with the app, or None where it does not."""
+    arrays, words = files(name)
+    if not (arrays.is_file() and words.is_file()):
+        return None
+    return _read(arrays, words, arrays.stat().st_mtime_ns)
+
+
+bundled = load
+
+
+@lru_cache(maxsize=4)
+def _read(arrays: Path, words_path: Path, changed: int) -> Shipped:
+    words = json.loads(words_path.read_text(encoding="utf-8"))
+    with np.load(arrays, allow_pickle=False) as file:
+        model = file["model"].tobytes()
+        levels = tuple(file[f"level_{i}"] for i in range(len(words["strides"])))
+        train = tuple(_soft(file[f"train_{i}"]) for i in range(words["n_train"]))
+        test = tuple(_soft(file[f"test_{i}"]) for i in range(words["n_test"]))
+    snapshot = Snapshot(words["steps"][-1], tuple(range(len(levels))), tuple(words["strides"]), levels)
+    result = FitResult(
+        "", model, words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]), tuple(words["elbos"]),
+        snapshot, from_cache=True,
+    )  # fmt: skip
+    look = Look(train, test, words["stay"], words["sees"])
+    return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"])
+
+
+def _soft(levels: np.ndarray) -> np.ndarray:
+    soft = levels.astype(np.float32)
+    return soft / np.maximum(soft.sum(axis=1, keepdims=True), 1)
+
+
+def offer(name: str, wanted: Wanted, cache: Any) -> Shipped | None:
+    """Put the result where fits are looked up, if it is what is asked for; None if it is not."""
+    found = load(name)
+    if found is None or not found.fits(wanted):
+        return None
+    kept = cache.get(wanted.key)[0]
+    if kept is None or not found.stands(kept):  # what was measured belongs to this very fit
+        cache.put(replace(found.result, key=wanted.key))
+    return found
+
+
+def write(
+    name: str,
+    train: Trials,
+    test: Trials,
+    family: str,
+    config: Mapping[str, Any],
+    result: FitResult,
+    more: Mapping[str, Any],
+) -> Shipped:
+    """Save a result for a page."""
+    assert result.snapshot is not None
+    look = looks.look(result.model_bytes, train, test)
+    arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
+    arrays |= {f"level_{i}": level for i, level in enumerate(result.snapshot.levels)}
+    for side, parts in (("train", look.train), ("test", look.test)):
+        arrays |= {f"{side}_{i}": np.rint(soft * 255).astype(np.uint8) for i, soft in enumerate(parts)}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    arrays_path, words_path = files(name)
+    arrays_path.write_bytes(buffer.getvalue())
+    words = {
+        "fingerprint": both(train, test),
+        "family": family,
+        "config": dict(config),
+        "fit_status": result.fit_status,
+        "elbo": result.elbo,
+        "seconds": round(result.seconds, 2),
+        "steps": list(result.steps),
+        "elbos": [round(value, 4) for value in result.elbos],
+        "strides": list(result.snapshot.strides),
+        "n_train": len(look.train),
+        "n_test": len(look.test),
+        "stay": look.stay,
+        "sees": look.sees,
+        "more": dict(more),
+    }
+    words_path.write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    found = load(name)
+    assert found is not None
+    return found

@@ -1,0 +1,166 @@
+"""What lies below the picture. A page names its tabs; those that every fit can have are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from gdm_core.analysis.bouts import runs
+from gdm_core.analysis.envelopes import Envelope, envelope
+from gdm_core.analysis.planes import plane_map
+from gdm_core.trials import Trial
+from pages.lab import figures as lab_figures
+from pages.lab.live.pictures import State
+from pages.lab.view import Reading, View
+from pages.ui import figures, shell
+from pages.ui.figures.base import Figure
+from pages.ui.plot import plot
+
+MAX_HORIZON = 50
+FIRST_HORIZON = 20
+Tab = Callable[[View, Reading], None]
+
+
+def show_tabs(view: View, named: Mapping[str, Tab]) -> None:
+    """The tabs; only the open one is worked out, and only once there are states to draw."""
+    with view.frame.below:
+        places = st.tabs(list(named), key="view", on_change="rerun", bind="query-params")
+        for place, draw in zip(places, named.values(), strict=True):
+            if place.open:
+                with place:
+                    reading = view.read()
+                    if reading.states is None and not view.is_new:
+                        shell.empty("Nothing fitted yet", "This fills in with the first result.")
+                    elif reading.states is None:
+                        shell.empty(reading.title, reading.note)
+                    else:
+                        draw(view, reading)
+
+
+def shares(view: View, reading: Reading) -> None:
+    """Stacked shares over time, and the use of each state."""
+    assert reading.states is not None
+    left, right = st.columns([0.7, 0.3], gap="small")
+    timing: dict[str, Any] = {"step": view.data.step(reading.trial), "unit": view.data.unit}
+    with left, shell.panel("shares", "Shares of each state"):
+        plot(figures.proportions(reading.states, **timing), key="proportions", state=reading.state)
+        plot(figures.entropy_strip(reading.states, **timing), key="entropy", state=reading.state)
+    with right, shell.panel("usage", "Use of each state"):
+        plot(usage(reading), key="usage", state=reading.state)
+
+
+def usage(reading: Reading) -> Figure:
+    """How much each state is used, beside the true use where the model has as many states."""
+    assert reading.states is not None
+    truth = reading.trial.states
+    if truth is None or truth.shape[1] != reading.states.shape[1]:
+        return figures.usage(reading.states)
+    return figures.usage(
+        reading.states,
+        reference=np.asarray(truth, np.float32).mean(axis=0),
+        caption="Bars: the model's states. Ticks: the true ones of the same colour.",
+    )
+
+
+def stays(view: View, reading: Reading) -> None:
+    """How long states last; the true ones beside the inferred, on one axis, where they are known."""
+    assert reading.states is not None
+    truth = reading.trial.states
+    true = None if truth is None else np.asarray(truth.argmax(axis=1), np.int64)
+    places = st.columns(1 if true is None else 2, gap="small")
+    if truth is not None and true is not None:
+        with places[0], shell.panel("dwell-true", "True stays"):
+            plot(_dwell(view, true, truth.shape[1], reading.labels), key="dwell-true")
+    with places[-1], shell.panel("dwell-inferred", "Inferred stays" if true is not None else "Stays"):
+        figure = _dwell(view, reading.labels, reading.states.shape[1], true)
+        plot(figure, key="dwell-inferred", state=reading.state)
+
+
+def _dwell(
+    view: View, labels: npt.NDArray[np.int64], n_states: int, beside: npt.NDArray[np.int64] | None = None
+) -> Figure:
+    unit = "steps" if view.data.unit == "step" else view.data.unit
+    others = None if beside is None else runs(beside)[1]
+    return figures.dwell(labels, n_states, step=view.data.step(view.trial), unit=unit, beside=others)
+
+
+def transitions(view: View, reading: Reading) -> None:
+    """What follows what, and which state wins where if the trial has places."""
+    assert reading.states is not None
+    n_states = reading.states.shape[1]
+    if reading.trial.position is None:
+        with shell.panel("matrix", "What follows what"):
+            plot(lab_figures.matrix(reading.labels, n_states), key="matrix", state=reading.state)
+        return
+    left, right = st.columns([0.55, 0.45], gap="small")
+    with left, shell.panel("map", "Which state wins where"):
+        answer = view.ask(f"map-{view.index}", plane_map, reading.trial)
+        if answer.value is not None:  # the last one stays until there is another
+            trial, order = answer.about
+            state = reading.state if answer.fresh else "stale"
+            made = view.shown.once(
+                ("plane", view.index),
+                lambda: lab_figures.plane(answer.value, trial.position, order),
+                of=(answer.value, trial),
+                settings=order,
+            )
+            plot(made, key="plane", state=state)
+        if not answer.fresh and (answer.message or answer.value is None):
+            shell.quiet(answer.message or "The map is being worked out.")
+    with right, shell.panel("matrix", "What follows what"):
+        plot(lab_figures.matrix(reading.labels, n_states), key="matrix", state=reading.state)
+
+
+def prediction(view: View, reading: Reading) -> None:
+    """One prediction with its envelope, and what envelopes like it hold."""
+    trial = reading.trial
+    left, middle, right = st.columns(3, gap="medium")
+    with left:
+        moment = _moment(view, trial)
+    horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", bind="query-params")
+    horizon = min(max(horizon, 1), MAX_HORIZON)
+    channel = right.selectbox("Channel", list(trial.channels), key="channel", bind="query-params")
+    answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon)
+    with shell.panel("envelope"):
+        if (
+            answer.value is not None
+        ):  # the last one stays until there is another, beside the observations of its own trial
+            _envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")
+        if not answer.fresh and (answer.message or answer.value is None):
+            shell.quiet(answer.message or "The prediction is being worked out.")
+
+
+def _moment(view: View, trial: Trial) -> int:
+    """The sample to predict from, chosen in the unit of the data."""
+    last, step = trial.n_samples - 2, view.data.step(trial)
+    if (chosen := st.session_state.get("moment")) is not None and chosen > last * step:
+        st.session_state["moment"] = type(chosen)(last * step)  # a slider refuses what another trial's range allowed
+    help = "The model sees nothing after it."
+    if view.data.unit == "step":
+        moment = st.slider("From step", 0, last, trial.n_samples // 2, key="moment", bind="query-params", help=help)
+        return min(max(int(moment), 0), last)
+    middle = round(trial.n_samples // 2 * step, 2)
+    seconds = st.slider(
+        f"From ({view.data.unit})", 0.0, last * step, middle, step, key="moment", bind="query-params", help=help
+    )
+    return min(max(round(seconds / step), 0), last)
+
+
+def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:
+    index = trial.channels.index(channel) if channel in trial.channels else 0
+    timing: dict[str, Any] = {"step": view.data.step(trial), "unit": view.data.unit}
+    made = view.shown.once(
+        ("envelope", view.index),
+        lambda: lab_figures.prediction(found, trial, index, **timing),
+        of=(found, trial),
+        settings=index,
+    )
+    plot(made, key="envelope", state=state)
+    shell.quiet(
+        f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead: the 50 % "
+        f"band holds {100 * found.held50[-1]:.1f} % of outcomes, the 90 % band {100 * found.held90[-1]:.1f} %."
+    )

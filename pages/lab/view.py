@@ -1,0 +1,221 @@
+"""What stands on the page: which fit, its states on which trial, and what else is asked about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.analysis.looks import Look
+from gdm_core.analysis.matching import Order
+from gdm_core.trials import Trial, Trials
+from pages.lab import live
+from pages.lab.data import Data, Setting
+from pages.lab.live.pictures import Origin, State
+from pages.lab.shipped import Shipped
+from pages.ui.model_controls import Choice
+from pages.ui.shell import Frame
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One trial as a fit reads it.
+
+    states   [T, K] in the order of colours; None while there are none, and `title` and `note` say why
+    state    what `plot(state=)` takes: of an earlier fit, it is "stale"
+    origin   the look at a fit that `states` belong to: those of two origins must not meet in one figure
+    """
+
+    trial: Trial
+    states: Array | None
+    state: State
+    origin: Origin
+    title: str = ""
+    note: str = ""
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """[T] the strongest state of each moment."""
+        assert self.states is not None
+        return np.asarray(self.states.argmax(axis=1), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """The last complete look at all trials, for when a newer fit has not read them yet.
+
+    content   fingerprints of the fitted and the new trials
+    """
+
+    content: tuple[str, str]
+    look: Look
+    order: Order
+    origin: Origin
+
+    def states(self, index: int) -> Array:
+        """[T, K] of one trial in the order of colours, fitted ones first."""
+        return live.in_order(((*self.look.train, *self.look.test)[index],), self.order)[0]
+
+
+def together(readings: Iterable[Reading]) -> list[Reading]:
+    """Those that may stand in one figure: with states, and of the same fit as the first of them."""
+    known = [reading for reading in readings if reading.states is not None]
+    return [reading for reading in known if reading.origin is known[0].origin]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A page in one run of its script.
+
+    setting   what the controls ask for now
+    fit       the live fit of this page and visitor; `shown` what it has to show
+    look      the model's own look at all trials, once there is one; `looking` while it is worked out
+    shipped   the result that ships with the app, if that is what stands
+    index     which trial is looked at: fitted ones first, then new ones
+    """
+
+    frame: Frame
+    setting: Setting
+    fit: live.Live
+    shown: live.Shown
+    look: Look | None = None
+    looking: bool = False
+    shipped: Shipped | None = None
+    index: int = 0
+
+    @property
+    def page(self) -> str:
+        return self.frame.folder
+
+    @property
+    def data(self) -> Data:
+        return self.setting.data
+
+    @property
+    def choice(self) -> Choice:
+        return self.setting.choice
+
+    @property
+    def trial(self) -> Trial:
+        return self.data.trials[self.index]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the result of just these settings stands, and nothing is fitted anew."""
+        shown = self.shown
+        return shown.result is not None and shown.state == "fresh" and not shown.fitting
+
+    def at(self, index: int) -> View:
+        """The same, looking at another trial."""
+        return replace(self, index=min(max(index, 0), len(self.data.trials) - 1))
+
+    # ---- states -------------------------------------------------------------------------------------------------
+    def read(self, now: live.Shown | None = None, *, exact: bool = False) -> Reading:
+        """The trial that is looked at, and its states in the picture `now`.
+
+        Fitted trials have states from the first look at a fit on. New ones are read once it is done: until then, and
+        while a fit of other data runs, an earlier reading of the very same trial stays.
+
+        exact   take the model's own look also for fitted trials, whose states come thinned where they are long
+        """
+        now, trial = now or self.shown, self.trial
+        found = self._states(now, exact)
+        if found is not None:
+            return Reading(trial, found, now.state, now.origin)
+        title, note = self._why_not(now)
+        earlier: Looked | None = self.fit.looked
+        if earlier is not None and earlier.content == self._content:
+            states = now.once(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
+            note = f"As the earlier fit read it. {note}" if self.is_new else ""
+            return Reading(trial, states, "stale", earlier.origin, title, note)
+        return Reading(trial, None, now.state, now.origin, title, note)
+
+    @property
+    def _content(self) -> tuple[str, str]:
+        return self.data.train.fingerprint, self.data.test.fingerprint
+
+    @property
+    def is_new(self) -> bool:
+        return self.index >= len(self.data.train)
+
+    def _states(self, now: live.Shown, exact: bool) -> Array | None:
+        """[T, K] of the trial in the picture `now`, if it is a picture of these data that has them."""
+        wanted = now.wanted
+        if wanted is None or not now.train or wanted.train.fingerprint != self.data.train.fingerprint:
+            return None
+        looked = self._looked(now)
+        if looked is not None and (self.is_new or exact):
+            mixed: Array = now.once(("look", self.index), lambda: looked.states(self.index), of=(looked.look,))
+            return mixed
+        return now.train[self.index] if self.index < len(now.train) and not self.is_new else None
+
+    def _looked(self, now: live.Shown) -> Looked | None:
+        """The model's own look, if the picture is of its result and of the trials that it looked at."""
+        wanted = now.wanted
+        if self.look is None or wanted is None or now.result is None or now.result is not self.shown.result:
+            return None
+        if wanted.test is None or wanted.test.fingerprint != self.data.test.fingerprint:
+            return None
+        looked = self.fit.looked = Looked(self._content, self.look, now.order, now.origin)
+        return looked
+
+    def _why_not(self, now: live.Shown) -> tuple[str, str]:
+        """Why there are no states: a title and what will change that."""
+        if not self.is_new:
+            if now.message:
+                return "Nothing fitted yet", "Another setting, or Try again, starts another fit."
+            if now.stopped:
+                return "Nothing fitted yet", "The fit was stopped. Play, or any other setting, starts one."
+            return "The first fit is on its way", "The workers start with the server; this takes a few seconds."
+        name = f"The {self.data.tested}"
+        if now.fitting:
+            paused = " The fit is paused: Play or Step lets it go on." if now.held else ""
+            return f"{name} comes last", f"It is read when the fit is done.{paused}"
+        if now.result is None:
+            return f"{name} was not read", "It is read when a fit is done."
+        if self.looking:
+            return f"{name} is being read", "The fit is done; this takes a moment."
+        return f"{name} could not be read", "Reset and Play fit the model anew."
+
+    # ---- questions ----------------------------------------------------------------------------------------------
+    def ask(
+        self, name: str, function: Callable[..., Any], *args: Any, deadline_s: float = 120.0, about: Any = None
+    ) -> live.Answer:
+        """What `function(model_bytes, *args)` says of the fit that stands, worked out on a worker.
+
+        `name` is what an earlier answer is remembered under while the new one is under way. The answer says what it is
+        about, with which order of colours: `about`, or (the trial looked at, the order).
+        """
+        shown = self.shown
+        about = (self.trial, shown.order) if about is None else about
+        if shown.result is None or shown.state == "preview":
+            return self.fit.answers.latest(name)
+        key = question_key(shown.result.key, function, args)
+        return self.fit.ask(name, key, function, shown.result.model_bytes, *args, deadline_s=deadline_s, about=about)
+
+    @cached_property
+    def exact_look(self) -> Look | None:
+        """The states to take along: not those of a result that ships, which are in eight bits."""
+        return self.look if self.shipped is None else live.states_of(self.fit, self.shown)[0]
+
+
+def question_key(result: str, function: Callable[..., Any], args: Iterable[Any]) -> str:
+    """Names everything that an answer depends on: the fit, the function, and the content of each argument."""
+    return "/".join([result, f"{function.__module__}.{function.__qualname__}", *map(_content, args)])
+
+
+def _content(value: Any) -> str:
+    if isinstance(value, Trial | Trials):
+        return value.fingerprint
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, list | tuple):
+        return f"({','.join(map(_content, value))})"
+    return repr(value)
