@@ -26,9 +26,9 @@ import numpy.typing as npt
 from datasets import nascar
 from gdm_core.analysis.metrics import mapped_accuracy, match_states, paper_accuracy
 from gdm_core.analysis.scores import align
-from gdm_core.models.base import Scaler
 from gdm_core.models.pdlds.model import PDLDS
 from gdm_core.models.registry import build
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trial, as_trials
 
 CHILD = Path(__file__).with_name("official_child.py")

@@ -29,6 +29,8 @@ def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
     """
     if isinstance(array, np.ndarray) and array.dtype == dtype and array.flags.c_contiguous and _read_only(array):
         return array
+    if np.iscomplexobj(array):
+        raise DataError(f"{where}: Complex data not supported. Give real and imaginary parts as channels of their own.")
     try:
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which is refused by name
             copy: npt.NDArray[Any] = np.array(array, dtype=dtype, order="C", copy=True)
@@ -223,9 +225,12 @@ def as_trials(data: TrialsLike) -> Trials:
                     for i, item in enumerate(data)
                 )
             )
+    if hasattr(data, "toarray"):
+        raise DataError("Sparse data is not supported: a recording has a value in every place. Give data.toarray().")
     if np.ndim(data) != 2:  # type: ignore[arg-type]
         raise DataError(
-            f"Data has {np.ndim(data)} dimensions; expected one array [time, channels], a list of such arrays, or Trials."  # type: ignore[arg-type]
+            f"Data has {np.ndim(data)} dimensions; expected one array [time, channels], a list of such arrays, or Trials. "  # type: ignore[arg-type]
+            "Reshape your data: one channel is y[:, None]."
         )
     return Trials((Trial(np.asarray(data), name="trial 0"),))
 

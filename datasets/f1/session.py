@@ -74,6 +74,8 @@ class Event:
     country, location   where it was
     date                of its last day
     sessions            what was run on it
+    year, round, name   of the race weekend
+    country, location   where it was
     """
 
     year: int
@@ -97,6 +99,7 @@ class Corner:
     x, y       place of the marker, in the units of positions
     distance   metres from the start line
     angle      degrees, the side on which a label stands clear of the track
+    x, y       place of the marker, in the units of positions
     """
 
     number: int
@@ -124,6 +127,8 @@ class LapTable:
     neutralised       whether a safety car, a virtual one or a red flag was out
     accurate          whether the feed vouches for its times
     compound          tyres
+    start, end        seconds on the session's clock
+    pit_in, pit_out   whether it ended or began in the pits
     """
 
     number: IntArray
@@ -152,6 +157,7 @@ class Driver:
     position             [T, 2] where the car was
     channels             what the car sent, by name
     laps                 its laps, one row each
+    number, name, team   as on the entry list
     """
 
     code: str
@@ -198,6 +204,8 @@ class Session:
     drivers                with everything that is known of each
     simulated              whether it was invented
     notes                  what was found wanting, in sentences
+    year, event, name      of the session
+    circuit, circuit_key   its name, and its number in the feed
     """
 
     year: int

@@ -34,6 +34,7 @@ class KeypointTable:
     animals, parts  names
     rate_hz         frames a second
     name            what figures and tables call it
+    animals, parts  names
     """
 
     xy: FloatArray
@@ -101,6 +102,7 @@ class KeypointTable:
     ) -> Trials:
         """This recording as a set of one trial.
 
+        features, scaling, min_score   as for `to_trial`
         features, scaling, min_score   as for `to_trial`
         """
         return KeypointSet((self,), self.name).to_trials(features, scaling, min_score)

@@ -51,7 +51,7 @@ def quick_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
 def look(model_bytes: bytes, train: Trials, test: Trials | None) -> Look:
     """Soft states of all trials, as `predict_proba` gives them."""
     model = model_from_bytes(model_bytes)
-    stay = getattr(model, "gamma_", None)
+    stay = getattr(model, "stickiness_", None)
     sees = getattr(model, "posterior_", None)
     return Look(
         states_of(model, train),

@@ -107,6 +107,7 @@ def gumbel_softmax_kl(posterior_logits: Tensor, prior_logits: Tensor) -> Tensor:
     KL = -sum_k delta_k + K E[log sum_k w_k e^{delta_k}], delta = prior - posterior, w uniform on the simplex.
 
     posterior_logits, prior_logits   [..., K] unnormalised log weights of both distributions
+    posterior_logits, prior_logits   [..., K] unnormalised log weights of both distributions
     """
     delta = prior_logits - posterior_logits
     value: Tensor = _LogMixture.apply(delta)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ import numpy.typing as npt
 
 from gdm_core import forecast as forecasting
 from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.models.scaling import Scaler
 from gdm_core.store import encoded, write_model_file
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
@@ -53,49 +55,6 @@ class Progress:
     objective: float
 
 
-@dataclass(frozen=True)
-class Scaler:
-    """Centre and scale of each channel, from training data."""
-
-    center: Array
-    scale: Array
-
-    @classmethod
-    def from_trials(cls, trials: Trials) -> Scaler:
-        """Statistics of all observed samples; says which channel has none or never moves."""
-        n = np.zeros(trials.n_channels)
-        total = np.zeros(trials.n_channels)
-        for trial in trials:
-            n += np.isfinite(trial.y).sum(axis=0)
-            total += np.nansum(trial.y, axis=0, dtype=np.float64)
-        names = trials[0].channels
-        if (n == 0).any():
-            bad = ", ".join(names[i] for i in np.flatnonzero(n == 0))
-            raise DataError(f"Channel {bad} has no observed value in any trial. Drop it before fitting.")
-        center = total / n
-        square = np.zeros(trials.n_channels)
-        for trial in trials:
-            square += np.nansum((trial.y - center) ** 2, axis=0, dtype=np.float64)
-        scale = np.sqrt(square / n)
-        still = scale <= 1e-6 * np.maximum(np.abs(center), 1e-12)
-        if still.any():
-            bad = ", ".join(names[i] for i in np.flatnonzero(still))
-            raise DataError(
-                f"Channel {bad} is constant over all trials, so it carries no dynamics. Drop it before fitting."
-            )
-        return cls(center.astype(np.float32), scale.astype(np.float32))
-
-    def apply(self, y: npt.NDArray[Any]) -> Array:
-        return ((y - self.center) / self.scale).astype(np.float32)
-
-    def undo(self, y: npt.NDArray[Any]) -> Array:
-        return (y * self.scale + self.center).astype(np.float32)
-
-    def log_jacobian(self, y: npt.NDArray[Any]) -> float:
-        """What the log-density of the observed entries of `y` loses by going back to the user's units."""
-        return float((np.isfinite(y) * np.log(self.scale.astype(np.float64))).sum())
-
-
 class StateModel(ABC):
     """A model of a time series with K states. Parameters in the constructor, learned values with a trailing underscore."""
 
@@ -106,8 +65,18 @@ class StateModel(ABC):
         frozenset()
     )  # parameters that say how a fitted model is read: `adjusted` takes them
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "config_class" in cls.__dict__ and cls.__init__.__doc__:
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{cls.__init__.__doc__}\n"
+
     def __init__(self, config: Any) -> None:
         self.config = config
+        self._warm_from: StateModel | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Be as one that was never fitted."""
         self.params_: dict[str, Array] = {}
         self.scaler_: Scaler | None = None
         self.history_: list[Progress] = []
@@ -115,7 +84,23 @@ class StateModel(ABC):
         self.elbo_: float = float("nan")
         self.seconds_: float = 0.0
         self.calibration_: forecasting.Calibration | None = None
-        self._warm_from: StateModel | None = None
+
+    # ---- parameters ---------------------------------------------------------------------------------------------
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every parameter of the constructor by its name. `deep` is there for scikit-learn: no parameter has its own."""
+        return {one.name: getattr(self.config, one.name) for one in dataclasses.fields(self.config)}
+
+    def set_params(self, **changes: Any) -> Self:
+        """Take `changes` and return self. What was fitted with others is forgotten, unless they only say how it is read."""
+        unknown = sorted(set(changes) - self.get_params().keys())
+        if unknown:
+            known = ", ".join(self.get_params())
+            raise ConfigError(f"{type(self).__name__} has no parameter {', '.join(unknown)}; it has {known}.")
+        config = dataclasses.replace(self.config, **changes)
+        if config != dataclasses.replace(self.config, **{n: v for n, v in changes.items() if n in self.adjustable}):
+            self._forget()
+        self.config = config
+        return self
 
     # ---- hooks: one trial, standardised units -------------------------------------------------------------------
     @abstractmethod
@@ -181,8 +166,8 @@ class StateModel(ABC):
         self._warm_from = previous
 
     # ---- fitting ------------------------------------------------------------------------------------------------
-    def fit(self, trials: TrialsLike) -> Self:
-        """Fit to `trials` (a Trial, an array [T, N], several of either in a list, or Trials) and return self."""
+    def fit(self, trials: TrialsLike, y: Any = None) -> Self:
+        """Fit to `trials` (a Trial, an array [T, N], several, or Trials). `y` is ignored: scikit-learn hands it on."""
         for _ in self.fit_iter(trials):
             pass
         return self
@@ -223,10 +208,9 @@ class StateModel(ABC):
         """A new, unfitted model with `changes` (n_states=5) to the parameters, whose fit will start from this one."""
         self._require_fitted()
         try:
-            config = dataclasses.replace(self.config, **changes)
+            model = type(self).from_config(dataclasses.replace(self.config, **changes))
         except TypeError as error:
             raise ConfigError(f"Unknown parameter in warm_start: {error}") from error
-        model = type(self)._from_config(config)
         model._adopt(self)
         return model
 
@@ -269,8 +253,8 @@ class StateModel(ABC):
         """The latent path [T, D] of `data`."""
         return self._each(data, self._latent)
 
-    def score(self, data: TrialsLike) -> float:
-        """ELBO per time step of `data` in nats, in its units: a lower bound on the log-likelihood of what was observed."""
+    def score(self, data: TrialsLike, y: Any = None) -> float:
+        """ELBO per time step of `data` in nats, in its units: a lower bound on its log-likelihood. `y` is ignored, as in `fit`."""
         trials = self._checked(data)
         total = 0.0
         for trial in trials:
@@ -285,13 +269,10 @@ class StateModel(ABC):
         seed: int = 0,
         origins: npt.ArrayLike | None = None,
     ) -> Any:
-        """Futures from every origin (or those asked for); `mean[t, h-1]` predicts y[t+h] from y[..t]. See `Forecast`.
+        """Futures of `data` from every origin (or the `origins` asked for); `mean[t, h-1]` predicts y[t+h] from y[..t].
 
-        data      a Trial, an array [T, N], several of either in a list, or Trials
-        horizon   how many steps ahead
-        n_paths   simulated futures behind each envelope
-        seed      of those futures
-        origins   samples to predict from; None takes every one
+        horizon         how many steps ahead
+        n_paths, seed   how many simulated futures an envelope is made of, and what they are drawn with
         """
 
         def ahead(y: Array) -> forecasting.Forecast:
@@ -344,7 +325,7 @@ class StateModel(ABC):
     @classmethod
     def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> StateModel:
         """A model from `tensors` and `header` of a file; `load_model` finds the family by itself."""
-        model = cls._from_config(cls.config_class(**header["config"]))
+        model = cls.from_config(cls.config_class(**header["config"]))
         model.params_ = {name.removeprefix("param."): v for name, v in tensors.items() if name.startswith("param.")}
         model.scaler_ = Scaler(tensors["scaler.center"], tensors["scaler.scale"])
         model.status_ = Status(header["status"])
@@ -355,7 +336,8 @@ class StateModel(ABC):
         return model
 
     @classmethod
-    def _from_config(cls, config: Any) -> Self:
+    def from_config(cls, config: Any) -> Self:
+        """An unfitted model with the configuration `config`."""
         return cls(**{f.name: getattr(config, f.name) for f in dataclasses.fields(config)})
 
     # ---- checks -------------------------------------------------------------------------------------------------
@@ -395,5 +377,24 @@ class StateModel(ABC):
         return results[0] if is_single(data) else results
 
     def __repr__(self) -> str:
-        fitted = f"{self.status_}, ELBO {self.elbo_:.3f}" if self.params_ else "not fitted"
-        return f"{type(self).__name__}(K={self.config.n_states}, D={self.config.n_latent}; {fitted})"
+        """The call that makes it, with what is not the default; and how the fit ended."""
+        default = {one.name: one.default for one in dataclasses.fields(self.config)}
+        given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items() if value != default[name])
+        fitted = f" [{self.status_}, ELBO {self.elbo_:.3f}]" if self.params_ else ""
+        return f"{type(self).__name__}({given}){fitted}"
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator: it needs no target, and gaps may stay in the data."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(allow_nan=True))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(self.params_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Channels, under scikit-learn's name."""
+        if not self.params_:
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet, so it has no n_features_in_.")
+        return self.n_channels

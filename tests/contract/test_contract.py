@@ -108,7 +108,7 @@ def relabelled(model: Any, order: list[int]) -> Any:
 
 
 def copy_of(model: StateModel) -> StateModel:
-    copy = type(model)._from_config(model.config)
+    copy = type(model).from_config(model.config)
     copy.scaler_, copy.params_, copy.status_ = model.scaler_, model.params_, model.status_
     return copy
 

@@ -73,7 +73,7 @@ def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) ->
 
 def relabelled(model: GDM, order: list[int]) -> GDM:
     """The same fitted model with its states renamed: new state i is the old state order[i]."""
-    other = GDM._from_config(model.config)
+    other = GDM.from_config(model.config)
     other.scaler_, other.calibration_, other.status_ = model.scaler_, model.calibration_, model.status_
     other.params_ = {
         name: _reordered(name, torch.as_tensor(value), order).numpy() for name, value in model.params_.items()

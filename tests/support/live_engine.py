@@ -50,7 +50,7 @@ class Sketch(StateModel):
         super().__init__(SketchConfig(**parameters))
 
     @property
-    def gamma_(self) -> float:
+    def stickiness_(self) -> float:
         return 0.25 if self.config.stickiness == "learn" else float(self.config.stickiness)
 
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdm_core.models.base import Progress, Scaler, StateModel, Status
+from gdm_core.models.base import Progress, StateModel, Status
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import as_trials
 
 
@@ -47,7 +48,7 @@ class SimpleModel(StateModel):
         self.status_ = Status.CONVERGED
 
     def untrained(self, trials, seed):
-        model = type(self)._from_config(self.config)
+        model = type(self).from_config(self.config)
         data = as_trials(trials)
         rng = np.random.default_rng(seed)
         n = data.n_channels

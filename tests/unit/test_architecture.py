@@ -101,7 +101,7 @@ def test_exported_scripts_import_no_pages():
 
 def import_graph() -> dict[str, set[str]]:
     """Which modules each module of ours imports, inside functions and under TYPE_CHECKING too."""
-    paths = [path for package in ("gdm_core", "datasets", "pages") for path in sources(package)]
+    paths = [path for package in ("gdm_core", "gdm_studio", "datasets", "pages") for path in sources(package)]
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
@@ -157,6 +157,68 @@ def test_families_of_models_do_not_import_each_other():
         if family(module) and family(other) and family(module) != family(other)
     }
     assert crossing == {("mixture", "gdm")}
+
+
+def private_names(path: Path) -> tuple[set[str], list[tuple[int, str]]]:
+    """(names with one underscore that a file defines, those that it reads of anything but self and cls, with their lines)."""
+    defined: set[str] = set()
+    read: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+        elif isinstance(node, ast.Attribute) and own and isinstance(node.ctx, ast.Store):
+            defined.add(node.attr)
+        elif isinstance(node, ast.Attribute) and not own and not ast.unparse(node.value).startswith("super("):
+            read.append((node.lineno, node.attr))
+        elif isinstance(node, ast.ImportFrom):
+            read += [(node.lineno, alias.name) for alias in node.names]
+    private = re.compile(r"_[^_]\w*")
+    return {n for n in defined if private.fullmatch(n)}, [(at, n) for at, n in read if private.fullmatch(n)]
+
+
+def test_private_names_stay_in_their_package():
+    """Nobody reads what another folder calls private: models have verbs for what others want of them."""
+    paths = [path for package in ("gdm_core", "gdm_studio", "datasets", "pages") for path in sources(package)]
+    found = {path: private_names(path) for path in paths}
+    homes: dict[str, set[Path]] = {}
+    for path, (defined, _) in found.items():
+        for name in defined:
+            homes.setdefault(name, set()).add(path.parent)
+    assert ROOT / "gdm_core/models" in homes["_scaler"], "the reader of names sees them"
+    # What Streamlit itself keeps private, with no other way to end a session (departures.py says why).
+    elsewhere = {"_session_mgr", "_session_storage", "_cache", "_data", "_storage_lock"}
+    assert not [
+        f"{path.relative_to(ROOT)}:{at} {name}"
+        for path, (_, read) in found.items()
+        for at, name in read
+        if name in homes and path.parent not in homes[name] and not (path.name == "departures.py" and name in elsewhere)
+    ]
+
+
+def test_nobody_swaps_the_configuration_of_a_model():
+    swapping = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for package in ("gdm_core", "gdm_studio", "datasets", "pages")
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "config" and isinstance(node.ctx, ast.Store)
+        if path != ROOT / "gdm_core/models/base.py"
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    ]
+    assert not swapping
+
+
+def test_editors_and_type_checkers_see_the_names_of_the_library():
+    import gdm_core
+
+    stub = ast.parse((ROOT / "gdm_core/__init__.pyi").read_text(encoding="utf-8"))
+    homes = {
+        alias.asname: node.module for node in ast.walk(stub) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert homes == {name: getattr(gdm_core, name).__module__ for name in gdm_core.__all__ if name != "__version__"}
 
 
 def test_loaders_know_neither_models_nor_pages():

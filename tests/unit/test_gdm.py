@@ -8,10 +8,10 @@ import torch
 
 from gdm_core import GDM, Status
 from gdm_core.errors import ConfigError
-from gdm_core.models.base import Scaler
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.model import WARM_STEPS
+from gdm_core.models.scaling import Scaler
 from tests.support.gdm import random_module
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -118,7 +118,7 @@ def test_warm_starts_keep_what_was_learned(fitted, changes):
     if "n_states" in changes:
         assert warm.predict_proba(y).shape[1] == changes["n_states"]
     if isinstance(changes.get("stickiness"), float):
-        assert warm.gamma_ == pytest.approx(0.3)
+        assert warm.stickiness_ == pytest.approx(0.3)
     assert fitted.config.n_states == 3
 
 

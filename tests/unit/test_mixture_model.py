@@ -33,7 +33,7 @@ def fitted(soft):
 
 def test_finds_the_states(fitted, soft):
     assert matched_accuracy(fitted.predict(soft[1]), soft[1].labels) > 0.88
-    assert 0 <= fitted.gamma_ < 1
+    assert 0 <= fitted.stickiness_ < 1
     np.testing.assert_allclose(fitted.predict_proba(soft[1]).sum(1), 1, atol=1e-5)
 
 
@@ -153,10 +153,10 @@ def test_windows_of_a_trial_estimate_its_bound():
 
 def test_warm_start(fitted, soft):
     warm = fitted.warm_start(stickiness=0.5, n_steps=10).fit(soft[0])
-    assert warm.gamma_ == 0.5
+    assert warm.stickiness_ == 0.5
     assert warm.elbo_ > fitted.elbo_ - 3
     again = warm.warm_start(stickiness="learn", n_steps=10).fit(soft[0])
-    assert again.gamma_ != 0.5
+    assert again.stickiness_ != 0.5
     with pytest.raises(ConfigError, match="n_latent"):
         fitted.warm_start(n_latent=1)
 

@@ -34,7 +34,7 @@ def fitted(request, soft):
 def test_finds_the_states(fitted, soft):
     test = soft[1]
     assert matched_accuracy(fitted.predict(test), test.labels) > 0.85
-    assert 0 <= fitted.gamma_ < 1
+    assert 0 <= fitted.stickiness_ < 1
 
 
 def test_forecasts_look_only_back(fitted, soft):

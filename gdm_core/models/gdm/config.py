@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gdm_core.models.checks import require, require_choice, require_count
+from gdm_core.models.parameters import parameter
 
 Transition = Literal["linear", "gru"]
 PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer", "auto"]
@@ -16,27 +17,39 @@ Readout = Literal["corrected", "amortised"]
 
 @dataclass(frozen=True)
 class GDMConfig:
-    """Every parameter of a `GDM`; see its constructor for what they mean."""
+    """Every parameter of a `GDM`."""
 
-    n_states: int = 4
-    n_latent: int = 2
-    temperature: float = 0.99
-    stickiness: float | Literal["learn"] = "learn"
-    transition: Transition = "linear"
-    posterior: PosteriorName = "window"
-    preset: Preset = "fast"
-    lags: int = 1
-    covariance: Covariance = "diagonal"
-    train_projection: bool = True
-    temperature_start: float | None = None
-    readout: Readout | None = None
-    n_steps: int | None = None
-    n_samples: int | None = None
-    batch_size: int = 8192
-    n_restarts: int = 1
-    n_hidden: int = 32
-    seed: int = 0
-    device: str = "auto"
+    n_states: int = parameter(4, "Number of states (K).")
+    n_latent: int = parameter(2, "Dimensions that the dynamics see (D).")
+    temperature: float = parameter(0.99, "How soft states are (tau); small values approach hard switching.")
+    stickiness: float | Literal["learn"] = parameter(
+        "learn", "How much the previous state holds on (gamma): a number in [0, 1), or 'learn'."
+    )
+    transition: Transition = parameter("linear", "'linear', or 'gru' for memory beyond one step.")
+    posterior: PosteriorName | None = parameter(
+        None,
+        "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places, the paper's), "
+        "'sticky' (adds the previous state), 'bigru' and 'transformer' (the whole trial), 'auto' (window or linear, by "
+        "held-out ELBO); None is 'bigru' with transition 'gru', 'linear' with preset 'paper', and 'window' otherwise.",
+    )
+    preset: Preset = parameter("fast", "'fast', or 'paper' for the paper's own optimiser, samples and schedule.")
+    lags: int = parameter(1, "How many past samples the dynamics see.")
+    covariance: Covariance = parameter("diagonal", "'diagonal' or 'full' observation noise R.")
+    train_projection: bool = parameter(True, "Whether F is refined by gradient or stays at the principal components.")
+    temperature_start: float | None = parameter(
+        None, "Where tau is annealed from, down to `temperature`; None keeps it fixed."
+    )
+    readout: Readout | None = parameter(
+        None,
+        "'corrected' soft states weigh posterior samples by the model, 'amortised' ones do not; None is the preset's.",
+    )
+    n_steps: int | None = parameter(None, "Optimiser steps; None is the preset's choice.")
+    n_samples: int | None = parameter(None, "Posterior samples a step; None is the preset's choice.")
+    batch_size: int = parameter(8192, "Samples a step looks at.")
+    n_restarts: int = parameter(1, "Fits from different seeds, of which the best is kept.")
+    n_hidden: int = parameter(32, "Width of the networks in posterior and transition.")
+    seed: int = parameter(0, "Where all randomness comes from.")
+    device: str = parameter("auto", "'auto', 'cpu' or 'cuda'.")
 
     def __post_init__(self) -> None:
         require_count("n_states (K)", self.n_states, 1, 64)
@@ -61,16 +74,19 @@ class GDMConfig:
             sticky,
             "'learn' or a number in [0, 1)",
         )
-        for name, choices in (
-            ("transition", Transition),
-            ("posterior", PosteriorName),
-            ("preset", Preset),
-            ("covariance", Covariance),
-        ):
+        for name, choices in (("transition", Transition), ("preset", Preset), ("covariance", Covariance)):
             require_choice(name, getattr(self, name), choices)
-        if self.readout is not None:
-            require_choice("readout", self.readout, Readout)
+        for name, choices in (("posterior", PosteriorName), ("readout", Readout)):
+            if getattr(self, name) is not None:
+                require_choice(name, getattr(self, name), choices)
         require(isinstance(self.device, str), "device", self.device, "'auto', 'cpu' or 'cuda'")
+
+    @property
+    def reads(self) -> PosteriorName:
+        """The posterior that was asked for, or the one that suits."""
+        if self.posterior is not None:
+            return self.posterior
+        return "bigru" if self.transition == "gru" else "linear" if self.preset == "paper" else "window"
 
     @property
     def steps(self) -> int:
@@ -79,9 +95,9 @@ class GDMConfig:
             return self.n_steps
         if self.preset == "paper":
             return 4000
-        if self.transition == "gru" or self.posterior in ("bigru", "transformer"):
+        if self.transition == "gru" or self.reads in ("bigru", "transformer"):
             return 260  # a step along sequences costs several times one without; states change little after these
-        return 200 if self.posterior == "linear" else 600
+        return 200 if self.reads == "linear" else 600
 
     @property
     def corrects(self) -> bool:
@@ -89,4 +105,4 @@ class GDMConfig:
         since weighing by how well a move is explained would make moves of them."""
         if self.readout is not None:
             return self.readout == "corrected"
-        return self.preset == "fast" and self.posterior != "linear"
+        return self.preset == "fast" and self.reads != "linear"

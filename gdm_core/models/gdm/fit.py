@@ -63,7 +63,7 @@ def _batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generato
     # Networks over sequences need a run-up, and those that read the future as much behind the window.
     context = _RUN_UP if config.transition == "gru" else max(config.lags, 2) + 1
     after = 0
-    if config.posterior in ("bigru", "transformer"):
+    if config.reads in ("bigru", "transformer"):
         context = after = _RUN_UP
     n_windows = max(1, size // (_WINDOW + context + after))
     sampler = WindowSampler(rows, _WINDOW, n_windows, context, generator, after)

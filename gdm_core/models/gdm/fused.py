@@ -30,7 +30,7 @@ def supports(config: GDMConfig, module: GdmModule) -> bool:
     return (
         config.transition == "linear"
         and config.covariance == "diagonal"
-        and config.posterior in ("window", "window_linear", "linear")
+        and config.reads in ("window", "window_linear", "linear")
         and module.initial.device.type == "cpu"
     )
 

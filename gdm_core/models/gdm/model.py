@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,14 @@ from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.models.gdm import fit as svi
-from gdm_core.models.gdm.config import Covariance, GDMConfig, PosteriorName, Preset, Readout, Transition
+from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.readout import log_evidence, posterior_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
 from gdm_core.models.gdm.start import start, start_random
 from gdm_core.models.gdm.surgery import resize_states
+from gdm_core.models.parameters import parameters_of
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 
 WARM_STEPS = 200
@@ -29,25 +31,7 @@ GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
 
 
 class GDM(StateModel):
-    """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior.
-
-    n_states (K), n_latent (D)   how many states, and how many dimensions the dynamics see
-    temperature (tau)            how soft states are; small values approach hard switching
-    stickiness (gamma)           how much the previous state holds on: a number in [0, 1), or "learn"
-    transition                   "linear", or "gru" for memory beyond one step
-    posterior                    what q(z) sees: "window" (places and moves), "window_linear" (the same, linear),
-                                 "linear" (places, the paper's), "sticky" (adds the previous state), "bigru" and
-                                 "transformer" (the whole trial), "auto" (window or linear, by held-out ELBO)
-    preset                       "fast", or "paper" for the paper's own optimiser, samples and schedule
-    lags                         how many past samples the dynamics see
-    covariance                   "diagonal" or "full" observation noise R
-    train_projection             whether F is refined by gradient or stays at the principal components
-    temperature_start            anneal tau from here to `temperature`; None keeps it fixed
-    readout                      "corrected" soft states weigh posterior samples by the model; "amortised" does not
-    n_steps, n_samples, batch_size, n_restarts, n_hidden   the fit's effort; None means the preset's choice
-    seed                         of everything random in the fit
-    device                       "cpu", "cuda", or "auto" for the one that is there
-    """
+    """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior."""
 
     family = "gdm"
     config_class = GDMConfig
@@ -57,54 +41,26 @@ class GDM(StateModel):
     adjustable = frozenset({"temperature", "readout"})
     config: GDMConfig
 
-    def __init__(
-        self,
-        n_states: int = 4,
-        n_latent: int = 2,
-        temperature: float = 0.99,
-        stickiness: float | Literal["learn"] = "learn",
-        transition: Transition = "linear",
-        posterior: PosteriorName | None = None,
-        preset: Preset = "fast",
-        lags: int = 1,
-        covariance: Covariance = "diagonal",
-        train_projection: bool = True,
-        temperature_start: float | None = None,
-        readout: Readout | None = None,
-        n_steps: int | None = None,
-        n_samples: int | None = None,
-        batch_size: int = 8192,
-        n_restarts: int = 1,
-        n_hidden: int = 32,
-        seed: int = 0,
-        device: str = "auto",
-    ) -> None:
-        if posterior is None:
-            posterior = "bigru" if transition == "gru" else ("linear" if preset == "paper" else "window")
-        super().__init__(
-            GDMConfig(
-                n_states, n_latent, temperature, stickiness, transition, posterior, preset, lags, covariance,
-                train_projection, temperature_start, readout, n_steps, n_samples, batch_size, n_restarts, n_hidden,
-                seed, device,
-            )
-        )  # fmt: skip
+    @parameters_of(GDMConfig)
+    def __init__(self, config: GDMConfig) -> None:
+        super().__init__(config)
         self._module: GdmModule | None = None
 
     # ---- what was learned ---------------------------------------------------------------------------------------
     @property
-    def gamma_(self) -> float:
-        """Learned (or fixed) stickiness."""
+    def stickiness_(self) -> float:
+        """Learned (or fixed) stickiness (gamma)."""
         return float(self._net.transition.gamma)
 
     @property
     def posterior_(self) -> str:
         """The posterior in use; with posterior="auto", the one that was chosen."""
         self._require_fitted()
-        return self._resolved.posterior
+        return self._resolved.reads
 
     @property
     def _resolved(self) -> GDMConfig:
-        if self.config.posterior != "auto":
+        if self.config.reads != "auto":
             return self.config
         chosen = "window" if "posterior.move_scale" in self.params_ else "linear"
         return dataclasses.replace(self.config, posterior=chosen)  # type: ignore[arg-type]
@@ -146,12 +102,12 @@ class GDM(StateModel):
         return on_one_thread(self._all_fits(ys))  # a step is small: threads would only wait for each other
 
     def _all_fits(self, ys: list[Array]) -> Iterator[Progress]:
-        if self.config.posterior == "auto" and self._warm_from is None:
+        if self.config.reads == "auto" and self._warm_from is None:
             yield from self._fit_auto(ys)
             return
         config = self.config
         if self._warm_from is not None:
-            config = dataclasses.replace(config, posterior=self._warm_from._resolved.posterior)  # type: ignore[attr-defined]
+            config = dataclasses.replace(config, posterior=self._warm_from._resolved.reads)  # type: ignore[attr-defined]
         rows = make_rows(ys, self._device)
         best: tuple[float, dict[str, Array], Status] | None = None
         for restart in range(config.n_restarts):
@@ -212,7 +168,8 @@ class GDM(StateModel):
             yield from self._fit_once(make_rows(front, self._device), config, 0)
             diverged = self.status_ is Status.DIVERGED
             scores[name] = -np.inf if diverged else sum(self._bound(y) for y in back)
-        chosen = dataclasses.replace(self.config, posterior=max(scores, key=lambda n: scores[n]))  # type: ignore[arg-type]
+        best = max(scores, key=lambda name: scores[name])
+        chosen = dataclasses.replace(self.config, posterior=best)  # type: ignore[arg-type]
         yield from self._fit_once(make_rows(ys, self._device), chosen, 0)
 
     def untrained(self, trials: Trials, seed: int = 0) -> GDM:
@@ -221,15 +178,11 @@ class GDM(StateModel):
         trials   whose scale the control has
         seed     of its random parameters
         """
-        from gdm_core.models.base import Scaler
-
         posterior = (
-            self.posterior_
-            if self.params_
-            else ("window" if self.config.posterior == "auto" else self.config.posterior)
+            self.posterior_ if self.params_ else ("window" if self.config.reads == "auto" else self.config.reads)
         )
         config = dataclasses.replace(self.config, posterior=posterior, readout="amortised")  # type: ignore[arg-type]
-        control = self._from_config(config)
+        control = self.from_config(config)
         control.scaler_ = Scaler.from_trials(trials)
         module = GdmModule(trials.n_channels, config)
         start_random(module, seed)
@@ -302,6 +255,19 @@ class GDM(StateModel):
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y, z, x = generate(self._net, n_samples, self.config.temperature, seed)
         return _numpy(y), _numpy(z), _numpy(x)
+
+
+def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, GdmModule]]:
+    """A 2-level fit of standardised trials step by step, with its module, for a model that starts from one.
+
+    Raises FitError where it diverges.
+    """
+    model, n_channels = GDM.from_config(config), ys[0].shape[1]
+    model.scaler_ = Scaler(np.zeros(n_channels, np.float32), np.ones(n_channels, np.float32))
+    for progress in model._fit(ys):
+        yield progress, model._net
+    if model.status_ is Status.DIVERGED:
+        raise FitError("The 2-level fit to start from diverged.")
 
 
 def _numpy(tensor: torch.Tensor) -> Array:

@@ -268,12 +268,12 @@ class TransformerPosterior(SequencePosterior):
 
 def make_posterior(n_channels: int, config: GDMConfig) -> PosteriorNetwork:
     """The posterior that the configuration names."""
-    if config.posterior == "linear":
+    if config.reads == "linear":
         return LinearPosterior(n_channels, config)
-    if config.posterior == "sticky":
+    if config.reads == "sticky":
         return StickyPosterior(n_channels, config)
-    if config.posterior == "bigru":
+    if config.reads == "bigru":
         return BiGruPosterior(config)
-    if config.posterior == "transformer":
+    if config.reads == "transformer":
         return TransformerPosterior(config)
-    return WindowPosterior(config.n_latent, config, hidden=config.posterior != "window_linear")
+    return WindowPosterior(config.n_latent, config, hidden=config.reads != "window_linear")

@@ -59,7 +59,7 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     moved = (x - shift(x, 1)) * (rows.age > 0)[:, None]
     move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
     features = torch.cat([x, moved / move_scale], -1)
-    clustered = x if config.posterior == "linear" else torch.cat([moved / move_scale, _PLACE_WEIGHT * x], -1)
+    clustered = x if config.reads == "linear" else torch.cat([moved / move_scale, _PLACE_WEIGHT * x], -1)
     labels = torch.as_tensor(cluster(clustered.numpy(force=True), config.n_states, seed), device=x.device)
     member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
 

@@ -10,16 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gdm_core.errors import FitError
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
-from gdm_core.models.base import Array, Progress, Scaler, StateModel, Status
+from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.models.checks import require, require_choice, require_count
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.model import GDM
+from gdm_core.models.gdm.model import first_fit
 from gdm_core.models.mixture.fit import mixture_steps, start_from_two_levels
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
 from gdm_core.models.mixture.readout import smoothed, weigh, weighed_states
 from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
+from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 
 Dynamics = Literal["noisy", "deterministic"]
@@ -34,19 +37,29 @@ _DETERMINISTIC_STEPS = 150
 
 @dataclass(frozen=True)
 class GDMMixtureConfig:
-    """Every parameter of a `GDMMixture`; see its constructor for what they mean."""
+    """Every parameter of a `GDMMixture`."""
 
-    n_states: int = 4
-    n_latent: int = 2
-    temperature: float = 0.99
-    stickiness: float | Literal["learn"] = "learn"
-    dynamics: Dynamics = "noisy"
-    posterior: MixturePosterior = "window"
-    n_steps: int | None = None
-    n_samples: int = 1
-    batch_size: int = 8192
-    n_hidden: int = 32
-    seed: int = 0
+    n_states: int = parameter(4, "Number of states (K).")
+    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
+    temperature: float = parameter(0.99, "How soft states are (tau); small values approach hard switching.")
+    stickiness: float | Literal["learn"] = parameter(
+        "learn", "How much the previous state holds on (gamma): a number in [0, 1), or 'learn'."
+    )
+    dynamics: Dynamics = parameter(
+        "noisy",
+        "'noisy' gives x noise of its own, different for each state; 'deterministic' lets z determine x, which then "
+        "carries no noise at all (paper, equation 2.2).",
+    )
+    posterior: MixturePosterior = parameter(
+        "window", "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places)."
+    )
+    n_steps: int | None = parameter(
+        None, "Steps of the part of the fit that is this model's own; None suits `dynamics`."
+    )
+    n_samples: int = parameter(1, "Posterior samples a step.")
+    batch_size: int = parameter(8192, "Samples a step looks at.")
+    n_hidden: int = parameter(32, "Width of the posterior's network.")
+    seed: int = parameter(0, "Where all randomness comes from.")
 
     def __post_init__(self) -> None:
         require_choice("dynamics", self.dynamics, Dynamics)
@@ -88,15 +101,7 @@ class GDMMixtureConfig:
 class GDMMixture(StateModel):
     """3-level mixture: soft states mix linear dynamics of a latent path, and the path is what is observed.
 
-    n_states (K), n_latent (D)   how many states, and how many dimensions the latent path has
-    temperature (tau)            how soft states are; small values approach hard switching
-    stickiness (gamma)           how much the previous state holds on: a number in [0, 1), or "learn"
-    dynamics                     "noisy" gives x noise of its own, different for each state; "deterministic" lets z
-                                 determine x, which then carries no noise at all (paper, equation 2.2)
-    posterior                    what q(z) sees: "window" (places and moves), "window_linear" (the same, linear),
-                                 "linear" (places)
-    n_steps, n_samples, batch_size, n_hidden   the effort of the part of the fit that is its own; None is the default
-    seed                         of everything random in the fit
+    A fit starts as the equivalent 2-level model, so this family alone builds on another one.
     """
 
     family: ClassVar[str] = "gdm_mixture"
@@ -105,32 +110,15 @@ class GDMMixture(StateModel):
     adjustable = frozenset({"temperature"})
     config: GDMMixtureConfig
 
-    def __init__(
-        self,
-        n_states: int = 4,
-        n_latent: int = 2,
-        temperature: float = 0.99,
-        stickiness: float | Literal["learn"] = "learn",
-        dynamics: Dynamics = "noisy",
-        posterior: MixturePosterior = "window",
-        n_steps: int | None = None,
-        n_samples: int = 1,
-        batch_size: int = 8192,
-        n_hidden: int = 32,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            GDMMixtureConfig(
-                n_states, n_latent, temperature, stickiness, dynamics, posterior, n_steps, n_samples, batch_size,
-                n_hidden, seed,
-            )
-        )  # fmt: skip
+    @parameters_of(GDMMixtureConfig)
+    def __init__(self, config: GDMMixtureConfig) -> None:
+        super().__init__(config)
         self._module: MixtureModule | None = None
 
     # ---- what was learned -------------------------------------------------------------------------------------------
     @property
-    def gamma_(self) -> float:
-        """Learned (or fixed) stickiness."""
+    def stickiness_(self) -> float:
+        """Learned (or fixed) stickiness (gamma)."""
         return float(self._net.transition.gamma)
 
     def _new_module(self, n_channels: int) -> MixtureModule:
@@ -170,16 +158,14 @@ class GDMMixture(StateModel):
             if config.stickiness != "learn":
                 module.transition.fixed_stickiness.fill_(float(config.stickiness))
         else:
-            start = GDM._from_config(config.two_levels)
-            start.scaler_ = Scaler(np.zeros(rows.y.shape[1], np.float32), np.ones(rows.y.shape[1], np.float32))
             total = _START_STEPS + config.own_steps
-            for progress in start._fit(ys):
-                done = progress.step
-                with one_torch_thread():
-                    start_from_two_levels(module, start._net, rows, config.temperature)
-                self._keep(module)
-                yield Progress(done, total, progress.elbo, progress.objective)
-            if start.status_ is Status.DIVERGED:
+            try:
+                for progress, two in first_fit(config.two_levels, ys):
+                    with one_torch_thread():
+                        start_from_two_levels(module, two, rows, config.temperature)
+                    self._keep(module)
+                    yield Progress(progress.step, total, progress.elbo, progress.objective)
+            except FitError:
                 self.status_ = Status.DIVERGED
                 return
             done = _START_STEPS
@@ -210,7 +196,7 @@ class GDMMixture(StateModel):
         from gdm_core.models.gdm.module import GdmModule
         from gdm_core.models.gdm.start import start_random
 
-        control = self._from_config(self.config)
+        control = self.from_config(self.config)
         control.scaler_ = Scaler.from_trials(trials)
         two = GdmModule(trials.n_channels, self.config.two_levels)
         start_random(two, seed)

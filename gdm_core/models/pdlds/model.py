@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -21,14 +21,16 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.hmm import resized_states
-from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.checks import require, require_choice, require_count
 from gdm_core.models.climbing import Climb, ClimbingModel, in_fixed_order
+from gdm_core.models.parameters import parameter, parameters_of
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds import filtering as decomposed_filter
 from gdm_core.models.pdlds import start as decomposed_start
 from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior, positive_shares
 from gdm_core.models.pdlds.start import Series
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 10  # iterations that each start is given before the best is chosen
@@ -40,16 +42,25 @@ Offset = Literal["drift", "operators", "both"]
 
 @dataclass(frozen=True)
 class PDLDSConfig:
-    """Every parameter of a `PDLDS`; see its constructor for what they mean."""
+    """Every parameter of a `PDLDS`."""
 
-    n_states: int = 4
-    n_latent: int = 2
-    seed: int = 0
-    offset: Offset = "both"
-    smoothness: float | Literal["learn"] = "learn"
-    sparsity: float = 0.3
-    n_iter: int = 60
-    n_restarts: int = 3
+    n_states: int = parameter(4, "Number of operators (K).")
+    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
+    _: KW_ONLY
+    seed: int = parameter(0, "Where all randomness comes from.")
+    offset: Offset = parameter(
+        "both",
+        "What may move a path besides linear maps: 'drift' is a slow offset b_t as published, 'operators' gives every "
+        "operator a constant term, 'both' has both.",
+    )
+    smoothness: float | Literal["learn"] = parameter(
+        "learn", "Share of a coefficient that carries over to the next moment (xi); 'learn' finds one per operator."
+    )
+    sparsity: float = parameter(
+        0.3, "Of the coefficients' steps: they follow a Student-t distribution with 1 / sparsity degrees of freedom."
+    )
+    n_iter: int = parameter(60, "Iterations at the most.")
+    n_restarts: int = parameter(3, "Starts, of which the best is climbed from.")
 
     def __post_init__(self) -> None:
         require_count("n_states (K)", self.n_states, 1, 64)
@@ -79,34 +90,15 @@ def _is_number(value: Any) -> bool:
 
 
 class PDLDS(ClimbingModel):
-    """Decomposed linear dynamics with K operators.
-
-    offset      what may move a path besides linear maps: "drift" is a slow offset b_t as published, "operators" gives
-                every operator a constant term, "both" has both
-    smoothness  xi, the share of a coefficient that carries over to the next moment; "learn" finds one per operator
-    sparsity    of the coefficients' steps: they follow a Student-t distribution with 1 / sparsity degrees of freedom
-    n_states (K), n_latent (D)  how many operators, and how many dimensions the path has
-    n_iter, n_restarts          the fit's effort: iterations, and random starts of which the best is kept
-    seed                        of everything random in the fit
-    """
+    """Decomposed linear dynamics with K operators."""
 
     family: ClassVar[str] = "pdlds"
     config_class: ClassVar[type] = PDLDSConfig
     config: PDLDSConfig
 
-    def __init__(
-        self,
-        n_states: int = 4,
-        n_latent: int = 2,
-        *,
-        seed: int = 0,
-        offset: Offset = "both",
-        smoothness: float | Literal["learn"] = "learn",
-        sparsity: float = 0.3,
-        n_iter: int = 60,
-        n_restarts: int = 3,
-    ) -> None:
-        super().__init__(PDLDSConfig(n_states, n_latent, seed, offset, smoothness, sparsity, n_iter, n_restarts))
+    @parameters_of(PDLDSConfig)
+    def __init__(self, config: PDLDSConfig) -> None:
+        super().__init__(config)
         self._known: tuple[bytes, dict[str, Array], Posterior] | None = None
 
     # ---- fitting ------------------------------------------------------------------------------------------------
@@ -167,7 +159,7 @@ class PDLDS(ClimbingModel):
         seed     of its random parameters
         """
         data = as_trials(trials)
-        model = type(self)._from_config(self.config)
+        model = type(self).from_config(self.config)
         model.scaler_ = Scaler.from_trials(data)
         ys = [model.scaler_.apply(trial.y) for trial in data]
         series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))

@@ -9,7 +9,7 @@ entries: the inputs carry the last observed value forward, the likelihood is the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -20,8 +20,10 @@ from gdm_core.errors import ConfigError
 from gdm_core.maths import hmm
 from gdm_core.maths.pca import Scores, interpolated
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.climbing import Climb, in_fixed_order
+from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.scaling import Scaler
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.base import SwitchingModel, require_at_least
 from gdm_core.models.switching.dynamics import Dynamics
@@ -34,13 +36,18 @@ _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 
 @dataclass(frozen=True)
 class ARHMMConfig:
-    n_states: int = 4
-    lags: int = 1
-    transitions: str = "stationary"
-    n_latent: int = 2
-    seed: int = 0
-    n_iter: int = 100
-    n_restarts: int = 4
+    """Every parameter of an `ARHMM`."""
+
+    n_states: int = parameter(4, "Number of states (K).")
+    _: KW_ONLY
+    lags: int = parameter(1, "How many past samples the dynamics see.")
+    transitions: Literal["stationary", "sticky", "recurrent_only"] = parameter(
+        "stationary", "What the next state follows from: a matrix, one that prefers to stay, or the last sample alone."
+    )
+    n_latent: int = parameter(2, "Principal components that the dynamics see (D).")
+    seed: int = parameter(0, "Where all randomness comes from.")
+    n_iter: int = parameter(100, "Iterations at the most.")
+    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.")
 
     def __post_init__(self) -> None:
         for name in ("n_states", "lags", "n_latent", "n_iter", "n_restarts"):
@@ -58,18 +65,9 @@ class ARHMM(SwitchingModel):
     config_class: ClassVar[type] = ARHMMConfig
     config: ARHMMConfig
 
-    def __init__(
-        self,
-        n_states: int = 4,
-        *,
-        lags: int = 1,
-        transitions: Literal["stationary", "sticky", "recurrent_only"] = "stationary",
-        n_latent: int = 2,
-        seed: int = 0,
-        n_iter: int = 100,
-        n_restarts: int = 4,
-    ) -> None:
-        super().__init__(ARHMMConfig(n_states, lags, transitions, n_latent, seed, n_iter, n_restarts))
+    @parameters_of(ARHMMConfig)
+    def __init__(self, config: ARHMMConfig) -> None:
+        super().__init__(config)
 
     @property
     def min_samples(self) -> int:
@@ -124,7 +122,7 @@ class ARHMM(SwitchingModel):
         seed     of its random parameters
         """
         data = as_trials(trials)
-        model = type(self)._from_config(self.config)
+        model = type(self).from_config(self.config)
         model.scaler_ = Scaler.from_trials(data)
         ys = [model.scaler_.apply(trial.y) for trial in data]
         scores = Scores.fitted(ys, self.config.n_latent)

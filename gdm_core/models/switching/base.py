@@ -50,7 +50,7 @@ class SwitchingModel(ClimbingModel):
             raise ConfigError(
                 f"order is {chosen.tolist()}; it must name each state 0..{self.config.n_states - 1} once."
             )
-        model = type(self)._from_config(self.config)
+        model = type(self).from_config(self.config)
         model.scaler_, model.calibration_, model.status_ = self.scaler_, self.calibration_, self.status_
         p, transitions = dict(self.params_), self._parameters.transitions.reordered(chosen)
         dynamics = self._parameters.dynamics.reordered(chosen)

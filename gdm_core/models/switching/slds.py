@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -22,8 +22,10 @@ from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, masked_precision
 from gdm_core.maths.pca import Scores, interpolated
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.base import Array, Progress, Scaler, Status
+from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.climbing import Climb, in_fixed_order
+from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.scaling import Scaler
 from gdm_core.models.switching import arhmm_em as ar
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.base import SwitchingModel, require_at_least
@@ -38,12 +40,17 @@ _LONG_RUN = 10  # iterations of the chosen start
 
 @dataclass(frozen=True)
 class SLDSConfig:
-    n_states: int = 4
-    n_latent: int = 2
-    transitions: str = "sticky"
-    seed: int = 0
-    n_iter: int = 100
-    n_restarts: int = 4
+    """Every parameter of an `SLDS`."""
+
+    n_states: int = parameter(4, "Number of states (K).")
+    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
+    _: KW_ONLY
+    transitions: Literal["sticky", "recurrent", "recurrent_only"] = parameter(
+        "sticky", "What the next state follows from: the state before ('sticky'), the path, too, or the path alone."
+    )
+    seed: int = parameter(0, "Where all randomness comes from.")
+    n_iter: int = parameter(100, "Iterations at the most.")
+    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.")
 
     def __post_init__(self) -> None:
         for name in ("n_states", "n_latent", "n_iter", "n_restarts"):
@@ -61,17 +68,9 @@ class SLDS(SwitchingModel):
     config_class: ClassVar[type] = SLDSConfig
     config: SLDSConfig
 
-    def __init__(
-        self,
-        n_states: int = 4,
-        n_latent: int = 2,
-        *,
-        transitions: Literal["sticky", "recurrent", "recurrent_only"] = "sticky",
-        seed: int = 0,
-        n_iter: int = 100,
-        n_restarts: int = 4,
-    ) -> None:
-        super().__init__(SLDSConfig(n_states, n_latent, transitions, seed, n_iter, n_restarts))
+    @parameters_of(SLDSConfig)
+    def __init__(self, config: SLDSConfig) -> None:
+        super().__init__(config)
         self._known: tuple[bytes, dict[str, Array], em.Posterior] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -129,7 +128,7 @@ class SLDS(SwitchingModel):
         seed     of its random parameters
         """
         data = as_trials(trials)
-        model = type(self)._from_config(self.config)
+        model = type(self).from_config(self.config)
         model.scaler_ = Scaler.from_trials(data)
         ys = [model.scaler_.apply(trial.y) for trial in data]
         scores = Scores.fitted(ys, self.config.n_latent)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gdm_core.analysis.matching import Order
 from gdm_core.engine import FitRequest, FitResult, Snapshot
-from gdm_core.models.base import Scaler
+from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 
 Array = npt.NDArray[np.float32]

@@ -1,0 +1,55 @@
+"""Parameters once: the fields of a model's configuration are the signature of its constructor, and their one sentence
+each is its documentation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, field, fields
+from functools import wraps
+from textwrap import fill
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+Value = TypeVar("Value")
+P = ParamSpec("P")
+
+
+def parameter(default: Value, about: str) -> Value:
+    """A field of a configuration: its default, and what it means in one sentence."""
+    return field(default=default, metadata={"about": about})
+
+
+def parameters_of(
+    config: Callable[P, Any],
+) -> Callable[[Callable[[Any, Any], None]], Callable[Concatenate[Any, P], None]]:
+    """Turns an `__init__` that takes a configuration into one that takes its fields.
+
+    The signature is the configuration's own, for type checkers and editors as for `inspect.signature`.
+    """
+    wanted = inspect.signature(config).replace(return_annotation=None)
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+    def decorate(init: Callable[[Any, Any], None]) -> Callable[Concatenate[Any, P], None]:
+        @wraps(init)
+        def __init__(self: Any, *args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                wanted.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}() {error}") from None
+            init(self, config(*args, **kwargs))
+
+        __init__.__doc__ = described(config)
+        __init__.__signature__ = wanted.replace(parameters=[itself, *wanted.parameters.values()])  # type: ignore[attr-defined]
+        return __init__
+
+    return decorate
+
+
+def described(config: Any) -> str:
+    """A list of parameters for a docstring."""
+    lines = ["Parameters:"]
+    for one in fields(config):
+        assert one.default is not MISSING
+        text = f"{one.name}: {one.metadata['about']} Default: {one.default!r}."
+        lines.append(fill(text, 116, initial_indent="    ", subsequent_indent="        "))
+    return "\n".join(lines)

@@ -1,0 +1,141 @@
+"""scikit-learn's habits, by its own checks. Those that do not apply are listed with the reason, and shown not to pass."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from dataclasses import fields
+from typing import Any
+from unittest import SkipTest
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture
+from gdm_core.errors import ConfigError, DataError, FitError, GdmError
+from gdm_core.models.registry import FAMILIES, import_family
+
+SMALL: dict[str, Any] = {
+    "gdm": GDM(n_states=2, n_latent=1, n_steps=10),
+    "arhmm": ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1),
+}
+OURS = [GDM, SLDS, ARHMM, PDLDS, GDMMixture]
+
+DO_NOT_APPLY = {
+    "check_no_attributes_set_in_init": "a model that is not fitted says so: status_ is None, params_ is empty",
+    "check_estimators_unfitted": "the library has an error of its own for it, FitError",
+    "check_do_not_raise_errors_in_init_or_set_params": "a parameter out of its range is refused where it is set",
+    "check_n_features_in_after_fitting": "the library speaks of channels, in a DataError of its own words",
+    "check_estimators_empty_data_messages": "the library's own words: what shape the trial has, and what is expected",
+    "check_dtype_object": "text among numbers is a DataError that names the trial, not a TypeError",
+    "check_methods_sample_order_invariance": "samples are moments of a recording: their order is what is modelled",
+    "check_methods_subset_invariance": "a part of a recording is another recording, and one sample is none",
+    "check_array_api_input": "arrays are NumPy's, as scikit-learn leaves it unless told otherwise",
+}
+
+
+def checks() -> list[Any]:
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # models follow the habits of BaseEstimator, and are none
+        for family, model in SMALL.items():
+            for number, (_, check) in enumerate(estimator_checks_generator(model, legacy=True)):
+                name = getattr(check, "func", check).__name__
+                found.append(pytest.param(family, check, name, id=f"{family}-{number}-{name}"))
+    return found
+
+
+@pytest.mark.parametrize(("family", "check", "name"), checks())
+def test_checks_of_scikit_learn(family, check, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if name not in DO_NOT_APPLY:
+            check(clone(SMALL[family]))
+            return
+        with pytest.raises((AssertionError, GdmError, SkipTest)):
+            check(clone(SMALL[family]))
+
+
+def test_what_does_not_apply_is_still_asked():
+    assert set(DO_NOT_APPLY) <= {param.values[2] for param in checks()}
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_the_configuration_is_the_signature(kind):
+    """One place for a parameter: name, default, range and sentence; the constructor shows them all."""
+    wanted = {one.name: one.default for one in fields(kind.config_class)}
+    signature = inspect.signature(kind)
+    assert {name: one.default for name, one in signature.parameters.items()} == wanted
+    assert kind().get_params() == wanted
+    for one in fields(kind.config_class):
+        assert f"    {one.name}: " in kind.__doc__
+        assert one.metadata["about"].endswith("."), one.name
+    with pytest.raises(TypeError, match=rf"{kind.__name__}\(\) got an unexpected keyword argument 'n_state'"):
+        kind(n_state=3)
+
+
+def test_every_family_has_documented_parameters():
+    ours = [family for family, (module, _) in FAMILIES.items() if module.startswith("gdm_core")]
+    assert {import_family(family) for family in ours} == set(OURS)
+
+
+def test_the_representation_is_the_call_and_says_how_a_fit_ended():
+    model = GDM(n_states=2, n_latent=1, stickiness=0.5, n_steps=10)
+    assert eval(repr(model)).get_params() == model.get_params()
+    y = np.random.default_rng(0).standard_normal((40, 2))
+    assert repr(model.fit(y)).startswith("GDM(n_states=2, n_latent=1, stickiness=0.5, n_steps=10) [max_steps, ELBO -")
+
+
+def test_parameters_can_be_set_and_a_fit_with_others_is_forgotten():
+    y = np.random.default_rng(0).standard_normal((40, 2))
+    model = GDM(n_states=2, n_latent=1, n_steps=10).fit(y)
+    states = model.predict_proba(y)
+    assert model.set_params(temperature=0.5) is model
+    assert not np.array_equal(model.predict_proba(y), states), "temperature says how states are read"
+    with pytest.raises(FitError, match="not fitted yet"):
+        model.set_params(n_states=3).predict(y)
+    assert model.config.n_states == 3
+    with pytest.raises(ConfigError, match="GDM has no parameter n_state; it has n_states"):
+        model.set_params(n_state=3)
+
+
+def test_a_fitted_model_is_read_with_another_setting_and_stays_as_it_is():
+    y = np.random.default_rng(0).standard_normal((60, 2))
+    model = GDM(n_states=2, n_latent=1, n_steps=10).fit(y)
+    states = model.predict_proba(y)
+    quick = model.amortised()
+    assert quick.config.readout == "amortised"
+    assert not np.array_equal(quick.predict_proba(y), states)
+    np.testing.assert_array_equal(model.predict_proba(y), states)
+    with pytest.raises(ConfigError, match=r"cannot be read with another n_states \(only: readout, temperature\)"):
+        model.adjusted(n_states=3)
+    hard = ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y)
+    assert hard.amortised() is hard, "it knows one way only"
+
+
+def test_what_follows_where_is_a_distribution_or_unknown():
+    y = np.random.default_rng(0).standard_normal((60, 2))
+    found = GDM(n_states=3, n_latent=1, n_steps=10).fit(y).next_states(y, np.full(3, 1 / 3))
+    assert found.shape == (60, 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+    assert ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y).next_states(y, np.full(2, 0.5)) is None
+
+
+def test_a_model_ends_a_pipeline():
+    y = np.random.default_rng(0).standard_normal((40, 2))
+    pipeline = make_pipeline(StandardScaler(), GDM(n_states=2, n_latent=1, n_steps=10))
+    assert pipeline.fit(y).predict(y).shape == (40,)
+    assert np.isfinite(clone(pipeline).set_params(gdm__n_states=3).fit(y).score(y))
+
+
+def test_complex_and_sparse_data_are_refused():
+    with pytest.raises(DataError, match="Complex data not supported"):
+        GDM().fit(np.ones((40, 2)) * 1j)
+    sparse = csr_array(np.eye(4))
+    with pytest.raises(DataError, match="Sparse data is not supported"):
+        GDM().fit(sparse)
