@@ -35,7 +35,7 @@ def add_sweep(commands: Any) -> None:
     )
     add_data_options(parser)
     add_model_options(parser)
-    parser.add_argument("--states", type=_counts, default=[2, 3, 4, 5, 6], metavar="K", help="as 2-6 or 2,4,8")
+    parser.add_argument("--states", type=counts, default=[2, 3, 4, 5, 6], metavar="K", help="as 2-6 or 2,4,8")
     parser.add_argument("--temperature", type=_floats, metavar="TAU", help="comma-separated")
     parser.add_argument("--stickiness", type=_stickinesses, metavar="GAMMA", help="comma-separated")
     parser.add_argument("--seeds", type=int, default=1, help="fits of each combination (default: 1)")
@@ -165,7 +165,7 @@ def _spread(mean: Mapping[str, float], std: Mapping[str, float], name: str) -> s
     return f"{mean[name]:.3f}" + (f" ± {std[name]:.3f}" if math.isfinite(std[name]) else "")
 
 
-def _counts(text: str) -> list[int]:
+def counts(text: str) -> list[int]:
     """ "2-4,8" -> [2, 3, 4, 8]."""
     found: list[int] = []
     for part in names(text):

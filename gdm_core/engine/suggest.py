@@ -1,0 +1,226 @@
+"""Suggested settings: a grid of K, then what depends on it, on an engine or here, with every fit kept in the store.
+
+A suggestion that was stopped, with its page or with the server, goes on where it was when it is asked for again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from gdm_core.analysis.suggestions import Probe, Verdict, choose_states, choose_value, probe
+from gdm_core.engine.bulk import Bulk
+from gdm_core.engine.cache import ResultCache, call_key
+from gdm_core.engine.engine import Engine
+from gdm_core.errors import ConfigError, FitError, GdmError
+from gdm_core.models.registry import NAMED_MODELS, available, import_family
+from gdm_core.trials import Trials
+
+DEADLINE_S = 600.0
+SEEDS = (0, 1)
+MOST_STATES = 9
+TEMPERATURES = (0.3, 0.6, 0.99)
+STICKINESSES = ("learn", 0.0, 0.5, 0.9)
+
+Progress = Callable[[int, int], None]
+Settings = dict[str, dict[str, Any]]  # by the name of what a probe of each depends on
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What settings are wanted of: a model by its name, its fixed parameters, and the data."""
+
+    model: str
+    trials: Trials
+    n_latent: int = 2
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    states: Sequence[int] = tuple(range(1, MOST_STATES + 1))
+    seeds: Sequence[int] = SEEDS
+
+    def __post_init__(self) -> None:
+        if self.model not in available():
+            raise ConfigError(f"There is no model {self.model!r}; choose one of {', '.join(available())}.")
+        if len(set(self.states)) < 2 or min(self.states) < 1:
+            raise ConfigError(f"states is {list(self.states)}; give at least two different numbers, each at least 1.")
+        if not self.seeds:
+            raise ConfigError("seeds is empty; at least one fit of each setting is needed.")
+
+    @property
+    def family(self) -> str:
+        return NAMED_MODELS[self.model][0]
+
+    def base(self) -> dict[str, Any]:
+        """Every parameter but the number of states."""
+        return {**NAMED_MODELS[self.model][1], "n_latent": self.n_latent, **self.fixed}
+
+    def name_of(self, setting: Mapping[str, Any]) -> str:
+        """Names all that a probe depends on but the version of the code."""
+        return f"{self.family}/{json.dumps(setting, sort_keys=True)}/{list(self.seeds)}/{self.trials.fingerprint}"
+
+    @property
+    def fits_each(self) -> int:
+        """Fits of one setting: two halves from each seed."""
+        return 2 * len(self.seeds)
+
+    def n_fits(self) -> int:
+        """How many fits the question costs at the most."""
+        return self.fits_each * (len(set(self.states)) + sum(len(grid) - 1 for _, _, grid in self.further(2)))
+
+    def further(self, n_states: int) -> list[tuple[str, str, list[Any]]]:
+        """(parameter, its symbol, values to try, the usual one first) once the number of states is chosen."""
+        known = {f.name: f.default for f in fields(import_family(self.family).config_class)}
+        wanted: list[tuple[str, str, Sequence[Any]]] = [
+            ("temperature", "softness (tau)", TEMPERATURES),
+            ("stickiness", "stickiness (gamma)", STICKINESSES),
+        ]
+        found = []
+        for name, symbol, values in wanted:
+            if name in known and n_states > 1:
+                usual = self.base().get(name, known[name])
+                found.append((name, symbol, [usual, *(value for value in values if value != usual)]))
+        d, most = self.n_latent, self.trials.n_channels
+        dimensions = [d, *(n for n in (d - 1, d + 1) if 1 <= n <= most)]
+        return [*found, ("n_latent", "dimensions (D)", dimensions)] if len(dimensions) > 1 else found
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """What to set, each with its verdict, K first."""
+
+    settings: dict[str, Any]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def sentences(self) -> tuple[str, str, str]:
+        """What is recommended, how sure that is, and what comes second: the verdict on K."""
+        return self.verdicts[0].sentences
+
+
+@dataclass
+class Plan:
+    """The way to a suggestion: `settings` to be tried next, and after `take` of their probes the next ones."""
+
+    question: Question
+    suggestion: Suggestion | None = None
+    settings: Settings = field(default_factory=dict)
+    _steps: Generator[Settings, dict[str, Probe], None] | None = None
+
+    def __post_init__(self) -> None:
+        self._steps = self._go()
+        self.settings = next(self._steps)
+
+    @property
+    def finished(self) -> bool:
+        return not self.settings
+
+    def take(self, found: dict[str, Probe], failures: Sequence[str]) -> None:
+        """Decide from the probes of `settings`, and move on."""
+        assert self._steps is not None
+        if len(found) < 2 and self.suggestion is None:
+            said = failures[0] if failures else "it was stopped before two numbers of states were tried"
+            raise FitError(f"Settings cannot be compared: {said}")
+        try:
+            self.settings = self._steps.send(found)
+        except StopIteration:
+            self.settings = {}
+
+    def _go(self) -> Generator[Settings, dict[str, Probe], None]:
+        question, base = self.question, self.question.base()
+        found = yield self._named({**base, "n_states": int(k)} for k in sorted(set(question.states)))
+        verdicts = [choose_states(list(found.values()))]
+        chosen = {**base, "n_states": verdicts[0].value}
+        self.suggestion = Suggestion(dict(chosen), tuple(verdicts))
+        for name, symbol, values in question.further(chosen["n_states"]):
+            found = yield self._named({**chosen, name: value} for value in values)
+            usual = {probe.setting[name] for probe in found.values()}
+            if len(found) < 2 or values[0] not in usual:
+                continue  # these data or this model take no other value: there is nothing to choose from
+            verdicts.append(choose_value(name, symbol, values[0], list(found.values())))
+            chosen[name] = verdicts[-1].value
+            self.suggestion = Suggestion(dict(chosen), tuple(verdicts))
+
+    def _named(self, settings: Iterable[dict[str, Any]]) -> Settings:
+        return {self.question.name_of(setting): setting for setting in settings}
+
+
+def suggest(
+    question: Question, cache: ResultCache | None = None, progress: Progress | None = None
+) -> Iterator[Suggestion]:
+    """In this process, one setting after the other: a suggestion that gains a verdict each time, K first."""
+    kept, plan, done = cache or ResultCache(), Plan(question), 0
+    while not plan.finished:
+        found: dict[str, Probe] = {}
+        failures: list[str] = []
+        for name, setting in plan.settings.items():
+            key = call_key(probe, name)
+            known, value = kept.get_value(key)
+            try:
+                if not known:
+                    value = probe(question.family, setting, question.trials, question.seeds)
+                    kept.put_value(key, value)
+                found[name] = Probe.from_dict(value)
+            except GdmError as error:
+                failures.append(str(error))
+            done += question.fits_each
+            if progress is not None:
+                progress(done, max(done, question.n_fits()))
+        plan.take(found, failures)
+        if plan.suggestion is not None:
+            yield plan.suggestion
+
+
+@dataclass(frozen=True)
+class SuggestView:
+    """How far a suggestion is: fits done and to do, what is suggested so far, and why it ended early, if it did."""
+
+    done: int
+    total: int
+    finished: bool
+    suggestion: Suggestion | None
+    message: str = ""
+
+
+class SuggestJob:
+    """A suggestion on an engine, behind the fits that people watch. Ask it now and then: `poll` takes it further."""
+
+    def __init__(self, question: Question, engine: Engine, session: str) -> None:
+        self._plan, self._engine, self._session = Plan(question), engine, session
+        self._done, self._message, self._cancelled = 0, "", False
+        self._bulk: Bulk | None = None
+        self.poll()
+
+    def poll(self) -> SuggestView:
+        """Take in what is done, send out what comes next; returns at once."""
+        each, done = self._plan.question.fits_each, self._done
+        while not (self._plan.finished or self._message or self._cancelled):
+            if self._bulk is None:
+                self._bulk = self._send()
+            view = self._bulk.poll()
+            if not view.finished:
+                done = self._done + each * view.done
+                break
+            self._done = done = self._done + each * len(self._plan.settings)
+            self._bulk = None
+            found = {name: Probe.from_dict(view.results[name]) for name in self._plan.settings if name in view.results}
+            try:
+                self._plan.take(found, list(view.failures.values()))
+            except GdmError as error:
+                self._message = str(error)
+        finished = self._plan.finished or bool(self._message) or self._cancelled
+        total = max(done, self._plan.question.n_fits())
+        return SuggestView(done, total, finished, self._plan.suggestion, self._message)
+
+    def cancel(self) -> None:
+        """Start no more fits; what is done stays in the store, and asking again goes on from there."""
+        self._cancelled = True
+        if self._bulk is not None:
+            self._bulk.cancel()
+
+    def _send(self) -> Bulk:
+        question, settings = self._plan.question, self._plan.settings
+        items = {name: (question.family, s, question.trials, tuple(question.seeds)) for name, s in settings.items()}
+        key = "suggest-" + hashlib.sha256("\n".join(sorted(items)).encode()).hexdigest()
+        return self._engine.map(probe, items, session=self._session, key=key, deadline_s=DEADLINE_S)

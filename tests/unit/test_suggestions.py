@@ -1,0 +1,118 @@
+"""What is suggested of settings: halves, probes, and verdicts from made-up numbers."""
+
+import numpy as np
+import pytest
+
+from datasets import polygons
+from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe
+from gdm_core.engine.cache import ResultCache
+from gdm_core.engine.suggest import Question, suggest
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.trials import Trial, Trials, as_trials
+
+
+def tried(k, mean, agreement, *, spread=0.1, **setting):
+    """A probe whose blocks scatter by `spread` in a way of their own."""
+    noise = np.random.default_rng(k).normal(0, spread, 10)
+    return Probe({"n_states": k, **setting}, tuple(mean + noise - noise.mean()), agreement, mean, 0, 5.0, 100 * k)
+
+
+def test_the_fewest_states_that_predict_as_well_are_taken():
+    found = choose_states(
+        [tried(1, 10, 1), tried(2, 18, 1), tried(3, 25, 1), tried(4, 25.05, 0.8), tried(5, 24.9, 0.6)]
+    )
+    assert (found.value, found.sure) == (3, "clear")
+    assert found.runner_up == 4
+    assert found.sentences[0].startswith("Take three states: fewer lose 7.00 ± ")
+    assert "100%" in found.sentences[1]
+
+
+def test_fewer_states_that_halves_do_not_share_are_passed_over():
+    found = choose_states([tried(1, 10, 1), tried(2, 24.95, 0.6), tried(3, 25, 0.98)])
+    assert (found.value, found.sure) == (3, "likely")
+
+
+def test_data_that_cannot_tell_are_said_not_to():
+    flat = [tried(k, 10.0, 0.5 if k > 1 else 0.6) for k in range(1, 5)]
+    found = choose_states(flat)
+    assert found.sure == "open"
+    assert "do not settle it" in found.sentences[1]
+
+
+def test_a_setting_that_could_not_be_judged_is_left_out():
+    lost = Probe({"n_states": 2}, (float("nan"),) * 10, 1.0, 0.0, 0, 1.0, 10)
+    assert choose_states([tried(1, 10, 1), lost, tried(3, 20, 1)]).value == 3
+    with pytest.raises(ConfigError, match="at least 2 are needed"):
+        choose_states([tried(1, 10, 1), lost])
+
+
+def test_other_settings_stay_as_they_are_without_a_reason():
+    base = [tried(3, 25.0, 0.9, temperature=0.99), tried(3, 25.0, 0.9, temperature=0.3)]
+    kept = choose_value("temperature", "softness (tau)", 0.99, base)
+    assert (kept.value, kept.sure) == (0.99, "open")
+    better = [tried(3, 25.0, 0.9, temperature=0.99), tried(3, 27.0, 0.9, temperature=0.3)]
+    assert choose_value("temperature", "softness (tau)", 0.99, better).value == 0.3
+    unsteady = [tried(3, 25.0, 0.9, temperature=0.99), tried(3, 27.0, 0.5, temperature=0.3)]
+    assert choose_value("temperature", "softness (tau)", 0.99, unsteady).value == 0.99
+    with pytest.raises(ConfigError, match=r"could not be tried at 0\.5"):
+        choose_value("temperature", "softness (tau)", 0.5, base)
+
+
+def test_halves_take_turns_in_time_and_hold_everything():
+    trial = Trial(y=np.arange(400.0).reshape(200, 2))
+    first, second = halves(as_trials(trial))
+    assert first.n_samples + second.n_samples == 200
+    starts = [(block.y[0, 0], side) for side, half in enumerate((first, second)) for block in half]
+    assert [side for _, side in sorted(starts)] == [0, 1] * 5
+
+
+def test_many_trials_are_halved_whole_and_too_little_data_is_said():
+    trials = Trials(
+        tuple(Trial(y=np.random.default_rng(i).normal(size=(30, 2)), name=str(i)) for i in range(9)), "nine"
+    )
+    first, second = halves(trials)
+    assert [t.name for t in first] == ["0", "2", "4", "6", "8"]
+    assert [t.name for t in second] == ["1", "3", "5", "7"]
+    with pytest.raises(DataError, match="at least 4 are needed"):
+        halves(as_trials(Trial(y=np.random.default_rng(0).normal(size=(50, 2)))))
+
+
+def test_probes_survive_a_store():
+    trial = as_trials(polygons.simulate(2, T=200, seed=1))
+    plain = probe("gdm", {"n_states": 2, "n_latent": 2, "n_steps": 60}, trial, seeds=(0,))
+    assert Probe.from_dict(plain).to_dict() == plain
+    assert len(plain["held_out"]) == 10
+    assert 0 <= plain["agreement"] <= 1
+
+
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_true_numbers_of_states_are_found(n_states, tmp_path):
+    trials = as_trials(polygons.simulate(n_states, T=500, seed=3))
+    question = Question("gdm", trials, states=range(1, 5), seeds=(0,), fixed={"n_steps": 400})
+    found = next(suggest(question, ResultCache(tmp_path)))
+    assert found.settings["n_states"] == n_states
+
+
+def test_a_suggestion_goes_on_where_it_was(tmp_path, monkeypatch):
+    trials = as_trials(polygons.simulate(2, T=200, seed=1))
+    question = Question("gdm", trials, states=(1, 2), seeds=(0,), fixed={"n_steps": 40})
+    first = list(suggest(question, ResultCache(tmp_path)))
+    names = [verdict.name for verdict in first[-1].verdicts]
+    assert (names[0], names[-1]) == ("n_states", "n_latent")
+
+    def never(family):
+        raise AssertionError(f"{family} was fitted again")
+
+    monkeypatch.setattr("gdm_core.analysis.suggestions.import_family", never)
+    again = list(suggest(question, ResultCache(tmp_path)))
+    assert again[-1].settings == first[-1].settings
+
+
+def test_questions_are_checked():
+    trials = as_trials(polygons.simulate(2, T=200))
+    with pytest.raises(ConfigError, match="no model 'none'"):
+        Question("none", trials)
+    with pytest.raises(ConfigError, match="two different numbers"):
+        Question("gdm", trials, states=(3, 3))
+    with pytest.raises(ConfigError, match="at least one fit"):
+        Question("gdm", trials, seeds=())
