@@ -15,8 +15,8 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 
 from assets.make_demo import SEEDS, Result, fitted, write  # noqa: E402
 from gdm_core.analysis import bout_scores  # noqa: E402
-from pages.behaviour import precomputed, recordings, scoring  # noqa: E402
-from pages.behaviour.data import Data  # noqa: E402
+from pages.behaviour import recordings, shipped  # noqa: E402
+from pages.recording.data import Data  # noqa: E402
 
 # What a first visit to the page finds; a test compares.
 CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior": "linear", "n_latent": 6}
@@ -37,11 +37,11 @@ def make() -> Result:
         config = CONFIG | {"seed": seed}
         result = fitted(data.train, config)
         if bundle is None:
-            bundle = precomputed.write(data, "gdm", config, rule, result)
+            bundle = shipped.write(data, "gdm", config, rule, result)
         found = bout_scores.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
         known = bout_scores.baselines(data.train, data.test, int(config["n_states"]), seed)
         scores.append(found["macro_f1"])
-        free = [v["macro_f1"] for name, v in known.items() if not name.startswith(scoring.SUPERVISED)]
+        free = [v["macro_f1"] for name, v in known.items() if not name.startswith(scores.SUPERVISED)]
         lines.append(max(value for value in free if value is not None))
         print(f"  seed {seed}: macro-F1 {scores[-1]:.3f}, best line without a model {lines[-1]:.3f}", flush=True)
     assert bundle is not None

@@ -7,7 +7,8 @@ import streamlit as st
 from datasets.calms21 import WHERE_TO_GET
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
-from pages.behaviour import lab, recordings
+from pages.behaviour import recordings, shipped
+from pages.recording import lab
 from pages.ui import shell
 
 page = shell.frame("behaviour")
@@ -32,4 +33,4 @@ if data is None:
     st.stop()
 
 assert data is not None
-lab.show(page, "behaviour", data, bout_rule=BoutRule(1.0, 0.5))
+lab.show(page, data, bout_rule=BoutRule(1.0, 0.5), ships=[shipped.NAME])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from datasets.keypoints import FeatureSet, KeypointSet
 from datasets.storage import CACHES, data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError
-from pages.behaviour.data import FEATURES, Data, from_recordings, split_recording
+from pages.recording.data import FEATURES, Data, from_recordings, split_recording
+from pages.recording.repairs import REPAIRS, cleaning, pose_recipe
 from pages.ui import settings, shell
 from pages.ui.exports import Recipe
 
@@ -23,6 +23,7 @@ LENGTHS = (1000, 6000, 500)
 N_TRIALS, N_NEW = 12, 4
 MAX_CALMS = {"train": 70, "test": 19}
 MAX_LISTED = 200
+MISSING = "_behaviour-missing-file"  # a link asked for it
 SIMULATED = "Simulated mice: no frame is a recording, and how an attack looks is invented. No licence needed."
 
 
@@ -125,39 +126,6 @@ def _file() -> dict[str, Any]:
         help="Most tracking files do not say.",
     )  # fmt: skip
     return {"file": name or "", "missing": missing, "rate": float(rate or 30.0)} | cleaning(of)
-
-
-def cleaning(of: str) -> dict[str, Any]:
-    """What to repair in the tracked poses of the recording `of`."""
-    with st.expander("Repairs", icon=":material/healing:"):
-        score = st.slider(
-            "Least score", 0.0, 0.95, 0.3, 0.05, key=settings.key("score", of), bind="query-params", help=_SCORE_HELP
-        )
-        fill = st.slider(
-            "Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key=settings.key("fill", of), bind="query-params",
-            help="Straight lines across short gaps; longer ones stay missing, and models skip them.",
-        )  # fmt: skip
-        outliers = st.toggle(
-            "Drop jumps",
-            True,
-            key=settings.key("outliers", of),
-            bind="query-params",
-            help="Parts that jump and return.",
-        )
-        flips = st.toggle("Undo left-right flips", False, key=settings.key("flips", of), bind="query-params")
-        swaps = st.toggle("Undo swapped animals", False, key=settings.key("swaps", of), bind="query-params")
-    return {
-        "min_score": min(max(float(score), 0.0), 0.95),
-        "fill_seconds": min(max(float(fill), 0.0), 2.0),
-        "drop_outliers": bool(outliers),
-        "undo_side_flips": bool(flips),
-        "undo_identity_swaps": bool(swaps),
-    }
-
-
-_SCORE_HELP = "Parts that the tracker is less sure of count as missing."
-MISSING = "_behaviour-missing-file"  # a link asked for it
-REPAIRS = ("min_score", "fill_seconds", "drop_outliers", "undo_side_flips", "undo_identity_swaps")
 
 
 def tracking_files() -> list[str]:
@@ -282,33 +250,6 @@ def _load_file(chosen: Chosen) -> Data:
         notes=(*said, *new),
         licences=["Your own file: nothing of it leaves this machine."],
         of=settings.of("file", name),
-    )
-
-
-def pose_recipe(
-    file: str, rate: float, repairs: dict[str, Any], features: str, table: str = "", edits: Sequence[str] = ()
-) -> Recipe:
-    """The lines that read, repair and cut one recording as the page does.
-
-    table  how the plain table is read that holds the poses, "" for a tracking file; edits: lines that change the poses
-           before they are repaired
-    """
-    changed = ", ".join(f"{name}={value!r}" for name, value in repairs.items())
-    read = f"keypoints.read({file!r}, rate_hz={rate!r})"
-    made = f"keypoints.from_table({table}, {rate!r})"
-    return Recipe(
-        ["from dataclasses import replace", f"from gdm_studio.datasets import keypoints{', tables' if table else ''}"],
-        [
-            f"table = {made if table else read}",
-            *edits,
-            f"table = keypoints.clean(table, {changed})",
-            "at = int(0.6 * table.n_frames)",
-            "train, test = (",
-            f"    replace(table, xy=table.xy[part], scores=None, labels=None).to_trials({features!r})",
-            "    for part in (slice(0, at), slice(at, None))",
-            ")",
-        ],
-        note=f"The file {file} has to be there.",
     )
 
 

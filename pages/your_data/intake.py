@@ -18,8 +18,8 @@ from datasets.keypoints import KeypointTable
 from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.trials import Trials
-from pages.behaviour.data import Data, from_trials, narrowed, split_trials, usable
 from pages.lab import live
+from pages.recording.data import Data, from_trials, narrowed, split_trials, usable
 from pages.ui import settings
 from pages.ui.exports import Recipe
 from pages.your_data import example

@@ -14,9 +14,9 @@ from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
-from pages.behaviour import depth, lab
-from pages.behaviour.data import Data
 from pages.lab import live
+from pages.recording import lab, tabs
+from pages.recording.data import Data
 from pages.ui import settings, shell
 from pages.your_data import check, example, intake, pose_check, poses
 
@@ -190,7 +190,7 @@ def no_link() -> None:
 
 
 def to_report() -> None:
-    st.session_state["view"] = depth.EXPORT
+    st.session_state["view"] = tabs.EXPORT
 
 
 live.mind_departure()
@@ -230,7 +230,6 @@ else:
 if data is not None and file is not None and intake.is_fitted(file):
     lab.show(
         page,
-        "your_data",
         data,
         bout_rule=BoutRule(0.0, 0.0),
         sees="places" if file.tracked else "moves",

@@ -13,9 +13,9 @@ import streamlit as st
 from datasets import keypoints
 from datasets.keypoints import KeypointTable
 from gdm_core.errors import GdmError
-from pages.behaviour.data import FEATURES
-from pages.behaviour.depth import rows_high
-from pages.behaviour.recordings import cleaning
+from pages.recording.data import FEATURES
+from pages.recording.repairs import cleaning
+from pages.recording.tabs import rows_high
 from pages.ui import settings, shell
 from pages.ui.plot import plot
 from pages.your_data import problems

@@ -12,8 +12,8 @@ import numpy as np
 from datasets import keypoints
 from datasets.keypoints import KeypointTable
 from gdm_core.errors import DataError
-from pages.behaviour.data import Data, from_recordings, split_recording
-from pages.behaviour.recordings import pose_recipe
+from pages.recording.data import Data, from_recordings, split_recording
+from pages.recording.repairs import pose_recipe
 from pages.your_data.intake import OWN, Opened
 
 Picked = tuple[tuple[int, str], ...]  # (which one of the file, its name here)

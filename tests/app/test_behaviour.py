@@ -17,14 +17,15 @@ from gdm_core.analysis.bouts import BoutRule, transition_shares
 from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
-from pages.behaviour import naming, pictures, player, precomputed, recordings, scoring, takeaway
-from pages.behaviour.data import split_recording, split_trials, usable
-from pages.behaviour.naming import Naming, arrange
-from pages.behaviour.view import Here, View
+from pages.behaviour import recordings, shipped
 from pages.lab import live
 from pages.lab.live import screen
 from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
 from pages.lab.shipped import both, files
+from pages.recording import analysis_figures, export, naming, player, scores
+from pages.recording.data import split_recording, split_trials, usable
+from pages.recording.naming import Naming, arrange
+from pages.recording.view import Here, View
 from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.live_engine import Kept, QuickEngine, Sketch
@@ -69,7 +70,7 @@ def html(app: AppTest) -> str:
 def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(engine):
     engine.auto = False
     text = html(opened())
-    words = json.loads(files(precomputed.NAME)[1].read_text())
+    words = json.loads(files(shipped.NAME)[1].read_text())
     assert f"{words['more']['measured']['macro_f1']:.3f}" in text
     assert "Macro-F1" in text
     assert "Simulated mice" in text
@@ -79,7 +80,7 @@ def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(e
 
 def test_the_bundled_result_belongs_to_what_a_first_visit_asks_for(engine):
     data = recordings.load_simulated(FIRST)
-    bundle = precomputed.bundled()
+    bundle = shipped.bundled()
     assert bundle is not None
     assert bundle.config == CONFIG
     assert bundle.fingerprint == both(data.train, data.test)
@@ -89,7 +90,7 @@ def test_the_bundled_result_belongs_to_what_a_first_visit_asks_for(engine):
 
 
 def test_the_bundled_states_are_those_of_the_bundled_model():
-    data, bundle = recordings.load_simulated(FIRST), precomputed.bundled()
+    data, bundle = recordings.load_simulated(FIRST), shipped.bundled()
     soft = bundle.result.model().predict_proba(data.test)
     for exact, kept in zip(soft, bundle.look.test, strict=True):
         np.testing.assert_allclose(exact, kept, atol=0.012)
@@ -99,7 +100,7 @@ def test_the_bundled_states_are_those_of_the_bundled_model():
 def test_fitting_the_bundled_result_anew_finds_as_good_states():
     from assets.make_demo import fitted
 
-    data, bundle = recordings.load_simulated(FIRST), precomputed.bundled()
+    data, bundle = recordings.load_simulated(FIRST), shipped.bundled()
     result = fitted(data.train, dict(bundle.config))
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
     rule = BoutRule(**bundle.more["rule"])
@@ -204,9 +205,9 @@ def test_names_travel_to_the_legend_and_another_recording_forgets_them(engine):
 
 def test_states_have_the_colours_of_the_labels_that_they_mostly_stand_for(engine):
     app = opened()
-    data, bundle = recordings.load_simulated(FIRST), precomputed.bundled()
+    data, bundle = recordings.load_simulated(FIRST), shipped.bundled()
     weight = naming.weights(bundle.look.train, [trial.labels for trial in data.train], 4)
-    worn = naming.worn_by(weight)
+    worn = naming.label_colours(weight)
     keys = re.findall(r'<span><i style="background:([^"]+)"></i>([^<]+)</span>', html(app))
     colour = {name: value for value, name in keys}
     mostly = weight.argmax(axis=1)
@@ -266,7 +267,7 @@ def test_the_card_holds_scores_against_the_best_line_without_labels(sketch):
     data, _, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     lines = {"k-means on steps": {"macro_f1": 0.95}, "10-NN on position": {"macro_f1": 0.99}}
-    row = next(row for row in scoring.score_rows(found, lines) if row.name == "Macro-F1")
+    row = next(row for row in scores.score_rows(found, lines) if row.name == "Macro-F1")
     assert (row.line_name, row.line) == ("k-means on steps", 0.95)
     assert row.verdict == "short", "four trials of ten seconds carry none"
     assert any("10-NN" in name for name, _ in row.others)
@@ -277,13 +278,13 @@ def test_recordings_without_labels_are_measured_without_them(sketch):
     blank = replace(data.test, trials=tuple(replace(t, labels=None) for t in data.test))
     found = bout_scores.measure(content, data.train, blank, 0.0, 0.0)
     assert "macro_f1" not in found
-    assert [row.name for row in scoring.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
     assert bout_scores.baselines(data.train, blank, 4) == {}
 
 
 def test_the_figure_of_trials_draws_every_trial_beside_its_line(sketch):
     data, _, content = sketch
-    figure = pictures.trial_scores(bout_scores.measure(content, data.train, data.test, 0.0, 0.0))
+    figure = analysis_figures.trial_scores(bout_scores.measure(content, data.train, data.test, 0.0, 0.0))
     assert len(figure["layout"]["xaxis"]["ticktext"]) == 5
     assert sum(len(trace["customdata"]) for trace in figure["data"]) >= 2 * len(data.train)
 
@@ -292,7 +293,7 @@ def test_transitions_count_bouts_and_the_graph_draws_the_likely_ones():
     matrix = transition_shares(np.repeat([0, 1, 0, 2, 0, 1], 5), 4)
     np.testing.assert_allclose(matrix[0, :3], [0, 2 / 3, 1 / 3])
     assert np.isnan(matrix[3]).all()
-    figure = pictures.transition_graph(matrix, [0.5, 0.3, 0.2, 0.0], ["a", "b", "c", "d"], [0, 1, 2])
+    figure = analysis_figures.transition_graph(matrix, [0.5, 0.3, 0.2, 0.0], ["a", "b", "c", "d"], [0, 1, 2])
     arrows = [a for a in figure["layout"]["annotations"] if a.get("showarrow")]
     assert len(arrows) == 4
     assert "b to a 100%" in figure["alt"]
@@ -305,15 +306,15 @@ def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
     made = arrange(["", "walk", ""], [0, 1, 1])
     states = made.apply(soft)
     here = Here(trial, states, BoutRule().labels(states, 10.0), made.names, "fresh", naming=made)
-    bouts = takeaway.bouts_of(here)
+    bouts = export.bouts_of(here)
     assert list(bouts["Behavior"]) == ["S1", "walk", "S1"]
     assert list(bouts["Stop (s)"]) == [3.0, 9.0, 10.0]
     assert (bouts["Mean share"] == 1).all()
-    table = takeaway.named_states(here)
+    table = export.named_states(here)
     assert [name for name in table if name.startswith("p_")] == ["p_1", "p_2"]
     assert list(table["bout"][[0, 40, 99]]) == ["S1", "walk", "S1"]
     assert set(table["state"]) == {1, 2}
-    assert list(takeaway.features_of(trial)) == ["time", "y1", "y2"]
+    assert list(export.features_of(trial)) == ["time", "y1", "y2"]
 
 
 @pytest.mark.parametrize("features", ["egocentric", "keypoints"])

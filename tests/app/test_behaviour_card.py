@@ -15,11 +15,12 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
-from pages.behaviour import naming, pictures, precomputed, recordings, scoring
-from pages.behaviour.depth import label_counts, shortened, trial_table
-from pages.behaviour.naming import Naming, arrange
-from pages.behaviour.units import unit_for
-from pages.behaviour.view import View
+from pages.behaviour import recordings, shipped
+from pages.recording import analysis_figures, naming, scores
+from pages.recording.naming import Naming, arrange
+from pages.recording.tabs import label_counts, shortened, trial_table
+from pages.recording.units import unit_for
+from pages.recording.view import View
 from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.live_engine import QuickEngine, Sketch
@@ -61,7 +62,7 @@ def test_scores_and_the_lines_they_have_to_beat_change_together(engine):
     app = opened()
     before = card(app)
     assert EARLIER not in before
-    scored = f"{precomputed.bundled().more['measured']['macro_f1']:.3f}"
+    scored = f"{shipped.bundled().more['measured']['macro_f1']:.3f}"
     verdict = before[before.index("data-verdict") :][:30]
     engine.auto = False
     app.slider(key="K").set_value(4).run()
@@ -101,7 +102,7 @@ def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(eng
     app.run()
     now = card(app)
     assert "Macro-F1, as you named them" in now
-    automatic = f"{precomputed.bundled().more['measured']['macro_f1']:.3f}"
+    automatic = f"{shipped.bundled().more['measured']['macro_f1']:.3f}"
     assert f"automatic {automatic}" in now
     row = now[now.index("Macro-F1, as you named them") - 400 : now.index("Macro-F1, as you named them")]
     assert 'data-verdict=""' in row[row.rindex("gdm-score") :], "no verdict on what may have been named by the labels"
@@ -164,8 +165,8 @@ def test_what_figures_write_is_not_taken_for_markup(sketch):
     data, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     found["test"][0]["name"] = "<b>one</b>"
-    assert "<b>" not in str(pictures.trial_scores(found)["data"])
-    graph = pictures.transition_graph(np.eye(2), [0.5, 0.5], ["<i>a</i>", "b"], [0, 1])
+    assert "<b>" not in str(analysis_figures.trial_scores(found)["data"])
+    graph = analysis_figures.transition_graph(np.eye(2), [0.5, 0.5], ["<i>a</i>", "b"], [0, 1])
     assert "<i>" not in str(graph["layout"])
 
 
@@ -176,7 +177,7 @@ def test_one_behaviour_alone_cannot_be_scored(sketch):
     found = bout_scores.measure(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
     assert "macro_f1" not in found
-    assert [row.name for row in scoring.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
     assert bout_scores.baselines(data.train, same, 4) == {}
 
 
@@ -185,11 +186,11 @@ def test_every_score_against_labels_stands_beside_its_majority_class(sketch):
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     for row, trial in zip(found["test"], data.test, strict=True):
         assert row["majority_balanced"] == pytest.approx(1 / len(np.unique(trial.labels)))
-    figure = pictures.trial_scores(found)
+    figure = analysis_figures.trial_scores(found)
     at = figure["layout"]["xaxis"]["ticktext"].index("balanced<br>accuracy")
     bars = [shape for shape in figure["layout"]["shapes"] if at - 0.5 < shape["x0"] < at + 0.5]
     assert len(bars) == 2
-    assert all("majority_balanced" in row for row in precomputed.bundled().more["measured"]["test"])
+    assert all("majority_balanced" in row for row in shipped.bundled().more["measured"]["test"])
 
 
 def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
@@ -197,7 +198,7 @@ def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
     data, content = sketch
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
-    row = scoring.score_rows(bout_scores.measure(content, daily, daily, 0.0, 0.0), {})[0]
+    row = scores.score_rows(bout_scores.measure(content, daily, daily, 0.0, 0.0), {})[0]
     assert row.unit == " days"
     assert 1 <= row.value < 1000
 

@@ -7,8 +7,8 @@ import pytest
 
 from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from gdm_core.errors import ConfigError
-from pages.behaviour import naming
-from pages.behaviour.naming import arrange
+from pages.recording import naming
+from pages.recording.naming import arrange
 
 
 # ---- bouts --------------------------------------------------------------------------------------------------------
@@ -92,13 +92,13 @@ def test_the_script_names_and_merges_in_the_order_of_states_whatever_their_colou
 
 def test_a_state_wears_the_colour_of_the_label_that_it_mostly_stands_for_and_no_other_does():
     weight = np.array([[1, 8, 0, 0], [9, 2, 0, 0], [0, 30, 0, 1], [0, 0, 5, 2]])
-    assert naming.worn_by(weight) == (4, 0, 1, 2), (
+    assert naming.label_colours(weight) == (4, 0, 1, 2), (
         "of two that are the second label, the one with more of it has its colour"
     )
-    alone = naming.worn_by(np.eye(3)[[0, 0, 0]])
+    alone = naming.label_colours(np.eye(3)[[0, 0, 0]])
     assert alone[0] == 0
     assert not {1, 2} & set(alone), "the colours of labels that no state stands for are nobody's"
-    assert len(set(naming.worn_by(np.ones((12, 12))))) == 12, "when colours run out, all are still told apart"
+    assert len(set(naming.label_colours(np.ones((12, 12))))) == 12, "when colours run out, all are still told apart"
 
 
 def test_what_a_visitor_says_a_state_is_counts_for_more_than_its_name():

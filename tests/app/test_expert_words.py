@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.behaviour.words import OTHERS, Words
+from pages.recording.labels import OTHERS, Words
 from pages.ui import navigation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,14 +43,14 @@ def test_twelve_labels_keep_a_colour_each():
     words = Words.of(names, [np.arange(12), None])
     assert words.names == tuple(names)
     assert words.remark == ""
-    np.testing.assert_array_equal(words.drawn([3, -1, 11, 99]), [3, -1, 11, -1])
+    np.testing.assert_array_equal(words.grouped([3, -1, 11, 99]), [3, -1, 11, -1])
 
 
 def test_of_more_labels_the_commonest_keep_their_colour_and_the_rest_share_one():
     labels = np.repeat(np.arange(20), np.r_[np.full(9, 2), np.full(11, 9)])
     words = Words.of([f"L{k}" for k in range(20)], [labels])
     assert words.names == (*(f"L{k}" for k in range(9, 20)), OTHERS)
-    assert words.drawn([0, 8, 9, 19, -1]).tolist() == [11, 11, 0, 10, -1]
+    assert words.grouped([0, 8, 9, 19, -1]).tolist() == [11, 11, 0, 10, -1]
     assert "other 9 share one" in words.remark
     hot = words.hot(labels)
     assert hot.shape == (len(labels), 12)

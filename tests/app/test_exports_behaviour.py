@@ -14,12 +14,13 @@ import pytest
 from datasets import mice
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.trials import Trials
-from pages.behaviour import drawn, lab, player, recordings, takeaway
-from pages.behaviour.data import Data, from_recordings, split_recording
-from pages.behaviour.naming import Naming, arrange
-from pages.behaviour.view import View
+from pages.behaviour import recordings
 from pages.lab import live
 from pages.lab.live import Wanted, screen
+from pages.recording import export, lab, player, state_figures
+from pages.recording.data import Data, from_recordings, split_recording
+from pages.recording.naming import Naming, arrange
+from pages.recording.view import View
 from pages.ui import exports, navigation, palette
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
@@ -61,9 +62,9 @@ def merged(view) -> View:
 def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data):
     here = view.at(view.shown)
     times = FIT_S + np.arange(120) / 30
-    np.testing.assert_allclose(takeaway.named_states(here)["time"], times)
-    np.testing.assert_allclose(takeaway.features_of(here.trial)["time"], times)
-    bouts = takeaway.bouts_of(here)
+    np.testing.assert_allclose(export.named_states(here)["time"], times)
+    np.testing.assert_allclose(export.features_of(here.trial)["time"], times)
+    bouts = export.bouts_of(here)
     assert bouts["Start (s)"].iloc[0] == pytest.approx(FIT_S)
     assert bouts["Stop (s)"].iloc[-1] == pytest.approx(300 / 30)
 
@@ -92,7 +93,7 @@ def test_the_experts_labels_have_their_names_beside_their_codes(view, data):
     expert = np.array(here.labels)
     expert[:5] = -1
     marked = replace(here, trial=replace(here.trial, labels=expert))
-    table = takeaway.named_states(marked, takeaway.label_words(data, expert))
+    table = export.named_states(marked, export.label_words(data, expert))
     assert list(table["expert_code"]) == list(expert)
     assert list(table["expert"][:5]) == [""] * 5
     assert [data.label_names.index(word) for word in table["expert"][5:]] == list(expert[5:])
@@ -100,11 +101,11 @@ def test_the_experts_labels_have_their_names_beside_their_codes(view, data):
 
 def test_labels_without_a_name_are_numbered(data):
     nameless = replace(data, train=replace(data.train, label_names=("rest",)))
-    assert takeaway.label_words(nameless, np.array([0, 2, -1])) == ["rest", "behaviour 2", "behaviour 3"]
+    assert export.label_words(nameless, np.array([0, 2, -1])) == ["rest", "behaviour 2", "behaviour 3"]
 
 
 def test_strips_say_which_colour_is_which_state_and_which_label(merged, data):
-    figure = takeaway.strips(merged, merged.at(merged.shown))
+    figure = export.strips(merged, merged.at(merged.shown))
     shown = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
     expert = [f"expert: {word}" for word in data.label_names]
     assert shown[-2:] == ["states: rest", "states: S2"]
@@ -119,7 +120,7 @@ def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
     here = emptied.at(emptied.shown)
     assert list(here.used) == [1, 2]
     colours = palette.colours(3)
-    use, stays = drawn.usage(here), drawn.dwell(here)
+    use, stays = state_figures.usage(here), state_figures.dwell(here)
     for figure in (use, stays):
         assert figure["layout"]["yaxis"]["ticktext"] == ["walk", "S3"]
     assert list(use["data"][0]["marker"]["color"]) == colours[1:]
@@ -129,14 +130,14 @@ def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
 
 def test_transitions_are_among_the_figures(merged):
     here = merged.at(merged.shown)
-    made = {name: make() for name, make in takeaway.transitions(here, here.used).items()}
+    made = {name: make() for name, make in export.transitions(here, here.used).items()}
     assert len(made) == 2
     assert made["What follows what, in numbers"]["layout"]["xaxis"]["ticktext"] == ["rest", "S2"]
 
 
 # ---- the script ---------------------------------------------------------------------------------------------------
 def test_the_script_counts_the_held_out_part_from_where_it_was_cut(view):
-    assert any(line.startswith(f"starts = [0.0, {FIT_S}]") for line in takeaway.recipe_of(view, view.naming).after)
+    assert any(line.startswith(f"starts = [0.0, {FIT_S}]") for line in export.recipe_of(view, view.naming).after)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -146,7 +147,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     naming = arrange(["rest", 'a "fast" one', ""], [0, 1, 0]) if named else Naming.plain(3)
     view = fitted(data, config, QuickEngine(real=True), naming)
     fit = exports.Fit("gdm", config, view.shown.order)
-    (tmp_path / "reproduce.py").write_text(exports.script(takeaway.recipe_of(view, view.naming), fit, "Behaviour"))
+    (tmp_path / "reproduce.py").write_text(exports.script(export.recipe_of(view, view.naming), fit, "Behaviour"))
     done = subprocess.run(
         [sys.executable, "reproduce.py"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(navigation.ROOT)},
         capture_output=True, text=True, timeout=300,
@@ -154,7 +155,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     assert done.returncode == 0, done.stderr
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
-        [takeaway.bouts_of(replace(view, index=i).at(view.shown)) for i in range(len(data.trials))], ignore_index=True
+        [export.bouts_of(replace(view, index=i).at(view.shown)) for i in range(len(data.trials))], ignore_index=True
     )
     assert list(found["Behavior"]) == list(expected["Behavior"])
     assert list(found["Observation id"]) == list(expected["Observation id"])

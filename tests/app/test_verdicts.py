@@ -7,8 +7,8 @@ import pytest
 
 from gdm_core.analysis import bout_scores
 from gdm_core.trials import Trial, Trials
-from pages.behaviour import scoring
-from pages.behaviour.data import split_trials
+from pages.recording import scores
+from pages.recording.data import split_trials
 from pages.ui import card
 from tests.support.live_engine import Sketch
 
@@ -40,7 +40,7 @@ def rows_of(whole: Trials, smooth: float = 0.0) -> dict[str, card.Score]:
     model = Sketch(n_states=2).fit(train)
     found = bout_scores.measure(model.to_bytes(), train, test, smooth, 0.0)
     lines = bout_scores.baselines(train, test, 2)
-    return {row.name: row for row in scoring.score_rows(found, lines)}
+    return {row.name: row for row in scores.score_rows(found, lines)}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -82,9 +82,9 @@ def test_smoothing_that_hides_what_states_tell_is_said():
     y = 3 * np.column_stack([np.cos(np.pi * z), np.sin(np.pi * z)]).astype(np.float32)
     train, test = split_trials(Trials((Trial(y, RATE, labels=z),), "fast", ("a", "b")))
     model = Sketch(n_states=2).fit(train).to_bytes()
-    assert scoring.lost_by_smoothing(bout_scores.measure(model, train, test, 0.0, 0.0)) == ""
-    said = scoring.lost_by_smoothing(bout_scores.measure(model, train, test, 4.0, 4.0))
+    assert scores.lost_by_smoothing(bout_scores.measure(model, train, test, 0.0, 0.0)) == ""
+    said = scores.lost_by_smoothing(bout_scores.measure(model, train, test, 4.0, 4.0))
     assert "one bout" in said
     part = bout_scores.measure(model, train, test, 0.0, 0.5)
-    assert part["raw_macro_f1"] - part["macro_f1"] > scoring.LOST
-    assert f"{part['raw_macro_f1']:.3f} as fitted" in scoring.lost_by_smoothing(part)
+    assert part["raw_macro_f1"] - part["macro_f1"] > scores.LOST
+    assert f"{part['raw_macro_f1']:.3f} as fitted" in scores.lost_by_smoothing(part)

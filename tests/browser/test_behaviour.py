@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import CDPSession, Page
 
 from datasets import tables
-from pages.behaviour import precomputed
+from pages.behaviour import shipped
 from pages.ui import figures, theme
 from pages.ui.server import plotly_address
 
@@ -126,7 +126,7 @@ def test_exported_states_and_bouts_are_read_again(visit):
     with page.expect_download(timeout=PATIENCE) as waiting:
         states.click()
     table = pd.read_csv(waiting.value.path())
-    shown = precomputed.bundled().look.test[0]
+    shown = shipped.bundled().look.test[0]
     assert len(table) == len(shown) == 2000
     proba = table[[f"p_{k}" for k in range(1, 6)]].to_numpy()
     np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-4)

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.trials import Trial, Trials
-from pages.behaviour.data import Data
-from pages.behaviour.naming import Naming
-from pages.behaviour.units import SECONDS, Unit, unit_for
 from pages.lab import live
 from pages.lab.live.pictures import State
+from pages.recording.data import Data
+from pages.recording.naming import Naming
+from pages.recording.units import SECONDS, Unit, unit_for
 
 Array = npt.NDArray[np.float32]
 

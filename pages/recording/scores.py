@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gdm_core.analysis import evidence
-from pages.behaviour.units import unit_for
+from pages.recording.units import unit_for
 from pages.ui.card import Score
 
 LOST = 0.05  # of macro-F1

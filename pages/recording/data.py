@@ -15,7 +15,9 @@ from datasets.preview import PcaPreview, Suggestion, principal_components, sugge
 from gdm_core.analysis.bouts import BoutRule, like_expert
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
-from pages.behaviour.words import Words, words_of
+from pages import lab
+from pages.lab.live.pictures import previewed
+from pages.recording.labels import Words, words_of
 from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 
@@ -81,6 +83,14 @@ class Data:
     def start(self) -> tuple[int, int]:
         """(K, D) to begin with: as suggested, within what the controls offer."""
         return self.suggestion.n_states, min(self.suggestion.n_latent, MOST_LATENT, self.train.n_channels)
+
+    def to_fit(self, keep: bool) -> lab.Data:
+        """The same as every page with a fit has it. Long sets are previewed in part, so only that part has a truth."""
+        truth = self.truth()
+        shown = None if truth is None else truth[: previewed(self.train)]
+        return lab.Data(
+            self.about, self.train, self.test, self.recipe, truth=shown, licences=self.licences, keep=keep, source=self
+        )
 
     def is_new(self, index: int) -> bool:
         return index >= len(self.train)

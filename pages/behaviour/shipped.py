@@ -7,24 +7,19 @@ from typing import Any
 
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.engine import FitResult
-from pages.behaviour.data import Data
-from pages.lab import shipped as bundle
-from pages.lab.shipped import Bundle
+from pages.lab import shipped as ships
+from pages.lab.shipped import Shipped
+from pages.recording.data import Data
 
 NAME = "behaviour"
 
 
-def bundled() -> Bundle | None:
+def bundled() -> Shipped | None:
     """The result that ships with the app, or None where it does not."""
-    return bundle.bundled(NAME)
+    return ships.load(NAME)
 
 
-def measured(found: Bundle, rule: BoutRule) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """(scores, lines that need no model), where they were measured with this rule."""
-    return (found.more["measured"], found.more["lines"]) if BoutRule(**found.more["rule"]) == rule else None
-
-
-def write(data: Data, family: str, config: Mapping[str, Any], rule: BoutRule, result: FitResult) -> Bundle:
+def write(data: Data, family: str, config: Mapping[str, Any], rule: BoutRule, result: FitResult) -> Shipped:
     """Save a result for the page."""
     from gdm_core.analysis import bout_scores
 
@@ -36,4 +31,4 @@ def write(data: Data, family: str, config: Mapping[str, Any], rule: BoutRule, re
         ),
         "lines": bout_scores.baselines(data.train, data.test, int(config["n_states"]), seed),
     }
-    return bundle.write(NAME, data.train, data.test, family, config, result, more)
+    return ships.write(NAME, data.train, data.test, family, config, result, more)

@@ -8,9 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from pages.behaviour import scoring
-from pages.behaviour.view import View
 from pages.lab import live
+from pages.recording import scores
+from pages.recording.view import View
 from pages.ui import card, settings, shell
 
 KEPT = "card"
@@ -37,9 +37,9 @@ def card_of(
     labelled = measured is not None and "macro_f1" in measured
     complete = measured is not None and (not labelled or lines.fresh or bool(lines.message))
     if measured is not None and complete:
-        rows = scoring.score_rows(measured, lines.value if lines.fresh else None if labelled else {})
+        rows = scores.score_rows(measured, lines.value if lines.fresh else None if labelled else {})
         view.fit.kept[KEPT] = Earlier(view.data.key, rows, _who(view))
-        rows = scoring.with_own(rows, measured, own)
+        rows = scores.with_own(rows, measured, own)
         card.scores(rows, status=view.shown.status)
         _remarks(view, measured, lines.message)
         return measured, rows
@@ -53,7 +53,7 @@ def card_of(
         elif measured is not None or answer.pending:
             shell.quiet("The scores of the new one are being worked out.")
     elif measured is not None:
-        card.scores(scoring.score_rows(measured, None), status=view.shown.status)
+        card.scores(scores.score_rows(measured, None), status=view.shown.status)
         shell.quiet("A verdict follows once the lines that need no dynamics are worked out.")
     else:
         st.html('<p class="gdm-panel-title">How good is it</p>')
@@ -68,7 +68,7 @@ def _who(view: View) -> str:
     wanted = view.shown.wanted
     if wanted is None:
         return "another model"
-    choice = wanted.where["choice"]
+    choice = wanted.where.choice
     return f"{choice.label}, K {choice.n_states}, seed {choice.config.get('seed', 0)}; bouts {view.rule.words}"
 
 
@@ -88,7 +88,7 @@ def _remarks(view: View, measured: Mapping[str, Any], why_no_lines: str) -> None
         )
     elif "macro_f1" not in measured:
         shell.quiet("These trials have no labels in both parts, so states cannot be scored against an expert.")
-    if said := scoring.lost_by_smoothing(measured):
+    if said := scores.lost_by_smoothing(measured):
         shell.quiet(said)
         st.button(
             "Read bouts as fitted",

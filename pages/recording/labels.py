@@ -60,7 +60,7 @@ class Words:
             return ""
         return f"The {len(self.names) - 1} commonest labels have a colour each; the other {self.joined} share one."
 
-    def drawn(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def grouped(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """[T] which of `names` each moment shows, -1 where nothing was noted."""
         z = np.asarray(labels, np.int64)
         known = (z >= 0) & (z < len(self.place))
@@ -68,4 +68,4 @@ class Words:
 
     def hot(self, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """[T, names], as strips and bars take them."""
-        return figures.one_hot(self.drawn(labels), len(self.names))
+        return figures.one_hot(self.grouped(labels), len(self.names))

@@ -12,11 +12,11 @@ import streamlit as st
 
 from gdm_core.analysis.bouts import transition_shares
 from gdm_core.trials import Trial
-from pages.behaviour import drawn, pictures
-from pages.behaviour.data import Data
-from pages.behaviour.naming import Naming
-from pages.behaviour.view import Here, View
 from pages.lab import export
+from pages.recording import analysis_figures, state_figures
+from pages.recording.data import Data
+from pages.recording.naming import Naming
+from pages.recording.view import Here, View
 from pages.ui import exports, figures, shell
 from pages.ui.card import Score
 from pages.ui.figures.base import Figure
@@ -47,9 +47,9 @@ def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
             recipe=recipe_of(view, naming),
             figures={
                 "States over time": lambda: strips(view, here),
-                "Shares of each state": lambda: with_key(drawn.proportions(here), key),
-                "Use of each state": lambda: drawn.usage(here),
-                "Bouts": lambda: drawn.dwell(here),
+                "Shares of each state": lambda: with_key(state_figures.proportions(here), key),
+                "Use of each state": lambda: state_figures.usage(here),
+                "Bouts": lambda: state_figures.dwell(here),
                 **transitions(here, used),
             },
             scores=lambda: scores,
@@ -173,7 +173,9 @@ def transitions(here: Here, used: Sequence[int]) -> dict[str, Callable[[], Figur
     visited = [k for k in used if (bouts == k).any()]
     matrix = transition_shares(bouts, len(here.names))
     return {
-        "What follows what": lambda: pictures.transition_graph(matrix, np.nanmean(states, axis=0), here.names, visited),
+        "What follows what": lambda: analysis_figures.transition_graph(
+            matrix, np.nanmean(states, axis=0), here.names, visited
+        ),
         "What follows what, in numbers": lambda: figures.transition_matrix(
             matrix[np.ix_(visited, visited)],
             names=[here.names[k] for k in visited],

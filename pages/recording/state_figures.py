@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pages.behaviour.units import Unit
-from pages.behaviour.view import Here
+from pages.recording.units import Unit
+from pages.recording.view import Here
 from pages.ui import figures, palette
 from pages.ui.figures import Figure
 

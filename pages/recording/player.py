@@ -13,7 +13,7 @@ from streamlit.components.v2 import component
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
-from pages.behaviour.words import Words
+from pages.recording.labels import Words
 from pages.ui import palette
 
 MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines
@@ -122,7 +122,7 @@ def show(
             "strength": _base64(np.round(opacity * 255).astype(np.uint8)),
             "state": _codes(np.asarray(bouts)[::stride]),
         }
-    expert = None if table.labels is None or words is None else _codes(words.drawn(table.labels[::stride]))
+    expert = None if table.labels is None or words is None else _codes(words.grouped(table.labels[::stride]))
     what = "simulated animals" if table.simulated else "animals"
     data = {
         "recording": recording,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,12 @@ import streamlit as st
 
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule
-from pages.behaviour import depth, naming, player, precomputed, report
-from pages.behaviour.data import Data
-from pages.behaviour.view import Here, View
-from pages.behaviour.words import Words
-from pages.lab import live
-from pages.lab import shipped as bundles
-from pages.lab.live import screen
-from pages.lab.live.pictures import Wanted, previewed
+from pages.lab import begin, end, live, picture
+from pages.lab.shipped import Shipped
+from pages.recording import naming, player, score_card, tabs
+from pages.recording.data import Data
+from pages.recording.labels import Words
+from pages.recording.view import Here, View
 from pages.ui import card, figures, model_controls, palette, settings, shell
 from pages.ui.plot import plot
 
@@ -27,59 +25,40 @@ SECONDS = (0.0, LONGEST_S, 0.1)
 
 def show(
     page: shell.Frame,
-    folder: str,
     data: Data,
     *,
     bout_rule: BoutRule,
     sees: str = "places",
     keep: bool = True,
+    ships: Sequence[str] = (),
 ) -> None:
     """Everything below the choice of data. The last thing that a page's script does.
 
     bout_rule  how bouts are read at first where no expert's labels say how long they are
     keep       whether finished fits may stay on disk; not for what somebody uploaded
+    ships      names of results that ship with the app
     """
     with page.controls:
-        choice = choose_model(folder, data, sees)
-    truth = data.truth()
-    wanted = Wanted(
-        choice.family,
-        choice.config,
-        data.train,
-        data.test,
-        truth=None if truth is None else truth[: previewed(data.train)],
-        where={"key": data.key, "choice": choice},
-        keep=keep,
-    )
-    bundle = bundles.offer(folder, wanted, screen.engine().cache)
-    fit = live.fit(folder, wanted)
-    shown = fit.poll()
-    look, _ = live.states_of(fit, shown)
-    bundle = bundle if bundle is not None and bundle.stands(shown.result) else None
-    exact = look is not None
-    if bundle is not None and look is None:
-        look = bundle.look  # the same states in eight bits, until a worker has looked
+        choice = choose_model(page.folder, data, sees)
+    base = begin(page, data.to_fit(keep), choice, ships=ships)
+    fit, shown = base.fit, base.shown
     with page.controls:
-        live.transport(fit, folder)
         rule = bout_controls(data, bout_rule)
-        called, worn = _by_labels(data, fit, shown, choice.n_states)
-        named = naming.controls(folder, choice.n_states, settings.of(data.key), called, worn, data.every_label)
+        called, colours = _by_labels(data, fit, shown, choice.n_states)
+        named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     with page.picture:
         index = pick(data)
-    view = View(fit, shown, look, data, index, named, rule, exact)
+    exact = base.exact_look  # of a result that ships, until a worker has looked, in eight bits
+    view = View(fit, shown, exact or base.look, data, index, named, rule, exact is not None)
     with page.card:
-        measured, own, rows = _card(view, bundle)
+        measured, own, rows = _card(view, base.shipped)
         live.region(fit, lambda now: live.progress(now, key="elbo"), patience=2)
     with page.picture:
-        live.problem(fit, shown, folder)
         _poses(view)
-        live.region(fit, lambda now: strips(view, now, measured, own))
-    page.header(data.about, choice.facts)
-    live.share_colours(fit, shown)
+    picture(base, lambda now: strips(view, now, measured, own))
     with page.below:
-        depth.tabs(folder, view, measured, own, rows)
-    shell.footer(list(data.licences))
-    live.watch(fit)
+        tabs.show(page.folder, view, measured, own, rows)
+    end(base)
 
 
 def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
@@ -152,9 +131,11 @@ def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> 
     if shown.state != "stale" and shown.train and len(shown.order) == n_states and len(shown.train) == len(data.train):
         labels = [trial.labels for trial in data.train]
         of_all = naming.weights(shown.train, labels, len(data.every_label))
-        drawn = naming.weights(shown.train, [None if z is None else words.drawn(z) for z in labels], len(words.names))
-        if of_all is not None and drawn is not None:
-            fit.kept["by-labels"] = (where, naming.by_labels(of_all, data.every_label), naming.worn_by(drawn))
+        grouped = naming.weights(
+            shown.train, [None if z is None else words.grouped(z) for z in labels], len(words.names)
+        )
+        if of_all is not None and grouped is not None:
+            fit.kept["by-labels"] = (where, naming.by_labels(of_all, data.every_label), naming.label_colours(grouped))
     known = fit.kept.get("by-labels")
     return known[1:] if known is not None and known[0] == where else ((), ())
 
@@ -280,14 +261,13 @@ def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, s
 
 
 def _card(
-    view: View, bundle: bundles.Bundle | None
+    view: View, shipped: Shipped | None
 ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, list[card.Score]]:
     """The honest card: (what was measured, the same of the visitor's own names and mergers, the rows)."""
     data, rule, shown = view.data, view.rule, view.shown
     answer, lines = live.Answer(), live.Answer()
-    ready = None if bundle is None else precomputed.measured(bundle, rule)
-    if ready is not None:
-        answer, lines = (live.Answer(value, fresh=True) for value in ready)
+    if shipped is not None and BoutRule(**shipped.more["rule"]) == rule:
+        answer, lines = (live.Answer(shipped.more[name], fresh=True) for name in ("measured", "lines"))
     elif shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
         seed = int(shown.wanted.config.get("seed", 0))
         answer = view.ask("measure", bout_scores.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
@@ -300,5 +280,5 @@ def _card(
             "named", bout_scores.named, data.train, data.test, rule.smooth_s, rule.shortest_s, *view.stands()
         )
         own = asked.value if asked.fresh else None
-    measured, rows = report.card_of(view, answer, lines, own)
+    measured, rows = score_card.card_of(view, answer, lines, own)
     return measured, own, rows

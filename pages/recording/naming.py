@@ -229,7 +229,7 @@ def _take_over(of: str, names: tuple[str, ...]) -> None:
             st.session_state[key] = name
 
 
-def worn_by(weight: npt.NDArray[Any]) -> tuple[int, ...]:
+def label_colours(weight: npt.NDArray[Any]) -> tuple[int, ...]:
     """[K] colours: a label's own for the state that holds most of it among those that mostly stand for it, and for all others
     colours that no label has.
 

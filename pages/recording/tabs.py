@@ -12,10 +12,10 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.bouts import transition_shares
-from pages.behaviour import drawn, pictures, takeaway
-from pages.behaviour.data import MOST_LATENT
-from pages.behaviour.view import Here, View
-from pages.behaviour.words import Words
+from pages.recording import analysis_figures, export, state_figures
+from pages.recording.data import MOST_LATENT
+from pages.recording.labels import Words
+from pages.recording.view import Here, View
 from pages.ui import figures, shell
 from pages.ui.card import Score
 from pages.ui.plot import plot
@@ -24,7 +24,7 @@ MAX_ROWS = 2_000
 EXPORT = "Export & reproduce"
 
 
-def tabs(
+def show(
     page: str,
     view: View,
     measured: Mapping[str, Any] | None,
@@ -39,7 +39,7 @@ def tabs(
         **({"Labels": lambda here: labels(view, measured, own)} if view.data.every_label else {}),
         "Trials": lambda here: trials(view, measured),
         "Features": lambda here: features(view, here),
-        EXPORT: lambda here: takeaway.panel(page, view, here, scores),
+        EXPORT: lambda here: export.panel(page, view, here, scores),
     }
     for tab, draw in zip(
         st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True
@@ -60,17 +60,20 @@ def bouts(view: View, here: Here) -> None:
     columns = st.columns(2 if expert is not None else 1, gap="small")
     with columns[0], shell.panel("dwell-inferred", "Bouts of the model"):
         plot(
-            drawn.dwell(here),
+            state_figures.dwell(here),
             key="dwell-inferred",
             state=here.state,
         )
     if expert is not None and words is not None:
         with columns[1], shell.panel("dwell-expert", "Bouts of the expert"):
             figure = figures.dwell(
-                words.drawn(expert), len(words.names), names=words.names, **drawn.timing(here, here.stays(expert))
+                words.grouped(expert),
+                len(words.names),
+                names=words.names,
+                **state_figures.timing(here, here.stays(expert)),
             )
             plot(_remarked(figure, words), key="dwell-expert")
-    table = takeaway.bouts_of(here)
+    table = export.bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
         said = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}, {view.rule.words}."
         if view.data.pose(view.index) is not None:
@@ -100,7 +103,7 @@ def shares(view: View, here: Here) -> None:
     left, right = st.columns([0.66, 0.34], gap="small")
     with left, shell.panel("shares", "Shares of each state"):
         plot(
-            drawn.proportions(here),
+            state_figures.proportions(here),
             key="proportions",
             state=here.state,
         )
@@ -110,7 +113,7 @@ def shares(view: View, here: Here) -> None:
             state=here.state,
         )
     with right, shell.panel("usage", "Use of each state"):
-        plot(drawn.usage(here), key="usage", state=here.state)
+        plot(state_figures.usage(here), key="usage", state=here.state)
         if (expert := here.labels) is not None and (words := view.data.words) is not None:
             figure = figures.usage(
                 words.hot(expert), names=words.names, caption="The expert's labels of the same trial."
@@ -127,7 +130,7 @@ def transitions(view: View, here: Here) -> None:
     left, right = st.columns(2, gap="small")
     with left, shell.panel("graph", "What follows what"):
         plot(
-            pictures.transition_graph(matrix, np.nanmean(here.states, axis=0), here.names, visited),
+            analysis_figures.transition_graph(matrix, np.nanmean(here.states, axis=0), here.names, visited),
             key="graph",
             state=here.state,
         )
@@ -143,7 +146,7 @@ def transitions(view: View, here: Here) -> None:
             state=here.state,
         )
         if (expert := here.labels) is not None and (words := view.data.words) is not None:
-            noted = words.drawn(expert)
+            noted = words.grouped(expert)
             seen = [k for k in range(len(words.names)) if (noted == k).any()]
             figure = figures.transition_matrix(
                 transition_shares(noted, len(words.names))[np.ix_(seen, seen)],
@@ -235,7 +238,7 @@ def trials(view: View, measured: Mapping[str, Any] | None) -> None:
         return
     left, right = st.columns([0.58, 0.42], gap="small")
     with left, shell.panel("trial-scores", "Trial by trial"):
-        plot(pictures.trial_scores(measured), key="trial-scores")
+        plot(analysis_figures.trial_scores(measured), key="trial-scores")
     with right, shell.panel("trial-table", "In numbers"):
         table = trial_table(measured)
         st.dataframe(table, hide_index=True, height=rows_high(len(table), 300), key="trial-rows")
@@ -295,7 +298,10 @@ def features(view: View, here: Here) -> None:
     dims = view.shown.wanted.config["n_latent"] if view.shown.wanted is not None else data.suggestion.n_latent
     left, right = st.columns(2, gap="small")
     with left, shell.panel("variance", "Components of the features"):
-        plot(pictures.variance_held(data.components.variance_held, int(dims), data.suggestion.n_latent), key="variance")
+        plot(
+            analysis_figures.variance_held(data.components.variance_held, int(dims), data.suggestion.n_latent),
+            key="variance",
+        )
         shell.quiet(
             f"Suggested D {data.suggestion.n_latent}: {data.suggestion.why_latent}"
             f"{f' (at most {MOST_LATENT} are offered)' if data.suggestion.n_latent > MOST_LATENT else ''}. "
@@ -305,7 +311,7 @@ def features(view: View, here: Here) -> None:
         pca = data.components
         scaled = np.nan_to_num((here.trial.y - pca.center) / pca.scale) @ pca.components[:2].T
         if scaled.shape[1] > 1:
-            plot(pictures.scatter(scaled, here.states), key="components", state=here.state)
+            plot(analysis_figures.scatter(scaled, here.states), key="components", state=here.state)
         else:
             shell.quiet("One channel has one component.")
     with shell.panel("channels", "Channels"):

@@ -1,0 +1,1 @@
+"""What Behaviour and Your data share: recordings of behaviour, or any trials with labels, on pages/lab. No page itself."""

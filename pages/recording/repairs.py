@@ -1,0 +1,70 @@
+"""What is repaired in tracked poses: the controls, and the lines of a script that do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from pages.ui import settings
+from pages.ui.exports import Recipe
+
+
+def cleaning(of: str) -> dict[str, Any]:
+    """What to repair in the tracked poses of the recording `of`."""
+    with st.expander("Repairs", icon=":material/healing:"):
+        score = st.slider(
+            "Least score", 0.0, 0.95, 0.3, 0.05, key=settings.key("score", of), bind="query-params", help=_SCORE_HELP
+        )
+        fill = st.slider(
+            "Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key=settings.key("fill", of), bind="query-params",
+            help="Straight lines across short gaps; longer ones stay missing, and models skip them.",
+        )  # fmt: skip
+        outliers = st.toggle(
+            "Drop jumps",
+            True,
+            key=settings.key("outliers", of),
+            bind="query-params",
+            help="Parts that jump and return.",
+        )
+        flips = st.toggle("Undo left-right flips", False, key=settings.key("flips", of), bind="query-params")
+        swaps = st.toggle("Undo swapped animals", False, key=settings.key("swaps", of), bind="query-params")
+    return {
+        "min_score": min(max(float(score), 0.0), 0.95),
+        "fill_seconds": min(max(float(fill), 0.0), 2.0),
+        "drop_outliers": bool(outliers),
+        "undo_side_flips": bool(flips),
+        "undo_identity_swaps": bool(swaps),
+    }
+
+
+_SCORE_HELP = "Parts that the tracker is less sure of count as missing."
+REPAIRS = ("min_score", "fill_seconds", "drop_outliers", "undo_side_flips", "undo_identity_swaps")
+
+
+def pose_recipe(
+    file: str, rate: float, repairs: dict[str, Any], features: str, table: str = "", edits: Sequence[str] = ()
+) -> Recipe:
+    """The lines that read, repair and cut one recording as the page does.
+
+    table  how the plain table is read that holds the poses, "" for a tracking file; edits: lines that change the poses
+           before they are repaired
+    """
+    changed = ", ".join(f"{name}={value!r}" for name, value in repairs.items())
+    read = f"keypoints.read({file!r}, rate_hz={rate!r})"
+    made = f"keypoints.from_table({table}, {rate!r})"
+    return Recipe(
+        ["from dataclasses import replace", f"from gdm_studio.datasets import keypoints{', tables' if table else ''}"],
+        [
+            f"table = {made if table else read}",
+            *edits,
+            f"table = keypoints.clean(table, {changed})",
+            "at = int(0.6 * table.n_frames)",
+            "train, test = (",
+            f"    replace(table, xy=table.xy[part], scores=None, labels=None).to_trials({features!r})",
+            "    for part in (slice(0, at), slice(at, None))",
+            ")",
+        ],
+        note=f"The file {file} has to be there.",
+    )
