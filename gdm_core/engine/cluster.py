@@ -38,6 +38,11 @@ LEAST_MEMORY = GIBIBYTE
 MOST_MEMORY = 4 * GIBIBYTE
 # Deaths of workers that a job survives.
 ALLOWED_DEATHS = 2
+LOOK_EVERY_S = 1.0
+# A scheduler that does not answer by then is taken for lost.
+ANSWER_LIMIT_S = 15.0
+# Workers send a sign of life every half second; one that has sent none for this long may have been stopped.
+SILENT_S = 4.0
 
 CHILD_SETTINGS = {
     # The scheduler keeps this many events for each topic; ours hold pictures and are read at once.
@@ -54,24 +59,52 @@ CHILD_SETTINGS = {
 
 @dataclass
 class Link:
-    """A connection to a running cluster. `memory` is what its smallest worker may use, 0 where nothing bounds it."""
+    """A connection to a running cluster. `memory` is what its smallest worker may use, 0 where nothing bounds it.
+
+    `threads` are those of each worker that gives signs of life; `silent` the workers that the scheduler knows and that
+    give none.
+    """
 
     client: Client
     cluster: Any = None
     memory: int = 0
     topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
     threads: dict[str, int] = field(default_factory=dict)
-    _threads_read: float = -1e9
+    silent: frozenset[str] = frozenset()
+    _looked: float = -1e9
+    _signs: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def alive(self) -> bool:
         return bool(self.client.status == "running")
 
+    def look(self) -> bool:
+        """Ask the scheduler who is there, once a second, since workers come and go; whether it was time to."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_EVERY_S:
+            return False
+        found = self.ask("identity", n_workers=-1)["workers"]
+        now = self._looked = time.monotonic()
+        # By our own clock, for another machine's may jump: when each sign of life was first seen.
+        earlier = self._signs
+        self._signs = {
+            name: earlier[name]
+            if name in earlier and earlier[name][0] == worker["last_seen"]
+            else (worker["last_seen"], now)
+            for name, worker in found.items()
+        }
+        self.silent = frozenset(name for name, (_, since) in self._signs.items() if now - since > SILENT_S)
+        self.threads = {name: worker["nthreads"] for name, worker in found.items() if name not in self.silent}
+        limits = [int(worker["memory_limit"]) for worker in found.values() if worker["memory_limit"]]
+        self.memory = min(limits, default=0)
+        return True
+
+    def ask(self, question: str, **content: Any) -> Any:
+        """What the scheduler answers; TimeoutError when it does not."""
+        return self.client.sync(getattr(self.client.scheduler, question), callback_timeout=ANSWER_LIMIT_S, **content)
+
     def capacity(self) -> int:
-        """Jobs that the cluster can run at once; asked anew every two seconds, since workers come and go."""
-        if time.monotonic() - self._threads_read > 2.0:
-            self.threads = dict(self.client.nthreads())
-            self._threads_read = time.monotonic()
+        """Jobs that the cluster can run at once."""
         return sum(self.threads.values())
 
     def free_worker(self, busy: Sequence[str]) -> str | None:
@@ -100,15 +133,9 @@ def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
     except FitError:
         link.close()
         raise
-    link.capacity()
-    link.memory = _least_memory(link.client)
+    link.look()
     link.client.subscribe_topic(link.topic, lambda event: on_event(event[1]))
     return link
-
-
-def _least_memory(client: Client) -> int:
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return min((int(worker["memory_limit"]) for worker in workers if worker["memory_limit"]), default=0)
 
 
 def worker_count() -> int:

@@ -163,6 +163,17 @@ def kill_worker(dask_worker: Any) -> None:
     os.kill(dask_worker.pid, signal.SIGKILL)
 
 
+def end_if_stopped(dask_worker: Any) -> None:
+    """Called by the engine in the nanny of a worker that gives no sign of life.
+
+    One that was stopped (SIGSTOP) may never go on; one that is merely busy is left alone.
+    """
+    import psutil
+
+    if psutil.Process(dask_worker.pid).status() == psutil.STATUS_STOPPED:
+        kill_worker(dask_worker)
+
+
 @contextmanager
 def controlled(control: Control) -> Iterator[Control]:
     """Make `control` reachable for the engine and for `checkpoint` while the job runs."""

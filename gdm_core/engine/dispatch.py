@@ -5,26 +5,23 @@ All of its state belongs to that thread. Others put a word in its inbox and go o
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import Future as Errand
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from distributed import Client, Future
-from distributed.comm import CommClosedError
-
 from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.cluster import Link, connect
-from gdm_core.engine.control import end_topic, kill_worker, set_control
+from gdm_core.engine.cluster import ALLOWED_DEATHS, Link, connect
+from gdm_core.engine.control import end_if_stopped, end_topic, set_control
+from gdm_core.engine.errands import LINK_ERRORS, LOST_ERRORS, bring, end_by_force, quietly
 from gdm_core.engine.flights import Flight, launch
 from gdm_core.engine.jobs import Job
-from gdm_core.engine.outcomes import explained, settle
+from gdm_core.engine.outcomes import TOO_BIG, explained, settle
 from gdm_core.engine.shelf import Shelf
 from gdm_core.engine.turns import FairQueue
 from gdm_core.engine.worker import Outcome
@@ -35,12 +32,11 @@ logger = logging.getLogger(__name__)
 TICK_S = 0.2
 # Workers take every processor while they start. A page that opens with a finished result reaches its reader before.
 START_AFTER_S = 2.0
-# A job whose worker or scheduler went away is sent out this often at most.
-MAX_DISPATCHES = 3
-LINK_ERRORS = (OSError, TimeoutError, CommClosedError)
-# What a result that has gone with its worker comes to; Dask's own cancellation is a CancelledError.
-LOST_ERRORS = (*LINK_ERRORS, CancelledError, asyncio.CancelledError)
-FETCH_LIMIT_S = 30.0
+# A job that is lost under way is started this often at most.
+MAX_STARTS = 1 + ALLOWED_DEATHS
+# A cluster without a worker for this long is let go, and asked for anew.
+NO_WORKER_LIMIT_S = 60.0
+ORDER_LIMIT_S = 30.0
 
 
 class Dispatcher:
@@ -55,6 +51,8 @@ class Dispatcher:
         self._flights: dict[str, Flight] = {}
         self._shelf = Shelf()
         self._link: Link | None = None
+        self._worker_seen = 0.0
+        self._asked: dict[str, float] = {}
         self._couriers = ThreadPoolExecutor(4, thread_name_prefix="gdm-courier")
         # Apart from the couriers, who may wait for a dead worker to answer.
         self._porters = ThreadPoolExecutor(2, thread_name_prefix="gdm-porter")
@@ -130,8 +128,8 @@ class Dispatcher:
         link = self._link
         if link is not None:
             if link.cluster is None and link.alive and self._flights:
-                _quietly(partial(link.client.run, end_topic, link.topic, on_error="ignore"))
-            _quietly(link.close)
+                quietly(partial(link.client.run, end_topic, link.topic, on_error="ignore"))
+            quietly(link.close)
         self._couriers.shutdown(wait=False, cancel_futures=True)
         self._porters.shutdown(wait=False, cancel_futures=True)
 
@@ -162,6 +160,8 @@ class Dispatcher:
             self._drop_link("The scheduler went away.")
         if self._link is None and len(self._turns):
             self._connect()
+        if self._link is not None and self._link.look():
+            self._attend(self._link)
         if self._link is not None:
             self._send_out(self._link)
             self._watch(self._link)
@@ -177,6 +177,7 @@ class Dispatcher:
                     job.fail(error)
         else:
             self.trouble = None
+            self._worker_seen = time.monotonic()
         self.ready.set()
 
     def _drop_link(self, why: str) -> None:
@@ -186,18 +187,21 @@ class Dispatcher:
         flights, self._flights = list(self._flights.values()), {}
         self._shelf.clear()
         for flight in flights:
-            self._again(flight.job, why)
+            self._again(flight.job, why, begun=flight.worker_known)
         if link is not None:
-            self._couriers.submit(_quietly, link.close)
+            self._couriers.submit(quietly, link.close)
 
-    def _again(self, job: Job, why: str) -> None:
+    def _again(self, job: Job, why: str, begun: bool = True, last: str = "") -> None:
+        """Put a job back at the head of the queue. One that had `begun` too often fails instead, with `last`."""
+        job.lost += begun
         if job.poll().status.final:
             self._jobs.pop(job.id, None)
-        elif job.dispatches >= MAX_DISPATCHES:
+        elif job.lost >= MAX_STARTS:
             self._jobs.pop(job.id, None)
-            job.fail(FitError(f"{why} The job was started {job.dispatches} times and never finished. Try again later."))
+            last = last or f"{why} The job was started {job.lost} times and never finished. Try again later."
+            job.fail(FitError(last))
         else:
-            job.requeue(f"{why} The job was started again.")
+            job.requeue(f"{why} {'The job was started again.' if begun else 'The job was sent to another one.'}")
             self._turns.add(job, again=True)
 
     def _on_event(self, event: Mapping[str, Any]) -> None:
@@ -231,7 +235,8 @@ class Dispatcher:
             pass
 
     def _n_active(self) -> int:
-        return sum(not flight.held for flight in self._flights.values())
+        there = self.workers()
+        return sum(not flight.held and flight.worker in there for flight in self._flights.values())
 
     def _make_room(self, capacity: int, late: int) -> None:
         """Ask as many bulk jobs to stand aside as there are watched ones without a worker.
@@ -258,7 +263,7 @@ class Dispatcher:
         try:
             flight = launch(job, link, self._shelf, link.free_worker(busy))
         except LINK_ERRORS as error:
-            self._again(job, f"The job could not be sent ({error}).")
+            self._again(job, f"The connection to the cluster broke ({error}).")
             raise
         except (TypeError, ValueError, AttributeError) as error:
             # What pickle says of functions and arguments that cannot travel.
@@ -275,7 +280,9 @@ class Dispatcher:
         flight = self._flights.get(job.id)
         if flight is None:
             return
-        flight.hear(event, time.monotonic())
+        if flight.hear(event, time.monotonic()):
+            job.lost += 1
+            job.note("The worker that ran it stopped. The job was started again.")
         if event["kind"] == "started" and event["version"] != job.orders.version:
             self._pass_on(job)
 
@@ -284,22 +291,57 @@ class Dispatcher:
         flight = self._flights.get(job.id)
         if flight is None or not flight.worker_known or self._link is None:
             return
-        order = partial(set_control, job.id, job.orders)
-        self._couriers.submit(
-            _quietly, partial(self._link.client.run, order, workers=[flight.worker], on_error="ignore")
-        )
+        self._at_worker(self._link, flight.worker, partial(set_control, job.id, job.orders))
+
+    def _attend(self, link: Link) -> None:
+        """Deal with workers that have gone or been stopped, and with the jobs that wait for them.
+
+        Dask starts a job anew elsewhere when its worker dies. But where no other worker runs at that moment, it keeps the
+        job for the one that is gone, for good, although any worker was allowed: such a job is taken back and sent again.
+        """
+        now = time.monotonic()
+        if link.threads:
+            self._worker_seen = now
+        elif now - self._worker_seen > NO_WORKER_LIMIT_S:
+            self._drop_link(f"The cluster has had no worker for {NO_WORKER_LIMIT_S:g} s.")
+            return
+        self._asked = {worker: since for worker, since in self._asked.items() if worker in link.silent}
+        for worker in link.silent:
+            if now - self._asked.get(worker, -ORDER_LIMIT_S) >= ORDER_LIMIT_S:
+                self._asked[worker] = now
+                self._at_worker(link, worker, end_if_stopped, nanny=True)
+        away = [flight for flight in self._flights.values() if not flight.ended and flight.worker not in link.threads]
+        if not (away and link.threads):
+            return
+        states = link.ask("get_task_status", keys=[flight.future.key for flight in away])
+        for flight in away:
+            if not flight.worker_known or states[flight.future.key] == "no-worker":
+                self._take_back(flight)
+
+    def _take_back(self, flight: Flight) -> None:
+        self._couriers.submit(quietly, flight.future.cancel)
+        del self._flights[flight.job.id]
+        if flight.worker_known:
+            self._again(flight.job, "The worker that ran it stopped.", last=TOO_BIG)
+        else:
+            self._again(flight.job, "The worker that was to take it stopped.", begun=False)
+
+    def _at_worker(self, link: Link, worker: str, order: Callable[..., Any], nanny: bool = False) -> None:
+        """Have `order` run in a worker's process, or in its nanny's, when somebody has time to ask for it."""
+        ask = partial(link.client.run, order, workers=[worker], nanny=nanny, on_error="ignore")
+        self._couriers.submit(quietly, partial(ask, callback_timeout=ORDER_LIMIT_S))
 
     def _watch(self, link: Link) -> None:
         """Deal with jobs that no longer answer."""
         now = time.monotonic()
         for flight in list(self._flights.values()):
-            complaint = flight.complaint(now, flight.worker in link.threads)
+            complaint = flight.complaint(now, flight.worker in link.threads or flight.worker in link.silent)
             if not complaint:
                 continue
             self._flights.pop(flight.job.id)
             self._jobs.pop(flight.job.id, None)
             flight.job.fail(FitError(complaint))
-            self._couriers.submit(_quietly, partial(_end_by_force, link.client, flight))
+            self._couriers.submit(quietly, partial(end_by_force, link.client, flight))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
     def _fetch(self, job: Job, number: int) -> None:
@@ -311,7 +353,7 @@ class Dispatcher:
             self._try_again(job, "The cluster lost the job.")
             return
         flight.ended = True
-        errand = self._porters.submit(_bring, flight.future)
+        errand = self._porters.submit(bring, flight.future)
         errand.add_done_callback(lambda brought: self._inbox.put(("fetched", job, (number, brought))))
 
     def _land(self, job: Job, number: int, brought: Errand[Outcome | BaseException]) -> None:
@@ -336,27 +378,3 @@ class Dispatcher:
     def _try_again(self, job: Job, why: str) -> None:
         self._again(job, why)
         del self._flights[job.id]
-
-
-def _bring(future: Future) -> Outcome | BaseException:
-    """What the worker sent back, or what the job raised there. Raises one of LOST_ERRORS when there is nothing to be had."""
-    if future.status == "error":
-        raised: BaseException = future.exception(timeout=FETCH_LIMIT_S)
-        return raised
-    outcome: Outcome = future.result(timeout=FETCH_LIMIT_S)
-    return outcome
-
-
-def _end_by_force(client: Client, flight: Flight) -> None:
-    """Only a new process ends work that does not look up."""
-    flight.future.cancel()
-    if flight.worker_known:
-        client.run(kill_worker, workers=[flight.worker], nanny=True, on_error="ignore")
-
-
-def _quietly(send: Callable[[], Any]) -> None:
-    """A message that no longer finds its worker is not worth more than a line in the log."""
-    try:
-        send()
-    except (*LINK_ERRORS, ValueError, RuntimeError) as error:
-        logger.info("A message to the cluster was not delivered: %s", error)

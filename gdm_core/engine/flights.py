@@ -46,9 +46,10 @@ class Flight:
     _gone_since: float = 0.0
     _cancel_seen: float = 0.0
 
-    def hear(self, event: Mapping[str, Any], now: float) -> None:
-        """Follow what the job says of itself."""
+    def hear(self, event: Mapping[str, Any], now: float) -> bool:
+        """Follow what the job says of itself; whether that is that it has begun once more."""
         kind = event["kind"]
+        begun_again = kind == "started" and self.worker_known
         self.worker, self.worker_known = event["worker"], True
         if kind == "started":
             self._started, self._held_s, self.held = now, 0.0, False
@@ -58,6 +59,7 @@ class Flight:
             self.held = True
         elif kind == "resumed":
             self.come_back(now)
+        return begun_again
 
     def come_back(self, now: float) -> None:
         """It counts among the running ones again."""

@@ -51,7 +51,8 @@ class Job:
         self.id = f"job-{_process}-{next(_numbers)}"
         self.work, self.session, self.slot, self.bulk = work, session, slot, bulk
         self.orders = Orders()
-        self.dispatches = 0
+        self.dispatches = 0  # times it was sent out
+        self.lost = 0  # times it was lost after it had begun
         self._notify, self._on_end = notify, on_end
         self._lock = threading.Lock()
         self._ended = threading.Event()

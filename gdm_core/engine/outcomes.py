@@ -13,6 +13,11 @@ from gdm_core.engine.jobs import Call, Job
 from gdm_core.engine.messages import FitRequest, FitResult, Snapshot
 from gdm_core.errors import FitError
 
+TOO_BIG = (
+    "The worker died each time the job ran, most likely because it needs more memory than a worker has. Use less data or "
+    "a smaller model, or give workers more memory (docs/scaling.md)."
+)
+
 
 def settle(job: Job, outcome: Mapping[str, Any], cache: ResultCache) -> None:
     """End a job whose work came back, for better or worse."""
@@ -60,10 +65,7 @@ def shown(result: FitResult) -> dict[str, Any]:
 def explained(error: BaseException) -> FitError:
     """What to tell the owner of a job that ended in something the library does not raise on purpose."""
     if isinstance(error, KilledWorker):
-        failure = FitError(
-            "The worker died each time the job ran, most likely because it needs more memory than a worker has. Use "
-            "less data or a smaller model, or give workers more memory (docs/scaling.md)."
-        )
+        failure = FitError(TOO_BIG)
     else:
         failure = FitError(f"The job ended with an unexpected {type(error).__name__}: {error}")
     failure.__cause__ = error

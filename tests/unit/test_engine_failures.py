@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from distributed.client import FutureCancelledError
@@ -23,62 +22,7 @@ from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import FitResult
 from gdm_core.errors import FitError
 from tests.support.engine_requests import until
-
-
-class Sent:
-    """Stands for a job on a cluster; `end` says what becomes of it."""
-
-    status = "pending"
-
-    def __init__(self) -> None:
-        self._callbacks: list[Callable[[Sent], None]] = []
-        self._outcome: Any = None
-
-    def add_done_callback(self, callback: Callable[[Sent], None]) -> None:
-        self._callbacks.append(callback)
-        if self.status != "pending":
-            callback(self)
-
-    def end(self, outcome: Any, status: str = "finished") -> None:
-        self._outcome, self.status = outcome, status
-        for callback in self._callbacks:
-            callback(self)
-
-    def result(self, timeout: float) -> Any:
-        if callable(self._outcome):
-            return self._outcome()
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return self._outcome
-
-    def exception(self, timeout: float) -> Any:
-        return self._outcome
-
-
-class Cluster:
-    """A cluster of two workers that does nothing by itself."""
-
-    status = "running"
-
-    def __init__(self) -> None:
-        self.sent: list[Sent] = []
-
-    def nthreads(self) -> dict[str, int]:
-        return {"one": 1, "other": 1}
-
-    def submit(self, *_: object, **__: object) -> Sent:
-        self.sent.append(Sent())
-        return self.sent[-1]
-
-    def run(self, *_: object, **__: object) -> None:
-        """Orders find nobody."""
-
-    def close(self, timeout: float) -> None:
-        self.status = "closed"
-
-
-def done(value: object) -> dict[str, object]:
-    return {"status": "done", "value": value}
+from tests.support.fake_cluster import Cluster, done
 
 
 @pytest.fixture

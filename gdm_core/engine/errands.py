@@ -1,0 +1,47 @@
+"""Calls to the cluster that may wait, or find nobody: made on threads of their own, not by the dispatcher."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+from distributed import Client, Future
+from distributed.comm import CommClosedError
+
+from gdm_core.engine.control import kill_worker
+from gdm_core.engine.flights import Flight
+from gdm_core.engine.worker import Outcome
+
+logger = logging.getLogger(__name__)
+
+LINK_ERRORS = (OSError, TimeoutError, CommClosedError)
+# What a result that has gone with its worker comes to; Dask's own cancellation is a CancelledError.
+LOST_ERRORS = (*LINK_ERRORS, CancelledError, asyncio.CancelledError)
+FETCH_LIMIT_S = 30.0
+
+
+def bring(future: Future) -> Outcome | BaseException:
+    """What the worker sent back, or what the job raised there. Raises one of LOST_ERRORS when there is nothing to be had."""
+    if future.status == "error":
+        raised: BaseException = future.exception(timeout=FETCH_LIMIT_S)
+        return raised
+    outcome: Outcome = future.result(timeout=FETCH_LIMIT_S)
+    return outcome
+
+
+def end_by_force(client: Client, flight: Flight) -> None:
+    """Only a new process ends work that does not look up."""
+    flight.future.cancel()
+    if flight.worker_known:
+        client.run(kill_worker, workers=[flight.worker], nanny=True, on_error="ignore")
+
+
+def quietly(send: Callable[[], Any]) -> None:
+    """A message that no longer finds its worker is not worth more than a line in the log."""
+    try:
+        send()
+    except (*LINK_ERRORS, ValueError, RuntimeError) as error:
+        logger.info("A message to the cluster was not delivered: %s", error)

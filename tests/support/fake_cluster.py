@@ -1,0 +1,83 @@
+"""A cluster that does nothing by itself: a test says what becomes of each job, and of each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+
+class Sent:
+    """Stands for a job on the cluster; `end` says what becomes of it. `state` is where the scheduler has it."""
+
+    status = "pending"
+
+    def __init__(self, key: str = "", workers: list[str] | None = None) -> None:
+        self.key, self.workers, self.state = key, workers, "processing"
+        self._callbacks: list[Callable[[Sent], None]] = []
+        self._outcome: Any = None
+
+    def add_done_callback(self, callback: Callable[[Sent], None]) -> None:
+        self._callbacks.append(callback)
+        if self.status != "pending":
+            callback(self)
+
+    def end(self, outcome: Any, status: str = "finished") -> None:
+        self._outcome, self.status = outcome, status
+        for callback in self._callbacks:
+            callback(self)
+
+    def cancel(self) -> None:
+        self.end(None, "cancelled")
+
+    def result(self, timeout: float) -> Any:
+        if callable(self._outcome):
+            return self._outcome()
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+    def exception(self, timeout: float) -> Any:
+        return self._outcome
+
+
+class Cluster:
+    """Two workers of one thread. Those in `stopped` give no sign of life; `orders` are (function, worker, for its nanny)."""
+
+    status = "running"
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.orders: list[tuple[Any, str, bool]] = []
+        self.workers = ["one", "other"]
+        self.stopped: list[str] = []
+        self._looks = 0
+        self.scheduler = SimpleNamespace(identity=self._identity, get_task_status=self._task_status)
+
+    def sync(self, question: Callable[..., Any], callback_timeout: float, **content: Any) -> Any:
+        return question(**content)
+
+    def _identity(self, n_workers: int) -> dict[str, Any]:
+        self._looks += 1
+        seen = {name: 0 if name in self.stopped else self._looks for name in self.workers}
+        return {"workers": {name: {"nthreads": 1, "memory_limit": 0, "last_seen": seen[name]} for name in seen}}
+
+    def _task_status(self, keys: list[str]) -> dict[str, str | None]:
+        states = {sent.key: sent.state for sent in self.sent}
+        return {key: states.get(key) for key in keys}
+
+    def submit(self, *_: object, key: str, workers: list[str] | None = None, **__: object) -> Sent:
+        self.sent.append(Sent(key, workers))
+        return self.sent[-1]
+
+    def run(self, order: Any, *_: object, workers: tuple[str, ...] = (), nanny: bool = False, **__: object) -> None:
+        """Orders are noted, and find nobody."""
+        self.orders += [(order, worker, nanny) for worker in workers]
+
+    def close(self, timeout: float) -> None:
+        self.status = "closed"
+
+
+def done(value: object) -> dict[str, object]:
+    """What a worker sends back of a call that went well."""
+    return {"status": "done", "value": value}

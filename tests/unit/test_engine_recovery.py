@@ -1,0 +1,170 @@
+"""Workers that die or are stopped: what they had is sent to another one, and its owner is told.
+
+`python -m benchmarks.recovery` measures how soon, with each process of a cluster killed or stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch
+from gdm_core.engine import cluster as clusters
+from gdm_core.engine.cluster import Link
+from gdm_core.engine.control import end_if_stopped
+from gdm_core.engine.jobs import Job
+from gdm_core.errors import FitError
+from tests.support.dask_cluster import running_cluster, wait_for_workers
+from tests.support.engine_requests import until
+from tests.support.fake_cluster import Cluster, done
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(made))
+    monkeypatch.setattr(clusters, "LOOK_EVERY_S", 0.0)
+    return made
+
+
+@pytest.fixture
+def engine(cluster: Cluster, tmp_path: Path) -> Iterator[Engine]:
+    with Engine(ResultCache(tmp_path)) as engine:
+        yield engine
+
+
+def begin(engine: Engine, job: Job, worker: str) -> None:
+    """What a worker says when it takes a job up."""
+    until(lambda: job.id in engine.info().out)
+    engine._dispatcher._on_event({"job": job.id, "kind": "started", "worker": worker, "version": job.orders.version})
+    until(lambda: engine._dispatcher._flights[job.id].worker_known)
+
+
+def test_a_job_for_a_worker_that_died_goes_to_the_next_one(engine: Engine, cluster: Cluster) -> None:
+    """Where no other runs when it dies, Dask keeps the job for the one that is gone."""
+    cluster.workers = ["one"]
+    job = engine.call(divmod, 7, 2, session="a")
+    until(lambda: cluster.sent)
+    cluster.sent[0].state = "no-worker"
+    cluster.workers = []
+    until(lambda: not engine.info().workers)
+    assert len(cluster.sent) == 1
+    cluster.workers = ["its successor"]
+    until(lambda: len(cluster.sent) == 2)
+    assert cluster.sent[1].workers == ["its successor"]
+    cluster.sent[1].end(done((3, 1)))
+    assert job.result(60) == (3, 1)
+    assert job.poll().notes == ("The worker that was to take it stopped. The job was sent to another one.",)
+
+
+def test_a_job_under_way_that_dask_moves_is_left_to_it(engine: Engine, cluster: Cluster) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    begin(engine, job, "one")
+    cluster.workers = ["other"]
+    until(lambda: engine.info().workers == {"other": 1})
+    engine._dispatcher._on_event({"job": job.id, "kind": "started", "worker": "other", "version": 0})
+    until(lambda: job.poll().notes)
+    cluster.sent[0].end(done((3, 1)))
+    assert job.result(60) == (3, 1)
+    assert len(cluster.sent) == 1
+    assert job.poll().notes == ("The worker that ran it stopped. The job was started again.",)
+
+
+def test_a_job_whose_workers_die_each_time_fails_and_says_why(engine: Engine, cluster: Cluster) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    for i in range(3):
+        cluster.workers = [f"worker {i}"]
+        until(lambda i=i: len(cluster.sent) == i + 1)
+        begin(engine, job, f"worker {i}")
+        cluster.sent[i].state = "no-worker"
+    cluster.workers = ["worker 3"]
+    with pytest.raises(FitError, match=r"died each time the job ran.*more memory"):
+        job.result(60)
+    assert job.poll().notes == ("The worker that ran it stopped. The job was started again.",) * 2
+
+
+def test_a_job_that_never_began_is_not_held_against_it(engine: Engine, cluster: Cluster) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    for i in range(5):
+        cluster.workers = [f"worker {i}"]
+        until(lambda i=i: cluster.sent and cluster.sent[-1].workers == [f"worker {i}"])
+    cluster.sent[-1].end(done((3, 1)))
+    assert job.result(60) == (3, 1)
+
+
+def test_a_worker_that_gives_no_sign_of_life_gets_no_jobs_and_its_nanny_looks_after_it(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "SILENT_S", 0.5)
+    engine.wait_ready(60)
+    cluster.stopped = ["one"]
+    until(lambda: (end_if_stopped, "one", True) in cluster.orders)
+    jobs = [engine.call(divmod, i, 2, session="a") for i in range(2)]
+    until(lambda: cluster.sent)
+    assert cluster.sent[0].workers == ["other"]
+    cluster.sent[0].end(done(0))
+    until(lambda: len(cluster.sent) == 2)
+    assert cluster.sent[1].workers == ["other"]
+    cluster.sent[1].end(done(1))
+    assert [job.result(60) for job in jobs] == [0, 1]
+
+
+def test_a_busy_worker_that_is_silent_keeps_its_job(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be deep in a computation that lets nothing else of its process run."""
+    monkeypatch.setattr(clusters, "SILENT_S", 0.5)
+    job = engine.call(divmod, 7, 2, session="a")
+    begin(engine, job, "one")
+    cluster.stopped = ["one"]
+    until(lambda: engine.info().workers == {"other": 1})
+    cluster.stopped = []
+    until(lambda: len(engine.info().workers) == 2)
+    cluster.sent[0].end(done((3, 1)))
+    assert job.result(60) == (3, 1)
+    assert (len(cluster.sent), job.poll().notes) == (1, ())
+
+
+def test_a_cluster_that_stays_without_workers_is_asked_for_anew(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.wait_ready(60)
+    cluster.workers = []
+    monkeypatch.setattr(dispatch, "NO_WORKER_LIMIT_S", 0.3)
+    job = engine.call(divmod, 7, 2, session="a")
+    until(lambda: cluster.status == "closed")
+    second = Cluster()
+    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(second))
+    until(lambda: second.sent)
+    second.sent[0].end(done((3, 1)))
+    assert job.result(60) == (3, 1)
+
+
+def test_a_scheduler_that_does_not_answer_is_taken_for_lost(engine: Engine, cluster: Cluster) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    begin(engine, job, "one")
+
+    def hangs(*_: object, **__: object) -> None:
+        raise TimeoutError("no answer")
+
+    cluster.sync = hangs
+    until(lambda: job.poll().status is JobStatus.QUEUED)
+    assert "connection to the cluster broke (no answer). The job was started again." in job.poll().notes[0]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_only_worker_is_replaced_and_the_next_call_runs(
+    how: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with running_cluster(tmp_path, n_workers=1) as address:
+        wait_for_workers(address, 1)
+        monkeypatch.setenv("GDM_SCHEDULER", address)
+        with Engine(ResultCache(tmp_path)) as engine:
+            pid = engine.call(os.getpid, session="a").result(90)
+            os.kill(pid, how)
+            jobs = [engine.call(os.getpid, session=name, deadline_s=240) for name in "ab"]
+            assert pid not in [job.result(240) for job in jobs]
