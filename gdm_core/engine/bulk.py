@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class BulkView:
-    """Where a bulk job is. `results` and `failures` (messages) are by the items' keys."""
+    """Where a bulk job is. `results` and `failures` (messages) are by the items' keys; `notes` each once."""
 
     total: int
     done: int
@@ -32,6 +32,7 @@ class BulkView:
     seconds: float
     results: dict[str, Any] = field(repr=False)
     failures: dict[str, str] = field(repr=False)
+    notes: tuple[str, ...] = ()
 
 
 class Bulk:
@@ -55,6 +56,7 @@ class Bulk:
         self._running: dict[str, Job] = {}
         self._results: dict[str, Any] = {}
         self._failures: dict[str, str] = {}
+        self._notes: dict[str, None] = {}
         self._began, self._seconds = time.monotonic(), 0.0
         self._cancelled = False
         self._ended = threading.Event()
@@ -82,6 +84,7 @@ class Bulk:
                 self._seconds if ended else time.monotonic() - self._began,
                 dict(self._results),
                 dict(self._failures),
+                tuple(self._notes),
             )
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -121,6 +124,7 @@ class Bulk:
         view = job.poll()
         with self._lock:
             self._running.pop(key, None)
+            self._notes |= dict.fromkeys(view.notes)
             if view.status is JobStatus.DONE:
                 self._results[key] = view.result
             elif view.status is JobStatus.FAILED:

@@ -7,11 +7,14 @@ agree with its digest is moved aside, and the fit is done again.
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
+import logging
 import os
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +29,9 @@ MEMORY_BYTES = 128 * 2**20
 DISK_BYTES = 2 * 2**30
 DATA_VARIABLE = "GDM_DATA_DIR"
 ASIDE = "damaged"
+FUTURE_NS = 60 * 10**9
+
+logger = logging.getLogger(__name__)
 
 
 def default_folder() -> Path:
@@ -79,7 +85,7 @@ class ResultCache:
             _write(side_path, json.dumps(_encode(result)).encode())
             self._shrink()
         except OSError as error:
-            return f"The result could not be kept on disk ({error}), so it will be fitted again after a restart."
+            return self._not_kept(error, "fitted")
         return ""
 
     # ---- results of calls ---------------------------------------------------------------------------------------
@@ -92,7 +98,7 @@ class ResultCache:
         except FileNotFoundError:
             return False, None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            self._move_aside(key, str(error))
+            logger.warning("%s", self._move_aside(key, str(error)))
             return False, None
 
     def put_value(self, key: str, value: Any) -> str:
@@ -101,7 +107,7 @@ class ResultCache:
             _write(self._paths(key)[1], json.dumps({"value": value}).encode())
             self._shrink()
         except (OSError, TypeError, ValueError) as error:
-            return f"The result could not be kept on disk ({error}), so it will be computed again after a restart."
+            return self._not_kept(error, "computed")
         return ""
 
     # ---- inside -------------------------------------------------------------------------------------------------
@@ -127,16 +133,30 @@ class ResultCache:
             return f"A kept result is damaged ({why}) and could not be moved aside ({error}). It was fitted again."
         return f"A kept result was damaged ({why}). It was moved to {aside} and fitted again."
 
+    def _not_kept(self, error: Exception, how: str) -> str:
+        """What a disk that would not take a result means, and what to do about it."""
+        number, advice = getattr(error, "errno", None), ""
+        if number in (errno.ENOSPC, errno.EDQUOT):
+            advice = f" Free some space where {self.folder} is."
+        elif number in (errno.EROFS, errno.EACCES, errno.EPERM):
+            advice = f" Make {self.folder} writable for the server, or set {DATA_VARIABLE} to a folder that is."
+        return f"The result could not be kept on disk ({error}), so it will be {how} again after a restart.{advice}"
+
     def _shrink(self) -> None:
-        """Remove what was used longest ago until the folder is within its bound."""
-        files = []
+        """Remove what was used longest ago until the folder is within its bound.
+
+        Files from the future are of a clock that has been set back since: when they were used, nobody knows, and what has
+        just been written must not go in their place.
+        """
+        files, future = [], time.time_ns() + FUTURE_NS
         for path in self.folder.rglob("*"):
             try:
                 status = path.stat()
             except FileNotFoundError:  # another server was quicker
                 continue
             if path.is_file():
-                files.append((status.st_mtime_ns, status.st_size, path))
+                used = status.st_mtime_ns
+                files.append((used if used < future else 0, status.st_size, path))
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= self.disk_bytes:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +19,11 @@ import dask
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
 from distributed import Client
-from distributed.deploy.subprocess import SubprocessCluster
 from distributed.system import MEMORY_LIMIT
 
 import gdm_core
 from gdm_core.engine.messages import code_version
-from gdm_core.engine.worker import warm_up
+from gdm_core.engine.worker import NICE_VARIABLE, warm_up
 from gdm_core.errors import ConfigError, FitError
 
 SCHEDULER_VARIABLE = "GDM_SCHEDULER"
@@ -54,6 +57,15 @@ CHILD_SETTINGS = {
     # A worker that Dask pauses has no way left to free memory and would stand for good; one that goes on is replaced at
     # its limit, and its jobs start again.
     "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False",
+    # By the machine's clock: one that is set forward would end every worker. Those that stand still are found by ours.
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None",
+    # What Dask sets for workers that it starts, too late for those that are copied from one that stands ready.
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "6640",
+    # Jobs step back behind the web server.
+    NICE_VARIABLE: "5",
 }
 
 
@@ -66,7 +78,7 @@ class Link:
     """
 
     client: Client
-    cluster: Any = None
+    cluster: Host | None = None
     memory: int = 0
     topic: str = field(default_factory=lambda: f"gdm-{uuid4().hex[:12]}")
     threads: dict[str, int] = field(default_factory=dict)
@@ -119,7 +131,7 @@ class Link:
         except (OSError, TimeoutError) as error:  # a busy machine: what it held goes with the processes below
             logger.info("The connection to the cluster did not close in time: %s", error)
         if self.cluster is not None:
-            self.cluster.close(timeout=10)
+            self.cluster.close()
 
 
 def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
@@ -181,33 +193,52 @@ def _join(address: str) -> Link:
 
 def _start() -> Link:
     n_workers = worker_count()
-    _make_importable_in_children()
-    for name, value in CHILD_SETTINGS.items():
-        os.environ.setdefault(name, value)
-    preload = ["gdm_core.engine.preload"]
     try:
-        cluster = SubprocessCluster(
-            host="127.0.0.1",
-            n_workers=n_workers,
-            threads_per_worker=1,
-            dashboard_address=None,  # type: ignore[arg-type]  # the annotation forgets None, the documentation does not
-            silence_logs=logging.ERROR,
-            scheduler_kwargs={"preload": preload, "allowed_failures": ALLOWED_DEATHS},
-            worker_kwargs={
-                "memory_limit": worker_memory(n_workers),
-                "preload": preload,
-                "preload_nanny": preload,
-            },
-        )
-    except (OSError, RuntimeError, TimeoutError) as error:
+        host = Host(n_workers, worker_memory(n_workers))
+    except OSError as error:
         raise FitError(_start_message(str(error))) from error
-    client = Client(cluster, set_as_default=False, name="gdm-studio")
+    link = None
     try:
+        client = Client(host.address(START_TIMEOUT_S), timeout=ANSWER_LIMIT_S, set_as_default=False, name="gdm-studio")
+        link = Link(client, host)
         client.wait_for_workers(1, timeout=START_TIMEOUT_S)  # the others join as they come
-    except TimeoutError as error:
-        Link(client, cluster).close()
-        raise FitError(_start_message(f"no worker within {START_TIMEOUT_S:g} s")) from error
-    return Link(client, cluster)
+    except (OSError, TimeoutError) as error:
+        (link or host).close()
+        raise FitError(_start_message(str(error) or f"no worker within {START_TIMEOUT_S:g} s")) from error
+    return link
+
+
+class Host:
+    """The process of the embedded cluster (host.py), from outside."""
+
+    def __init__(self, n_workers: int, memory: int) -> None:
+        options = {"n_workers": n_workers, "memory": memory, "allowed_failures": ALLOWED_DEATHS}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gdm_core.engine.host", json.dumps(options)],
+            env=_child_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def address(self, timeout: float) -> str:
+        """Where its scheduler listens, as soon as it does."""
+        limit = threading.Timer(timeout, self._process.kill)
+        limit.start()
+        assert self._process.stdout is not None
+        address = self._process.stdout.readline().strip()
+        limit.cancel()
+        if not address:
+            raise OSError(f"the process ended with status {self._process.wait()}, or was not ready in {timeout:g} s")
+        return address
+
+    def close(self, timeout: float = 10.0) -> None:
+        """End it, and its workers with it."""
+        try:
+            self._process.communicate(timeout=timeout)  # closes its standard input, and waits
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
 
 
 def _start_message(why: str) -> str:
@@ -217,12 +248,11 @@ def _start_message(why: str) -> str:
     )
 
 
-def _make_importable_in_children() -> None:
-    """Processes started from here on find gdm_core where this one found it, whatever their working directory."""
+def _child_environment() -> dict[str, str]:
+    """For processes that find gdm_core where this one found it, whatever their working directory."""
     root = str(Path(gdm_core.__file__).parent.parent)
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if root not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", root)]
+    return CHILD_SETTINGS | os.environ | {"PYTHONPATH": os.pathsep.join([root, *paths])}
 
 
 def _check_versions(link: Link) -> None:

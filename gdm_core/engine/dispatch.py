@@ -34,6 +34,8 @@ TICK_S = 0.2
 START_AFTER_S = 2.0
 # A job that is lost under way is started this often at most.
 MAX_STARTS = 1 + ALLOWED_DEATHS
+# Jobs wait for a cluster that was lost to come back, or for a new one, before they fail.
+RETURN_LIMIT_S = 60.0
 # A cluster without a worker for this long is let go, and asked for anew.
 NO_WORKER_LIMIT_S = 60.0
 ORDER_LIMIT_S = 30.0
@@ -51,6 +53,7 @@ class Dispatcher:
         self._flights: dict[str, Flight] = {}
         self._shelf = Shelf()
         self._link: Link | None = None
+        self._lost_since: float | None = None
         self._worker_seen = 0.0
         self._asked: dict[str, float] = {}
         self._couriers = ThreadPoolExecutor(4, thread_name_prefix="gdm-courier")
@@ -158,7 +161,7 @@ class Dispatcher:
     def _look_around(self) -> None:
         if self._link is not None and not self._link.alive:
             self._drop_link("The scheduler went away.")
-        if self._link is None and len(self._turns):
+        if self._link is None and (len(self._turns) or self._lost_since is not None):
             self._connect()
         if self._link is not None and self._link.look():
             self._attend(self._link)
@@ -172,11 +175,14 @@ class Dispatcher:
             self._link = connect(self._on_event)
         except (FitError, ConfigError) as error:
             self.trouble = error
+            if self._lost_since is not None and time.monotonic() - self._lost_since < RETURN_LIMIT_S:
+                return  # a cluster that was there may come back: jobs wait, and the next look around tries again
+            self._lost_since = None
             while waiting := self._turns.drain():  # a bulk job puts in what comes next as each of its calls fails
                 for job in waiting:
                     job.fail(error)
         else:
-            self.trouble = None
+            self.trouble = self._lost_since = None
             self._worker_seen = time.monotonic()
         self.ready.set()
 
@@ -184,6 +190,7 @@ class Dispatcher:
         """Let a broken connection go; what was out is sent again over the next one."""
         logger.warning("%s Jobs that were out are started again.", why)
         link, self._link = self._link, None
+        self._lost_since = time.monotonic()
         flights, self._flights = list(self._flights.values()), {}
         self._shelf.clear()
         for flight in flights:

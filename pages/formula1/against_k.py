@@ -146,6 +146,8 @@ def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
         trouble = [record.message for found in records.values() for record in found if record.message]
         if trouble:
             shell.quiet(f"{len(trouble)} fits did not work out: {trouble[0]}")
+        for note in dict.fromkeys(note for v in views for note in v.notes):
+            shell.quiet(note)
         seconds = max((v.seconds for v in views), default=0.0)
         spent = {name: sum(r.seconds for r in found if not r.message) for name, found in records.items()}
         shell.quiet(

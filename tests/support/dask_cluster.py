@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from distributed import Client
 
 from gdm_core.engine.messages import code_version
@@ -57,3 +60,69 @@ def _address(notes: Path) -> str:
             return address
         time.sleep(0.05)
     raise TimeoutError("The scheduler did not start within 90 s.")
+
+
+def children(process: psutil.Process) -> list[psutil.Process]:
+    """Those that live; none of a process that has ended."""
+    try:
+        return [child for child in process.children() if child.status() != psutil.STATUS_ZOMBIE]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def command(process: psutil.Process) -> str:
+    """What it was started with; nothing for one that has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+class KeptCluster:
+    """A scheduler and workers that a service manager looks after: whatever ends is started again, in the same way."""
+
+    def __init__(self, folder: Path, n_workers: int, memory: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{port}"
+        scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", self.address, "--nthreads", "1", "--nanny"]
+        worker += ["--host", "127.0.0.1", "--no-dashboard", "--local-directory", str(folder), "--memory-limit", memory]
+        self._commands = [[*scheduler, "--no-dashboard"], *[worker] * n_workers]
+        self._common = {"cwd": folder, "env": environment(), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._running: list[subprocess.Popen[bytes]] = [
+            subprocess.Popen(command, **self._common) for command in self._commands
+        ]
+        self._leave = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+        self._keeper.start()
+
+    def _keep(self) -> None:
+        while not self._leave.wait(0.2):
+            for i, process in enumerate(self._running):
+                if process.poll() is not None:
+                    self._running[i] = subprocess.Popen(self._commands[i], **self._common)
+
+    def processes(self, kind: str) -> list[psutil.Process]:
+        """Those that run as "scheduler", "nanny" or "worker"."""
+        scheduler, *nannies = [psutil.Process(process.pid) for process in self._running]
+        if kind == "worker":
+            return [child for nanny in nannies for child in children(nanny) if "spawn_main" in command(child)]
+        return [scheduler] if kind == "scheduler" else nannies
+
+    def close(self) -> None:
+        self._leave.set()
+        self._keeper.join()
+        for process in self._running:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def kept_cluster(folder: Path, n_workers: int, memory: str = "2 GiB") -> Iterator[KeptCluster]:
+    """Processes end with the block."""
+    cluster = KeptCluster(folder, n_workers, memory)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
