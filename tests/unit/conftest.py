@@ -14,8 +14,9 @@ from tests.support.dask_cluster import running_cluster, wait_for_workers
 from tests.support.formula1 import cut_off
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster of two workers for all tests of the engine: each start of one takes seconds of both processors."""
     with running_cluster(tmp_path_factory.mktemp("cluster"), n_workers=2) as address:
         wait_for_workers(address, 2)
         yield address

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch
@@ -18,7 +19,6 @@ from gdm_core.engine.cluster import Link
 from gdm_core.engine.control import end_if_stopped
 from gdm_core.engine.jobs import Job
 from gdm_core.errors import FitError
-from tests.support.dask_cluster import running_cluster, wait_for_workers
 from tests.support.engine_requests import until
 from tests.support.fake_cluster import Cluster, done
 
@@ -156,15 +156,66 @@ def test_a_scheduler_that_does_not_answer_is_taken_for_lost(engine: Engine, clus
     assert "connection to the cluster broke (no answer). The job was started again." in job.poll().notes[0]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_the_only_worker_is_replaced_and_the_next_call_runs(
-    how: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_lost_cluster_is_waited_for_and_its_jobs_go_on(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_cluster(tmp_path, n_workers=1) as address:
-        wait_for_workers(address, 1)
-        monkeypatch.setenv("GDM_SCHEDULER", address)
-        with Engine(ResultCache(tmp_path)) as engine:
-            pid = engine.call(os.getpid, session="a").result(90)
-            os.kill(pid, how)
-            jobs = [engine.call(os.getpid, session=name, deadline_s=240) for name in "ab"]
-            assert pid not in [job.result(240) for job in jobs]
+    job = engine.call(divmod, 7, 2, session="a")
+    begin(engine, job, "one")
+    tries, second = [], Cluster()
+
+    def connect(on_event: object) -> Link:
+        tries.append(1)
+        if len(tries) < 3:
+            raise FitError("No scheduler answers.")
+        return Link(second)
+
+    monkeypatch.setattr(dispatch, "connect", connect)
+    cluster.status = "connecting"
+    until(lambda: second.sent)
+    second.sent[0].end(done((3, 1)))
+    assert job.result(60) == (3, 1)
+    assert job.poll().notes == ("The scheduler went away. The job was started again.",)
+
+
+def test_a_lost_cluster_that_does_not_come_back_is_told(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    begin(engine, job, "one")
+    monkeypatch.setattr(dispatch, "RETURN_LIMIT_S", 0.5)
+
+    def connect(on_event: object) -> Link:
+        raise FitError("No scheduler answers.")
+
+    monkeypatch.setattr(dispatch, "connect", connect)
+    cluster.status = "connecting"
+    with pytest.raises(FitError, match="No scheduler answers"):
+        job.result(60)
+
+
+def test_the_embedded_cluster_survives_the_loss_of_each_of_its_processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With one worker, so that none stands in: killed, stopped, the process that it is a copy of, and the one above."""
+    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
+    monkeypatch.setenv("GDM_WORKERS", "1")
+    with Engine(ResultCache(tmp_path)) as engine:
+
+        def worker() -> psutil.Process:
+            return psutil.Process(engine.call(os.getpid, session="a", deadline_s=240).result(240))
+
+        known = worker()
+        template = known.parent()
+        host = template.parent()
+        for process, how in [(known, signal.SIGKILL), (None, signal.SIGSTOP), (template, signal.SIGKILL)]:
+            (process or worker()).send_signal(how)
+            seen = worker()
+            assert seen != known or process is template, how  # a worker outlives the process that it is a copy of
+            known = seen
+        known.kill()
+        assert worker() != known  # of a new template
+        host.kill()
+        until(lambda: not host.is_running())
+        assert worker().parent().parent() != host
+        family = psutil.Process().children(recursive=True)
+    until(lambda: not any(process.is_running() for process in family))

@@ -16,7 +16,6 @@ from gdm_core.engine.records import Record, aggregate
 from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.dask_cluster import running_cluster, wait_for_workers
 from tests.support.engine_requests import until
 from tests.support.fake_model import FAMILY
 
@@ -41,12 +40,10 @@ def sweep(tmp_path: Path | None = None, **changes: Any) -> Sweep:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    folder = tmp_path_factory.mktemp("cluster")
-    with running_cluster(folder, n_workers=1) as address, pytest.MonkeyPatch.context() as patch:
-        wait_for_workers(address, 1)
-        patch.setenv("GDM_SCHEDULER", address)
-        with Engine(ResultCache(folder / "fits")) as engine:
+def engine(scheduler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GDM_SCHEDULER", scheduler)
+        with Engine(ResultCache(tmp_path_factory.mktemp("fits"))) as engine:
             engine.wait_ready(240)
             yield engine
 
