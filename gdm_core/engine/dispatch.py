@@ -322,7 +322,8 @@ class Dispatcher:
             return
         states = link.ask("get_task_status", keys=[flight.future.key for flight in away])
         for flight in away:
-            if not flight.worker_known or states[flight.future.key] == "no-worker":
+            stands = not flight.worker_known and flight.worker in link.silent
+            if stands or states[flight.future.key] == "no-worker":
                 self._take_back(flight)
 
     def _take_back(self, flight: Flight) -> None:

@@ -92,6 +92,7 @@ def test_a_job_that_never_began_is_not_held_against_it(engine: Engine, cluster: 
     for i in range(5):
         cluster.workers = [f"worker {i}"]
         until(lambda i=i: cluster.sent and cluster.sent[-1].workers == [f"worker {i}"])
+        cluster.sent[-1].state = "no-worker"
     cluster.sent[-1].end(done((3, 1)))
     assert job.result(60) == (3, 1)
 
@@ -111,6 +112,33 @@ def test_a_worker_that_gives_no_sign_of_life_gets_no_jobs_and_its_nanny_looks_af
     assert cluster.sent[1].workers == ["other"]
     cluster.sent[1].end(done(1))
     assert [job.result(60) for job in jobs] == [0, 1]
+
+
+def test_a_job_for_a_worker_that_was_stopped_before_it_began_goes_to_another(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "SILENT_S", 0.5)
+    jobs = [engine.call(divmod, i, 2, session=f"{i}") for i in range(2)]
+    until(lambda: len(cluster.sent) == 2)
+    cluster.stopped = ["one"]
+    until(lambda: jobs[0].poll().notes)
+    cluster.sent[1].end(done("fine"))
+    until(lambda: len(cluster.sent) == 3)
+    assert [sent.workers for sent in cluster.sent] == [["one"], ["other"], ["other"]]
+    cluster.sent[2].end(done("fine"))
+    assert [job.result(60) for job in jobs] == ["fine", "fine"]
+    assert jobs[0].poll().notes == ("The worker that was to take it stopped. The job was sent to another one.",)
+
+
+def test_a_job_that_dask_sends_elsewhere_before_it_began_is_left_to_it(engine: Engine, cluster: Cluster) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    until(lambda: cluster.sent)
+    cluster.workers = ["other"]
+    until(lambda: engine.info().workers == {"other": 1})
+    begin(engine, job, "other")
+    cluster.sent[0].end(done((3, 1)))
+    assert job.result(60) == (3, 1)
+    assert (len(cluster.sent), job.poll().notes) == (1, ())
 
 
 def test_a_busy_worker_that_is_silent_keeps_its_job(
