@@ -1,4 +1,4 @@
-"""A machine that has much else to do: `python -m benchmarks.load 8 --seconds 600 [COMMAND ...]`.
+"""A machine that has much else to do: `python -m benchmarks.load [--loops 8] [--seconds 600] [COMMAND ...]`.
 
 Keeps that many loops busy, for a bounded time or as long as COMMAND runs, whose exit status it then has.
 """
@@ -37,7 +37,7 @@ def load(loops: int, seconds: float = 600.0) -> Iterator[None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("loops", type=int)
+    parser.add_argument("--loops", type=int, default=8, help="busy processes (8)")
     parser.add_argument("--seconds", type=float, default=600.0, help="at most so long (600)")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
