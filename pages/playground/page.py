@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -12,10 +13,12 @@ from gdm_core.maths.relaxed import gumbel_softmax_kl
 from pages.playground import gumbel, pictures
 from pages.ui import charts, figures, palette, shell
 from pages.ui.plot import plot
+from pages.ui.slider import slider
 
 SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 SOFTNESSES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
+EVIDENCE = (-4.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,7 @@ class Settings:
 
 
 def _slider(label: str, low: float, high: float, value: float, step: float, key: str, help: str | None = None) -> float:
-    chosen = st.slider(label, low, high, value, step, key=key, help=help, bind="query-params")
-    return float(min(max(chosen, low), high))
+    return slider(label, low, high, value, step, key=key, help=help, bind="query-params", live=True).value
 
 
 def controls() -> Settings:
@@ -46,10 +48,9 @@ def controls() -> Settings:
     logits = [
         _slider(
             f"For state {i} (π{'₁₂₃'[i - 1]})",
-            -4.0,
-            4.0,
+            *EVIDENCE,
             start,
-            0.1,
+            0.05,
             f"logit{i}",
             "Before any noise. Only differences count: adding the same amount to all three changes nothing."
             if i == 1
@@ -79,7 +80,7 @@ def controls() -> Settings:
     )
     shell.section("Compare with (hollow dots)")
     other = [
-        _slider(f"State {i} (φ{'₁₂₃'[i - 1]})", -4.0, 4.0, start, 0.1, f"other{i}")
+        _slider(f"State {i} (φ{'₁₂₃'[i - 1]})", *EVIDENCE, start, 0.05, f"other{i}")
         for i, start in ((1, -0.2), (2, 0.2), (3, 0.2))
     ]
     return Settings(np.array(logits), softness, noise, np.array(other), stay, seed)
@@ -95,8 +96,32 @@ def triangle(s: Settings) -> None:
     z = gumbel.draws(s.logits, s.softness, gumbel.noise(SHOWN, 3, s.seed), s.noise)
     other = gumbel.draws(s.other, s.softness, gumbel.noise(COMPARED, 3, s.seed + 2), s.noise)
     figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=other, names=NAMES, height=520)
-    figure["caption"] += " Hollow dots: the second distribution (φ), at the same softness and noise."
-    plot(figure, key="triangle")
+    figure["caption"] += (
+        " Hollow dots: the second distribution (φ), at the same softness and noise. Drag a dot, and the evidence follows."
+    )
+    figure["layout"]["dragmode"] = False  # a drag takes hold of a dot
+    plot(figure, key="triangle", module="simplex", more={"follow": followed(s)})
+
+
+def followed(s: Settings) -> dict[str, Any]:
+    """What the browser draws the triangle from while a slider moves: the settings, the noise of the dots, and colours."""
+    steps = 9  # of a grid of shares that has a colour for each
+    table = [
+        palette.hex_colours(palette.mix([[i, j, steps - i - j] for j in range(steps - i + 1)] / np.float32(steps))[0])
+        for i in range(steps + 1)
+    ]
+    return {
+        "settings": {
+            "logit": s.logits.tolist(),
+            "other": s.other.tolist(),
+            "softness": s.softness,
+            "noise": s.noise,
+            "range": EVIDENCE,
+        },
+        "dots": figures.base.typed(gumbel.noise(SHOWN, 3, s.seed)),
+        "hollow": figures.base.typed(gumbel.noise(COMPARED, 3, s.seed + 2)),
+        "colours": {"steps": steps, "table": table},
+    }
 
 
 def marginal(s: Settings) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
+from streamlit.runtime.scriptrunner import StopException
 
-from pages.ui import turning
+from pages.ui import slider, turning
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,5 +72,9 @@ def build() -> None:
     turning.to(chosen)
     try:
         chosen.run()
+        slider.finish_run()
+    except StopException:  # a page says that it has no more to show
+        slider.finish_run()
+        raise
     finally:  # most runs end early, because something else is wanted
         turning.remember(chosen)

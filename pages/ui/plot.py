@@ -8,16 +8,11 @@ plot(figure, key="track", revision=dataset_name)           # another revision fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from streamlit.components.v2 import component
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
-
 from gdm_core.errors import ConfigError
+from pages.ui.browser import renderer
 from pages.ui.figures.base import Figure
 from pages.ui.server import plotly_address
 from pages.ui.theme import TOKENS
@@ -31,23 +26,6 @@ BADGES: dict[str, str] = {
 }
 EVENTS = ("click", "select", "range")
 
-_NAME = "gdm.plot"
-
-
-def _renderer() -> Callable[..., Any]:
-    """The component, registered with the server that runs this script (each test brings its own)."""
-    manager = get_bidi_component_manager()
-    if manager.get_component_asset_root(_NAME) is None:
-        manifest = ComponentManifest("gdm", "1", [ComponentConfig("plot", "components")])
-        manager.register_from_manifest(manifest, Path(__file__).parent)
-        _make_renderer.cache_clear()
-    return _make_renderer()
-
-
-@cache
-def _make_renderer() -> Callable[..., Any]:
-    return component(_NAME, js="plot.js", isolate_styles=False)
-
 
 def plot(
     figure: Figure,
@@ -60,6 +38,8 @@ def plot(
     group: str = "page",
     events: Sequence[str] = (),
     filename: str | None = None,
+    module: str = "plot",
+    more: Mapping[str, Any] | None = None,
 ) -> Any:
     """Draw `figure` under `key`, or update it in place.
 
@@ -69,6 +49,7 @@ def plot(
     group         figures of one group share a time cursor
     events        which of 'click', 'select', 'range' rerun the page; read them from the value returned
     filename      of the PNG or SVG that the visitor saves
+    module        what draws it in the browser: another one of components/ may change the figure by itself, and is given `more`
     """
     unknown = [name for name in events if name not in EVENTS]
     if unknown:
@@ -85,8 +66,8 @@ def plot(
         "plotly": plotly_address(),
     }
     callbacks = {f"on_{name}_change": _ignore for name in events}
-    data = {"figure": figure, "options": options, "tokens": TOKENS}
-    return _renderer()(key=key, data=data, **callbacks)
+    data = {"figure": figure, "options": options, "tokens": TOKENS} | dict(more or {})
+    return renderer(module)(key=key, data=data, **callbacks)
 
 
 def _ignore() -> None:

@@ -3,7 +3,7 @@
 page = shell.frame("nascar")                 # page.controls, page.picture, page.card, page.below
 with page.controls:
     shell.section("Model")
-    k = st.slider(...)
+    k, held = slider(...)
 with page.picture:
     plot(...)
 with page.card:

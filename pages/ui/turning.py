@@ -34,7 +34,19 @@ def to(page: Page) -> None:
     # still there came with a link, and then so may have come what was taken out.
     wanted = _asked() if _address() else left.get(page.url_path, {})
     if wanted != _address():
+        _release(wanted)
         st.switch_page(page, query_params=wanted)
+
+
+def _release(address: Address) -> None:
+    """Let go of what controls of the page before still hold in the address: Streamlit refuses to set it otherwise."""
+    context = get_script_run_ctx()
+    if context is None:
+        return
+    with context.session_state.query_params() as bound:
+        for name in address:
+            if (binding := bound.get_binding_for_param(name)) is not None:
+                bound.unbind_widget(binding.widget_id)
 
 
 def remember(page: Page) -> None:

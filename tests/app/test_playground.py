@@ -18,6 +18,7 @@ from pages.ui.figures.base import untyped
 from pages.ui.figures.simplex import barycentric
 from tests.support import pace
 from tests.support.drawn import record
+from tests.support.sliders import slider, sliders
 
 APP = str(navigation.ROOT / "app.py")
 PAGE = str(navigation.info("playground").path)
@@ -31,17 +32,17 @@ def opened() -> AppTest:
 
 def test_the_page_opens_with_its_sliders(opened):
     assert not opened.exception
-    keys = {slider.key for slider in opened.slider}
+    keys = {each.key for each in sliders(opened)}
     assert {"logit1", "logit2", "logit3", "softness", "noise", "stay", "dice", "other1"} <= keys
 
 
 def test_every_slider_moves_without_an_error(opened):
-    for slider in list(opened.slider):
-        for value in (slider.min, slider.max):
-            opened.slider(key=slider.key).set_value(value)
-            opened.run()
-            assert not opened.exception, f"{slider.key} = {value}"
-        opened.slider(key=slider.key).set_value(slider.value)
+    for each in sliders(opened):
+        for value in (each.min, each.max):
+            slider(opened, each.key).set_value(value).run()
+            assert not opened.exception, f"{each.key} = {value}"
+            assert slider(opened, each.key).value == value
+        slider(opened, each.key).set_value(each.value)
 
 
 def test_draws_lie_on_the_simplex_and_repeat():
@@ -133,7 +134,7 @@ def test_the_second_distribution_is_drawn_and_named(monkeypatch):
     assert len(before) == 150
     assert "Hollow dots: the second distribution" in figure["caption"]
     assert "How far from the hollow dots" in "\n".join(element.proto.body for element in app.get("html"))
-    app.slider(key="other1").set_value(3.0).run()
+    slider(app, "other1").set_value(3.0).run()
     moved = next(t for t in drawn["triangle"][0]["data"] if t.get("marker", {}).get("symbol") == "circle-open")
     assert untyped(moved["x"]).mean() < before.mean() - 0.2, "towards the first corner"
 
@@ -149,7 +150,7 @@ def test_the_open_tab_is_in_the_address(opened):
 
 def test_the_first_view_of_staying_shows_what_stickiness_does(opened):
     app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE).run()
-    settings = {slider.key: slider.value for slider in app.slider}
+    settings = {each.key: each.value for each in sliders(app)}
     logits = np.array([settings[f"logit{i}"] for i in (1, 2, 3)])
     gammas = np.array([0.0, settings["stay"]])
     mean = gumbel.simulate_stays(logits, settings["softness"], settings["noise"], gammas, 0).mean()

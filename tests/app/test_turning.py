@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui import navigation
 from tests.support.live_engine import QuickEngine
+from tests.support.sliders import slider
 
 APP = str(navigation.ROOT / "app.py")
 
@@ -48,7 +49,7 @@ def test_every_page_can_be_entered_from_every_other(app):
     turn(app, "nascar")
     app.segmented_control(key="stay").set_value("fix").run()
     turn(app, "playground")
-    app.slider(key="stay").set_value(0.6).run()
+    slider(app, "stay").set_value(0.6).run()
     for first in folders:
         for second in folders:
             if second != first:

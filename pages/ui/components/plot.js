@@ -73,7 +73,7 @@ function darkness(element) {
 function withColours(value, tokens) {
   if (typeof value === "string") return value[0] === "$" ? (tokens[value.slice(1)] ?? value) : value;
   if (Array.isArray(value)) return value.length > 200 ? value : value.map((item) => withColours(item, tokens));
-  if (value === null || typeof value !== "object" || "bdata" in value) return value;
+  if (value === null || typeof value !== "object" || "bdata" in value || ArrayBuffer.isView(value)) return value;
   const copy = {};
   for (const name in value) copy[name] = withColours(value[name], tokens);
   return copy;

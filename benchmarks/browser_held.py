@@ -1,0 +1,112 @@
+"""What a visitor sees while the thumb of a slider moves: pictures a second, and how long after the thumb each comes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from benchmarks.browser_server import Server, Visitors, load_average
+
+PATIENCE_S = 5.0  # for one picture while the thumb rests on a value
+EVERY_S = 0.016  # between two movements of a hand that drags on
+THUMB = 11.25  # pixels; the thumb's middle stays so much of its width away from both ends
+
+# A picture is told apart by what it was drawn from: the same drawn again is no new one.
+WATCH = """
+(selector) => {
+  const notes = { moved: 0, pictures: [] };
+  window.gdmHeld = notes;
+  const hash = (text) => {
+    let found = 7;
+    for (let i = 0; i < text.length; i++) found = (Math.imul(found, 31) + text.charCodeAt(i)) | 0;
+    return found;
+  };
+  const look = (figure) => {
+    const { data, layout } = figure.querySelector(".gdm-plot");
+    return hash(JSON.stringify([data, layout.shapes ?? []], (_, v) => (ArrayBuffer.isView(v) ? Array.from(v) : v)));
+  };
+  const figure = () => document.querySelector(selector);
+  notes.last = look(figure());
+  window.addEventListener("input", () => (notes.moved = performance.now()), true);
+  new MutationObserver((changes) => {
+    if (!changes.some(({ target }) => target === figure())) return;
+    const at = performance.now(), now = look(figure());
+    if (now !== notes.last) notes.pictures.push({ at, after: at - notes.moved });
+    notes.last = now;
+  }).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-updates"] });
+}
+"""
+
+
+@dataclass(frozen=True)
+class Held:
+    """One slider held and moved.
+
+    after_ms   median milliseconds from the thumb's arrival at a value to the picture of it
+    per_s      different pictures a second while the thumb moves on and on
+    unseen     values that brought no new picture within PATIENCE_S
+    load       load average at the end
+    """
+
+    after_ms: float
+    per_s: float
+    unseen: int
+    values: int
+    load: float
+
+
+def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds: float) -> Held:
+    """Take the thumb through `values`, waiting at each for its picture, then to and fro for some seconds; let it go there."""
+    page.evaluate(WATCH, figure)
+    thumb = page.get_by_role("slider", name=slider)
+    low, high, at = (float(v) for v in thumb.evaluate("e => [e.min, e.max, e.value]"))
+    box = thumb.bounding_box()
+    if box is None:
+        raise RuntimeError(f"The slider {slider!r} is not on the screen.")
+    width, y = box["width"] - THUMB, box["y"] + box["height"] / 2
+
+    def go(value: float) -> None:
+        page.mouse.move(box["x"] + THUMB / 2 + width * (value - low) / (high - low), y)
+
+    go(at)
+    page.mouse.down()
+    found, unseen = [], 0
+    for value in values:
+        page.evaluate("window.gdmHeld.pictures = []")
+        go(value)
+        try:
+            page.wait_for_function("window.gdmHeld.pictures.length > 0", polling=5, timeout=1000 * PATIENCE_S)
+            found.append(float(page.evaluate("window.gdmHeld.pictures[0].after")))
+        except PlaywrightTimeout:
+            unseen += 1
+    page.evaluate("window.gdmHeld.pictures = []")
+    began, steps = time.monotonic(), 0
+    least, most = min(values), max(values)
+    while (passed := time.monotonic() - began) < seconds:
+        share = abs((passed / 2) % 2 - 1)  # there and back in four seconds
+        go(least + (most - least) * share)
+        steps += 1
+        page.wait_for_timeout(1000 * EVERY_S)
+    pictures = int(page.evaluate("window.gdmHeld.pictures.length"))
+    page.mouse.up()
+    return Held(
+        statistics.median(found) if found else float("inf"), pictures / passed, unseen, len(values), load_average()
+    )
+
+
+def playground(visitors: Visitors, server: Server, moves: int, seconds: float) -> Held:
+    """Softness on the Playground."""
+    page = visitors.page()
+    page.goto(f"{server.url}/playground", wait_until="commit")
+    triangle = ".st-key-triangle figure"
+    page.wait_for_selector(f"{triangle}[data-updates]", state="attached")
+    page.wait_for_timeout(2_000)
+    try:
+        return hold(page, "Softness (τ)", triangle, [0.4 + 0.15 * i for i in range(moves)], seconds)
+    finally:
+        visitors.leave()

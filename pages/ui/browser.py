@@ -1,0 +1,29 @@
+"""The parts of the app that run in the browser: modules in pages/ui/components, as components of Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from streamlit.components.v2 import component
+from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
+from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+
+_NAMES = ("plot", "slider", "simplex")
+
+
+def renderer(name: str) -> Callable[..., Any]:
+    """The component of components/<name>.js, registered with the server that runs this script (each test brings its own)."""
+    manager = get_bidi_component_manager()
+    if manager.get_component_asset_root(f"gdm.{name}") is None:
+        manifest = ComponentManifest("gdm", "1", [ComponentConfig(each, "components") for each in _NAMES])
+        manager.register_from_manifest(manifest, Path(__file__).parent)
+        _make.cache_clear()
+    return _make(name)
+
+
+@cache
+def _make(name: str) -> Callable[..., Any]:
+    return component(f"gdm.{name}", js=f"{name}.js", isolate_styles=False)

@@ -1,0 +1,400 @@
+"""The slider in a browser: first by itself with a server that answers when the test says so, then on a page."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from pages.playground import gumbel
+from pages.ui import figures
+from pages.ui.figures.base import untyped
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 60_000  # milliseconds; a busy machine takes its time
+
+# Two sliders drawn with the component's own module over the page; `sent` holds what the server would hear.
+PREPARE = """
+async () => {
+  const { default: draw } = await import("/_stcore/bidi-components/gdm.slider/slider.js");
+  const sent = [], heard = [];
+  const box = document.createElement("div");
+  box.style.cssText = "position:fixed;inset:0;background:white;z-index:9999999;padding:60px";
+  document.querySelector(".stApp").append(box);
+  const places = ["first", "second"].map((key) => {
+    const place = document.createElement("div");
+    place.style.cssText = "width:300px;margin-bottom:30px";
+    box.append(place);
+    return place;
+  });
+  const scale = { min: 0, max: 100, step: 1, before: "", digits: 0, after: " m" };
+  const common = { help: "What it does.", disabled: false, live: true, value: 50, heard: 0, scale };
+  const show = (i, more = {}) => draw({
+    data: { ...common, key: ["first", "second"][i], label: ["First", "Second"][i], ...more },
+    parentElement: places[i],
+    setTriggerValue: (name, message) => sent.push({ key: ["first", "second"][i], ...message }),
+  });
+  window.addEventListener("gdm:slider", ({ detail }) => heard.push(detail));
+  const answer = () => {
+    const numbers = {};
+    for (const { key, number } of sent) numbers[key] = number;
+    draw({ data: { answered: numbers }, parentElement: document.createElement("div") });
+    return numbers;
+  };
+  const rest = () => new Promise((done) => requestAnimationFrame(() => setTimeout(() => setTimeout(done))));
+  show(0);
+  show(1);
+  window.gdmTest = { sent, heard, show, answer, rest };
+}
+"""
+
+
+def _sent(page: Page) -> list[tuple[str, float, bool]]:
+    return [(m["key"], m["value"], m["held"]) for m in page.evaluate("window.gdmTest.sent")]
+
+
+def _alone(visit, size: str = "desktop") -> Page:
+    opened = visit("/playground", size=size)
+    page = opened.ready()
+    page.evaluate(PREPARE)
+    return page
+
+
+def _at(page: Page, name: str, value: float) -> tuple[float, float]:
+    """Where the thumb is at this value of 0 to 100."""
+    box = page.get_by_role("slider", name=name, exact=True).bounding_box()
+    thumb = 11.25  # its width: the thumb's middle never reaches the ends
+    return box["x"] + thumb / 2 + (box["width"] - thumb) * value / 100, box["y"] + box["height"] / 2
+
+
+def _answer(page: Page) -> None:
+    page.evaluate("async () => { window.gdmTest.answer(); await window.gdmTest.rest(); }")
+
+
+def test_one_value_is_under_way_at_a_time_and_the_latest_goes_next(visit):
+    page = _alone(visit)
+    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.down()
+    for value in (51, 55, 60, 70):
+        page.mouse.move(*_at(page, "First", value))
+    page.wait_for_function("window.gdmTest.heard.at(-1).value === 70")
+    first = _sent(page)
+    assert [held for *_, held in first] == [True], "the server has not answered, so that nothing else goes out"
+    _answer(page)
+    assert _sent(page)[1:] == [("first", 70, True)], "what lies between is never sent"
+    page.mouse.move(*_at(page, "First", 80))
+    page.mouse.up()
+    page.wait_for_function("window.gdmTest.sent.length === 3")
+    assert _sent(page)[-1] == ("first", 80, False), "the release waits for nobody"
+    _answer(page)
+    page.wait_for_timeout(400)
+    assert len(_sent(page)) == 3
+    assert [h["held"] for h in page.evaluate("window.gdmTest.heard")][-1] is False
+
+
+def test_without_an_answer_it_speaks_again_after_a_while(visit):
+    page = _alone(visit)
+    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.down()
+    page.mouse.move(*_at(page, "First", 60))
+    page.mouse.move(*_at(page, "First", 75))
+    page.wait_for_function("window.gdmTest.sent.length === 2", timeout=PATIENCE)
+    assert _sent(page)[-1] == ("first", 75, True)
+    page.mouse.up()
+
+
+def test_a_thumb_brought_back_is_confirmed_too(visit):
+    page = _alone(visit)
+    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.down()
+    page.mouse.move(*_at(page, "First", 60))
+    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.up()
+    page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
+    assert _sent(page)[-1] == ("first", 50, False)
+
+
+def test_a_click_that_moves_nothing_says_nothing(visit):
+    page = _alone(visit)
+    page.mouse.click(*_at(page, "First", 50))
+    page.wait_for_timeout(400)
+    assert _sent(page) == []
+
+
+def test_a_run_while_it_is_held_does_not_tear_the_thumb_from_the_finger(visit):
+    page = _alone(visit)
+    thumb = page.get_by_role("slider", name="First", exact=True)
+    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.down()
+    page.mouse.move(*_at(page, "First", 70))
+    page.evaluate("window.gdmTest.show(0, { value: 52, heard: window.gdmTest.sent[0].number })")
+    expect(thumb).to_have_value("70")
+    page.mouse.move(*_at(page, "First", 72))
+    page.mouse.up()
+    expect(thumb).to_have_value("72")
+    page.evaluate("window.gdmTest.show(0, { value: 52, heard: window.gdmTest.sent[0].number })")
+    expect(thumb).to_have_value("72")  # that run began before the release was heard
+    page.evaluate("window.gdmTest.show(0, { value: 40, heard: window.gdmTest.sent.at(-1).number })")
+    expect(thumb).to_have_value("40")  # now the page itself says otherwise, and pictures are told
+    assert page.evaluate("window.gdmTest.heard.at(-1)") == {"key": "first", "value": 40, "held": False}
+
+
+def test_two_sliders_share_one_line(visit):
+    page = _alone(visit)
+    page.get_by_role("slider", name="First", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("slider", name="Second", exact=True).focus()  # leaving the first one settles it
+    page.wait_for_function("window.gdmTest.sent.length === 2")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_timeout(50)
+    assert _sent(page) == [("first", 51, True), ("first", 51, False)]
+    _answer(page)
+    assert _sent(page)[2:] == [("second", 49, True)] or _sent(page)[2:] == [("second", 49, False)]
+    page.wait_for_function("window.gdmTest.sent.at(-1).held === false")
+    assert _sent(page)[-1] == ("second", 49, False)
+
+
+def test_keys_move_it_and_settle_where_they_come_to_rest(visit):
+    page = _alone(visit)
+    thumb = page.get_by_role("slider", name="First", exact=True)
+    thumb.focus()
+    for key, value in (
+        ("ArrowRight", 51),
+        ("ArrowUp", 52),
+        ("PageUp", 62),
+        ("ArrowLeft", 61),
+        ("PageDown", 51),
+        ("Home", 0),
+    ):
+        page.keyboard.press(key)
+        expect(thumb).to_have_value(str(value))
+    page.keyboard.press("End")
+    expect(thumb).to_have_attribute("aria-valuetext", "100 m")
+    page.wait_for_function("window.gdmTest.sent.at(-1).held === false")
+    settled = [message for message in _sent(page) if not message[2]]
+    assert settled[-1] == ("first", 100, False)
+    assert len(settled) < 7, "a key that follows at once is the same movement"
+
+
+def test_a_quiet_slider_speaks_on_release_alone(visit):
+    page = _alone(visit)
+    page.evaluate("window.gdmTest.show(0, { live: false })")
+    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.down()
+    page.mouse.move(*_at(page, "First", 65))
+    page.wait_for_function("window.gdmTest.heard.length > 0")  # pictures in the browser follow all the same
+    assert _sent(page) == []
+    page.mouse.up()
+    page.wait_for_function("window.gdmTest.sent.length === 1")
+    assert _sent(page) == [("first", 65, False)]
+
+
+def test_it_says_what_it_is(visit):
+    page = _alone(visit)
+    thumb = page.get_by_role("slider", name="First", exact=True)
+    expect(thumb).to_have_value("50")
+    expect(thumb).to_have_attribute("aria-valuetext", "50 m")
+    assert thumb.evaluate("e => [e.min, e.max, e.step]") == ["0", "100", "1"]
+    assert (
+        thumb.evaluate("e => document.getElementById(e.getAttribute('aria-describedby')).textContent")
+        == "What it does."
+    )
+    page.evaluate("window.gdmTest.show(0, { disabled: true })")
+    expect(thumb).to_be_disabled()
+    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.down()
+    page.mouse.move(*_at(page, "First", 80))
+    page.mouse.up()
+    expect(thumb).to_have_value("50")
+    assert _sent(page) == []
+
+
+def test_its_help_opens_under_mouse_key_and_finger(visit):
+    page = _alone(visit)
+    words = page.locator("[role=tooltip]", has_text="What it does.").first
+    button = page.get_by_role("button", name="About First")
+    expect(words).to_be_hidden()
+    button.hover()
+    expect(words).to_be_visible()
+    page.mouse.move(600, 600)
+    expect(words).to_be_hidden()
+    page.get_by_role("slider", name="First", exact=True).focus()
+    page.keyboard.press("Shift+Tab")
+    expect(button).to_be_focused()
+    expect(words).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(words).to_be_hidden()
+    phone = _alone(visit, "phone")
+    phone.get_by_role("button", name="About First").tap()
+    words = phone.locator("[role=tooltip]", has_text="What it does.").first
+    expect(words).to_be_visible()
+    box = words.bounding_box()
+    assert 0 <= box["x"] <= 390 - box["width"]
+    phone.get_by_role("button", name="About First").tap()
+    expect(words).to_be_hidden()
+
+
+def test_a_finger_drags_it(visit):
+    page = _alone(visit, "phone")
+    touch = page.context.new_cdp_session(page)
+
+    def finger(kind: str, value: float | None = None) -> None:
+        at = [] if value is None else [dict(zip("xy", _at(page, "First", value), strict=True))]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
+
+    finger("touchStart", 50)
+    for value in (53, 58, 66):
+        finger("touchMove", value)
+    page.wait_for_function("window.gdmTest.heard.at(-1)?.value >= 60")
+    assert all(held for *_, held in _sent(page))
+    finger("touchEnd")
+    page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
+    thumb = page.get_by_role("slider", name="First", exact=True)
+    assert _sent(page)[-1][1] == float(thumb.input_value()) >= 60
+    expect(page.get_by_text("100 m", exact=True).first).to_have_css("opacity", "1")  # nothing hovers on a phone
+
+
+# ---- on the Playground ----------------------------------------------------------------------------------------
+DOTS = """
+() => {
+  const { shown, parent, now } = document.querySelector(".st-key-triangle .gdm-figure").parentElement.gdmSimplex;
+  const plot = parent.querySelector(".gdm-plot");
+  const { xaxis, yaxis } = plot._fullLayout, box = plot.getBoundingClientRect();
+  const [left, top] = [box.left + xaxis._offset, box.top + yaxis._offset];
+  const at = ([a, b, c]) => [left + xaxis.l2p(b + c / 2), top + yaxis.l2p(c * Math.sqrt(3) / 2)];
+  const of = (z) => Array.from({ length: z.length / 3 }, (_, i) => at(z.slice(3 * i, 3 * i + 3)));
+  return { dots: of(shown[0]), hollow: of(shown[1]), now };
+}
+"""
+UPDATES = "Number(document.querySelector('.st-key-triangle figure').dataset.updates)"
+
+
+def _drag_softness(page: Page, shares: list[float]) -> None:
+    box = page.get_by_role("slider", name="Softness (τ)").bounding_box()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * shares[0], y)
+    page.mouse.down()
+    for share in shares[1:]:
+        page.mouse.move(box["x"] + box["width"] * share, y)
+
+
+def _settings(page: Page) -> dict:
+    return page.evaluate(DOTS)["now"]
+
+
+@pytest.mark.parametrize("steps", [3, 40])
+def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
+    opened = visit("/playground")
+    page = opened.ready(".st-key-triangle figure[data-updates]")
+    before, drawn = page.url, page.evaluate(UPDATES)
+    _drag_softness(page, [0.06, *np.linspace(0.1, 0.9, steps)])
+    page.wait_for_function(f"{UPDATES} > {drawn}", timeout=PATIENCE)
+    page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
+    held = _settings(page)["softness"]
+    assert held > 2.5, "the last place of the thumb is the one that is drawn"
+    assert page.url == before, "the address waits for the release"
+    page.mouse.up()
+    page.wait_for_url(f"**/playground?softness={held:g}", timeout=PATIENCE)
+    page.wait_for_timeout(500)
+    assert _settings(page)["softness"] == held
+    page.go_back()
+    page.wait_for_function("document.querySelector('.st-key-slider-softness input').value === '0.2'", timeout=PATIENCE)
+    page.wait_for_function(
+        "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.softness === 0.2",
+        timeout=PATIENCE,
+    )
+    assert opened.errors == []
+
+
+def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
+    opened = visit("/playground?softness=0.5")
+    page = opened.ready(".st-key-triangle figure[data-updates]")
+    for kind, name in (("dots", "logit"), ("hollow", "other")):
+        before = page.evaluate(DOTS)
+        x, y = before[kind][3]
+        goal = (x + 25, y - 60)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(*goal, steps=5)
+        page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
+        held = page.evaluate(DOTS)
+        nearest = min(np.hypot(a - goal[0], b - goal[1]) for a, b in held[kind])
+        assert nearest < 1, "a dot lies under the pointer"
+        assert np.mean(held["now"][name]) == pytest.approx(np.mean(before["now"][name])), "only differences count"
+        page.mouse.up()
+        page.wait_for_url(f"**{name}3=**", timeout=PATIENCE)
+        stands = [float(page.locator(f".st-key-slider-{name}{k} input").input_value()) for k in (1, 2, 3)]
+        assert page.evaluate(DOTS)["now"][name] == stands
+        np.testing.assert_allclose(stands, held["now"][name], atol=0.026)
+        for k, value in enumerate(stands, 1):
+            assert f"{name}{k}={value:g}" in page.url
+    drawn = page.evaluate("document.querySelector('.st-key-triangle .gdm-plot').layout.dragmode")
+    assert drawn is False, "a drag that misses every dot does not zoom"
+    page.go_back()  # three sliders came to rest together: one step back
+    page.wait_for_function("!location.search.includes('other')", timeout=PATIENCE)
+    assert opened.errors == []
+
+
+def test_the_browser_draws_what_the_server_draws(visit):
+    logits, other, softness, noise = [0.7, -0.3, 0.2], [-1.0, 0.5, 0.4], 0.6, 0.8
+    z = gumbel.draws(np.array(logits), softness, gumbel.noise(60, 3, 0), noise)
+    hollow = gumbel.draws(np.array(other), softness, gumbel.noise(30, 3, 2), noise)
+    many = gumbel.noise(2_000, 3, 1)
+    spread = figures.inside(gumbel.draws(np.array(logits), softness, many, noise))
+    effective = np.array(logits) / noise, softness / noise
+    x, y, grid = figures.simplex_grid(spread)
+    density = gumbel.log_density_on_simplex(grid, *effective)
+    levels = figures.holding(gumbel.log_density_on_simplex(spread, *effective))
+    figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=hollow)
+    page = visit("/playground").ready()
+    made = page.evaluate(
+        """async ({ figure, now, sources }) => {
+          const { picture } = await import("/_stcore/bidi-components/gdm.simplex/simplex.js");
+          return JSON.parse(JSON.stringify(picture(figure, sources, now).data, (_, v) => ArrayBuffer.isView(v) ? [...v] : v));
+        }""",
+        {
+            "figure": figure,
+            "now": {"logit": logits, "other": other, "softness": softness, "noise": noise},
+            "sources": {
+                "dots": gumbel.noise(60, 3, 0).ravel().tolist(),
+                "hollow": gumbel.noise(30, 3, 2).ravel().tolist(),
+                "many": many.ravel().tolist(),
+                "colours": {"steps": 1, "table": [["#000003", "#000002"], ["#000001"]]},
+            },
+        },
+    )
+    contour = next(trace for trace in made if trace["type"] == "contour")
+    known = next(trace for trace in figure["data"] if trace["type"] == "contour")
+    for name in ("x", "y"):
+        np.testing.assert_allclose(contour[name], untyped(known[name]), atol=1e-5)
+    np.testing.assert_allclose(contour["z"], untyped(known["z"]), atol=2e-3)
+
+    def where(traces: list, symbol: str | None) -> list[tuple[float, float]]:
+        found = [t for t in traces if t.get("mode") == "markers" and t["marker"].get("symbol") == symbol]
+        points = [np.column_stack([t[n] if isinstance(t[n], list) else untyped(t[n]) for n in "xy"]) for t in found]
+        return np.array(sorted(np.concatenate(points).round(4).tolist()))
+
+    for symbol in (None, "circle-open"):
+        np.testing.assert_allclose(where(made, symbol), where(figure["data"], symbol), atol=2e-4)
+
+
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_sliders_fit_and_follow_the_theme(visit, size):
+    colours = {}
+    for scheme in ("light", "dark"):
+        opened = visit("/playground", size=size, scheme=scheme)
+        page = opened.ready()
+        assert opened.overflow() <= 0
+        if size == "phone":
+            page.get_by_test_id("stExpandSidebarButton").tap()
+        slider = page.locator(".st-key-slider-softness .gdm-slider")
+        expect(slider).to_be_visible()
+        box = slider.bounding_box()
+        assert 0 <= box["x"] < box["x"] + 150 < box["x"] + box["width"]
+        colours[scheme] = slider.evaluate(
+            "e => [getComputedStyle(e).color, getComputedStyle(e.querySelector('output')).color]"
+        )
+        assert opened.errors == []
+    assert colours["light"] == ["rgb(29, 31, 39)", "rgb(23, 120, 159)"]
+    assert colours["dark"] == ["rgb(232, 233, 238)", "rgb(70, 160, 181)"]
