@@ -1,0 +1,157 @@
+"""The Playground in a browser, which draws its triangle by itself while a slider or a dot is held."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from pages.playground import gumbel
+from pages.ui import figures
+from pages.ui.figures.base import untyped
+
+pytestmark = pytest.mark.browser
+
+PATIENCE = 60_000  # milliseconds; a busy machine takes its time
+DOTS = """
+() => {
+  const { shown, parent, now } = document.querySelector(".st-key-triangle .gdm-figure").parentElement.gdmSimplex;
+  const plot = parent.querySelector(".gdm-plot");
+  const { xaxis, yaxis } = plot._fullLayout, box = plot.getBoundingClientRect();
+  const [left, top] = [box.left + xaxis._offset, box.top + yaxis._offset];
+  const at = ([a, b, c]) => [left + xaxis.l2p(b + c / 2), top + yaxis.l2p(c * Math.sqrt(3) / 2)];
+  const of = (z) => Array.from({ length: z.length / 3 }, (_, i) => at(z.slice(3 * i, 3 * i + 3)));
+  return { dots: of(shown[0]), hollow: of(shown[1]), now };
+}
+"""
+UPDATES = "Number(document.querySelector('.st-key-triangle figure').dataset.updates)"
+
+
+def _drag_softness(page: Page, shares: list[float]) -> None:
+    box = page.get_by_role("slider", name="Softness (τ)").bounding_box()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * shares[0], y)
+    page.mouse.down()
+    for share in shares[1:]:
+        page.mouse.move(box["x"] + box["width"] * share, y)
+
+
+def _settings(page: Page) -> dict:
+    return page.evaluate(DOTS)["now"]
+
+
+@pytest.mark.parametrize("steps", [3, 40])
+def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
+    opened = visit("/playground")
+    page = opened.ready(".st-key-triangle figure[data-updates]")
+    before, drawn = page.url, page.evaluate(UPDATES)
+    _drag_softness(page, [0.06, *np.linspace(0.1, 0.9, steps)])
+    page.wait_for_function(f"{UPDATES} > {drawn}", timeout=PATIENCE)
+    page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
+    held = _settings(page)["softness"]
+    assert held > 2.5, "the last place of the thumb is the one that is drawn"
+    assert page.url == before, "the address waits for the release"
+    page.mouse.up()
+    page.wait_for_url(f"**/playground?softness={held:g}", timeout=PATIENCE)
+    page.wait_for_timeout(500)
+    assert _settings(page)["softness"] == held
+    page.go_back()
+    page.wait_for_function("document.querySelector('.st-key-slider-softness input').value === '0.2'", timeout=PATIENCE)
+    page.wait_for_function(
+        "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.softness === 0.2",
+        timeout=PATIENCE,
+    )
+    assert opened.errors == []
+
+
+def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
+    opened = visit("/playground?softness=0.5")
+    page = opened.ready(".st-key-triangle figure[data-updates]")
+    for kind, name in (("dots", "logit"), ("hollow", "other")):
+        before = page.evaluate(DOTS)
+        x, y = before[kind][3]
+        goal = (x + 25, y - 60)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(*goal, steps=5)
+        page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
+        held = page.evaluate(DOTS)
+        nearest = min(np.hypot(a - goal[0], b - goal[1]) for a, b in held[kind])
+        assert nearest < 1, "a dot lies under the pointer"
+        assert np.mean(held["now"][name]) == pytest.approx(np.mean(before["now"][name])), "only differences count"
+        page.mouse.up()
+        page.wait_for_url(f"**{name}3=**", timeout=PATIENCE)
+        stands = [float(page.locator(f".st-key-slider-{name}{k} input").input_value()) for k in (1, 2, 3)]
+        assert page.evaluate(DOTS)["now"][name] == stands
+        np.testing.assert_allclose(stands, held["now"][name], atol=0.026)
+        for k, value in enumerate(stands, 1):
+            assert f"{name}{k}={value:g}" in page.url
+    drawn = page.evaluate("document.querySelector('.st-key-triangle .gdm-plot').layout.dragmode")
+    assert drawn is False, "a drag that misses every dot does not zoom"
+    page.go_back()  # three sliders came to rest together: one step back
+    page.wait_for_function("!location.search.includes('other')", timeout=PATIENCE)
+    assert opened.errors == []
+
+
+def test_the_browser_draws_what_the_server_draws(visit):
+    logits, other, softness, noise = [0.7, -0.3, 0.2], [-1.0, 0.5, 0.4], 0.6, 0.8
+    z = gumbel.draws(np.array(logits), softness, gumbel.noise(60, 3, 0), noise)
+    hollow = gumbel.draws(np.array(other), softness, gumbel.noise(30, 3, 2), noise)
+    many = gumbel.noise(2_000, 3, 1)
+    spread = figures.inside(gumbel.draws(np.array(logits), softness, many, noise))
+    effective = np.array(logits) / noise, softness / noise
+    x, y, grid = figures.simplex_grid(spread)
+    density = gumbel.log_density_on_simplex(grid, *effective)
+    levels = figures.holding(gumbel.log_density_on_simplex(spread, *effective))
+    figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=hollow)
+    page = visit("/playground").ready()
+    made = page.evaluate(
+        """async ({ figure, now, sources }) => {
+          const { picture } = await import("/_stcore/bidi-components/gdm.simplex/simplex.js");
+          return JSON.parse(JSON.stringify(picture(figure, sources, now).data, (_, v) => ArrayBuffer.isView(v) ? [...v] : v));
+        }""",
+        {
+            "figure": figure,
+            "now": {"logit": logits, "other": other, "softness": softness, "noise": noise},
+            "sources": {
+                "dots": gumbel.noise(60, 3, 0).ravel().tolist(),
+                "hollow": gumbel.noise(30, 3, 2).ravel().tolist(),
+                "many": many.ravel().tolist(),
+                "colours": {"steps": 1, "table": [["#000003", "#000002"], ["#000001"]]},
+            },
+        },
+    )
+    contour = next(trace for trace in made if trace["type"] == "contour")
+    known = next(trace for trace in figure["data"] if trace["type"] == "contour")
+    for name in ("x", "y"):
+        np.testing.assert_allclose(contour[name], untyped(known[name]), atol=1e-5)
+    np.testing.assert_allclose(contour["z"], untyped(known["z"]), atol=2e-3)
+
+    def where(traces: list, symbol: str | None) -> list[tuple[float, float]]:
+        found = [t for t in traces if t.get("mode") == "markers" and t["marker"].get("symbol") == symbol]
+        points = [np.column_stack([t[n] if isinstance(t[n], list) else untyped(t[n]) for n in "xy"]) for t in found]
+        return np.array(sorted(np.concatenate(points).round(4).tolist()))
+
+    for symbol in (None, "circle-open"):
+        np.testing.assert_allclose(where(made, symbol), where(figure["data"], symbol), atol=2e-4)
+
+
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_sliders_fit_and_follow_the_theme(visit, size):
+    colours = {}
+    for scheme in ("light", "dark"):
+        opened = visit("/playground", size=size, scheme=scheme)
+        page = opened.ready()
+        assert opened.overflow() <= 0
+        if size == "phone":
+            page.get_by_test_id("stExpandSidebarButton").tap()
+        slider = page.locator(".st-key-slider-softness .gdm-slider")
+        expect(slider).to_be_visible()
+        box = slider.bounding_box()
+        assert 0 <= box["x"] < box["x"] + 150 < box["x"] + box["width"]
+        colours[scheme] = slider.evaluate(
+            "e => [getComputedStyle(e).color, getComputedStyle(e.querySelector('output')).color]"
+        )
+        assert opened.errors == []
+    assert colours["light"] == ["rgb(29, 31, 39)", "rgb(23, 120, 159)"]
+    assert colours["dark"] == ["rgb(232, 233, 238)", "rgb(70, 160, 181)"]
