@@ -27,7 +27,9 @@ def app() -> AppTest:
     return AppTest.from_file(APP, default_timeout=60).run()
 
 
-def turn(app: AppTest, folder: str) -> AppTest:
+def turn(app: AppTest, folder: str, **link: str) -> AppTest:
+    app.query_params.clear()  # as a browser does, but for what a link brings
+    app.query_params.update(link)
     app.switch_page(str(navigation.info(folder).path)).run()
     assert not app.exception
     return app
@@ -61,7 +63,6 @@ def test_a_link_brings_its_own_settings_and_not_those_left_before(app):
     turn(app, "nascar")
     app.slider(key="K").set_value(9).run()
     turn(app, "home")
-    app.query_params["T"] = "400"
-    turn(app, "nascar")
+    turn(app, "nascar", T="400")
     assert app.slider(key="T").value == 400
     assert app.slider(key="K").value == 4

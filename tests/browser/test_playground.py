@@ -40,6 +40,11 @@ def _settings(page: Page) -> dict:
     return page.evaluate(DOTS)["now"]
 
 
+def _alone(dots: list, others: list) -> list[float]:
+    """The dot that is farthest from all those of the other kind, under which it would be taken for one of them."""
+    return max(dots, key=lambda dot: min(np.hypot(dot[0] - x, dot[1] - y) for x, y in others))
+
+
 @pytest.mark.parametrize("steps", [3, 40])
 def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
     opened = visit("/playground")
@@ -69,7 +74,7 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
     page = opened.ready(".st-key-triangle figure[data-updates]")
     for kind, name in (("dots", "logit"), ("hollow", "other")):
         before = page.evaluate(DOTS)
-        x, y = before[kind][3]
+        x, y = _alone(before[kind], before["hollow" if kind == "dots" else "dots"])
         goal = (x + 25, y - 60)
         page.mouse.move(x, y)
         page.mouse.down()
@@ -147,8 +152,13 @@ def test_sliders_fit_and_follow_the_theme(visit, size):
             page.get_by_test_id("stExpandSidebarButton").tap()
         slider = page.locator(".st-key-slider-softness .gdm-slider")
         expect(slider).to_be_visible()
-        box = slider.bounding_box()
-        assert 0 <= box["x"] < box["x"] + 150 < box["x"] + box["width"]
+        page.wait_for_function(  # once the drawer of a phone has opened
+            """() => {
+              const { left, width } = document.querySelector(".st-key-slider-softness .gdm-slider").getBoundingClientRect();
+              return left >= 0 && width > 150;
+            }""",
+            timeout=PATIENCE,
+        )
         colours[scheme] = slider.evaluate(
             "e => [getComputedStyle(e).color, getComputedStyle(e.querySelector('output')).color]"
         )

@@ -4,7 +4,7 @@
 const HEARD = "gdm:slider"; // a slider moved: pictures that the browser draws by itself follow it
 const MOVE = "gdm:slider-move"; // another part of the page moves a slider
 const SETTLE_MS = 250; // a key held down repeats; where it comes to rest counts
-const PATIENCE_MS = 3000; // for an answer that a cut connection or an error on the page has swallowed
+const PATIENCE_MS = 10_000; // for an answer that a cut connection or an error on the page has swallowed
 const line = { count: 0, away: new Map(), waiting: new Map(), timer: 0 };
 
 function speak() {
