@@ -21,7 +21,7 @@ DOTS = """
   const [left, top] = [box.left + xaxis._offset, box.top + yaxis._offset];
   const at = ([a, b, c]) => [left + xaxis.l2p(b + c / 2), top + yaxis.l2p(c * Math.sqrt(3) / 2)];
   const of = (z) => Array.from({ length: z.length / 3 }, (_, i) => at(z.slice(3 * i, 3 * i + 3)));
-  return { dots: of(shown[0]), hollow: of(shown[1]), now };
+  return { dots: of(shown[0]), hollow: of(shown[1]), middle: at([1 / 3, 1 / 3, 1 / 3]), now };
 }
 """
 UPDATES = "Number(document.querySelector('.st-key-triangle figure').dataset.updates)"
@@ -74,8 +74,9 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
     page = opened.ready(".st-key-triangle figure[data-updates]")
     for kind, name in (("dots", "logit"), ("hollow", "other")):
         before = page.evaluate(DOTS)
+        search = page.evaluate("location.search")
         x, y = _alone(before[kind], before["hollow" if kind == "dots" else "dots"])
-        goal = (x + 25, y - 60)
+        goal = (x + before["middle"][0]) / 2, (y + before["middle"][1]) / 2  # within reach of the evidence
         page.mouse.move(x, y)
         page.mouse.down()
         page.mouse.move(*goal, steps=5)
@@ -85,7 +86,7 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
         assert nearest < 1, "a dot lies under the pointer"
         assert np.mean(held["now"][name]) == pytest.approx(np.mean(before["now"][name])), "only differences count"
         page.mouse.up()
-        page.wait_for_function("name => location.search.includes(name)", arg=name, timeout=PATIENCE)
+        page.wait_for_function("search => location.search !== search", arg=search, timeout=PATIENCE)
         stands = [float(page.locator(f".st-key-slider-{name}{k} input").input_value()) for k in (1, 2, 3)]
         assert page.evaluate(DOTS)["now"][name] == stands
         np.testing.assert_allclose(stands, held["now"][name], atol=0.026)
