@@ -48,6 +48,32 @@ def driver_from(
     return driver, zeros
 
 
+def in_order_of_result(results: pd.DataFrame) -> pd.DataFrame:
+    """The drivers with those first who are classified; without a classification, in the order of the feed."""
+    places = _classified(results)
+    return results.iloc[np.argsort([place or len(results) + 1 for place in places], kind="stable")]
+
+
+def remarks_on_result(results: pd.DataFrame) -> list[str]:
+    """What has to be known of the order: who was disqualified, or that nobody knows."""
+    names = results["Abbreviation"].fillna("").astype(str).tolist() if "Abbreviation" in results else []
+    if not any(_classified(results)):
+        return [
+            "The official classification could not be fetched: drivers stand in the order on the road, also those who may "
+            "have been disqualified since."
+        ]
+    out = [name for name, said in zip(names, results["ClassifiedPosition"], strict=True) if str(said) == "D"]
+    return [f"Disqualified, and therefore last: {', '.join(out)}."] if out else []
+
+
+def _classified(results: pd.DataFrame) -> list[int]:
+    """[drivers] the place of each in the official classification, 0 for who is not in it."""
+    if "ClassifiedPosition" not in results:
+        return [0] * len(results)
+    said = results["ClassifiedPosition"].fillna("").astype(str)
+    return [int(float(text)) if text.replace(".0", "").isdigit() else 0 for text in said]
+
+
 def lap_table(rows: pd.DataFrame) -> LapTable:
     """A driver's laps in order; times that the feed left out are taken from the neighbouring lap."""
     rows = rows.sort_values("LapNumber")

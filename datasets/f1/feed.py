@@ -18,7 +18,7 @@ from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
 from fastf1.mvapi import get_circuit_info
 
 from ..storage import move_aside
-from .extract import corners_from, driver_from
+from .extract import corners_from, driver_from, in_order_of_result, remarks_on_result
 from .feed_log import FeedLog, rate_limited, unavailable
 from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd
+
+RACES = ("Race", "Sprint")  # other sessions have times, and no result that a disqualification changes
 
 
 def open_feed(folder: Path, progress: Callable[[float, str], None]) -> FeedLog:
@@ -119,7 +121,8 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
     log.progress(0.8, "putting the drivers' samples together")
     dropped = 0
     drivers = []
-    for _, result in source.results.iterrows():
+    classified = in_order_of_result(source.results)
+    for _, result in classified.iterrows():
         driver, zeros = driver_from(result, laps, positions, cars)
         dropped += zeros
         drivers.append(driver)
@@ -127,7 +130,7 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
         raise unavailable(where, log, Reason.NO_POSITION, "no car position lies inside a lap")
     info = source.session_info or {}
     circuit = info.get("Meeting", {}).get("Circuit", {})
-    notes = list(log.notes)
+    notes = [*log.notes, *(remarks_on_result(source.results) if source.name in RACES else ())]
     if dropped:
         notes.append(f"{dropped} samples at exactly (0, 0) were left out: the feed sends them for a car it has lost.")
     session = Session(

@@ -38,14 +38,16 @@ def _means(soft: npt.NDArray[Any], where: npt.NDArray[np.int64], n_stations: int
 def unlikeness(profiles: npt.ArrayLike, reference: int = 0) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """([drivers, stations] how far each driver's states lie from the reference's, [drivers, stations] the same by chance).
 
-    The distance is the share of states that would have to change, from 0 to 1. By chance: each driver's odd laps against
-    the same driver's even laps, which differ by nothing but the lap.
+    The distance is the share of states that would have to change, from 0 to 1. By chance: what the means of driver and
+    reference stray from what they would be over many laps, told from odd laps against even laps of each, which differ
+    by nothing but the lap. Who drove few laps strays further.
     """
     halves = np.asarray(profiles, np.float64)  # [D, 2, stations, K]
     known = np.asarray(np.isfinite(halves).all(axis=(1, 3)))
     whole = halves.mean(axis=1)  # [D, stations, K]
     apart = 0.5 * np.abs(whole - whole[reference]).sum(axis=-1)
     chance = 0.25 * np.abs(halves[:, 0] - halves[:, 1]).sum(axis=-1)  # halves are noisier than wholes: scaled to them
+    chance = np.hypot(chance, chance[reference])
     missing = ~(known & known[reference])
     apart[missing], chance[missing] = np.nan, np.nan
     return apart, chance

@@ -184,7 +184,7 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
         codes[0],
         show=lambda c: names.get(c, c),
         among=key,
-        help="Drivers are in the order of the result. The model learns from this one alone.",
+        help="Drivers are in the order of the result, as far as it is known. The model learns from this one alone.",
         always=not place.simulated,
     )
     usual = codes[min(FIFTH, len(codes) - 1)]

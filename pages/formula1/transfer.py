@@ -83,43 +83,58 @@ def tab(view: View) -> None:
         shell.quiet(f"Without racing laps: {', '.join(missing)}.")
 
 
-def rows_of(
-    circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]
-) -> tuple[pd.DataFrame, list[str], float]:
-    """(table, its segment columns, what is seen by chance): drivers by how unlike the first they drive, in percent."""
+def rows_of(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]) -> tuple[pd.DataFrame, list[str]]:
+    """(table, its segment columns): drivers by how unlike the first they drive beyond chance, in percent."""
     apart, chance = unlikeness(profiles)
+    whole, noise = (100 * _mean_of_known(values) for values in (apart, chance))
     table = pd.DataFrame(
         {
             "Driver": [f"{laps.code} · {laps.name}" for laps in found],
-            "Whole lap": 100 * np.nanmean(apart, axis=1),
+            "Laps": [laps.n_laps for laps in found],
+            "Whole lap": whole,
+            "By chance": noise,
+            "Beyond chance": np.sqrt(np.clip(whole**2 - noise**2, 0, None)),  # both stray independently
         }
     )
     columns: list[str] = []
     if circuit.segments:
         segments = by_segment(circuit, apart)
-        table["Most at"] = [circuit.segments[int(np.nanargmax(row))] for row in segments]
+        table["Most at"] = [
+            circuit.segments[int(np.nanargmax(row))] if np.isfinite(row).any() else "" for row in segments
+        ]
         spread = np.nanmean(segments[1:], axis=0)
         for c in sorted(np.argsort(-np.nan_to_num(spread))[:SHOWN]):
             columns.append(circuit.segments[c])
             table[circuit.segments[c]] = 100 * segments[:, c]
-    noise = 100 * float(np.nanmean(chance))
-    order = [0, *(1 + np.argsort(-table["Whole lap"].to_numpy()[1:], kind="stable"))]
-    return table.iloc[order].reset_index(drop=True), columns, noise
+    ranked = np.nan_to_num(table["Beyond chance"].to_numpy()[1:], nan=-1.0)
+    order = [0, *(1 + np.argsort(-ranked, kind="stable"))]
+    return table.iloc[order].reset_index(drop=True), columns
+
+
+def _mean_of_known(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """[drivers] mean over the stations that are known; NaN for a driver with none."""
+    known = np.isfinite(values)
+    total, count = np.where(known, values, 0).sum(axis=1), known.sum(axis=1)
+    return np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
 
 
 def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]) -> None:
-    table, columns, noise = rows_of(circuit, found, profiles)
-    top = max(4 * noise, float(table[["Whole lap", *columns]].max().max()), 1.0)
+    table, columns = rows_of(circuit, found, profiles)
+    top = max(float(table[["Whole lap", *columns]].max().max()), 1.0)
     bars = {
         name: st.column_config.ProgressColumn(name, format="%.1f %%", min_value=0, max_value=top)
-        for name in ("Whole lap", *columns)
+        for name in ("Whole lap", "By chance", "Beyond chance", *columns)
     }
     with shell.panel("twenty", f"How unlike {found[0].code} each drives"):
         st.dataframe(table, hide_index=True, column_config=bars, height=35 * (len(table) + 1) + 4)
         most = table.iloc[1]
         shell.quiet(
             f"Share of states that would have to change to drive like {found[0].code}: none at 0 %, all at 100 %. "
-            f"A driver's own odd and even laps differ by {noise:.1f} %: less than about that says nothing. "
-            f"Most unlike here: {most['Driver']}, {most['Whole lap']:.1f} % over the lap"
-            + (f", most at {most['Most at']}." if columns else ".")
+            "By chance: what two drivers of one style would differ by after so few laps, told from odd against even laps. "
+            + (
+                f"Most unlike here, beyond chance: {most['Driver']}, {most['Beyond chance']:.1f} % over the lap"
+                + (f", most at {most['Most at']}." if columns else ".")
+                if most["Beyond chance"] > 0
+                else "Nobody differs by more than chance."
+            )
         )

@@ -172,14 +172,38 @@ def test_who_drives_unlike_the_winner_is_found_where_it_happens(monkeypatch):
     assert apart[2, 12:18].max() > 0.1
     assert apart[2, :12].max() == 0
     assert np.nanmax(chance) == 0
-    table, columns, noise = transfer.rows_of(circuit, [laps] * 3, profiles)
-    assert noise == 0
+    table, columns = transfer.rows_of(circuit, [laps] * 3, profiles)
+    assert table["By chance"].max() == 0
     assert (
         table["Whole lap"].tolist()
         == sorted(table["Whole lap"].tolist(), reverse=True)[-1:]
         + sorted(table["Whole lap"].tolist(), reverse=True)[:-1]
     ), "the winner first, then the most unlike"
     assert set(columns) <= set(circuit.segments)
+
+
+def test_who_drove_few_laps_is_not_most_unlike_for_that(monkeypatch):
+    """All drive alike but for one; the one who retired has the noisiest mean and therefore the largest distance."""
+    circuit, laps = _laps(monkeypatch)
+    rng = np.random.default_rng(1)
+    style = rng.dirichlet(np.ones(3), 40)
+    other = style.copy()
+    other[10:16] = other[10:16][..., ::-1]
+
+    def seen(means: np.ndarray, n_laps: int) -> np.ndarray:
+        halves = means + rng.normal(0, 0.1 / np.sqrt(n_laps / 2), (2, *means.shape))
+        return halves.clip(0) / halves.clip(0).sum(axis=-1, keepdims=True)
+
+    profiles = np.stack([seen(style, 50), seen(style, 50), seen(other, 50), seen(style, 2)])
+    apart, chance = unlikeness(profiles)
+    assert apart[3].mean() > apart[2].mean(), "by distance alone it is the one who retired"
+    assert chance[3].mean() > 3 * chance[1].mean()
+    table, _ = transfer.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], profiles)
+    assert [text[-1] for text in table["Driver"]][:2] == ["a", "c"]
+    silent = profiles.copy()
+    silent[3, 1] = np.nan  # one lap alone has no other to be compared with
+    table, _ = transfer.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], silent)
+    assert table["Driver"].iloc[-1][-1] == "d"
 
 
 def test_the_script_makes_the_same_trials(monkeypatch):

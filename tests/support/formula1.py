@@ -128,6 +128,7 @@ def feed_session(n_laps: int = 3, **changes: Any) -> FeedSession:
         cars[number] = feed_car(np.arange(99.9, 100 + LAP_S * n_laps, 0.3))
         results.append(
             {"DriverNumber": number, "Abbreviation": code, "FullName": f"Driver {code}", "TeamColor": "ff0000"}
+            | {"ClassifiedPosition": number}
         )
     parts: dict[str, Any] = {
         "name": "Race",
@@ -142,6 +143,9 @@ def feed_session(n_laps: int = 3, **changes: Any) -> FeedSession:
     return FeedSession(**(parts | changes))
 
 
+SECTORS = tuple(enumerate((0.25, 0.35, 0.4)))
+
+
 def feed_laps(number: str, n_laps: int) -> pd.DataFrame:
     start = 100.0 + LAP_S * np.arange(n_laps)
     return pd.DataFrame(
@@ -151,6 +155,7 @@ def feed_laps(number: str, n_laps: int) -> pd.DataFrame:
             "LapStartTime": pd.to_timedelta(start, unit="s"),
             "Time": pd.to_timedelta(start + LAP_S, unit="s"),
             "LapTime": pd.to_timedelta(np.full(n_laps, LAP_S), unit="s"),
+            **{f"Sector{i + 1}Time": pd.to_timedelta(np.full(n_laps, share * LAP_S), unit="s") for i, share in SECTORS},
             "PitInTime": pd.to_timedelta(np.full(n_laps, np.nan), unit="s"),
             "PitOutTime": pd.to_timedelta(np.full(n_laps, np.nan), unit="s"),
             "TrackStatus": "1",

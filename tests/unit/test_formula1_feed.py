@@ -16,7 +16,7 @@ from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
 
 from datasets import formula1
 from datasets.f1 import feed, worker
-from datasets.f1.extract import car_channels, driver_from, lap_table
+from datasets.f1.extract import car_channels, driver_from, in_order_of_result, lap_table, remarks_on_result
 from datasets.formula1 import Reason
 from gdm_core.errors import DataError
 from tests.support.formula1 import (
@@ -308,3 +308,27 @@ def test_what_is_stored_is_used_before_the_network_is_asked(served, monkeypatch)
     source.load = load
     assert served(session=source).driver("AAA").time.size > 0
     assert False in asked
+
+
+# --- the result ------------------------------------------------------------------------------------------------------
+def _results(**columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({"Abbreviation": ["PIA", "LEC", "GAS", "NOR"], **columns})
+
+
+def test_disqualified_drivers_leave_the_order_of_the_result():
+    results = _results(ClassifiedPosition=["1", "D", "D", "2"])  # the feed lists them as they came over the line
+    assert in_order_of_result(results)["Abbreviation"].tolist() == ["PIA", "NOR", "LEC", "GAS"]
+    assert remarks_on_result(results) == ["Disqualified, and therefore last: LEC, GAS."]
+
+
+@pytest.mark.parametrize("columns", [{}, {"ClassifiedPosition": ["", "", "", ""]}])
+def test_without_a_classification_the_order_is_said_to_be_that_on_the_road(columns):
+    results = _results(**columns)
+    assert in_order_of_result(results)["Abbreviation"].tolist() == ["PIA", "LEC", "GAS", "NOR"]
+    assert "order on the road" in remarks_on_result(results)[0]
+
+
+def test_who_retired_stands_behind_those_who_are_classified():
+    results = _results(ClassifiedPosition=["R", "2", "W", "1"])
+    assert in_order_of_result(results)["Abbreviation"].tolist() == ["NOR", "LEC", "PIA", "GAS"]
+    assert remarks_on_result(results) == []
