@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, not in one of them
@@ -116,6 +117,7 @@ def make_formula1() -> Result:
     codes = session.codes[0], session.codes[opening.FIFTH]
     train, test = (formula1.to_trials(session, code, preset="paper") for code in codes)
     accuracy, lines, seconds = [], [], []
+    torch.set_num_threads(1)  # as the workers and the exported script do: with more, sums come out otherwise
     shown: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None = None
     for seed in range(3):
         began = time.process_time()

@@ -81,7 +81,7 @@ def lay_out(wanted: live.Wanted) -> None:
         and dict(wanted.config) == head["config"]
         and (where.pick.train, where.pick.test) == (head["train"], head["test"])
         and not where.pick.looked.channels
-        and wanted.train.n_samples == len(found.train)
+        and wanted.train.fingerprint == head["fingerprint"]
     )
     cache = live.screen.engine().cache
     kept = cache.get(wanted.key)[0] if same else None
@@ -97,6 +97,7 @@ def write(
     header = {
         "family": model.family,
         "config": CONFIG,
+        "fingerprint": train.fingerprint,
         "train": codes[0],
         "test": codes[1],
         "status": str(model.status_),
@@ -110,6 +111,11 @@ def write(
     np.savez_compressed(
         FILE, header=np.array(json.dumps(header)), model=np.frombuffer(content, np.uint8), train=ours, test=theirs
     )
+
+
+def stands(shown: live.Shown) -> bool:
+    """Whether the fit that ships with the app is what is shown."""
+    return _belongs(shown) is not None
 
 
 def _belongs(shown: live.Shown) -> Opening | None:

@@ -23,6 +23,10 @@ _CAUTION = (
     "The paper's measure reads soft shares, which can pass on where the car is: even an untrained model scores high. "
     "One segment a state is the stricter test."
 )
+_SHIPPED = (
+    "This first fit ships with the app. Fitted anew on another kind of machine it may differ in places; the exported "
+    "script loads this one."
+)
 _PAPER_HELP = (
     "The paper's measure: from the states of a moment alone, its ten nearest neighbours in the fitted driver's laps say "
     "between which corners the car is. Measured on the other driver. It reads soft shares, so blends carry information."
@@ -62,6 +66,8 @@ def score_card(view: View, wanted: live.Wanted) -> list[Score]:
             card.scores(rows, shown=False, status="Scores appear when the fit is done.")
         if any(row.name == PAPER for row in rows):
             shell.quiet(_CAUTION)
+        if opening.stands(shown):
+            shell.quiet(_SHIPPED)
     else:
         st.html('<p class="gdm-panel-title">How good is it</p>')
         shell.quiet(answer.message or "Scores appear when the fit is done.")

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis import envelopes
-from pages.formula1 import data, pictures
+from pages.formula1 import data, opening, pictures
 from pages.formula1.view import Here, Together, View, lap_average
 from pages.lab import export, live
 from pages.ui import exports, figures, shell
@@ -53,6 +53,7 @@ def tab(view: View, scores: Sequence[Score]) -> None:
             about=f"{where.choice.label}, {where.pick.about}; the model sees {where.pick.looked.sees}"
             + (f" and its states are {where.sees}." if where.sees else "."),
             shown=shown,
+            shipped=opening.stands(shown),
             look=look,
             recipe=exports.Recipe(
                 ["from gdm_studio.datasets import formula1"],

@@ -30,6 +30,7 @@ from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 PICTURE_WIDTH = 900
+MODEL = "model.safetensors"
 States = npt.NDArray[np.floating[Any]]
 
 _SAVE = """
@@ -74,6 +75,7 @@ class Export:
     scores     gives the rows of the card, none before they are measured
     trial      which trial the page shows, counted over fitted ones, then new ones
     unit       "s", or "step" where samples have no time
+    shipped    the fit came with the app
     data       offers the data in a page's own way, in place of the states and bouts as fitted
     """
 
@@ -88,6 +90,7 @@ class Export:
     facts: Sequence[tuple[str, str]] = ()
     link: str = ""
     names: Sequence[str] | None = None
+    shipped: bool = False
     data: Callable[[], None] | None = None
     trial: int = 0
     unit: str = "s"
@@ -169,7 +172,7 @@ def panel(export: Export) -> None:
     if shown.result is None or shown.wanted is None or shown.state == "preview":
         shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
         return
-    fit = Fit(shown.wanted.family, shown.wanted.config, shown.order)
+    fit = Fit(shown.wanted.family, shown.wanted.config, shown.order, f"{export.page}-{MODEL}" if export.shipped else "")
     code = script(export.recipe, fit, export.title, export.link)
     left, right = st.columns([0.34, 0.66], gap="small")
     with left, shell.panel("export-data", "Data"):
@@ -179,7 +182,7 @@ def panel(export: Export) -> None:
             export.data()
         else:
             _data(export, look)
-        _file("Model (safetensors)", lambda: shown.result.model_bytes, "model.safetensors", export)  # type: ignore[union-attr]
+        _file("Model (safetensors)", lambda: shown.result.model_bytes, MODEL, export)  # type: ignore[union-attr]
         shell.quiet("States have the colours' order; the model file has its own, which the script says.")
     with right, shell.panel("export-figures", "Figures"):
         _figures(export)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
+import numpy as np
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
+from gdm_core import GDM
+from pages.formula1 import data, opening
+from pages.formula1.data import Looked, Place
 from pages.lab.live import screen
 from pages.ui import navigation
 from tests.support.formula1_page import arrange
@@ -32,3 +41,43 @@ def test_every_figure_of_the_panel_can_be_made(monkeypatch):
         app.selectbox(key="formula1-export-figure").set_value(name).run()
         assert not app.exception, name
     assert "being worked out" not in " ".join(str(element.value) for element in app.get("html"))
+
+
+def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp_path):
+    """Fitted anew on another machine it would be another fit: the page says which one stands, and the script reads it."""
+    engine = QuickEngine()
+    monkeypatch.setattr(screen, "engine", lambda: engine)
+    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=120)
+    app.query_params["view"] = "Export & reproduce"
+    app.run().switch_page(str(navigation.info("formula1").path)).run()
+    app.run()
+    assert not app.exception
+    assert "ships with the app" in "\n".join(element.proto.body for element in app.get("html"))
+    shown = app.session_state["live-formula1"].poll()
+    (tmp_path / "formula1-model.safetensors").write_bytes(shown.result.model_bytes)
+    (tmp_path / "reproduce.py").write_text(app.code[0].value)
+    environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
+    done = subprocess.run(
+        [sys.executable, "reproduce.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "fitting anew" not in done.stdout
+    with np.load(tmp_path / "states.npz") as file:
+        ours, theirs = file["trial_0"], file["new_trial_0"]
+    np.testing.assert_allclose(ours, shown.train[0], atol=0.02, err_msg="what is drawn has eight bits")
+    kept = opening.applied(shown, "RGL", len(theirs))
+    assert kept is not None
+    np.testing.assert_allclose(theirs, kept[:, list(shown.order)], atol=0.02)
+
+
+def test_what_ships_is_what_a_fit_gives_here_but_for_the_machine():
+    """Processors round differently, and a fit of hundreds of steps carries that on; another code or data would do more."""
+    found = opening.bundled()
+    assert found is not None
+    laps = data.laps_of(Place(circuit=opening.CIRCUIT), found.header["train"], Looked())
+    assert laps.trials.fingerprint == found.header["fingerprint"]
+    torch.set_num_threads(1)
+    model = GDM(**opening.CONFIG).fit(laps.trials)
+    assert model.elbo_ == pytest.approx(found.header["elbo"], abs=0.02)
+    (states,) = model.predict_proba(laps.trials)
+    assert (np.asarray(states).argmax(axis=1) == found.train.argmax(axis=1)).mean() > 0.9

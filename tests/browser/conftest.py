@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
-from benchmarks.browser_server import FLAGS, PROBES, find_chromium, running_server
+from benchmarks.browser_server import FLAGS, PROBES, Server, find_chromium, running_server
 
 WIDTHS = {"desktop": (1440, 900), "phone": (390, 844)}
 
@@ -25,10 +25,16 @@ def _chromium() -> str:
 
 
 @pytest.fixture(scope="session")
-def app_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server that was started for these tests, and keeps its results apart from everybody's."""
+def app_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that was started for these tests, and keeps its results apart from everybody's."""
     with running_server(tmp_path_factory.mktemp("server")) as server:
-        yield server.url
+        yield server
+
+
+@pytest.fixture(scope="session")
+def app_url(app_server: Server) -> str:
+    """Its address."""
+    return app_server.url
 
 
 # For one module at a time: while it lives, its event loop keeps other tests of the process from running theirs.

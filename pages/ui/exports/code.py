@@ -32,11 +32,16 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Fit:
-    """The model of the view: family, configuration, and which of its states has which colour."""
+    """The model of the view: family, configuration, and which of its states has which colour.
+
+    shipped   the model file beside the script, where the fit came with the app: a fit anew on another machine than the
+              one that made it may differ in places
+    """
 
     family: str
     config: Mapping[str, Any]
     order: Sequence[int]
+    shipped: str = ""
 
     @property
     def call(self) -> str:
@@ -45,16 +50,30 @@ class Fit:
         return f"{name}({', '.join(f'{key}={value!r}' for key, value in self.config.items())})"
 
 
+def _loaded(file: str) -> list[str]:
+    """Statements that take a fit from its file, up to the `else` in which it is fitted anew."""
+    return [
+        "# This fit ships with the app. Fitted anew on another machine it may differ in places; the model file that the",
+        "# page offers beside this script is the very fit.",
+        f'if Path("{file}").is_file():',
+        f'    model = load_model("{file}")',
+        "else:",
+        f'    print("{file} is not in this folder: fitting anew.")',
+    ]
+
+
 def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[str, str]]:
     """(what it does, code) in order."""
     name = FAMILIES[fit.family][1]
     note = f" {recipe.note}" if recipe.note else ""
     head = ["import numpy as np", "import torch", "", f"from gdm_core import {name}", *recipe.imports]
+    if fit.shipped:
+        head = ["from pathlib import Path", "", *head[:3], f"from gdm_core import {name}, load_model", *recipe.imports]
     data = [*recipe.lines]
     model = [
         "torch.set_num_threads(1)  # with one thread the same numbers come out every time",
-        f"model = {fit.call}",
-        "model.fit(train)",
+        *(_loaded(fit.shipped) if fit.shipped else ()),
+        *(f"    {line}" if fit.shipped else line for line in (f"model = {fit.call}", "model.fit(train)")),
         "print(model)",
     ]
     order = f"order = {list(fit.order)}  # the model's states in the order of the page's colours"
