@@ -1,4 +1,8 @@
-"""Every page with a fit under an impatient hand: controls move while earlier fits and answers are still about."""
+"""Every page with a fit under an impatient hand: controls move while earlier fits and answers are still about.
+
+Whether fits and answers end between two moves depends on the machine. `test_answers_that_come_late_never_meet_those_of_
+another_fit` (tests/app/test_formula1_page.py) has them end in every order; here a browser drives a server and workers.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,10 @@ def test_nothing_breaks_under_an_impatient_hand(visit, app_server, where):
             choose(page, hand, hand.choice(DRIVERS))
         else:
             move(page, hand, SLIDERS[turn % 3] if turn % 2 else hand.choice(SLIDERS))
-        page.wait_for_timeout(hand.choice((60, 250, 600, 1100)))
+        if turn % 5 == 4:  # long enough for a quick answer, and often for the exact one that follows it
+            page.wait_for_timeout(2_500)
+        else:
+            page.wait_for_timeout(hand.choice((30, 100, 300)))
         assert page.locator(".stException").count() == 0, page.locator(".stException").first.inner_text()
     expect(page.locator(".gdm-head")).to_be_visible()
     page.wait_for_timeout(2_000)
