@@ -36,6 +36,8 @@ _WHEN = re.compile(
 _EVENT_TIMES = (r"time( ?\(s\)|_s)?$", r"time(?! offset)", r"frame|image index")
 _SIGNS = {"START": 1, "STATE START": 1, "STOP": -1, "STATE STOP": -1, "POINT": 0}
 _MOST_FRAMES = 20_000_000
+# Beyond both, a column holds no labels: so many of its rows begin something new, and so many are words of their own.
+MOST_CHANGES, MOST_KINDS = 0.5, 0.2
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,12 @@ def _rows(frame: pd.DataFrame, what: str | None, rate_hz: float, source: Source)
     if len(words) == 0 or len(words) > 1000:
         raise DataError(
             f"{source.name}: the column {column!r} holds {len(words)} different labels; it is no label column."
+        )
+    changes = int(np.count_nonzero(np.diff(codes))) + 1
+    if len(words) > 2 and changes > MOST_CHANGES * len(codes) and len(words) > MOST_KINDS * len(codes):
+        raise DataError(
+            f"{source.name}: the column {column!r} holds {len(words):,} different values in {len(codes):,} rows, such as "
+            f"{word(words[0])!r}; labels come again and again. Give a file with a label a frame, or with bouts."
         )
     return _on_frames(frame, Annotation(codes.astype(np.int64), tuple(word(value) for value in words)), rate_hz)
 

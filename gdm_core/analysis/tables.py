@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -10,6 +12,8 @@ from gdm_core.errors import DataError
 from gdm_core.trials import Trial
 
 TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a cell begins with that spreadsheets take for one
 
 
 def entropy_of(states: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -50,4 +54,18 @@ def csv(table: pd.DataFrame) -> bytes:
     table   to be written
     """
     times = {name: table[name].round(6).astype(str) for name in TIMES if name in table}
-    return table.assign(**times).to_csv(index=False, float_format="%.7g").encode()
+    texts = {
+        str(name): table[name].map(harmless)
+        for name in table
+        if name not in times and pd.api.types.is_string_dtype(table[name].dtype)
+    }
+    made = table.assign(**times, **texts).rename(columns=harmless)
+    return made.to_csv(index=False, float_format="%.7g").encode()
+
+
+def harmless(value: Any) -> Any:
+    """Text that a spreadsheet would run as a formula, with a mark before it: names may come from an address or a file.
+
+    value   a cell or the name of a column
+    """
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,7 @@ from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 
 HELD_OUT = 0.4
+PART = re.compile(r"(first|last) \d+ %")  # how the two parts of one recording are called
 MOST_LATENT = model_controls.D_RANGE[1]
 FEATURES: dict[str, str] = {"egocentric": "What they do", "keypoints": "Raw keypoints"}
 
@@ -98,6 +100,15 @@ class Data:
     def title(self, index: int) -> str:
         trial = self.trials[index]
         return f"{'New' if self.is_new(index) else 'Fitted'}: {trial.name}"
+
+    def observation(self, trial: Trial) -> str:
+        """The recording that a trial is, or is a part of."""
+        return f"{self.train.name}" if PART.fullmatch(trial.name) else trial.name
+
+    @property
+    def subject(self) -> str:
+        """Whom the states are about: the animals of a recording of poses."""
+        return ", ".join(self.poses[0].animals) if self.poses else ""
 
     def pose(self, index: int) -> KeypointTable | None:
         return self.poses[index] if index < len(self.poses) else None

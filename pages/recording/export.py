@@ -17,9 +17,11 @@ from pages.recording import analysis_figures, state_figures
 from pages.recording.data import Data
 from pages.recording.naming import Naming
 from pages.recording.view import Here, View
-from pages.ui import exports, figures, shell
+from pages.ui import exports, figures, palette, shell
 from pages.ui.card import Score
 from pages.ui.figures.base import Figure
+
+NO_SUBJECT = "No focal subject"  # as BORIS calls it
 
 
 def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
@@ -85,7 +87,13 @@ def files(page: str, view: View) -> None:
             f"{stem}-states.parquet",
             "application/octet-stream",
         ),
-        ("Bouts (CSV, as in BORIS)", lambda: exports.csv(bouts_of(at)), f"{stem}-bouts.csv", "text/csv"),
+        (
+            "Bouts (CSV, as in BORIS)",
+            lambda: exports.csv(bouts_of(at, data.observation(at.trial), data.subject)),
+            f"{stem}-bouts.csv",
+            "text/csv",
+        ),
+        ("Key to the states (CSV)", lambda: exports.csv(key_of(at)), f"{stem}-key.csv", "text/csv"),
         ("Features (CSV)", lambda: exports.csv(features_of(trial)), f"{stem}-features.csv", "text/csv"),
     ]
     for label, make, name, kind in offers:
@@ -119,6 +127,7 @@ def named_states(here: Here, words: Sequence[str] = ()) -> pd.DataFrame:
     assert here.bouts is not None
     kept = here.used
     table = exports.states_table(here.states[:, kept], here.trial)
+    table.insert(1, "frame", first_frame(here.trial) + np.arange(len(table)))
     table["bout"] = [here.names[k] for k in here.bouts]
     if (expert := here.labels) is not None:
         table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
@@ -129,8 +138,26 @@ def named_states(here: Here, words: Sequence[str] = ()) -> pd.DataFrame:
     return table.rename(columns={f"p_{j + 1}": f"p_{number}" for j, number in enumerate(numbers)})
 
 
-def bouts_of(here: Here) -> pd.DataFrame:
-    """One row a bout, in the columns of BORIS: bouts as shown, with the mean share of their state."""
+def first_frame(trial: Trial) -> int:
+    """Which frame of the recording a trial begins with, counted from 0."""
+    return round(trial.start_seconds * trial.rate_hz)
+
+
+def key_of(here: Here) -> pd.DataFrame:
+    """Which column of the states is which state, under which name and in which colour."""
+    colours = palette.colours(len(here.names))
+    rows = [
+        {"column": f"p_{here.numbers[c]}", "state": here.numbers[c], "name": here.names[c], "colour": colours[c]}
+        for c in here.used
+    ]
+    return pd.DataFrame(rows)
+
+
+def bouts_of(here: Here, observation: str = "", subject: str = "") -> pd.DataFrame:
+    """One row a bout, in the columns of BORIS: bouts as shown, with the mean share of their state, and in frames.
+
+    observation  what is called so in BORIS: the recording, also where the trial is a part of it
+    """
     assert here.states is not None
     assert here.bouts is not None
     hot = np.asarray(figures.one_hot(here.bouts, len(here.names)), np.float32)
@@ -140,6 +167,10 @@ def bouts_of(here: Here) -> pd.DataFrame:
     state = here.bouts[starts]
     total = np.concatenate([np.zeros((1, hot.shape[1])), np.cumsum(here.states, axis=0, dtype=np.float64)])
     table["Mean share"] = ((total[stops, state] - total[starts, state]) / (stops - starts)).round(4)
+    table["Observation id"], table["Subject"] = observation or here.trial.name, subject or NO_SUBJECT
+    table["FPS"] = here.trial.rate_hz
+    table["Image index start"] = first_frame(here.trial) + starts
+    table["Image index stop"] = first_frame(here.trial) + stops
     return table
 
 
@@ -192,7 +223,8 @@ def recipe_of(view: View, naming: Naming) -> exports.Recipe:
     lines += [
         f"rule = BoutRule(smooth_s={rule.smooth_s!r}, shortest_s={rule.shortest_s!r})  # how the page reads bouts",
         f"rate_hz = {data.train[0].rate_hz!r}",
-        f"titles = {[trial.name for trial in data.trials]!r}",
+        f"titles = {[data.observation(trial) for trial in data.trials]!r}",
+        f"subject = {data.subject or NO_SUBJECT!r}",
         f"starts = {starts!r}  # in seconds, on the recording's clock"
         if any(starts)
         else "starts = [0.0] * len(titles)",
@@ -200,10 +232,18 @@ def recipe_of(view: View, naming: Naming) -> exports.Recipe:
         "for title, start, soft in zip(titles, starts, [*named, *new_named]):",
         "    bouts = rule.labels(soft, rate_hz)  # a column of `named` at each moment",
         "    edges = [*np.flatnonzero(np.diff(bouts, prepend=-1)), len(bouts)]",
+        "    frame = round(start * rate_hz)",
         "    for first, stop in zip(edges, edges[1:]):",
-        "        rows.append((title, names[bouts[first]], start + first / rate_hz, start + stop / rate_hz))",
-        'columns = ["Observation id", "Behavior", "Start (s)", "Stop (s)"]',
-        'pd.DataFrame(rows, columns=columns).to_csv("bouts.csv", index=False)',
+        "        k = bouts[first]",
+        "        rows.append({",
+        '            "Observation id": title, "Subject": subject, "Behavior": names[k],',
+        '            "Behavioral category": "soft state", "Behavior type": "STATE",',
+        '            "Start (s)": start + first / rate_hz, "Stop (s)": start + stop / rate_hz,',
+        '            "Duration (s)": (stop - first) / rate_hz, "Mean share": round(float(soft[first:stop, k].mean()), 4),',
+        '            "Comment start": "", "Comment stop": "", "FPS": rate_hz,',
+        '            "Image index start": frame + first, "Image index stop": frame + stop,',
+        "        })",
+        'pd.DataFrame(rows).to_csv("bouts.csv", index=False)',
     ]
     needed = ["import pandas as pd", "from gdm_core.analysis.bouts import BoutRule"]
     return replace(data.recipe, imports=[*data.recipe.imports, *needed], after=lines)

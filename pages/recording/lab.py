@@ -20,6 +20,10 @@ from pages.ui import card, figures, model_controls, palette, settings, shell
 from pages.ui.plot import plot
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
+PURPOSE = (
+    "A model watches how animals (or anything else) move and cuts time into states by itself; here they stand beside what an "
+    "expert called each moment, with scores on trials that it has never seen."
+)
 SECONDS = (0.0, LONGEST_S, 0.1)
 
 
@@ -38,6 +42,8 @@ def show(
     keep       whether finished fits may stay on disk; not for what somebody uploaded
     ships      names of results that ship with the app
     """
+    with page.picture:
+        shell.quiet(PURPOSE)
     with page.controls:
         choice = choose_model(page.folder, data, sees)
     base = begin(page, data.to_fit(keep), choice, ships=ships)

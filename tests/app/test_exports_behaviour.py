@@ -155,9 +155,48 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     assert done.returncode == 0, done.stderr
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
-        [export.bouts_of(replace(view, index=i).at(view.shown)) for i in range(len(data.trials))], ignore_index=True
+        [
+            export.bouts_of(replace(view, index=i).at(view.shown), data.observation(data.trials[i]), data.subject)
+            for i in range(len(data.trials))
+        ],
+        ignore_index=True,
     )
     assert list(found["Behavior"]) == list(expected["Behavior"])
-    assert list(found["Observation id"]) == list(expected["Observation id"])
+    assert list(found) == list(expected), "every column of the page"
+    for column in ("Observation id", "Subject", "FPS", "Image index start", "Image index stop"):
+        assert list(found[column]) == list(expected[column])
+    np.testing.assert_allclose(found["Mean share"], expected["Mean share"], atol=2e-4)
     for name in ("Start (s)", "Stop (s)"):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+
+
+# ---- other programs ------------------------------------------------------------------------------------------------
+def test_bouts_name_the_recording_and_its_animals_and_count_frames(view, data):
+    here = view.at(view.shown)
+    table = export.bouts_of(here, data.observation(here.trial), data.subject)
+    assert set(table["Observation id"]) == {data.train.name}
+    assert "last 40" not in table["Observation id"].iloc[0]
+    assert set(table["Subject"]) == {", ".join(data.poses[0].animals)}
+    assert table["Image index start"].iloc[0] == 180
+    assert table["Image index stop"].iloc[-1] == 300
+    assert set(table["FPS"]) == {30.0}
+    assert list(export.named_states(here)["frame"]) == list(range(180, 300))
+
+
+def test_the_key_says_which_column_is_which_state(merged):
+    here = merged.at(merged.shown)
+    key = export.key_of(here)
+    states = export.named_states(here)
+    assert list(key["column"]) == [name for name in states if name.startswith("p_")] == ["p_1", "p_2"]
+    assert list(key["name"]) == ["rest", "S2"]
+    assert list(key["colour"]) == [palette.colours(3)[column] for column in here.used]
+
+
+def test_no_text_of_an_export_is_run_as_a_formula():
+    table = pd.DataFrame({"time": [-1.5, 0.0], "Behavior": ['=HYPERLINK("http://x")', "rest"], "@x": [-2.0, 1.0]})
+    lines = exports.csv(table).decode().splitlines()
+    assert lines[0] == "time,Behavior,'@x"
+    assert lines[1].startswith("-1.5,")
+    assert "'=HYPERLINK" in lines[1]
+    assert lines[1].endswith(",-2"), "numbers stay numbers"
+    assert lines[2] == "0.0,rest,1"

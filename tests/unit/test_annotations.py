@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+
+import numpy as np
 import pytest
 
 from datasets import keypoints
@@ -144,3 +147,22 @@ def test_a_blank_behaviour_is_unlabelled():
 def test_a_table_without_labels_says_so():
     with pytest.raises(DataError, match=r"no column is named behaviour or label; the columns are time, a, b"):
         read("time,a,b\n0,x,3\n1,y,4\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("numbers.csv", "v\n" + "\n".join(f"{np.sin(7 * i):.5f}" for i in range(300))),
+        ("poem.txt", "roses are red\nviolets are blue\nsugar is sweet\nand so are you\n"),
+    ],
+)
+def test_a_file_that_holds_no_labels_is_refused_with_the_reason(name, content):
+    with pytest.raises(DataError, match="labels come again and again"):
+        keypoints.read_annotation(io.BytesIO(content.encode()), 30.0, name=name)
+
+
+def test_short_label_files_and_many_behaviours_are_still_read():
+    few = keypoints.read_annotation(io.BytesIO(b"label\nwalk\nrest\n"), 30.0, name="two.csv")
+    assert few.label_names == ("rest", "walk")
+    rows = "\n".join(f"kind {i // 3}" for i in range(90))
+    assert len(keypoints.read_annotation(io.BytesIO(f"label\n{rows}\n".encode()), 30.0, name="m.csv").label_names) == 30

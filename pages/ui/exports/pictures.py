@@ -18,6 +18,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin: 2rem 0 0.4rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 td, th { text-align: left; padding: 0.25rem 1.2rem 0.25rem 0; border-bottom: 1px solid #dfe1e8; vertical-align: top; }
 figure { margin: 1rem 0; } figcaption, .quiet { color: #5d6172; font-size: 0.85rem; }
+a { overflow-wrap: anywhere; }
 pre { background: #f0f1f5; padding: 0.9rem; border-radius: 8px; overflow-x: auto; }
 """
 
