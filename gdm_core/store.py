@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +21,6 @@ def encoded(tensors: dict[str, npt.NDArray[Any]], header: dict[str, Any]) -> byt
 
     metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "model": json.dumps(header)}
     return save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=metadata)
-
-
-def write_model_file(path: Path, content: bytes) -> None:
-    """Write to a temporary neighbour first, so that a full disk never destroys an older model."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def read_model_file(path: Path) -> bytes:

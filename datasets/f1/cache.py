@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import struct
-import tempfile
 import time
 import zipfile
 from dataclasses import asdict, fields
@@ -16,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gdm_core.errors import DataError
+from gdm_core.files import write_whole
 
 from ..storage import cache_dir, move_aside
 from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot
@@ -75,7 +74,7 @@ def write_session(session: Session, path: Path) -> None:
     def write(handle: Any) -> None:
         np.savez(handle, **arrays)
 
-    _write_whole(path, write)
+    write_whole(path, write)
 
 
 def stored_sessions() -> tuple[tuple[int, str, str], ...]:
@@ -128,7 +127,7 @@ def read_or_move_aside(path: Path) -> tuple[Session | None, str]:
 
 def write_schedule(events: tuple[Event, ...], path: Path) -> None:
     text = json.dumps({"format_version": FORMAT_VERSION, "saved": time.time(), "events": [asdict(e) for e in events]})
-    _write_whole(path, lambda handle: handle.write(text.encode()))
+    write_whole(path, lambda handle: handle.write(text.encode()))
 
 
 def read_schedule(path: Path) -> tuple[tuple[Event, ...], float] | None:
@@ -184,18 +183,6 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
         simulated=header["simulated"],
         notes=tuple(header["notes"]),
     )
-
-
-def _write_whole(path: Path, write: Any) -> None:
-    """Write beside the target, then rename: a reader never meets half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _slug(text: str) -> str:

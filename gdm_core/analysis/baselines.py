@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.gaussian_hmm import GaussianHMM
+from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.threads import one_thread
 from gdm_core.trials import Trials
 
 Array = npt.NDArray[np.float64]
@@ -18,24 +19,6 @@ N_COMPONENTS = 2
 # Clustering and EM look at no more samples than this: whole trials as long as they fit, then the head of the next.
 MAX_TRAINING_SAMPLES = 50_000
 _RIDGE = 1e-8
-
-
-def filled(y: npt.NDArray[Any]) -> Array:
-    """[T, N] with missing values interpolated in time; a channel never seen becomes 0."""
-    result = np.array(y, dtype=np.float64)
-    time = np.arange(len(result))
-    for n in np.flatnonzero(~np.isfinite(result).all(axis=0)):
-        known = np.isfinite(result[:, n])
-        result[:, n] = np.interp(time, time[known], result[known, n]) if known.any() else 0.0
-    return result
-
-
-def carried_forward(y: npt.NDArray[Any]) -> Array:
-    """[T, N] with each missing value replaced by the last one seen, which a forecast may know; NaN before the first."""
-    values = np.asarray(y, dtype=np.float64)
-    samples = np.arange(len(values))[:, None]
-    last = np.maximum.accumulate(np.where(np.isfinite(values), samples, -1), axis=0)
-    return np.where(last >= 0, np.take_along_axis(values, np.maximum(last, 0), axis=0), np.nan)
 
 
 def steps(y: Array) -> Array:
@@ -54,7 +37,7 @@ def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[A
     """
     from sklearn.decomposition import PCA
 
-    whole_train, whole_test = ([filled(trial.y) for trial in trials] for trials in (train, test))
+    whole_train, whole_test = ([interpolated(trial.y) for trial in trials] for trials in (train, test))
     found: dict[str, tuple[list[Array], list[Array]]] = {}
     for name in ("position", "steps"):
         ours, theirs = whole_train, whole_test
@@ -83,12 +66,11 @@ class Clusters:
 def k_means_and_hmm(train: list[Array], test: list[Array], n_states: int, seed: int) -> tuple[Clusters, Clusters]:
     """k-means, and the Gaussian HMM that starts from its clusters, learned on `train` and applied to both."""
     from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
 
     short = _head(train)
     rows, starts = _joined(short)
     whole_train, whole_test = _joined(train), _joined(test)
-    with threadpool_limits(1):  # on a busy machine its threads wait for each other twenty times longer than they work
+    with one_thread():
         clusters = KMeans(n_states, n_init=4, random_state=seed).fit(rows)
         hard = [np.eye(n_states)[clusters.predict(side)] for side, _ in (whole_train, whole_test)]
     model = GaussianHMM.fit(rows, starts, clusters.labels_.astype(np.int64), n_states)
@@ -124,7 +106,7 @@ class LinearAR:
 
     @classmethod
     def fit(cls, train: Trials) -> LinearAR:
-        parts = [filled(trial.y) for trial in train]
+        parts = [interpolated(trial.y) for trial in train]
         joined = np.concatenate(parts)
         center, spread = joined.mean(axis=0), joined.std(axis=0)
         scale = np.where(spread > 0, spread, 1.0)

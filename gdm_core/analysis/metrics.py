@@ -15,6 +15,7 @@ from gdm_core.analysis import baselines
 from gdm_core.analysis.scores import PredictionScores, Scores, StateScores
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes
+from gdm_core.maths.gaps import carried_forward
 from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def r2(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
 def persistence(y: npt.ArrayLike) -> Array:
     """[T, N] each sample predicted by the last value seen before it; NaN for the first."""
-    carried = baselines.carried_forward(np.asarray(y))
+    carried = carried_forward(np.asarray(y), np.nan)
     return np.concatenate([np.full_like(carried[:1], np.nan), carried[:-1]])
 
 
@@ -219,7 +220,7 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
             continue
         found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=seed, origins=at)
         truth = outcomes(trial.y, at, HORIZON)  # [O, H, N]
-        now = baselines.carried_forward(trial.y)[at]  # [O, N]
+        now = carried_forward(trial.y, np.nan)[at]  # [O, N]
         truths.append(truth)
         means.append(found.mean)
         last.append(np.repeat(now[:, None], HORIZON, axis=1))

@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import threading
 import time
 from collections import OrderedDict
@@ -24,6 +23,7 @@ from typing import Any
 import platformdirs
 
 from gdm_core.engine.messages import FitResult, Snapshot, code_version
+from gdm_core.files import write_whole
 
 MEMORY_BYTES = 128 * 2**20
 DISK_BYTES = 2 * 2**30
@@ -81,8 +81,8 @@ class ResultCache:
         self._remember(result)
         model_path, side_path = self._paths(result.key)
         try:
-            _write(model_path, result.model_bytes)
-            _write(side_path, json.dumps(_encode(result)).encode())
+            write_whole(model_path, result.model_bytes)
+            write_whole(side_path, json.dumps(_encode(result)).encode())
             self._shrink()
         except OSError as error:
             return self._not_kept(error, "fitted")
@@ -104,7 +104,7 @@ class ResultCache:
     def put_value(self, key: str, value: Any) -> str:
         """Keep a call's result, which JSON must be able to hold; a note when that fails."""
         try:
-            _write(self._paths(key)[1], json.dumps({"value": value}).encode())
+            write_whole(self._paths(key)[1], json.dumps({"value": value}).encode())
             self._shrink()
         except (OSError, TypeError, ValueError) as error:
             return self._not_kept(error, "computed")
@@ -174,19 +174,6 @@ def call_key(function: Callable[..., Any], name: str) -> str:
 def _size(result: FitResult) -> int:
     pictures = result.snapshot.n_bytes if result.snapshot else 0
     return len(result.model_bytes) + pictures + 64 * len(result.steps)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing, also when two servers write the same."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _encode(result: FitResult) -> dict[str, Any]:

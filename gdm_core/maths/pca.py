@@ -15,32 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.gaussian import LOG_2PI
 
 Float = npt.NDArray[np.float64]
 _VARIANCE_FLOOR = 1e-8
 _WEIGHT_RANGE = 100.0  # how far a channel's noise variance may lie from the typical one
-
-
-def carried_forward(y: npt.NDArray[Any]) -> Float:
-    """Missing entries take the channel's last observed value, and zero (the training mean) before the first."""
-    observed = np.isfinite(y)
-    if observed.all():
-        return y.astype(np.float64)
-    last = np.maximum.accumulate(np.where(observed, np.arange(len(y))[:, None], -1), axis=0)
-    filled = np.take_along_axis(y.astype(np.float64), np.maximum(last, 0), axis=0)
-    filled[last < 0] = 0.0
-    return filled
-
-
-def interpolated(y: npt.NDArray[Any]) -> Float:
-    """Missing entries on straight lines between their neighbours in time; zero in a channel without any value."""
-    filled = y.astype(np.float64)
-    time = np.arange(len(y))
-    for channel in np.flatnonzero(~np.isfinite(y).all(axis=0)):
-        known = np.flatnonzero(np.isfinite(y[:, channel]))
-        filled[:, channel] = np.interp(time, known, y[known, channel]) if len(known) else 0.0
-    return filled
 
 
 def _principal(covariance: Float, weight: Float) -> tuple[Float, Float]:

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gdm_core.maths.gaps import carried_forward
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -45,17 +47,6 @@ class Rows:
         )
 
 
-def carry_forward(y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Each gap takes the last observed value of its channel, or the channel's mean (0) before the first."""
-    missing = np.isnan(y)
-    if not missing.any():
-        return np.asarray(y, np.float32)
-    index = np.where(missing, -1, np.arange(len(y))[:, None])
-    np.maximum.accumulate(index, axis=0, out=index)
-    filled = np.take_along_axis(y, np.maximum(index, 0), axis=0)
-    return np.where(index < 0, 0.0, filled).astype(np.float32)
-
-
 def make_rows(ys: list[npt.NDArray[Any]], device: torch.device, dtype: torch.dtype = torch.float32) -> Rows:
     """Rows of standardised trials [T, N] with NaN where missing."""
 
@@ -70,7 +61,7 @@ def make_rows(ys: list[npt.NDArray[Any]], device: torch.device, dtype: torch.dty
     return Rows(
         y=observed,
         known=tensor(~missing) if gaps else None,
-        past=tensor(np.concatenate([carry_forward(y) for y in ys])) if gaps else observed,
+        past=tensor(np.concatenate([carried_forward(y) for y in ys])) if gaps else observed,
         age=torch.as_tensor(np.concatenate([np.arange(n) for n in lengths]), device=device),
         scored=None,
         n_scored=len(joined),

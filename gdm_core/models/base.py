@@ -23,8 +23,9 @@ import numpy.typing as npt
 
 from gdm_core import forecast as forecasting
 from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.files import write_whole
 from gdm_core.models.scaling import Scaler
-from gdm_core.store import encoded, write_model_file
+from gdm_core.store import encoded
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
@@ -301,7 +302,7 @@ class StateModel(ABC):
     # ---- saving -------------------------------------------------------------------------------------------------
     def save(self, path: str | Path) -> None:
         """Write the model to one safetensors file at `path`, with its configuration as JSON in the header."""
-        write_model_file(Path(path), self.to_bytes())
+        write_whole(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """What `save` writes."""

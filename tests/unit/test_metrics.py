@@ -17,6 +17,7 @@ from datasets import nascar
 from gdm_core.analysis import baselines, metrics
 from gdm_core.analysis.gaussian_hmm import GaussianHMM
 from gdm_core.errors import DataError, FitError
+from gdm_core.maths.gaps import carried_forward, interpolated
 from gdm_core.trials import Trial, Trials, as_trials
 from tests.support.simple_model import SimpleModel
 
@@ -219,10 +220,10 @@ def test_the_hmm_agrees_with_hmmlearn():
 
 def test_features_and_fills_survive_missing_values():
     y = np.array([[0.0, np.nan], [np.nan, np.nan], [2.0, np.nan], [3.0, np.nan]])
-    np.testing.assert_array_equal(baselines.filled(y), [[0, 0], [1, 0], [2, 0], [3, 0]])
-    np.testing.assert_array_equal(baselines.steps(baselines.filled(y))[:, 0], [1, 1, 1, 1])
-    np.testing.assert_array_equal(baselines.carried_forward(y)[:, 0], [0, 0, 2, 3])
-    assert np.isnan(baselines.carried_forward(y)[:, 1]).all()
+    np.testing.assert_array_equal(interpolated(y), [[0, 0], [1, 0], [2, 0], [3, 0]])
+    np.testing.assert_array_equal(baselines.steps(interpolated(y))[:, 0], [1, 1, 1, 1])
+    np.testing.assert_array_equal(carried_forward(y, np.nan)[:, 0], [0, 0, 2, 3])
+    assert np.isnan(carried_forward(y, np.nan)[:, 1]).all()
 
 
 def test_clustering_stops_at_its_limit_of_samples(monkeypatch):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from gdm_core.maths.rows import WindowSampler, carry_forward, make_rows, shift
+from gdm_core.maths.gaps import carried_forward
+from gdm_core.maths.rows import WindowSampler, make_rows, shift
 from tests.support.gdm import CPU, generator
 
 
 def test_gaps_take_what_came_before_and_nothing_from_after():
     y = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan], [5.0, 7.0]])
     expected = [[0, 1], [2, 1], [2, 1], [5, 7]]
-    np.testing.assert_array_equal(carry_forward(y), expected)
+    np.testing.assert_array_equal(carried_forward(y), expected)
     assert np.isnan(y[0, 0])  # the input is left alone
 
 

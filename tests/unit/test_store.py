@@ -11,7 +11,8 @@ from safetensors.numpy import load_file, save_file
 
 from gdm_core import GDM, load_model
 from gdm_core.errors import ModelFileError
-from gdm_core.store import FORMAT, FORMAT_VERSION, decoded, encoded, read_model_file, write_model_file
+from gdm_core.files import write_whole
+from gdm_core.store import FORMAT, FORMAT_VERSION, decoded, encoded, read_model_file
 
 FAMILIES = ("toy",)
 
@@ -52,7 +53,7 @@ def test_tensors_and_header_return_to_the_bit(path):
         "b": np.array([1e-300, np.pi]),
         "c": np.zeros((0, 4), np.float32),
     }
-    write_model_file(path, encoded(tensors, {"family": "toy", "note": "naïve"}))
+    write_whole(path, encoded(tensors, {"family": "toy", "note": "naïve"}))
     found, header = decoded(read_model_file(path), path, FAMILIES)
     assert header == {"family": "toy", "note": "naïve"}
     for name, value in tensors.items():
@@ -64,13 +65,13 @@ def test_tensors_and_header_return_to_the_bit(path):
 
 
 def test_failed_write_leaves_the_older_model(path):
-    write_model_file(path, encoded({"a": np.ones(2)}, {"family": "toy"}))
+    write_whole(path, encoded({"a": np.ones(2)}, {"family": "toy"}))
     with pytest.raises(TypeError):
         encoded({"a": np.zeros(2)}, {"family": object()})
     with pytest.raises(Exception, match=r"dtype|type"):
         encoded({"a": np.array(["text"], dtype=object)}, {"family": "toy"})
     with pytest.raises(TypeError):
-        write_model_file(path, "no bytes")
+        write_whole(path, "no bytes")
     np.testing.assert_array_equal(decoded(read_model_file(path), path, FAMILIES)[0]["a"], 1)
     assert os.listdir(path.parent) == [path.name]
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths.emission import Emission, Observed
-from gdm_core.maths.pca import Scores, interpolated
+from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.pca import Scores
 from gdm_core.models.base import Array
 from gdm_core.models.pdlds.em import iterate
 from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
 from gdm_core.maths import hmm
-from gdm_core.maths.pca import Scores, interpolated
+from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.pca import Scores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.climbing import Climb, in_fixed_order

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from sklearn.cluster import KMeans
 
 from gdm_core.maths import hmm
+from gdm_core.maths.gaps import carried_forward
 from gdm_core.maths.gaussian import LOG_2PI
-from gdm_core.maths.pca import PartialRows, Scores, carried_forward
+from gdm_core.maths.pca import PartialRows, Scores
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
