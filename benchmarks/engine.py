@@ -17,12 +17,11 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.local_cluster import running_cluster, two_seconds
+from benchmarks.wire import Relay, counted
 from datasets import nascar
 from gdm_core.engine import Engine, FitRequest, Job, ResultCache
 from gdm_core.trials import Trials
-from tests.support.dask_cluster import running_cluster
-from tests.support.wire import Relay, counted
-from tests.support.work import two_seconds
 
 REPEATS = 5
 CONFIG = {"n_states": 4, "n_latent": 2}

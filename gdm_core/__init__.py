@@ -5,14 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from gdm_core.models.registry import FAMILIES
+
 __version__ = "0.1.0"
 
-_HOME = {
-    "GDM": "gdm_core.models.gdm.model",
-    "GDMMixture": "gdm_core.models.mixture.model",
-    "SLDS": "gdm_core.models.switching.slds",
-    "ARHMM": "gdm_core.models.switching.arhmm",
-    "PDLDS": "gdm_core.models.pdlds.model",
+_HOME = {name: module for module, name in FAMILIES.values()} | {
     "load_model": "gdm_core.models.loading",
     "Status": "gdm_core.models.base",
     "Progress": "gdm_core.models.base",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from gdm_core import Status, Trial, Trials, load_model
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
+from gdm_core.models.registry import FAMILIES
 from tests.support.gdm import STATE_AXES
 
 N_CHANNELS, K = 4, 3
@@ -51,9 +51,8 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "slds recurrent": other("SLDS", transitions="recurrent", **SWITCHING),
     "slds recurrent only": other("SLDS", transitions="recurrent_only", **SWITCHING),
     "pdlds": other("PDLDS", n_iter=3, n_restarts=1),
+    "gdm mixture": other("GDMMixture", n_steps=12),
 }
-if find_spec("gdm_core.models.mixture.model") is not None:
-    MODELS["gdm mixture"] = other("GDMMixture", n_steps=12)
 
 ONE_SIZE = {"gdm mixture"}  # cannot start from another number of states, and says so
 
@@ -276,22 +275,31 @@ def test_forecasts_see_nothing_of_the_future(name):
 
 @every_model
 def test_envelopes_hold_what_they_promise_on_data_from_the_model_itself(name):
-    """Raw envelopes, before calibration: of a model's own future nine tenths fall inside."""
+    """Raw envelopes, before calibration: of a model's own future nine tenths fall inside the wide one, and half inside
+    the narrow one, where too much would show as too little does."""
     model = copy_of(fitted(name))  # which leaves the calibration behind
-    inside, n = np.zeros(3), 0
+    levels = (0.5, 0.9)
+    inside, n = np.zeros((2, 3)), 0
     for seed in range(12):
         y = model.sample(45, seed=seed)[0]
         if not np.isfinite(y).all() or np.abs(model._scaler.apply(y)).max() > 1e3:
             continue  # a path that ran away
         origins = np.arange(12, 42, 6)
         found = model.forecast(y, 3, n_paths=200, origins=origins, seed=seed)
-        inside += coverage(found, y, 0.9) * len(origins)
+        inside += np.array([coverage(found, y, level) for level in levels]) * len(origins)
         n += len(origins)
     assert n >= 40
     # Channels and neighbouring origins go together, so an origin counts once; 1e-4 on either side.
-    low, high = binom.ppf([1e-4, 1 - 1e-4], n, 0.9)
-    assert (inside >= low).all(), inside / n
-    assert (inside <= max(high, n)).all(), inside / n
+    for level, held in zip(levels, inside, strict=True):
+        low, high = binom.ppf([1e-4, 1 - 1e-4], n, level)
+        assert (held >= low).all(), (level, held / n)
+        assert (held <= high).all(), (level, held / n)
+    assert binom.ppf(1 - 1e-4, n, 0.5) < 0.75 * n, "a band that holds everything would be found out"
+
+
+def test_every_family_of_the_registry_is_here():
+    ours = {family for family, (module, _) in FAMILIES.items() if module.startswith("gdm_core")}
+    assert ours == {make().family for make in MODELS.values()}
 
 
 # ---- a fit that runs ------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.fake_model import FAMILY
 from gdm_core.engine import FitRequest
 from gdm_core.trials import Trial, Trials
-from tests.support.fake_model import FAMILY
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name="one"),))
 

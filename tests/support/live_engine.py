@@ -125,7 +125,7 @@ class QuickEngine:
 
     def map(
         self, function: Callable[..., Any], items: Mapping[str, tuple[Any, ...]], *, session: str, key: str,
-        deadline_s: float = 60.0, progress: Any = None,
+        deadline_s: float = 600.0, progress: Any = None,
     ) -> Bulk:  # fmt: skip
         known = self.bulks.get(key)
         if known is not None and known.to_be_kept:

@@ -12,14 +12,6 @@ from gdm_core.engine import checkpoint
 from gdm_core.trials import Trials
 
 
-def two_seconds(i: int) -> int:
-    """Work that can be stopped and held two hundred times."""
-    for _ in range(200):
-        time.sleep(0.01)
-        checkpoint()
-    return i
-
-
 def until_told(path: str, value: int) -> int:
     """Work that can be stopped and held, and goes on until there is a file at `path`."""
     while not Path(path).exists():

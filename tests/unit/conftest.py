@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.local_cluster import running_cluster, wait_for_workers
 from datasets.f1 import feed, feed_log
 from datasets.storage import cache_dir
-from tests.support.dask_cluster import running_cluster, wait_for_workers
 from tests.support.formula1 import cut_off
 
 

@@ -221,6 +221,11 @@ def test_editors_and_type_checkers_see_the_names_of_the_library():
     assert homes == {name: getattr(gdm_core, name).__module__ for name in gdm_core.__all__ if name != "__version__"}
 
 
+def test_benchmarks_import_no_tests():
+    """What both need lies with the benchmarks, which run where there are no tests."""
+    assert not [str(path.relative_to(ROOT)) for path in sources("benchmarks") if "tests" in imported(path)]
+
+
 def test_loaders_know_neither_models_nor_pages():
     knowing = {str(path.relative_to(ROOT)): imported(path) & {"torch", "pages"} for path in sources("datasets")}
     assert not {path: names for path, names in knowing.items() if names}

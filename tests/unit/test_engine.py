@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.fake_model import FakeModel
 from gdm_core.engine import Engine, Job, JobStatus, ResultCache
 from gdm_core.errors import ConfigError, DataError, FitError
 from tests.support.engine_requests import TRIALS, long_request, request, until
-from tests.support.fake_model import FakeModel
 from tests.support.work import total, until_told
 
 

@@ -19,12 +19,12 @@ import numpy as np
 import psutil
 import pytest
 
+from benchmarks.fake_model import FAMILY
+from benchmarks.local_cluster import ROOT, environment
 from gdm_core.engine import Engine, FitRequest, ResultCache
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.dask_cluster import ROOT, environment
 from tests.support.engine_requests import until
-from tests.support.fake_model import FAMILY
 
 SCRIPT = """
 import json, os, sys
@@ -39,7 +39,7 @@ with open(os.path.join(here, "runs"), "a") as runs:
 trials = Trials((Trial(np.random.default_rng(0).standard_normal((300, 2))),))
 engine = get_engine()
 assert get_engine() is engine
-request = FitRequest("tests.support.fake_model:FakeModel", {"n_steps": 5}, trials, use_cache=False)
+request = FitRequest("benchmarks.fake_model:FakeModel", {"n_steps": 5}, trials, use_cache=False)
 job = engine.submit(request, session="one")
 result = job.result(240)
 with open(os.path.join(here, "answer"), "w") as answer:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import gdm_core
+from benchmarks.fake_model import FAMILY, FakeModel
 from gdm_core.analysis.metrics import state_accuracy
 from gdm_core.engine import (
     Engine,
@@ -39,7 +40,6 @@ from gdm_core.engine.sweep import Sweep
 from gdm_core.engine.turns import FairQueue
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.fake_model import FAMILY, FakeModel
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((400, 3))),))
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.local_cluster import running_cluster, wait_for_workers
+from benchmarks.wire import counted
 from gdm_core.engine import Engine, Job, JobStatus, QueueFull, ResultCache
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.dask_cluster import running_cluster, wait_for_workers
 from tests.support.engine_requests import long_request, request, until
-from tests.support.wire import counted
 from tests.support.work import total
 
 

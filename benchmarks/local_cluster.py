@@ -16,9 +16,10 @@ from pathlib import Path
 import psutil
 from distributed import Client
 
+from gdm_core.engine import checkpoint
 from gdm_core.engine.messages import code_version
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -126,3 +127,11 @@ def kept_cluster(folder: Path, n_workers: int, memory: str = "2 GiB") -> Iterato
         yield cluster
     finally:
         cluster.close()
+
+
+def two_seconds(i: int) -> int:
+    """Work that can be stopped and held two hundred times."""
+    for _ in range(200):
+        time.sleep(0.01)
+        checkpoint()
+    return i

@@ -1,0 +1,54 @@
+"""What runs in a browser to draw figures through the page's own plot component, again and again, and to zoom into one."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+# Draws figures straight with the component's module, without a script run in between.
+PREPARE = """
+async ({ figures, tokens, plotly }) => {
+  const { default: draw } = await import("/_stcore/bidi-components/gdm.plot/plot.js");
+  const places = figures[0].map((figure, i) => {
+    const place = document.createElement("div");
+    place.style.cssText = `position:fixed;top:${i * 450}px;left:0;width:800px;background:white;z-index:9999999`;
+    place.style.setProperty("--st-background-color", "#ffffff");
+    document.body.appendChild(place);
+    return place;
+  });
+  const common = { state: "fresh", badge: "", revision: "same", group: "g", events: ["click"], filename: "f", plotly };
+  const sent = [];
+  const show = async (set) => {
+    const began = performance.now();
+    for (const [i, place] of places.entries()) {
+      const data = { figure: structuredClone(set[i]), options: { ...common, height: set[i].height }, tokens };
+      draw({ data, parentElement: place, setTriggerValue: (name, value) => sent.push([name, value]) });
+    }
+    await Promise.all(places.map((place) => place.gdmView.job));
+    return performance.now() - began;
+  };
+  await show(figures[0]);
+  const plot = places[0].querySelector(".gdm-plot");
+  window.gdmTest = { show, figures, plot, node: plot.querySelector(".main-svg"), sent, places };
+}
+"""
+RANGE = "[...window.gdmTest.plot._fullLayout.xaxis.range]"
+RUN = """
+async (rounds) => {
+  const { show, figures, plot, node } = window.gdmTest;
+  const times = [];
+  for (let round = 0; round < rounds; round++) times.push(await show(figures[(round + 1) % 2]));
+  return { times, same: node === plot.querySelector(".main-svg") };
+}
+"""
+
+
+def zoom_in(page: Page) -> list[float]:
+    """Draw a box on the track; the range that is left."""
+    whole = page.evaluate(RANGE)
+    page.mouse.move(300, 150)
+    page.mouse.down()
+    page.mouse.move(480, 300, steps=4)
+    page.mouse.up()
+    page.wait_for_function(f"{RANGE}[1] < {whole[1]}")
+    zoomed: list[float] = page.evaluate(RANGE)
+    return zoomed
