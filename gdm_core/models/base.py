@@ -153,19 +153,6 @@ class StateModel(ABC):
                 f"n_states (K) is {k} but there are only {trials.n_samples} samples; choose K <= {trials.n_samples // 2}."
             )
 
-    def _adopt(self, previous: StateModel) -> None:
-        """Take over what `warm_start` found in `previous`. Families that can start warm use `_warm_from` in `_fit`."""
-        allowed = self.warm_changes
-        if allowed is not None:
-            values, old = dataclasses.asdict(self.config), dataclasses.asdict(previous.config)
-            refused = sorted(name for name in values if values[name] != old[name] and name not in allowed)
-            if refused:
-                raise ConfigError(
-                    f"warm_start cannot change {', '.join(refused)}; it can change {', '.join(sorted(allowed))}. "
-                    "Fit a new model for anything else."
-                )
-        self._warm_from = previous
-
     # ---- fitting ------------------------------------------------------------------------------------------------
     def fit(self, trials: TrialsLike, y: Any = None) -> Self:
         """Fit to `trials` (a Trial, an array [T, N], several, or Trials). `y` is ignored: scikit-learn hands it on."""
@@ -208,11 +195,20 @@ class StateModel(ABC):
     def warm_start(self, **changes: Any) -> Self:
         """A new, unfitted model with `changes` (n_states=5) to the parameters, whose fit will start from this one."""
         self._require_fitted()
-        try:
-            model = type(self).from_config(dataclasses.replace(self.config, **changes))
-        except TypeError as error:
-            raise ConfigError(f"Unknown parameter in warm_start: {error}") from error
-        model._adopt(self)
+        if unknown := sorted(set(changes) - self.get_params().keys()):
+            raise ConfigError(f"Unknown parameter in warm_start: {', '.join(unknown)}.")
+        refused = sorted(
+            name
+            for name, value in changes.items()
+            if self.warm_changes is not None and name not in self.warm_changes and value != getattr(self.config, name)
+        )
+        if refused:
+            raise ConfigError(
+                f"warm_start cannot change {', '.join(refused)}; it can change {', '.join(sorted(self.warm_changes or ()))}. "
+                "Fit a new model for anything else."
+            )
+        model = type(self).from_config(dataclasses.replace(self.config, **changes))
+        model._warm_from = self
         return model
 
     def adjusted(self, **changes: Any) -> Self:

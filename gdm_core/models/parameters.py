@@ -46,10 +46,10 @@ def parameters_of(
 
 
 def described(config: Any) -> str:
-    """A list of parameters for a docstring."""
-    lines = ["Parameters:"]
+    """A list of parameters for a docstring, each beside what it means."""
+    lines = []
     for one in fields(config):
         assert one.default is not MISSING
-        text = f"{one.name}: {one.metadata['about']} Default: {one.default!r}."
-        lines.append(fill(text, 116, initial_indent="    ", subsequent_indent="        "))
+        text = f"{one.name}   {one.metadata['about']} Default: {one.default!r}."
+        lines.append(fill(text, 116, subsequent_indent=" " * (len(one.name) + 3)))
     return "\n".join(lines)

@@ -73,7 +73,7 @@ def test_the_configuration_is_the_signature(kind):
     assert {name: one.default for name, one in signature.parameters.items()} == wanted
     assert kind().get_params() == wanted
     for one in fields(kind.config_class):
-        assert f"    {one.name}: " in kind.__doc__
+        assert f"\n{one.name}   " in kind.__doc__
         assert one.metadata["about"].endswith("."), one.name
     with pytest.raises(TypeError, match=rf"{kind.__name__}\(\) got an unexpected keyword argument 'n_state'"):
         kind(n_state=3)
