@@ -118,7 +118,7 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
         {
             "column": list(table.roles),
             "role": [row["role"] for row in edited(_key(file), _guessed(table))[0]],
-            "missing": [f"{100 * share:.3g} %" for share in table.frame.isna().mean()],
+            "missing": [f"{100 * missing(table, name):.3g} %" for name in table.columns],
             "examples": [_examples(table.frame[name]) for name in table.columns],
         }
     )
@@ -145,8 +145,30 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
         sentences(said)
         names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
-        plot(lines(y, names), key="first-look")
+        rate = rate_of(table, options)
+        if rate is None:
+            shell.quiet(NO_CLOCK)
+        plot(lines(y, names, rate), key="first-look")
     return True
+
+
+NO_CLOCK = (
+    "No column tells the time and no rate was given: until you say how many samples a second there are, at the left, a sample "
+    "counts as a second wherever seconds are written."
+)
+
+
+def missing(table: Table, name: str) -> float:
+    """The share of a column that holds no value. Among numbers, what is no number counts as none, as it does in a fit."""
+    column = table.frame[name]
+    numbers, there = np.isfinite(numeric_values(column)), column.notna().to_numpy()
+    return float(1 - (numbers if numbers.sum() >= 0.5 * there.sum() else there).mean())
+
+
+def rate_of(table: Table, options: TableOptions) -> float | None:
+    """Samples a second, as said or as the time column has them; None where nothing says so."""
+    clock = table.clock(dict(options.roles), options.unit)
+    return options.rate_hz or (None if clock is None else clock.rate_hz)
 
 
 def sentences(said: list[str]) -> None:
@@ -157,12 +179,12 @@ def sentences(said: list[str]) -> None:
         shell.quiet(f"· {line}")
 
 
-def lines(y: Any, names: list[str]) -> Figure:
-    """A first look at some channels, each on its own level: [rows, channels]."""
+def lines(y: Any, names: list[str], rate_hz: float | None = None) -> Figure:
+    """A first look at some channels, each on its own level: [rows, channels], over time where the rate is known."""
     values, width = figures.strips.averaged(np.asarray(y, np.float32), MAX_POINTS)
     low, high = np.nanmin(values, axis=0, initial=np.inf), np.nanmax(values, axis=0, initial=-np.inf)
     span = np.where(high > low, high - low, 1.0)
-    x = np.arange(len(values)) * width
+    x = np.arange(len(values)) * width / (rate_hz or 1.0)
     return {
         "data": [
             {
@@ -177,7 +199,7 @@ def lines(y: Any, names: list[str]) -> Figure:
             if np.isfinite(low[j])
         ],
         "layout": layout(
-            xaxis=axis("row", showgrid=False),
+            xaxis=axis("row" if rate_hz is None else "s", showgrid=False),
             yaxis=axis(showticklabels=False, fixedrange=True, showgrid=False),
             annotations=[
                 note(
@@ -193,7 +215,8 @@ def lines(y: Any, names: list[str]) -> Figure:
                 for j, name in enumerate(names[:MAX_LINES])
             ],
         ),
-        "caption": f"The first {min(len(names), MAX_LINES)} of {len(names)} channels over rows, each on its own scale.",
+        "caption": f"The first {min(len(names), MAX_LINES)} of {len(names)} channels over "
+        f"{'rows' if rate_hz is None else 'time'}, each on its own scale.",
         "alt": f"Lines of {', '.join(names[:MAX_LINES])}.",
         "height": 60 + 52 * len(names[:MAX_LINES]),
     }

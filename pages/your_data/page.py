@@ -19,6 +19,7 @@ from pages.recording import lab, tabs
 from pages.recording.data import Data
 from pages.ui import settings, shell
 from pages.your_data import check, example, intake, pose_check, poses
+from pages.your_data.label_check import label_panel
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
@@ -212,6 +213,9 @@ else:
             shell.error("This cannot be fitted as it stands", trouble)
     if data is None or not intake.is_fitted(file):
         page.header(file.name)
+        if data is not None:
+            with page.picture:
+                label_panel(data)
         with page.card:
             st.html('<p class="gdm-panel-title">Next</p>')
             if data is None:

@@ -454,3 +454,45 @@ def test_the_first_look_draws_gaps_and_flat_channels():
     figure = check.lines(y, ["up", "flat", "empty"])
     assert len(figure["data"]) == 2
     assert "up, flat, empty" in figure["alt"]
+
+
+# ---- before a fit --------------------------------------------------------------------------------------------------
+def test_labels_are_shown_before_a_fit_with_their_counts_and_what_was_left_out(engine):
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    assert "have a label" not in html(app)
+    marks = b"behaviour,start,stop\nwalk,0,1\nrest,0.5,1.5\n"
+    app.file_uploader(key="marks").upload("bouts.csv", marks).run()
+    assert not app.exception, app.exception[0].value
+    assert "75 % of 60 samples have a label" in html(app)
+    assert "1 bouts begin before another one ends" in html(app)
+    shown = next(frame.value for frame in app.dataframe if "behaviour" in frame.value)
+    assert list(shown["behaviour"]) == ["rest", "walk"]
+    assert list(shown["samples"]) == [30, 15]
+    assert list(shown["bouts"]) == [1, 1]
+    assert not engine.jobs
+
+
+def test_the_label_column_of_a_table_is_shown_before_a_fit_too(engine):
+    app = uploaded(example.NAME, example.content())
+    assert "100 % of 3,600 samples have a label" in html(app)
+
+
+def test_without_a_clock_the_page_says_what_it_counts_and_the_first_look_has_time_where_there_is_one(engine):
+    plain = pd.read_csv(io.BytesIO(waves(600, 20.0))).drop(columns="time").to_csv(index=False).encode()
+    app = uploaded("plain.csv", plain)
+    assert "a sample counts as a second" in html(app)
+    control(app, "number_input", "rate").set_value(10.0).run()
+    assert "a sample counts as a second" not in html(app)
+    y = np.zeros((50, 1))
+    assert check.lines(y, ["a"])["layout"]["xaxis"]["title"]["text"] == "row"
+    assert check.lines(y, ["a"], 10.0)["layout"]["xaxis"]["title"]["text"] == "s"
+
+
+def test_what_is_missing_is_the_same_in_the_table_and_in_the_words_beside_it(session):
+    rows = "\n".join(f"{i},{'n/a!' if i % 4 == 0 else i * 0.5}" for i in range(100))
+    table = read("gaps.csv", f"time,a\n{rows}\n".encode()).content
+    found = table.report({**table.roles, "a": "channel"})
+    assert check.missing(table, "a") == pytest.approx(found.channels[0].missing / 100) == pytest.approx(0.25)
+    assert check.missing(table, "time") == 0
+    words = read("words.csv", b"time,a,label\n0,1,walk\n1,2,\n2,3,rest\n3,4,rest\n").content
+    assert check.missing(words, "label") == pytest.approx(0.25)
