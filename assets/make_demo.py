@@ -30,7 +30,7 @@ from gdm_core.analysis.matching import match  # noqa: E402
 from gdm_core.analysis.metrics import evaluate, match_states, matched_accuracy, state_baselines  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
-from pages.formula1 import opening  # noqa: E402
+from pages.formula1 import data as laps  # noqa: E402
 from pages.lab import shipped  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 
@@ -113,16 +113,17 @@ def make_nascar() -> Result:
 
 def make_formula1() -> Result:
     """A simulated race: fitted on the winner, applied to the driver who came fifth. Also the page's own first result."""
-    session = formula1.simulate_race(opening.CIRCUIT)
-    codes = session.codes[0], session.codes[opening.FIFTH]
+    session = formula1.simulate_race(laps.FIRST_CIRCUIT)
+    codes = session.codes[0], session.codes[laps.FIFTH]
     train, test = (formula1.to_trials(session, code, preset="paper") for code in codes)
     accuracy, lines, seconds = [], [], []
     torch.set_num_threads(1)  # as the workers and the exported script do: with more, sums come out otherwise
     shown: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None = None
     for seed in range(3):
-        began = time.process_time()
-        model = GDM(**opening.CONFIG | {"seed": seed}).fit(train)
-        seconds.append(time.process_time() - began)  # on one core, whatever else the machine does
+        config = laps.FIRST_CONFIG | {"seed": seed}
+        result = fitted(train, config)
+        model = result.model()
+        seconds.append(result.seconds)
         scores = evaluate(model, train, test, seed).to_dict()
         # One segment for each state: soft shares can pass on the place itself, and an untrained model's do.
         field = "majority_map_accuracy"
@@ -132,11 +133,11 @@ def make_formula1() -> Result:
         lines.append(beaten[best])
         print(f"  seed {seed}: {accuracy[-1]:.3f}, {best} {lines[-1]:.3f}, {seconds[-1]:.1f} s", flush=True)
         if shown is None:
-            opening.write(model, train, test, codes, scores, seconds[-1])
+            shipped.write(laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores})
             states = model.predict_proba(test)[0]
-            laps = np.isin(test[0].segments, (2, 3, 4))  # one lap would have gaps, all would hide each other
+            part = np.isin(test[0].segments, (2, 3, 4))  # one lap would have gaps, all would hide each other
             order = list(match(states, []))
-            shown = test[0].position[laps], states[laps][:, order], test[0].labels[laps]
+            shown = test[0].position[part], states[part][:, order], test[0].labels[part]
             line_name = best
     assert shown is not None
     words = {

@@ -1,9 +1,10 @@
-"""What the page draws and fits: one circuit, and the chosen laps of a driver on it."""
+"""What the page draws and fits: one circuit, and the chosen laps of two drivers on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,25 @@ from datasets.formula1 import Session
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 from pages.formula1 import loading
+from pages.lab import Data
+from pages.ui.exports import Recipe
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 BIN_M = 10.0
 RACING = ("first", "pit", "safety_car")
+FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
+# What a first visit finds ships with the app; assets/make_demo.py makes it.
+FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
+FIRST_CONFIG: dict[str, Any] = {
+    "n_states": 8,
+    "temperature": 0.99,
+    "stickiness": "learn",
+    "posterior": "window",
+    "n_latent": 2,
+    "seed": 0,
+}
 SIMULATED = {"shanghai": "Shanghai, simulated", "suzuka": "Suzuka, simulated"}
 
 
@@ -78,6 +92,36 @@ class Looked:
         return ", ".join(self.channels) if self.channels else "ten mixtures of X and Y"
 
 
+@dataclass(frozen=True)
+class Pick:
+    """Which laps of which drivers of which session."""
+
+    place: Place
+    train: str
+    test: str
+    looked: Looked
+
+    @property
+    def about(self) -> str:
+        return f"fitted on {self.train}, applied to {self.test} · {self.looked.about}"
+
+    @property
+    def calls(self) -> list[str]:
+        """Lines of Python that make the same trials."""
+        given = [f"channels={self.looked.channels!r}"] if self.looked.channels else ['preset="paper"']
+        if self.looked.laps == "racing":
+            given.append(f"drop={RACING!r}")
+        elif self.looked.laps != "all":
+            first, last = (int(part) for part in self.looked.laps.split("-"))
+            given.append(f"laps=range({first}, {last + 1})")
+        options = ", ".join(given)
+        return [
+            self.place.call,
+            f"train = formula1.to_trials(session, {self.train!r}, {options})",
+            f"test = formula1.to_trials(session, {self.test!r}, {options})",
+        ]
+
+
 @dataclass(frozen=True, eq=False)
 class Circuit:
     """The map of a session, turned as the official one is."""
@@ -114,6 +158,13 @@ class Circuit:
         ends = np.append(edges[1:], edges[0] + self.length)
         return np.asarray((edges + ends) / 2 % self.length, np.float32)
 
+    def segment_at(self, distance: npt.ArrayLike) -> Ints | None:
+        """[T] the segment at each distance along the lap."""
+        if not self.segments:
+            return None
+        found: Ints = np.mod(np.searchsorted(self.edges, np.asarray(distance), side="right") - 1, len(self.segments))
+        return found
+
     def at(self, distance: npt.ArrayLike) -> Floats:
         """[..., 2] places at distances along the lap."""
         grid = np.linspace(0, self.length, len(self.line))
@@ -138,6 +189,16 @@ class Laps:
     @property
     def n_laps(self) -> int:
         return len(np.unique(self.lap))
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """What the page knows of the data of a fit."""
+
+    pick: Pick
+    circuit: Circuit
+    train: Laps
+    test: Laps
 
 
 def turned(position: npt.ArrayLike, degrees: float) -> Floats:
@@ -228,3 +289,36 @@ def along_lap(distance: npt.ArrayLike, values: npt.ArrayLike, n_bins: int, lengt
     grid = np.arange(n_bins)
     full = np.column_stack([np.interp(grid, filled, column, period=n_bins) for column in mean.T])
     return full.reshape(n_bins, *np.shape(values)[1:]).astype(np.float32)
+
+
+def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data:
+    """The laps of both drivers, ready to fit."""
+    race = Race(
+        pick,
+        circuit(pick.place),
+        laps_of(pick.place, pick.train, pick.looked),
+        laps_of(pick.place, pick.test, pick.looked),
+    )
+    known = race.train.speed[np.isfinite(race.train.speed)]
+    return Data(
+        f"{session.title} · {pick.about}",
+        race.train.trials,
+        race.test.trials,
+        Recipe(
+            ["from gdm_studio.datasets import formula1"],
+            pick.calls,
+            note="" if session.simulated else "FastF1 fetches the session once and keeps it.",
+        ),
+        tested="other driver",
+        facts=(
+            ("session", session.title),
+            ("fitted on", pick.train),
+            ("applied to", pick.test),
+            ("laps", pick.looked.about),
+            ("sees", pick.looked.sees),
+            ("samples", f"{len(race.train.lap):,}"),
+            ("mean speed", f"{known.mean():.0f} km/h" if len(known) else "unknown"),
+        ),
+        licences=licences,
+        source=race,
+    )

@@ -6,18 +6,15 @@ import streamlit as st
 
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
-from pages.formula1 import cascade, choices, data, depth, loading, opening
-from pages.formula1.board import Board, annotation_controls
-from pages.formula1.meaning import explain_meaning
-from pages.formula1.scorecard import score_card
-from pages.formula1.view import View, Where
-from pages.lab import live
+from pages import lab
+from pages.formula1 import choices, controls, data, driver_states, loading, picture, state_kinds, tabs
+from pages.formula1.scorecard import show_card
 from pages.ui import model_controls, shell
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 LOOK_EVERY_S = 0.4
 FEED = "Formula 1 data through FastF1; unofficial and not associated with Formula 1."
-SHOWS = {"all": "Every sample", "mean": "Average lap"}
+SIMULATED = "Simulated laps by invented drivers; circuits are approximate."
 
 page = shell.frame("formula1")
 
@@ -29,7 +26,7 @@ def simulated_instead() -> None:
     )
 
 
-def waiting(wait: cascade.Waiting) -> None:
+def waiting(wait: controls.Waiting) -> None:
     """A session that still loads, or what went wrong and how to go on. Ends the run."""
     load = wait.load
     with page.picture:
@@ -74,7 +71,7 @@ def waiting(wait: cascade.Waiting) -> None:
     with page.card:
         if corrected := choices.corrections():
             shell.quiet(corrected)
-        hint = cascade.account_hint()
+        hint = controls.account_hint()
         if hint and (load is None or load.error is None or getattr(load.error, "reason", None) is Reason.ACCOUNT):
             shell.quiet(hint)
     page.header(wait.title)
@@ -83,22 +80,22 @@ def waiting(wait: cascade.Waiting) -> None:
 
 
 with page.controls:
-    place = cascade.choose_place()
-if isinstance(place, cascade.Waiting):
+    place = controls.choose_place()
+if isinstance(place, controls.Waiting):
     waiting(place)
 with page.controls:
-    session = cascade.ready(place)
-if isinstance(session, cascade.Waiting):
+    session = controls.ready(place)
+if isinstance(session, controls.Waiting):
     waiting(session)
+hints = [hint] if (hint := controls.account_hint()) else []
+licences = (SIMULATED,) if session.simulated else (FEED, *hints)
 trouble = ""
 with page.controls:
-    pick = cascade.choose_drivers(place, session)
-    if isinstance(pick, cascade.Waiting):
+    pick = controls.choose_drivers(place, session)
+    if isinstance(pick, controls.Waiting):
         waiting(pick)
     try:
-        circuit = data.circuit(place)
-        train = data.laps_of(place, pick.train, pick.looked)
-        test = data.laps_of(place, pick.test, pick.looked)
+        fitted = data.fitted_data(pick, session, licences)
     except GdmError as error:
         trouble = str(error)
 if trouble:
@@ -109,49 +106,13 @@ if trouble:
     st.stop()
 with page.controls:
     choice = model_controls.choose(
-        n_channels=train.trials.n_channels, n_samples=train.trials.n_samples, n_states=8, models=MODELS
+        n_channels=fitted.train.n_channels, n_samples=fitted.train.n_samples, n_states=8, models=MODELS
     )
 
-wanted = live.Wanted(
-    choice.family, choice.config, train.trials, test.trials, where=Where(pick, circuit, train, test, choice)
-)
-opening.lay_out(wanted)
-fit = live.fit("formula1", wanted)
-shown = fit.poll()
-view = View(fit, shown)
-with page.controls:
-    live.transport(fit, "formula1")
-
+view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
 with page.picture, st.container(key="formula1-head", horizontal=True, vertical_alignment="center"):
-    which = st.segmented_control(
-        "Driver",
-        ["train", "test"],
-        default="train",
-        format_func={"train": f"{pick.train}, fitted", "test": f"{pick.test}, applied"}.get,
-        required=True,
-        key="who",
-        bind="query-params",
-        label_visibility="collapsed",
-        help="The model learns from the first driver; the second it has never seen.",
-    )
-    drawn = st.segmented_control(
-        "Drawn",
-        list(SHOWS),
-        default="all",
-        format_func=SHOWS.get,
-        required=True,
-        key="drawn",
-        bind="query-params",
-        label_visibility="collapsed",
-        help="Every sample of the chosen laps, or their mean at each place of the lap.",
-    )
-    badge = annotation_controls()
-    shell.state_key(max(2, shown.n_states or choice.n_states))
-
-
-board = Board(view, which or "train", drawn or "all", badge)
-
-
+    options = picture.choose_options(pick.train, pick.test)
+    shell.state_key(max(2, view.shown.n_states or choice.n_states))
 with page.picture:
     if corrected := choices.corrections():
         shell.quiet(corrected)
@@ -162,21 +123,14 @@ with page.picture:
         )
     for remark in session.notes if not session.simulated else ():
         shell.quiet(remark)
-    if not circuit.segments:
+    if not fitted.source.circuit.segments:
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
-    live.problem(fit, shown, "formula1")
-    live.region(fit, board.draw)
-with page.card:
-    rows = score_card(view, wanted)
-    live.region(fit, lambda now: live.progress(now, key="elbo"), patience=2)
-    explain_meaning(view.where if shown.wanted is not None else wanted.where)
+lab.picture(view, lambda now: picture.draw(view, now, options))
 
-page.header(f"{session.title} · {pick.about}", [*choice.facts])
-live.share_colours(fit, shown)
-with page.below:
-    depth.tabs(view, rows)
-if session.simulated:
-    shell.footer(["Simulated laps by invented drivers; circuits are approximate."])
-else:
-    shell.footer([FEED, *([hint] if (hint := cascade.account_hint()) else [])])
-live.watch(fit)
+shown = driver_states.on_map(driver_states.standing(view), options.which)
+race = driver_states.race_of(shown)
+tabs.show(shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which))
+show_card(view)
+with page.card:
+    state_kinds.explain(shown.choice)
+lab.end(view)

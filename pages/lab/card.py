@@ -26,6 +26,10 @@ WORDS = {
     "n_latent": "D",
     "seed": "seed",
 }
+SHIPPED = (
+    "This fit ships with the app. Fitted anew on another kind of machine it may differ in places; the exported script "
+    "loads this one."
+)
 VALUES = {"window": "moves", "linear": "places", "learn": "learned"}
 
 
@@ -58,6 +62,8 @@ def honest_card(view: View, rows_of: Rows, measure: Callable[[View], live.Answer
         ):
             view.fit.answers.again("scores")
             st.rerun()
+        if view.came:
+            shell.quiet(SHIPPED)
         live.region(view.fit, lambda now: live.progress(now, key="elbo"), patience=2)
     return rows if answer.fresh else []
 

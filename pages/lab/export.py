@@ -113,6 +113,7 @@ def offer(
             title=f"{view.frame.title}: {data.about}",
             about=f"{choice.label}; figures show {reading.trial.name}.",
             shown=view.shown,
+            shipped=view.came,
             look=view.exact_look,
             recipe=data.recipe,
             figures={**figures, **standard_figures(view, reading)},

@@ -24,11 +24,12 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     ready = next((found for name in ships if (found := shipped.offer(name, wanted, cache)) is not None), None)
     fit = live.fit(page, wanted)
     shown = fit.poll()
+    came = any((found := shipped.load(name)) is not None and found.stands(shown.result) for name in ships)
     if ready is not None and ready.stands(shown.result):
-        view = View(frame, setting, fit, shown, ready.look, shipped=ready)
+        view = View(frame, setting, fit, shown, ready.look, shipped=ready, came=came)
     else:
         look, looking = live.states_of(fit, shown)
-        view = View(frame, setting, fit, shown, look, looking)
+        view = View(frame, setting, fit, shown, look, looking, came=came)
     with frame.controls:
         live.transport(fit, page)
     return view

@@ -25,14 +25,17 @@ FIRST_HORIZON = 20
 Tab = Callable[[View, Reading], None]
 
 
-def show_tabs(view: View, named: Mapping[str, Tab]) -> None:
-    """The tabs; only the open one is worked out, and only once there are states to draw."""
+def show_tabs(view: View, named: Mapping[str, Tab], reading: Reading | None = None) -> None:
+    """The tabs; only the open one is worked out, and only once there are states to draw.
+
+    reading   what the tabs are about, where that is more than the one trial that is looked at
+    """
     with view.frame.below:
         places = st.tabs(list(named), key="view", on_change="rerun", bind="query-params")
         for place, draw in zip(places, named.values(), strict=True):
             if place.open:
                 with place:
-                    reading = view.read()
+                    reading = reading or view.read()
                     if reading.states is None and not view.is_new:
                         shell.empty("Nothing fitted yet", "This fills in with the first result.")
                     elif reading.states is None:

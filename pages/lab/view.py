@@ -78,6 +78,7 @@ class View:
     fit       the live fit of this page and visitor; `shown` what it has to show
     look      the model's own look at all trials, once there is one; `looking` while it is worked out
     shipped   the result that ships with the app, if that is what stands
+    came      the fit came with the app, whatever it is applied to
     index     which trial is looked at: fitted ones first, then new ones
     """
 
@@ -88,6 +89,7 @@ class View:
     look: Look | None = None
     looking: bool = False
     shipped: Shipped | None = None
+    came: bool = False
     index: int = 0
 
     @property

@@ -12,8 +12,9 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from gdm_core import GDM
-from pages.formula1 import data, opening
+from pages.formula1 import data
 from pages.formula1.data import Looked, Place
+from pages.lab import shipped
 from pages.lab.live import screen
 from pages.ui import navigation
 from tests.support.formula1_page import arrange
@@ -65,19 +66,19 @@ def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp
     with np.load(tmp_path / "states.npz") as file:
         ours, theirs = file["trial_0"], file["new_trial_0"]
     np.testing.assert_allclose(ours, shown.train[0], atol=0.02, err_msg="what is drawn has eight bits")
-    kept = opening.applied(shown, "RGL", len(theirs))
-    assert kept is not None
+    kept = shipped.load(data.SHIPPED).look.test[0]
     np.testing.assert_allclose(theirs, kept[:, list(shown.order)], atol=0.02)
 
 
 def test_what_ships_is_what_a_fit_gives_here_but_for_the_machine():
     """Processors round differently, and a fit of hundreds of steps carries that on; another code or data would do more."""
-    found = opening.bundled()
-    assert found is not None
-    laps = data.laps_of(Place(circuit=opening.CIRCUIT), found.header["train"], Looked())
-    assert laps.trials.fingerprint == found.header["fingerprint"]
+    found = shipped.load(data.SHIPPED)
+    place = Place(circuit=data.FIRST_CIRCUIT)
+    codes = data.open_session(place).codes
+    laps, other = (data.laps_of(place, code, Looked()) for code in (codes[0], codes[data.FIFTH]))
+    assert shipped.both(laps.trials, other.trials) == found.fingerprint
     torch.set_num_threads(1)
-    model = GDM(**opening.CONFIG).fit(laps.trials)
-    assert model.elbo_ == pytest.approx(found.header["elbo"], abs=0.02)
+    model = GDM(**data.FIRST_CONFIG).fit(laps.trials)
+    assert model.elbo_ == pytest.approx(found.result.elbo, abs=0.02)
     (states,) = model.predict_proba(laps.trials)
-    assert (np.asarray(states).argmax(axis=1) == found.train.argmax(axis=1)).mean() > 0.9
+    assert (np.asarray(states).argmax(axis=1) == found.look.train[0].argmax(axis=1)).mean() > 0.9

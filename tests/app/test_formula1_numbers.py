@@ -13,9 +13,10 @@ from gdm_core.analysis.metrics import evaluate, state_accuracy
 from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.analysis.segments import composition
 from gdm_core.errors import DataError
-from pages.formula1 import against_k, board, cascade, data, drivers, loading, pictures, segments, transfer
-from pages.formula1.data import Looked, Place
-from pages.formula1.view import Here, Together
+from pages import lab
+from pages.formula1 import accuracy, all_drivers, badges, compare_laps, data, figures, loading, picture
+from pages.formula1.data import Looked, Pick, Place
+from pages.formula1.driver_states import Driver
 from pages.lab.live.pictures import Origin
 from pages.ui.figures.base import untyped
 from tests.support.formula1 import LAP_S
@@ -50,8 +51,8 @@ def test_presence_and_weight_follow_the_definition_of_the_paper():
 def test_labels_keep_clear_of_each_other_and_of_the_track(monkeypatch):
     circuit, _ = _laps(monkeypatch)
     widths = np.full(len(circuit.segments), 50.0)
-    shift = segments.placed(circuit, widths)
-    scale = min(segments.MAP_PX / np.ptp(circuit.line, axis=0))
+    shift = badges.placed(circuit, widths)
+    scale = min(badges.MAP_PX / np.ptp(circuit.line, axis=0))
     centre = circuit.at(circuit.middles) * scale + shift
     gap = np.abs(centre[:, None] - centre[None])
     apart = (gap[..., 0] >= 50) | (gap[..., 1] >= 18)
@@ -63,15 +64,15 @@ def test_the_map_holds_every_sample_once_and_says_where_it_is(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     states = np.eye(4, dtype=np.float32)[laps.segment]
     many = {"distance": laps.distance, "lap": laps.lap, "speed": laps.speed, "segment": laps.segment}
-    monkeypatch.setattr(pictures, "DOTS_ABOVE", 100)
-    figure = pictures.circuit_map(circuit, laps.place, states, **many)
+    monkeypatch.setattr(figures, "DOTS_ABOVE", 100)
+    figure = figures.circuit_map(circuit, laps.place, states, **many)
     dots = figure["data"][1:]
     assert sum(len(untyped(trace["x"])) for trace in dots) == len(laps.lap)
     tips = np.concatenate([untyped(trace["customdata"]) for trace in dots])
     places = np.concatenate([np.column_stack([untyped(t["x"]), untyped(t["y"])]) for t in dots])
     # The station that a hover points at lies where the sample is.
     stations = np.column_stack([untyped(figure["cursor"]["x"]), untyped(figure["cursor"]["y"])])
-    assert np.linalg.norm(stations[tips[:, 0]] - places, axis=1).max() < circuit.length / pictures.STATIONS
+    assert np.linalg.norm(stations[tips[:, 0]] - places, axis=1).max() < circuit.length / figures.STATIONS
     np.testing.assert_array_equal(tips[:, 2].astype(int) * 10 + tips[:, 3], 113)
     np.testing.assert_array_equal(tips[:, 5], tips[:, 4], "the state of a corner's segment, by construction")
 
@@ -82,7 +83,7 @@ def test_a_race_on_the_map_stays_within_its_weight():
     place = Place(circuit="shanghai")
     circuit, laps = data.circuit(place), data.laps_of(place, "FLT", Looked())
     states = np.random.default_rng(0).dirichlet(np.full(8, 0.15), len(laps.lap)).astype(np.float32)
-    figure = pictures.circuit_map(
+    figure = figures.circuit_map(
         circuit, laps.place, states, distance=laps.distance, lap=laps.lap, speed=laps.speed, segment=laps.segment
     )
     assert len(laps.lap) > 20_000
@@ -100,15 +101,15 @@ def test_the_average_lap_is_the_mean_at_each_place():
 def test_a_lap_driven_evenly_has_an_even_clock(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     states = np.eye(4, dtype=np.float32)[laps.segment]
-    here = Here(laps, states, "fresh", Origin())
+    here = Driver(laps.trials[0], states, "fresh", Origin(), laps=laps)
     session = ring_race()
-    one = drivers.one_lap(session, circuit, here, 2, LAP_S)
+    one = compare_laps.one_lap(session, circuit, here, 2, LAP_S)
     assert one is not None
     assert one.clock is not None
     share = np.linspace(0, 1, 50)
     np.testing.assert_allclose(one.clock.at(share), LAP_S * share, atol=0.05)
     np.testing.assert_allclose(one.states.sum(axis=1), 1, atol=1e-5)
-    assert drivers.one_lap(session, circuit, here, 99, LAP_S) is None
+    assert compare_laps.one_lap(session, circuit, here, 99, LAP_S) is None
 
 
 def _clock(drift: float, *times: float) -> LapClock:
@@ -120,16 +121,16 @@ def _clock(drift: float, *times: float) -> LapClock:
 def test_only_what_is_told_apart_from_chance_is_said_of_a_gap(monkeypatch):
     circuit, _ = _laps(monkeypatch)
     one = _clock(1e-4, 30.0, 30.0, 30.0)
-    gap = drivers.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
+    gap = compare_laps.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
     assert gap.behind(1.0) == pytest.approx(0.5)
     assert gap.grown(1 / 3, 2 / 3) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
     lost, deviation = gap.grown(0.9, 0.1)  # over the line
     assert lost == pytest.approx(-0.15)
     # Three tenths of a third at either side of the line: 9 s (8.85 s) of 30 s (29.5 s), each way for either lap.
     assert deviation == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
-    said = drivers.time_words(circuit, ["AAA", "BBB"], gap)
+    said = compare_laps.time_words(circuit, ["AAA", "BBB"], gap)
     assert said.startswith("BBB took 0.500 s longer for the lap. Told apart from chance: +")
-    same = drivers.time_words(circuit, ["AAA", "BBB"], drivers.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
+    same = compare_laps.time_words(circuit, ["AAA", "BBB"], compare_laps.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
     assert same == "BBB took 0.009 s less for the lap; no single segment differs by more than the uncertainty."
 
 
@@ -137,25 +138,20 @@ def test_states_of_two_fits_cannot_be_put_into_one_picture(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     _, other = _laps(monkeypatch, "BBB")
     eight, nine = Origin(), Origin()
-    ours = Here(laps, np.full((len(laps.lap), 9), 1 / 9, np.float32), "preview", nine)
-    theirs = Here(other, np.full((len(other.lap), 8), 1 / 8, np.float32), "stale", eight)
-    with pytest.raises(DataError, match="different fits"):
-        Together((ours, theirs))
-    with pytest.raises(DataError, match="needs the states"):
-        Together((ours, replace(theirs, states=None, origin=nine)))
-    alone = Together.those_of(ours, theirs)
-    assert alone is not None
-    assert alone.drivers == (ours,)
-    figure = board.strips(circuit, alone, ("AAA", "BBB"))
+    many, fewer = (np.full((len(one.lap), k), 1 / k, np.float32) for one, k in ((laps, 9), (other, 8)))
+    ours = Driver(laps.trials[0], many, "preview", nine, laps=laps)
+    theirs = Driver(other.trials[0], fewer, "stale", eight, laps=other)
+    drivers = lab.together([ours, theirs])
+    assert drivers == [ours]
+    figure = picture.strips(circuit, drivers, ("AAA", "BBB"))
     rows = untyped(figure["data"][0]["z"])
     assert len(rows) == 2, "the row that is still to come has its place"
     assert len(np.unique(rows[1])) == 1
-    assert Together.those_of(replace(ours, states=None), theirs) is None
 
 
 def test_lap_times_read_as_on_a_timing_screen():
-    assert drivers.clock(95.069) == "1:35.069"
-    assert drivers.clock(60.0) == "1:00.000"
+    assert compare_laps.clock(95.069) == "1:35.069"
+    assert compare_laps.clock(60.0) == "1:00.000"
 
 
 def test_who_drives_unlike_the_winner_is_found_where_it_happens(monkeypatch):
@@ -172,7 +168,7 @@ def test_who_drives_unlike_the_winner_is_found_where_it_happens(monkeypatch):
     assert apart[2, 12:18].max() > 0.1
     assert apart[2, :12].max() == 0
     assert np.nanmax(chance) == 0
-    table, columns = transfer.rows_of(circuit, [laps] * 3, profiles)
+    table, columns = all_drivers.rows_of(circuit, [laps] * 3, profiles)
     assert table["By chance"].max() == 0
     assert (
         table["Whole lap"].tolist()
@@ -198,17 +194,17 @@ def test_who_drove_few_laps_is_not_most_unlike_for_that(monkeypatch):
     apart, chance = unlikeness(profiles)
     assert apart[3].mean() > apart[2].mean(), "by distance alone it is the one who retired"
     assert chance[3].mean() > 3 * chance[1].mean()
-    table, _ = transfer.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], profiles)
+    table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], profiles)
     assert [text[-1] for text in table["Driver"]][:2] == ["a", "c"]
     silent = profiles.copy()
     silent[3, 1] = np.nan  # one lap alone has no other to be compared with
-    table, _ = transfer.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], silent)
+    table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], silent)
     assert table["Driver"].iloc[-1][-1] == "d"
 
 
 def test_the_script_makes_the_same_trials(monkeypatch):
     for looked in (Looked(), Looked("racing", ("X", "Y", "speed")), Looked("2-3", ("X", "Y"))):
-        pick = cascade.Pick(RING, "AAA", "BBB", looked)
+        pick = Pick(RING, "AAA", "BBB", looked)
         _, laps = _laps(monkeypatch, "AAA", looked)
         scope: dict[str, object] = {"formula1": formula1}
         exec("\n".join(pick.calls), scope)
@@ -229,8 +225,8 @@ def test_the_curve_holds_each_fit_in_its_place_and_leaves_the_rest_open():
         Record({"n_states": 3}, 1, scores={"paper_accuracy": 0.6}),
         Record({"n_states": 4}, 0, message="diverged"),
     ]
-    found = against_k.table(records, "paper_accuracy", 2)
-    assert found.shape == (len(against_k.STATES), 2)
+    found = accuracy.table(records, "paper_accuracy", 2)
+    assert found.shape == (len(accuracy.STATES), 2)
     assert found[0, 0] == pytest.approx(0.4)
     assert found[1, 1] == pytest.approx(0.6)
     assert np.isfinite(found).sum() == 2
@@ -251,7 +247,7 @@ def test_a_model_applied_to_many_drivers_gives_each_its_own_profile(monkeypatch)
     _, other = _laps(monkeypatch, "BBB")
     model = Sketch(n_states=3).fit(laps.trials)
     n = circuit.n_bins // 5
-    stations = [transfer.stations_of(circuit, one) for one in (laps, other)]
+    stations = [all_drivers.stations_of(circuit, one) for one in (laps, other)]
     found = drivers_along_lap(model.to_bytes(), stations, n, laps.trials, other.trials)
     assert found.shape == (2, 2, n, 3)
     states = np.concatenate(model.predict_proba(laps.trials))

@@ -12,8 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
-from pages.formula1 import against_k, choices, data, loading, opening
+from pages.formula1 import accuracy, choices, data, loading
 from pages.formula1.data import Looked, Place
+from pages.lab import shipped
 from pages.lab.live import session as live_session
 from pages.ui import navigation
 from tests.support.formula1 import ring_driver, ring_session
@@ -58,10 +59,8 @@ def test_a_first_visit_shows_the_simulated_race_without_a_fit(feed):
     assert "One segment a state" in text, "scores come with the bundled result"
     fits = [job for job in feed.jobs if job.slot == "main" and job.poll().result is None]
     assert fits == []
-    bundled = opening.bundled()
-    assert bundled is not None
     done = next(job for job in feed.jobs if job.slot == "main")
-    assert done.poll().result.model_bytes == bundled.model_bytes
+    assert shipped.load(data.SHIPPED).stands(done.poll().result)
 
 
 def test_the_bundled_states_are_those_of_its_model():
@@ -69,22 +68,21 @@ def test_the_bundled_states_are_those_of_its_model():
     from gdm_core.analysis.metrics import paper_accuracy
     from gdm_core.trials import Trials
 
-    found = opening.bundled()
-    assert found is not None
-    head = found.header
-    place = Place(circuit=opening.CIRCUIT)
-    laps = data.laps_of(place, head["test"], Looked())
-    train = data.laps_of(place, head["train"], Looked())
+    found = shipped.load(data.SHIPPED)
+    place = Place(circuit=data.FIRST_CIRCUIT)
+    codes = data.open_session(place).codes
+    train, laps = (data.laps_of(place, code, Looked()) for code in (codes[0], codes[data.FIFTH]))
+    model_bytes, (ours,), (theirs,) = found.result.model_bytes, found.look.train, found.look.test
     # The start of the race is enough, and quick.
     part = laps.trials[0].slice(0, 1500)
-    (states,) = soft_states(found.model_bytes, Trials((part,)))
+    (states,) = soft_states(model_bytes, Trials((part,)))
     # Reading out draws samples; another length draws others.
-    kept = found.test[:1490] / 255
+    kept = theirs[:1490]
     assert np.abs(kept - states[:1490]).mean() < 0.03
     assert (kept.argmax(axis=1) == states[:1490].argmax(axis=1)).mean() > 0.85
-    accuracy = paper_accuracy(found.train, train.segment, found.test, laps.segment)
-    assert accuracy == pytest.approx(head["scores"]["paper_accuracy"], abs=0.01)
-    assert accuracy > 0.8
+    measured = paper_accuracy(ours, train.segment, theirs, laps.segment)
+    assert measured == pytest.approx(found.more["scores"]["paper_accuracy"], abs=0.01)
+    assert measured > 0.8
 
 
 # ---- one fit at a time --------------------------------------------------------------------------------------------
@@ -396,7 +394,7 @@ def test_the_tab_starts_the_fits_only_when_asked(feed, monkeypatch):
 def _end_fits(feed, n: int) -> None:
     """The first `n` fits of sweeps that wait come to their end."""
     for job in [job for job in feed.waiting() if job.slot is None][:n]:
-        scores = {name: 0.5 for name in against_k.SCORES}
+        scores = {name: 0.5 for name in accuracy.SCORES}
         value = {"elbo_train": 0.0, "elbo_test": 0.0, "scores": scores, "seconds": 0.1}
         feed.values[job.work.cache_key] = value
         job.succeed(value)
@@ -436,7 +434,7 @@ def test_nobody_stops_the_sweep_of_somebody_else(feed, monkeypatch):
     feed.auto = False
 
     def of(name: str) -> None:
-        monkeypatch.setattr(against_k, "_visitor", lambda: name)
+        monkeypatch.setattr(accuracy, "_visitor", lambda: name)
 
     of("one")
     _press(app, "Fit 9 models")

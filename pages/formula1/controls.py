@@ -16,44 +16,13 @@ from datasets import formula1
 from datasets.formula1 import Event, Session
 from pages.formula1 import data, loading
 from pages.formula1.choices import choose_of_few, choose_one, choose_range, choose_several
-from pages.formula1.data import Looked, Place
-from pages.formula1.opening import FIFTH
+from pages.formula1.data import FIFTH, Looked, Pick, Place
 from pages.ui import shell
 
 SOURCES = {"simulated": "Simulated", "real": "Real sessions"}
 LAPS = {"all": "All laps", "racing": "Racing laps only", "range": "From lap to lap"}
 WATCHED = {"paper": "Paper's mixtures", "channels": "Channels"}
 CHANNELS = ("X", "Y", "speed", "throttle", "brake", "gear")
-
-
-@dataclass(frozen=True)
-class Pick:
-    """What the cascade came to."""
-
-    place: Place
-    train: str
-    test: str
-    looked: Looked
-
-    @property
-    def about(self) -> str:
-        return f"fitted on {self.train}, applied to {self.test} · {self.looked.about}"
-
-    @property
-    def calls(self) -> list[str]:
-        """Lines of Python that make the same trials."""
-        given = [f"channels={self.looked.channels!r}"] if self.looked.channels else ['preset="paper"']
-        if self.looked.laps == "racing":
-            given.append(f"drop={data.RACING!r}")
-        elif self.looked.laps != "all":
-            first, last = (int(part) for part in self.looked.laps.split("-"))
-            given.append(f"laps=range({first}, {last + 1})")
-        options = ", ".join(given)
-        return [
-            self.place.call,
-            f"train = formula1.to_trials(session, {self.train!r}, {options})",
-            f"test = formula1.to_trials(session, {self.test!r}, {options})",
-        ]
 
 
 @dataclass(frozen=True)

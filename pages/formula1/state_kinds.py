@@ -6,8 +6,8 @@ import base64
 
 import streamlit as st
 
-from pages.formula1.view import Where
 from pages.ui import palette
+from pages.ui.model_controls import Choice
 
 A, B, C = palette.colours(3)
 
@@ -45,11 +45,16 @@ def _image(picture: str, alt: str) -> str:
     return f'<img alt="{alt}" src="data:image/svg+xml;base64,{packed}" style="margin-top:0.2rem">'
 
 
-def explain_meaning(where: Where) -> None:
+def kind_of(choice: Choice) -> str:
+    """What a state is made of, in a word; "" where the family offers no choice."""
+    return {"linear": "places", "window": "moves"}.get(str(choice.config.get("posterior", "")), "")
+
+
+def explain(choice: Choice) -> None:
     """Both meanings; the one behind this page's numbers is marked."""
     parts = []
     for name, (title, text, picture) in WORDS.items():
-        mark = " (behind every number here)" if name == where.sees else ""
+        mark = " (behind every number here)" if name == kind_of(choice) else ""
         parts.append(
             '<div style="display:flex;flex-wrap:wrap;gap:0.2rem 0.8rem;margin-top:0.7rem">'
             + _image(picture, f"A bend coloured by {name}")

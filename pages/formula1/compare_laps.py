@@ -13,8 +13,9 @@ from datasets.formula1 import LapClock, Session, lap_clock
 from pages.formula1 import data
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
-from pages.formula1.pictures import lines_along, without_title
-from pages.formula1.view import Here, Together, View
+from pages.formula1.driver_states import Driver, race_of, read
+from pages.formula1.figures import lines_along, without_title
+from pages.lab import View, together
 from pages.lab.live.pictures import State
 from pages.ui import figures, shell
 from pages.ui.plot import plot
@@ -43,7 +44,7 @@ def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> 
     return [(int(n), float(s)) for n, s in zip(table.number[there][order], table.seconds[there][order], strict=True)]
 
 
-def one_lap(session: Session, circuit: Circuit, here: Here, lap: int, seconds: float) -> OneLap | None:
+def one_lap(session: Session, circuit: Circuit, here: Driver, lap: int, seconds: float) -> OneLap | None:
     """A lap on the grid, or None where too little of it was driven with positions."""
     assert here.states is not None
     laps = here.laps
@@ -68,19 +69,19 @@ def one_lap(session: Session, circuit: Circuit, here: Here, lap: int, seconds: f
 
 def tab(view: View) -> None:
     """Pick two drivers and a lap of each."""
-    where = view.where
-    session = data.open_session(where.pick.place)  # of the fit that is shown, which may be an earlier one
+    race = race_of(view)
+    session = data.open_session(race.pick.place)  # of the fit that is shown, which may be an earlier one
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
     columns = st.columns(4, gap="small")
-    picked: list[Here] = []
+    picked: list[Driver] = []
     driven: list[tuple[int, float]] = []
-    for side, (default, places) in enumerate(((where.pick.train, columns[:2]), (where.pick.test, columns[2:]))):
+    for side, (default, places) in enumerate(((race.pick.train, columns[:2]), (race.pick.test, columns[2:]))):
         letter = "ab"[side]
         with places[0]:
             code = choose_one(
-                ("Driver", "against")[side], f"driver-{letter}", codes, default, among=f"{where.pick.place}-{default}"
+                ("Driver", "against")[side], f"driver-{letter}", codes, default, among=f"{race.pick.place}-{default}"
             )
-        laps = data.laps_of(where.pick.place, code, where.pick.looked)
+        laps = data.laps_of(race.pick.place, code, race.pick.looked)
         timed = laps_by_time(session, code, laps.lap)
         seconds = {str(lap): took for lap, took in timed}
         with places[1]:
@@ -90,23 +91,22 @@ def tab(view: View) -> None:
                 list(seconds),
                 next(iter(seconds), ""),
                 show=lambda n, seconds=seconds: f"{n} · {clock(seconds[n])}" if n in seconds else n,
-                among=f"{code}-{where.pick.looked.laps}-{where.pick.place}",
+                among=f"{code}-{race.pick.looked.laps}-{race.pick.place}",
                 help="The fastest first.",
             )
         if not lap:
             shell.empty("No timed lap", f"{code} has no timed lap among the chosen ones. Choose other laps.")
             return
-        name = "other" if code == where.pick.test else f"driver-{letter}"
-        picked.append(view.of(laps, name))
+        name = "test" if code == race.pick.test else f"driver-{letter}"
+        picked.append(read(view, laps, name))
         driven.append((int(lap), seconds[lap]))
     asked = tuple((here.laps.trials.fingerprint, lap) for here, (lap, _) in zip(picked, driven, strict=True))
     kept: dict[str, Any] = view.fit.kept
-    together = Together.those_of(*picked)
-    if together is not None and len(together.drivers) == len(picked):
-        kept["compared"] = (asked, together)
-        _draw(session, where.circuit, together, driven, together.state)
+    if len(drivers := together(picked)) == len(picked):
+        kept["compared"] = (asked, drivers)
+        _draw(session, race.circuit, drivers, driven, drivers[-1].state)
     elif kept.get("compared", ("",))[0] == asked:  # until both are there, what was seen of them before stands
-        _draw(session, where.circuit, kept["compared"][1], driven, "stale")
+        _draw(session, race.circuit, kept["compared"][1], driven, "stale")
     else:
         shell.empty("A moment", "The fitted model is being applied to this driver.")
 
@@ -117,9 +117,9 @@ def clock(seconds: float) -> str:
 
 
 def _draw(
-    session: Session, circuit: Circuit, together: Together, driven: list[tuple[int, float]], state: State
+    session: Session, circuit: Circuit, drivers: list[Driver], driven: list[tuple[int, float]], state: State
 ) -> None:
-    found = [one_lap(session, circuit, here, *lap) for here, lap in zip(together.drivers, driven, strict=True)]
+    found = [one_lap(session, circuit, here, *lap) for here, lap in zip(drivers, driven, strict=True)]
     if found[0] is None or found[1] is None:
         shell.empty("Too little of this lap", "The feed has too few positions in it. Choose another lap.")
         return

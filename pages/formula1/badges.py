@@ -1,4 +1,4 @@
-"""The states of each track segment as labels on the map, placed where they hide nothing."""
+"""The states of each track segment as badges on the map, placed where they hide nothing."""
 
 from __future__ import annotations
 

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis import envelopes
-from gdm_core.analysis.bouts import transition_shares
-from gdm_core.trials import Trial
 from pages.formula1.data import Circuit, Floats
+from pages.formula1.driver_states import Driver
 from pages.ui import palette
-from pages.ui.figures import curves
 from pages.ui.figures.base import (
     TIME_MARGIN,
     Dict,
@@ -27,14 +24,12 @@ from pages.ui.figures.base import (
     time_cursor,
     typed,
 )
-from pages.ui.figures.states import transition_matrix
 from pages.ui.figures.track import bucket_lines
 
 STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
 COLOURS = 40
 DOTS_ABOVE = 2_500  # samples; a line through several laps would only lie on itself
 LABEL_PX = 15
-BEFORE = 30  # samples of the past beside a prediction
 
 
 def _tips(
@@ -72,6 +67,22 @@ def _tips(
     return table.astype(np.uint8), (
         f"{where}{place}<br>%{{customdata[2]}}%{{customdata[3]}} km/h<br>"
         "S%{customdata[5]} %{customdata[6]} % · S%{customdata[7]} %{customdata[8]} %<extra></extra>"
+    )
+
+
+def driven(circuit: Circuit, driver: Driver, **more: Any) -> Figure:
+    """Every sample of a driver on the map."""
+    laps = driver.laps
+    assert driver.states is not None
+    return circuit_map(
+        circuit,
+        laps.place,
+        driver.states,
+        distance=laps.distance,
+        lap=laps.lap,
+        speed=laps.speed,
+        segment=laps.segment,
+        **more,
     )
 
 
@@ -243,32 +254,3 @@ def lines_along(
         "height": height,
         "cursor": time_cursor(),
     }  # fmt: skip
-
-
-def what_follows(labels: npt.NDArray[Any], n_states: int) -> Figure:
-    """The share of moves from each state to each other one; rows of states that are never left stay empty."""
-    return transition_matrix(
-        transition_shares(labels, n_states),
-        caption="Among changes of the strongest state: from the row to the column. Rows add up to 100 %.",
-    )
-
-
-def envelope(found: envelopes.Envelope, trial: Trial, channel: int) -> Figure:
-    """The prediction of one channel, from its moment on."""
-    n, first, step = found.origin, max(0, found.origin - BEFORE), 1 / trial.rate_hz
-    time = np.arange(n + 1, n + 1 + len(found.mean))
-    past = np.arange(first, min(trial.n_samples, n + 1 + len(found.mean)))
-    last = np.full(len(time), trial.y[n, channel])
-    spread = 3 * found.std[:, channel]
-    return curves.envelope(
-        time * step,
-        found.mean[:, channel],
-        band90=(found.lower90[:, channel], found.upper90[:, channel]),
-        band50=(found.lower50[:, channel], found.upper50[:, channel]),
-        three_sigma=(found.mean[:, channel] - spread, found.mean[:, channel] + spread),
-        observed=(past * step, trial.y[past, channel]),
-        persistence=(time * step, last),
-        now=n * step,
-        unit="s",
-        channel=trial.channels[channel],
-    )

@@ -11,7 +11,8 @@ from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
 from pages.formula1 import data
 from pages.formula1.data import Circuit, Laps, Looked
-from pages.formula1.view import View
+from pages.formula1.driver_states import race_of
+from pages.lab import View
 from pages.ui import shell
 
 SHOWN = 8  # segments with a column of their own, those that differ most first
@@ -38,8 +39,8 @@ def by_segment(circuit: Circuit, values: npt.NDArray[np.float64]) -> npt.NDArray
 
 def tab(view: View) -> None:
     """A button, then a table."""
-    where = view.where
-    session = data.open_session(where.pick.place)
+    race = race_of(view)
+    session = data.open_session(race.pick.place)
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
     winner = codes[0]
     if view.shown.result is None:
@@ -49,36 +50,33 @@ def tab(view: View) -> None:
     if not st.session_state.get(asked):
         shell.empty(
             f"Who drives most unlike {winner}?",
-            f"Applies the model of {where.pick.train} to all {len(codes)} drivers, as it is, and compares their states place "
+            f"Applies the model of {race.pick.train} to all {len(codes)} drivers, as it is, and compares their states place "
             "by place with the winner's. Racing laps only.",
         )
         if not st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply"):
             return
         st.session_state[asked] = True
-    looked = Looked("racing", where.pick.looked.channels)
+    looked = Looked("racing", race.pick.looked.channels)
     found: list[Laps] = []
     missing: list[str] = []
     for code in codes:
         try:
-            found.append(data.laps_of(where.pick.place, code, looked))
+            found.append(data.laps_of(race.pick.place, code, looked))
         except GdmError:
             missing.append(code)
     if len(found) < 2 or found[0].code != winner:
         shell.empty("Nobody to compare", "The winner has no racing laps with positions. Choose another session.")
         return
-    stations = [stations_of(where.circuit, laps) for laps in found]
-    n = where.circuit.n_bins // 5
-    names = "-".join(laps.trials.fingerprint for laps in found)
-    answer = view.fit.ask(
-        "twenty", f"{view.shown.result.key}/{names}", drivers_along_lap, view.shown.result.model_bytes, stations,
-        n, *(laps.trials for laps in found), deadline_s=240.0,
-    )  # fmt: skip
+    stations = [stations_of(race.circuit, laps) for laps in found]
+    n = race.circuit.n_bins // 5
+    trials = (laps.trials for laps in found)
+    answer = view.ask("all-drivers", drivers_along_lap, stations, n, *trials, deadline_s=240.0)
     if answer.value is None:
         shell.quiet(answer.message or f"The model is being applied to {len(found)} drivers.")
         return
     if not answer.fresh:
         shell.quiet("The table below is of the earlier fit.")
-    _show(where.circuit, found, answer.value)
+    _show(race.circuit, found, answer.value)
     if missing:
         shell.quiet(f"Without racing laps: {', '.join(missing)}.")
 

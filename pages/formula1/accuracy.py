@@ -15,8 +15,9 @@ from gdm_core.engine.bulk import BulkView
 from gdm_core.engine.records import Record
 from gdm_core.engine.sweep import Sweep, SweepJob
 from gdm_core.errors import GdmError
-from pages.formula1.view import View, Where
-from pages.lab import live
+from pages.formula1.driver_states import race_of
+from pages.formula1.state_kinds import kind_of
+from pages.lab import View, live
 from pages.ui import figures, shell
 from pages.ui.plot import plot
 
@@ -27,14 +28,14 @@ RSLDS = {"transitions": "recurrent"}
 LOOK_EVERY_S = 1.0
 
 
-def sweeps(where: Where, n_seeds: int, both: bool) -> dict[str, Sweep]:
+def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
     """The fits behind the curve, by the name of their model."""
     seeds = tuple(range(n_seeds))
-    config = {name: value for name, value in where.choice.config.items() if name not in ("n_states", "seed")}
-    ours = f"GDM, {where.sees}" if where.sees else where.choice.label
+    config = {name: value for name, value in view.choice.config.items() if name not in ("n_states", "seed")}
+    ours = f"GDM, {kind}" if (kind := kind_of(view.choice)) else view.choice.label
     grid = {"n_states": STATES}
-    train, test = where.train.trials, where.test.trials
-    found = {ours: Sweep(where.choice.family, config, grid, seeds, train, test, SCORER)}
+    train, test = view.data.train, view.data.test
+    found = {ours: Sweep(view.choice.family, config, grid, seeds, train, test, SCORER)}
     if both:
         base = RSLDS | {"n_latent": config.get("n_latent", 2)}
         found["Recurrent SLDS"] = Sweep("slds", base, grid, seeds, train, test, SCORER)
@@ -53,8 +54,8 @@ def table(records: Sequence[Record], score: str, n_seeds: int) -> np.ndarray[Any
 
 def tab(view: View) -> None:
     """A button, then a curve that grows. The fits go on when the page is left."""
-    where = view.where
-    if where.train.segment is None or where.test.segment is None:
+    race = race_of(view)
+    if race.train.segment is None or race.test.segment is None:
         shell.empty("No segments", "Without corners there is nothing to be accurate about. Choose another session.")
         return
     left, middle, right = st.columns([0.3, 0.3, 0.4], gap="medium", vertical_alignment="bottom")
@@ -65,7 +66,7 @@ def tab(view: View) -> None:
     both = middle.toggle(
         "Beside recurrent SLDS", True, key="rslds", bind="query-params", help="Under the same protocol; takes longer."
     )
-    wanted = sweeps(where, n_seeds, both)
+    wanted = sweeps(view, n_seeds, both)
     engine, visitor = live.screen.engine(), _visitor()
     running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}
     views = [job.poll() for job in running.values()]
@@ -101,7 +102,7 @@ def tab(view: View) -> None:
     if not running:
         shell.empty(
             "How many states does the lap need?",
-            f"Fits K = {STATES[0]} to {STATES[-1]} on {where.pick.train} and scores the states of {where.pick.test}. It goes "
+            f"Fits K = {STATES[0]} to {STATES[-1]} on {race.pick.train} and scores the states of {race.pick.test}. It goes "
             "on when the page is left, and finished fits are kept.",
         )
         return

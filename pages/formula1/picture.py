@@ -1,0 +1,174 @@
+"""The big picture: the map in the colours of the states, and both drivers along the lap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from gdm_core.analysis.segments import composition
+from pages import lab
+from pages.formula1 import badges
+from pages.formula1 import figures as f1_figures
+from pages.formula1.data import Circuit, along_lap
+from pages.formula1.driver_states import Driver, race_of, read, standing
+from pages.lab import live
+from pages.ui import figures, shell
+from pages.ui.figures.base import Figure
+from pages.ui.plot import plot
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is drawn: whose laps ("train" or "test"), every sample or their mean, and which states are written beside
+    each segment, as the paper's figure has it."""
+
+    which: str
+    averaged: bool
+    badges: bool
+    weight: float
+    presence: float
+    complementary: bool
+
+
+def choose_options(train: str, test: str) -> Options:
+    """The line of controls above the map."""
+    which = st.segmented_control(
+        "Driver",
+        ["train", "test"],
+        default="train",
+        format_func={"train": f"{train}, fitted", "test": f"{test}, applied"}.get,
+        required=True,
+        key="who",
+        bind="query-params",
+        label_visibility="collapsed",
+        help="The model learns from the first driver; the second it has never seen.",
+    )
+    drawn = st.segmented_control(
+        "Drawn",
+        ["all", "mean"],
+        default="all",
+        format_func={"all": "Every sample", "mean": "Average lap"}.get,
+        required=True,
+        key="drawn",
+        bind="query-params",
+        label_visibility="collapsed",
+        help="Every sample of the chosen laps, or their mean at each place of the lap.",
+    )
+    with st.popover("Labels", icon=":material/label:"):
+        on = st.toggle("States beside each segment", True, key="badges", bind="query-params")
+        weight = st.slider(
+            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", bind="query-params",
+            help="The paper counts a state in a sample where its share is above 1 %.",
+        )  # fmt: skip
+        presence = st.slider(
+            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", bind="query-params",
+            help="The paper's main figure: 20 %.",
+        )  # fmt: skip
+        grey = st.toggle(
+            "Complementary states in grey", False, key="badge-grey", bind="query-params",
+            help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
+        )  # fmt: skip
+    weight, presence = min(max(weight, 1), 50), min(max(presence, 5), 95)
+    return Options(which or "train", drawn == "mean", on, weight / 100, presence / 100, grey)
+
+
+def draw(view: lab.View, now: live.Shown, options: Options) -> None:
+    """The map and the strips along the lap, in a picture that may still move."""
+    view = standing(view, now)
+    race = race_of(view)
+    ours, theirs = read(view, race.train, "train", now), read(view, race.test, "test", now)
+    here, circuit, revision = theirs if options.which == "test" else ours, race.circuit, str(race.pick.place)
+    if here.states is None:
+        shell.empty(here.title, here.note)
+    else:
+        made = now.once(("map", options), lambda: track_map(circuit, here, options), of=(here.states,))
+        plot(made, key="map", state=here.state, revision=revision)
+    if drivers := lab.together([ours, theirs]):
+        codes = (race.train.code, race.test.code)
+        states = tuple(driver.states for driver in drivers)
+        made = now.once("strips", lambda: strips(circuit, drivers, codes), of=states, settings=codes)
+        plot(made, key="strips", state=drivers[-1].state, revision=revision)
+    if here.states is not None:
+        made = now.once(("shares", options.which), lambda: shares(circuit, here), of=(here.states,))
+        plot(made, key="shares", state=here.state, revision=revision)
+
+
+def track_map(circuit: Circuit, here: Driver, options: Options) -> Figure:
+    """The map of one driver."""
+    assert here.states is not None
+    laps, states, marks = here.laps, here.states, []
+    if laps.segment is not None and options.badges:
+        parts = composition(
+            states,
+            laps.segment,
+            len(circuit.segments),
+            weight=options.weight,
+            presence=options.presence,
+            complementary=0.05,
+        )
+        marks = badges.badges(circuit, parts, states.shape[1], all_of_them=options.complementary)
+    what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
+    if not options.averaged:
+        return f1_figures.driven(circuit, here, badges=marks, title=what, caption=map_caption(options, marks))
+    around = np.arange(circuit.n_bins + 1) % circuit.n_bins  # the line closes where it began
+    distance = (around + 0.5) * circuit.length / circuit.n_bins
+    return f1_figures.circuit_map(
+        circuit,
+        circuit.at(distance),
+        here.average(circuit)[around],
+        distance=distance,
+        lap=np.zeros(len(around)),
+        speed=along_lap(laps.distance, laps.speed, circuit.n_bins, circuit.length)[around],
+        segment=circuit.segment_at(distance),
+        badges=marks,
+        title=f"{what}, averaged",
+        caption=map_caption(options, marks),
+    )
+
+
+def map_caption(options: Options, marks: Sequence[Any]) -> str:
+    """How to read the map."""
+    what = "The mean state at each place of the lap" if options.averaged else "Each dot is one sample"
+    what += ", in the mixed colour of its states; faint ones are undecided."
+    if not marks:
+        return what
+    rest = "; the rest in grey" if options.complementary else ""
+    return (
+        f"{what} On a wide screen, beside each segment its states (weight above {options.weight:.0%} in more than "
+        f"{options.presence:.0%} of samples), most present first, larger where they weigh more{rest}."
+    )
+
+
+def strips(circuit: Circuit, drivers: Sequence[Driver], codes: Sequence[str]) -> Figure:
+    """The average lap of each driver; the row of one whose states are still to come stays empty, so that nothing moves."""
+    step = circuit.length / circuit.n_bins
+    known = {driver.laps.code: driver.average(circuit) for driver in drivers}
+    nothing = np.full_like(next(iter(known.values())), np.nan)
+    figure = figures.state_strips(
+        {code: known.get(code, nothing) for code in dict.fromkeys(codes)},
+        start=step / 2,
+        step=step,
+        unit="m",
+        ticks=circuit.ticks,
+        caption="The average lap of each driver from line to line; T1, T2, … are corners. Point at it: the map follows.",
+    )
+    return f1_figures.without_title(figure)
+
+
+def shares(circuit: Circuit, here: Driver) -> Figure:
+    """Stacked mean shares along the lap."""
+    step = circuit.length / circuit.n_bins
+    figure = figures.proportions(
+        here.average(circuit),
+        start=step / 2,
+        step=step,
+        unit="m",
+        ticks=circuit.ticks,
+        height=150,
+        caption=f"{here.laps.code}: the mean share of each state at every place of the lap.",
+    )
+    return f1_figures.without_title(figure)

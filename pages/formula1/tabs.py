@@ -1,0 +1,126 @@
+"""What lies below the picture: laps compared, usage, predictions, stays, many fits, all drivers, export."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from pages import lab
+from pages.formula1 import accuracy, all_drivers, compare_laps
+from pages.formula1 import figures as f1_figures
+from pages.formula1.data import Circuit
+from pages.formula1.driver_states import Driver, race_of, read
+from pages.formula1.picture import strips
+from pages.formula1.scorecard import rows_of
+from pages.lab import Reading, View
+from pages.lab.figures import matrix
+from pages.ui import figures, shell
+from pages.ui.exports import legend
+from pages.ui.figures.base import Figure
+from pages.ui.plot import plot
+
+FIRST_LAPS = 3
+
+
+def show(view: View, here: Driver) -> None:
+    """The tabs, about the driver on the map."""
+    tabs: dict[str, lab.tabs.Tab] = {
+        "Drivers compared": lambda view, _: compare_laps.tab(view),
+        "Segments and laps": lambda view, _: usage(view, here),
+        "Prediction": prediction,
+        "Stays and transitions": stays,
+        "Accuracy against K": lambda view, _: accuracy.tab(view),
+        "All twenty drivers": lambda view, _: all_drivers.tab(view),
+        "Export & reproduce": lambda view, _: export(view, here),
+    }
+    lab.show_tabs(view, tabs, here)
+
+
+def usage(view: View, here: Driver) -> None:
+    """Shares over the first laps, in each segment, and over the race."""
+    assert here.states is not None
+    laps, states = here.laps, here.states
+    first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
+    starts = np.flatnonzero(np.diff(laps.lap[first], prepend=-1))
+    seconds = laps.seconds[first] - laps.seconds[first][0]
+    with shell.panel("first-laps", f"{laps.code}: the first {len(starts)} laps"):
+        plot(
+            figures.proportions(
+                states[first], step=view.data.step(here.trial), unit="s", height=190,
+                ticks=[(float(seconds[i]), f"lap {laps.lap[first][i]}") for i in starts],
+                caption="The share of each state at every moment. A circuit that is understood repeats itself lap after lap.",
+            ),
+            key="first-laps", state=here.state,
+        )  # fmt: skip
+    left, right = st.columns([0.68, 0.32], gap="small")
+    with left:
+        if laps.segment is not None:
+            with shell.panel("by-segment", "Use in each track segment"):
+                plot(_by_segment(race_of(view).circuit, here), key="by-segment", state=here.state)
+        with shell.panel("by-lap", "Use in each lap"):
+            plot(
+                figures.usage_by_segment(states, laps.lap, height=180, caption="Pit stops and safety cars stand out."),
+                key="by-lap",
+                state=here.state,
+            )
+    with right, shell.panel("usage", "Use over all laps"):
+        plot(figures.usage(states), key="usage", state=here.state)
+
+
+def _by_segment(circuit: Circuit, here: Driver) -> Figure:
+    assert here.states is not None
+    assert here.laps.segment is not None
+    figure = figures.usage_by_segment(
+        here.states, here.laps.segment, what="segment", height=200,
+        caption="Which states make up the way from each corner to the next; each column adds up to 100 %.",
+    )  # fmt: skip
+    present = np.unique(here.laps.segment)
+    names = [circuit.segments[c] for c in present]
+    figure["layout"]["xaxis"] |= {
+        "tickvals": present.tolist(), "ticktext": names, "dtick": None, "tickangle": -50, "title": None,
+    }  # fmt: skip
+    return figure
+
+
+def stays(view: View, reading: Reading) -> None:
+    """How long states last, and what follows what."""
+    assert reading.states is not None
+    left, right = st.columns(2, gap="small")
+    with left:
+        lab.stays(view, reading)
+    with right, shell.panel("matrix", "What follows what"):
+        plot(matrix(reading.labels, reading.states.shape[1]), key="matrix", state=reading.state)
+
+
+def prediction(view: View, reading: Reading) -> None:
+    """One prediction with its envelope."""
+    if not race_of(view).pick.looked.channels:
+        shell.quiet(
+            "y1 to y10 are the paper's mixtures of X and Y. Choose Channels at the left to predict speed or place."
+        )
+    lab.prediction(view, reading)
+
+
+def export(view: View, here: Driver) -> None:
+    """Files: the maps of both drivers and their laps come first."""
+    race, step = race_of(view), race_of(view).circuit.length / race_of(view).circuit.n_bins
+    drivers = lab.together([read(view, race.train, "train"), read(view, race.test, "test")])
+    assert here.states is not None
+    key = {"states": legend.states(here.states.shape[1])}
+    codes = [driver.laps.code for driver in drivers]
+    maps = {
+        f"Map of {driver.laps.code}": lambda driver=driver: legend.with_key(
+            f1_figures.driven(race.circuit, driver, title=driver.laps.code), key
+        )
+        for driver in drivers
+    }
+    along = {
+        "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes), key),
+        "Shares along the lap": lambda: legend.with_key(
+            figures.proportions(
+                here.average(race.circuit), start=step / 2, step=step, unit="m", ticks=race.circuit.ticks
+            ),
+            key,
+        ),
+    }
+    lab.offer(view, here, rows_of(view), maps | along)
