@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.metrics import evaluate
-from gdm_core.models.base import StateModel
+from gdm_core.errors import FitError
+from gdm_core.models.base import StateModel, Status
 from gdm_core.models.loading import model_from_bytes
+from gdm_core.models.registry import import_family
 from gdm_core.trials import Trials
 
 Array = npt.NDArray[np.float32]
@@ -69,3 +71,12 @@ def states_of(model: StateModel, trials: Trials) -> tuple[Array, ...]:
 def scores(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) -> dict[str, Any]:
     """Every score beside its baselines, as plain values."""
     return evaluate(model_from_bytes(model_bytes), train, test, seed).to_dict()
+
+
+def seed_scores(family: str, config: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
+    """Every score of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them."""
+    model = import_family(family)(**config)
+    model.fit(train)
+    if model.status_ is Status.DIVERGED:
+        raise FitError(f"The fit with seed {config.get('seed')} diverged.")
+    return evaluate(model, train, test, int(config.get("seed", 0))).to_dict()

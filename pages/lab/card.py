@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from gdm_core.analysis import looks
 from pages.lab import live
 from pages.lab.data import Setting
-from pages.lab.view import View
+from pages.lab.view import View, question_key
 from pages.ui import card, shell
 from pages.ui.card import Score
+from pages.ui.model_controls import SEED_RANGE
 
+MORE_SEEDS = 4  # fits besides the one that stands, to tell a score from luck
 DEADLINE_S = 300.0  # a second of work, on a machine that may have much else to do
 Rows = Callable[[Mapping[str, Any]], list[Score]]
 
@@ -49,12 +53,14 @@ def honest_card(view: View, rows_of: Rows, measure: Callable[[View], live.Answer
     """Show the card and the progress of the fit; the rows, once they belong to what stands."""
     answer, shown = measure(view), view.shown
     rows = rows_of(answer.value) if answer.value is not None else []
+    seeds = other_seeds(view) if answer.fresh or not view.settled else []
+    rows = with_spread(rows, [rows_of(found) for found in seeds])
     scored: live.Wanted | None = answer.about
     with view.frame.card:
         if answer.fresh:
             card.scores(rows, status=shown.status)
         elif rows and scored is not None and scored.train.fingerprint == view.data.train.fingerprint:
-            card.scores(rows, earlier=earlier(view.setting, scored.where), status=_waiting(view, answer))
+            card.scores(rows, earlier=earlier(view.setting, scored.where), meanwhile=_waiting(view, answer))
         else:  # numbers of other data would mislead
             card.scores(rows, shown=False, status=_waiting(view, answer))
         if answer.message and shell.error(
@@ -68,11 +74,62 @@ def honest_card(view: View, rows_of: Rows, measure: Callable[[View], live.Answer
     return rows if answer.fresh else []
 
 
+def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
+    """Scores of more fits of what stands, from other seeds, as far as they are known.
+
+    With `ask`, the next one is worked out when nobody waits for anything: what is looked at comes first.
+    """
+    wanted, answers = view.shown.wanted, view.fit.answers
+    names = [f"seed-{more}" for more in range(1, MORE_SEEDS + 1)]
+    if not view.settled or wanted is None or "seed" not in wanted.config:
+        for name in names:  # another fit is on its way, and needs the workers
+            answers.give_up(name)
+        return []
+    if view.shipped is not None:
+        return list(view.shipped.more.get("seeds", []))
+    found: list[Mapping[str, Any]] = []
+    for more, name in enumerate(names, start=1):
+        config = dict(wanted.config) | {"seed": (int(wanted.config["seed"]) + more) % (SEED_RANGE[1] + 1)}
+        question = (wanted.family, config, wanted.train, wanted.test)
+        key = question_key(wanted.key, looks.seed_scores, question)
+        known = answers.find(name, key)
+        if known is not None:
+            found.append(known)
+        elif not ask or answers.pending_besides(name):
+            break
+        else:
+            one = view.fit.ask(name, key, looks.seed_scores, *question, deadline_s=DEADLINE_S)
+            if one.fresh:
+                found.append(one.value)
+            elif one.pending:
+                break
+    return found
+
+
+def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
+    """Rows that know how they vary over seeds, and by how much they are ahead of their lines on average."""
+    if not others:
+        return rows
+    made = []
+    for row in rows:
+        same = [row, *(other for found in others for other in found if other.name == row.name)]
+        values = np.array([one.value for one in same])
+        gains = [one.value - one.line for one in same if one.line is not None]
+        if row.line is None or len(gains) < 3 or not np.isfinite(values).all():
+            made.append(row)
+        else:
+            spread = float(np.std(gains, ddof=1))
+            made.append(replace(row, spread=spread, ahead=float(np.mean(gains)), over=f"{len(gains)} seeds"))
+    return made
+
+
 def rows_now(view: View, rows_of: Rows) -> list[Score]:
     """The rows of what stands, if they are known already: asks nothing."""
     found, wanted = view.fit.answers.latest("scores"), view.shown.wanted
     mine = view.settled and found.about is not None and wanted is not None and _same(found.about, wanted)
-    return rows_of(found.value) if mine else []
+    if not mine:
+        return []
+    return with_spread(rows_of(found.value), [rows_of(one) for one in other_seeds(view, ask=False)])
 
 
 def _same(one: live.Wanted, other: live.Wanted) -> bool:

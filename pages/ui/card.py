@@ -15,10 +15,58 @@ Verdict = Literal["beats", "level", "below", "unknown", "short"]
 WORDS: dict[Verdict, str] = {
     "beats": "✓ beats it",
     "level": "level with it",
-    "below": "below it",
-    "unknown": "ahead, but measured once",
+    "below": "not past it",
+    "unknown": "ahead so far",
     "short": "too little to say",
 }
+EXPLAINED: dict[Verdict, str] = {
+    "beats": "Ahead of the line by more than the score varies.",
+    "level": "The difference is smaller than the score varies, or than what is printed.",
+    "below": "Something simpler does as well or better here. Another number of states, states made of places instead of moves, "
+    "or more data may change that; it may also be that these data need no states.",
+    "unknown": "Ahead of the line in one fit. Whether it stays ahead with other seeds is measured when the page is quiet.",
+    "short": "There are too few pieces of data to tell the difference from chance.",
+}
+# What scores are held against: how it is called on the screen, and what it is.
+METHODS = {
+    "k-means": ("k-means", "Sorts single {what} into groups, without any idea of time."),
+    "Gaussian HMM": (
+        "hidden Markov model",
+        "A classic model of switching, on {what} alone: one state at a time, no dynamics.",
+    ),
+    "10-NN": (
+        "10 neighbours",
+        "Is taught by the labels: each moment is called what its ten nearest {what} were called.",
+    ),
+}
+FEATURES = {"steps": "moves", "position": "places"}
+BASELINES = {
+    "majority class": "Always says what is most frequent in the fitted part.",
+    "untrained model": "The same model before it has learned anything.",
+    "stands still": "Guesses that nothing changes from now on.",
+    "linear AR(1)": "One linear rule for all times, without states.",
+    "should hold": "What a band of that name promises.",
+    "the sample before": "Repeats the sample before.",
+    "as fitted": "The states as they are, before smoothing and without joining short bouts.",
+}
+
+
+def explained(line: str) -> tuple[str, str]:
+    """(what a line to beat is called on the screen, what it is)."""
+    method, _, feature = line.partition(" on ")
+    if method in METHODS and feature:
+        name, text = METHODS[method]
+        what = FEATURES.get(feature, feature)
+        return f"{name} of {what}", text.format(what=what)
+    return line, BASELINES.get(line, "")
+
+
+def term(text: str, explanation: str) -> str:
+    """Words with an explanation that opens under the pointer, by keyboard and by touch (HTML)."""
+    if not explanation:
+        return escape(text)
+    tip = f'<span class="gdm-tip" role="tooltip">{escape(explanation)}</span>'
+    return f'<button type="button" class="gdm-term">{escape(text)}{tip}</button>'
 
 
 @dataclass(frozen=True)
@@ -32,6 +80,7 @@ class Score:
     short     whether that is too little to carry a verdict
     others    further reference scores, shown in small: (name, value)
     span      the ends of the bar
+    ahead     by how much it is ahead of the line on average over `over`; None where this one value is all there is
     target    (what it should be, how far off is near enough), where neither more nor less is better
     """
 
@@ -49,6 +98,7 @@ class Score:
     over: str = ""
     short: bool = False
     target: tuple[float, float] | None = None
+    ahead: float | None = None
 
     @property
     def verdict(self) -> Verdict | None:
@@ -59,7 +109,8 @@ class Score:
             return "level"  # nobody can check a difference that is not printed
         if self.short:
             return "short"
-        ahead = (self.value - self.line) * (1 if self.higher_is_better else -1)
+        ahead = self.value - self.line if self.ahead is None else self.ahead
+        ahead *= 1 if self.higher_is_better else -1
         if self.spread is None:
             return "unknown" if ahead > 0 else "below" if ahead < 0 else "level"
         return "beats" if ahead > self.spread else "below" if ahead < -self.spread else "level"
@@ -83,28 +134,48 @@ def _row(score: Score) -> str:
         bar = f'<div class="bar" aria-hidden="true"><i style="width:{_share(score, score.value):.1f}%"></i>{tick}</div>'
     parts = []
     if score.line is not None:
-        parts.append(f"to beat: {escape(score.line_name)} {_number(score, score.line)}")
-    parts += [f"{escape(name)} {_number(score, value)}" for name, value in score.others]
-    mark = f'<span class="verdict">{WORDS[verdict]}</span>' if verdict else ""
+        parts.append(f"to beat: {_line(score, score.line_name, score.line)}")
+    if score.target is not None:
+        parts.append(_target(score))
+    parts += [_line(score, name, value) for name, value in score.others]
+    mark = f'<span class="verdict">{term(WORDS[verdict], EXPLAINED[verdict])}</span>' if verdict else ""
     over = f"over {escape(score.over)}" if score.over else ""
     lines = " · ".join([p for p in (mark, over, *parts) if p])
     return (
-        f'<div class="gdm-score" data-verdict="{verdict or ""}" title="{escape(score.help)}">'
-        f'<span class="name">{escape(score.name)}</span>'
+        f'<div class="gdm-score" data-verdict="{verdict or ""}"><span class="name">{term(score.name, score.help)}</span>'
         f'<span class="value">{_number(score, score.value)}{spread}</span>{bar}'
         f'<span class="lines">{lines}</span></div>'
     )
 
 
+def _line(score: Score, name: str, value: float) -> str:
+    return f"{term(*explained(name))} {_number(score, value)}"
+
+
+def _target(score: Score) -> str:
+    """Whether the value is near enough to what it should be."""
+    assert score.target is not None
+    wanted, near = score.target
+    said = "as it should be" if abs(score.value - wanted) <= near else "too few" if score.value < wanted else "too many"
+    return f"{said}: {wanted:g}{escape(score.unit)} would be right"
+
+
 def scores(
-    items: Sequence[Score], *, title: str = "How good is it", status: str = "", earlier: str = "", shown: bool = True
+    items: Sequence[Score],
+    *,
+    title: str = "How good is it",
+    status: str = "",
+    earlier: str = "",
+    meanwhile: str = "",
+    shown: bool = True,
 ) -> None:
     """Show the card. `status` is one line on the run: time, cache, seed, which posterior.
 
+    meanwhile  what has to happen before there are newer ones
     earlier  whose scores these are, where that is not the result on the screen: they are dimmed, and it is said
     shown    whether to show numbers at all; without, the card keeps its room for those to come
     """
-    foot = f"Scores of the earlier result: {earlier}" if earlier else status
+    foot = " ".join([f"Scores of the earlier result: {earlier}.", meanwhile]).strip() if earlier else status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
     rows = "".join(_row(item) if shown else _waiting(item) for item in items)
     look = ' data-state="stale"' if earlier else ""
@@ -115,6 +186,6 @@ def _waiting(score: Score) -> str:
     """The place of a score that is not known yet, as high as the score will be."""
     lines = '<span class="lines">&nbsp;</span>' if score.line is not None or score.others else ""
     return (
-        f'<div class="gdm-score" title="{escape(score.help)}"><span class="name">{escape(score.name)}</span>'
+        f'<div class="gdm-score"><span class="name">{term(score.name, score.help)}</span>'
         f'<span class="value">…</span><div class="bar" aria-hidden="true"></div>{lines}</div>'
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pages.lab import card
 from pages.lab.live import screen, session
 from pages.ui import server
 from tests.support.live_engine import QuickEngine
@@ -16,6 +17,13 @@ def _unhurried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """A test changes controls faster than a person can. Only the tests of that waiting itself should meet it."""
     if request.path.name != "test_live.py":
         monkeypatch.setattr(session, "HURRY_S", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _one_seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More seeds are fitted in the background, for minutes of all tests together. Only tests of them should pay."""
+    if "seeds" not in request.node.name:
+        monkeypatch.setattr(card, "MORE_SEEDS", 0)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from gdm_core.trials import Trials
 from pages import lab
 from pages.lab import view as views
 from pages.lab.live.pictures import Origin
+from pages.ui.card import Score
 from pages.ui.model_controls import Choice
 from tests.support.nascar_page import text
 
@@ -100,3 +101,26 @@ def test_the_earlier_result_is_told_by_every_setting_that_changed(before, words)
     from pages.lab.card import earlier
 
     assert earlier(setting(), before) == words
+
+
+# ---- what is earned -----------------------------------------------------------------------------------------------
+def rows(*pairs: tuple[float, float]) -> list[list[Score]]:
+    return [[Score("matches", value, line, "k-means")] for value, line in pairs]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "verdict"),
+    [
+        (((0.90, 0.80), (0.92, 0.80), (0.91, 0.80), (0.90, 0.79)), "beats"),
+        (((0.95, 0.80), (0.70, 0.80), (0.85, 0.80), (0.78, 0.80)), "level"),  # the first one was lucky
+        (((0.70, 0.80), (0.71, 0.80), (0.69, 0.80), (0.70, 0.80)), "below"),
+        (((0.90, 0.80), (0.92, 0.80)), "unknown"),  # two are no spread
+    ],
+)
+def test_a_verdict_over_seeds_goes_by_their_mean_and_spread(pairs, verdict):
+    from pages.lab.card import with_spread
+
+    first, *others = rows(*pairs)
+    (row,) = with_spread(first, others)
+    assert row.verdict == verdict
+    assert row.value == pairs[0][0], "the number is that of the fit that stands"

@@ -8,6 +8,7 @@ import pytest
 from datasets.nascar import PRESETS
 from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import transition_shares
+from gdm_core.engine import JobStatus
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
 from pages.lab import shipped
@@ -27,7 +28,7 @@ def test_a_first_visit_ends_with_a_result_and_its_scores(engine):
         "Ten steps ahead",
         "90 % band holds",
         "Evidence a step",
-        "k-means on steps",
+        "k-means of moves",
     ):
         assert words in page
     assert "standard track, 200 steps" in page
@@ -71,6 +72,26 @@ def test_the_bundled_results_are_the_fits_that_their_visits_ask_for(engine, name
     for trials, kept in ((wanted.train, found.look.train), (wanted.test, found.look.test)):
         assert np.abs(anew.predict_proba(trials)[0] - kept[0]).mean() < 0.05
         np.testing.assert_allclose(found.result.model().predict_proba(trials)[0], kept[0], atol=0.02)
+
+
+def test_several_seeds_are_measured_when_nobody_waits_and_the_verdict_says_how_many(engine):
+    app = opened()
+    for _ in range(4):
+        app.run()
+    asked = [job for job in engine.jobs if job.slot.startswith("ask-seed")]
+    assert [job.work.args[1]["seed"] for job in asked] == [1, 2, 3, 4]
+    assert "over 5 seeds" in text(app)
+    engine.auto = False
+    app.slider(key="K").set_value(5).run()
+    (main,) = engine.waiting("main")
+    engine.run(main)
+    app.run()
+    assert not [job for job in engine.waiting() if job.slot.startswith("ask-seed")], "scores come first"
+    engine.run_all()
+    app.run()
+    (one,) = [job for job in engine.waiting() if job.slot.startswith("ask-seed")]
+    app.slider(key="K").set_value(6).run()
+    assert one.poll().status is JobStatus.CANCELLED, "a fit that somebody waits for needs the worker"
 
 
 # ---- links --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 from gdm_core.engine import Engine, Job, JobStatus
 from gdm_core.errors import GdmError
 
-MAX_KEPT = 24
+MAX_KEPT = 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,19 @@ class Answers:
                 return replace(self.latest(name), message=str(error))
             self._jobs[name] = (key, job, about)
         return replace(self.latest(name), pending=True)
+
+    def find(self, name: str, key: str) -> Any:
+        """The answer to a question that was asked before, if it is there; None otherwise. Asks nothing."""
+        found = self._known.get((name, key))
+        return None if found is None else found.value
+
+    def give_up(self, name: str) -> None:
+        """Cancel the question of that name, if it is under way."""
+        self._drop(name, unless="")
+
+    def pending_besides(self, name: str) -> bool:
+        """Whether another question is under way."""
+        return any(other != name for other in self._jobs)
 
     def latest(self, name: str) -> Answer:
         """The newest answer of that name, for a page that has nothing to ask at the moment."""

@@ -8,7 +8,7 @@ from html import escape
 import plotly.io
 
 from pages.ui import theme
-from pages.ui.card import WORDS, Score
+from pages.ui.card import WORDS, Score, explained
 from pages.ui.figures.base import Figure
 
 _LOOK = """
@@ -85,6 +85,6 @@ def plain_score(score: Score) -> tuple[str, str, str, str]:
     if score.spread is not None:
         value += f" ± {score.spread:.{score.digits}f}"
     said = WORDS[score.verdict] if score.verdict else ""
-    beat = "" if score.line is None else f"{score.line_name} {score.line:.{score.digits}f}{score.unit}"
-    more = [f"{name} {number:.{score.digits}f}{score.unit}" for name, number in score.others]
+    beat = "" if score.line is None else f"{explained(score.line_name)[0]} {score.line:.{score.digits}f}{score.unit}"
+    more = [f"{explained(name)[0]} {number:.{score.digits}f}{score.unit}" for name, number in score.others]
     return score.name, value, said, " · ".join(part for part in (beat, *more) if part)
