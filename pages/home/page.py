@@ -8,7 +8,7 @@ import streamlit as st
 
 from pages.home.pictures import animation, strip_svg, track_svg
 from pages.ui import navigation, shell
-from pages.ui.card import Score
+from pages.ui.card import Score, explained
 from pages.ui.demo import Demo, load_demo
 from pages.ui.styles import style
 
@@ -45,7 +45,7 @@ def introduction() -> None:
 
 def _score_line(score: Score) -> str:
     beats = score.verdict == "beats"
-    line = f" · {escape(score.line_name)} {score.line:.{score.digits}f}" if score.line is not None else ""
+    line = f" · {escape(explained(score.line_name)[0])} {score.line:.{score.digits}f}" if score.line is not None else ""
     mark = '<span class="good">✓</span> ' if beats else ""
     return f"<li>{mark}{escape(score.name)} <b>{score.value:.{score.digits}f}</b>{line}</li>"
 

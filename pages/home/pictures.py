@@ -155,9 +155,10 @@ def animation() -> str:
         lap = soft_lap(FRAMES, softness)
         picture = _road_svg(softness, f"{title}: a lap in the colours of two states")
         road = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in _oval(96)) + "Z"
+        timing = "" if softness else "animation-timing-function:step-end"  # hard shares jump: nothing lies between
         bars = "".join(
             f'<span>{label}</span><i><b style="background:{colour};animation-name:gdm-{key}-{k};'
-            f'transform:scaleX({max(float(lap[FRAMES // 3, k]), 0.004):.3f})"></b></i>'
+            f'transform:scaleX({max(float(lap[FRAMES // 3, k]), 0.004):.3f});{timing}"></b></i>'
             for k, (label, colour) in enumerate(zip(("straight", "turn"), palette.colours(2), strict=True))
         )
         styles += [_frames(f"gdm-{key}-{k}", lap[:, k]) for k in range(2)]

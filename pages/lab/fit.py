@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pages.lab import live, shipped
 from pages.lab.data import Data, Setting
 from pages.lab.view import View
-from pages.ui import shell
+from pages.ui import limits, shell
 from pages.ui.model_controls import Choice
 
 
@@ -38,6 +38,7 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
 def picture(view: View, draw: Callable[[live.Shown], None]) -> None:
     """What went wrong, if anything, and the page's picture: drawn again and again while a fit runs. No widgets in `draw`."""
     with view.frame.picture:
+        limits.tell()
         live.problem(view.fit, view.shown, view.page)
         live.region(view.fit, draw)
 

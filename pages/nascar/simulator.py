@@ -12,7 +12,7 @@ import streamlit as st
 from datasets.nascar import PRESETS, parameters, train_test
 from gdm_core.trials import Trials
 from pages.lab.data import Data
-from pages.ui import shell
+from pages.ui import limits, shell
 from pages.ui.exports import Recipe
 
 SETTINGS = {
@@ -24,6 +24,7 @@ SETTINGS = {
     "variable_speed_appendix": "Variable speed (appendix)",
 }
 LENGTHS = (200, 5000, 100)
+SEEDS = (0, 9999)
 MAX_CHANNELS = 30
 PLACES = {0: "right end", 1: "left end", 2: "upper straight", 3: "lower straight"}
 
@@ -39,7 +40,7 @@ class Track:
 
     @property
     def about(self) -> str:
-        changed = f", {len(self.changes)} changed" if self.changes else ""
+        changed = f", {len(self.changes)} parameter{'s' * (len(self.changes) > 1)} changed" if self.changes else ""
         return f"{SETTINGS[self.setting].lower()} track{changed}, {self.length:,} steps"
 
     @property
@@ -50,9 +51,9 @@ class Track:
         return f"train_test({', '.join(parts)})"
 
 
-FIRST = Track("standard", (), 1000, 0)  # what a first visit finds
-# Results that ship with the app: what a first visit finds, and what Home shows and leads to. A test compares.
-BUNDLED = {"nascar": FIRST, "nascar-soft": Track("soft", (), 1000, 0)}
+FIRST = Track("soft", (), 1000, 0)  # what a first visit finds: the case that soft states are for
+# Results that ship with the app: what a first visit finds, which Home shows and leads to, and the other end. A test compares.
+BUNDLED = {"nascar-soft": FIRST, "nascar": Track("standard", (), 1000, 0)}
 FIRST_CONFIG: dict[str, Any] = {
     "n_states": 4,
     "temperature": 0.99,
@@ -97,19 +98,21 @@ def choose() -> Track:
     setting = st.selectbox(
         "Setting",
         list(SETTINGS),
+        index=list(SETTINGS).index(FIRST.setting),
         format_func=lambda name: SETTINGS.get(name, name),
         key="setting",
         bind="query-params",
         help="Standard switches sharply. Soft and sticky blends states and holds on to them. Variable speed draws a new "
         "speed for each stretch. The appendix of the paper and its notebooks differ in how steep the borders are.",
     )
-    setting = setting if setting in SETTINGS else "standard"
+    setting = setting if setting in SETTINGS else FIRST.setting
     low, high, step = LENGTHS
+    limits.within("T", "Steps (T)", low, high)
+    limits.within("track", "Track (seed)", *SEEDS)
     length = st.slider("Steps (T)", low, high, 1000, step, key="T", bind="query-params", help="Length of each trial.")
     seed = st.number_input(
         "Track (seed)",
-        0,
-        9999,
+        *SEEDS,
         0,
         key="track",
         bind="query-params",
@@ -119,7 +122,7 @@ def choose() -> Track:
     preset = PRESETS[setting]
     changes = tuple((name, value) for name, value in chosen.items() if value != getattr(preset, name))
     parameters(setting, **dict(changes))  # refuses what contradicts itself, before anything is drawn
-    return Track(setting, changes, int(min(max(length, low), high)), int(min(max(seed, 0), 9999)))
+    return Track(setting, changes, int(min(max(length, low), high)), int(min(max(seed, SEEDS[0]), SEEDS[1])))
 
 
 def _parameters(setting: str) -> dict[str, Any]:
@@ -128,6 +131,7 @@ def _parameters(setting: str) -> dict[str, Any]:
 
     def number(label: str, name: str, low: float, high: float, step: float, help: str, shape: str = "%.3g") -> float:
         value = float(getattr(preset, name))
+        limits.within(f"{setting}.{name}", label, low, high, float)
         found = st.number_input(
             label, low, high, value, step, shape, key=f"{setting}.{name}", bind="query-params", help=help
         )
@@ -142,7 +146,7 @@ def _parameters(setting: str) -> dict[str, Any]:
             "Stickiness (γ)", "gamma", 0.0, 0.95, 0.05, "How much of the last state flows into the next one."
         )
         values["transition_scale"] = number(
-            "Evidence (c)", "transition_scale", 0.001, 10.0, 0.01, "How much the place decides against chance."
+            "Pull of the place (c)", "transition_scale", 0.001, 10.0, 0.01, "How much the place decides against chance."
         )
         values["transition_weight"] = number(
             "Steepness of borders",

@@ -262,8 +262,10 @@ def legend(view: View, here: Here) -> None:
 def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, str]:
     from html import escape
 
-    items = "".join(f'<span><i style="background:{colours[k]}"></i>{escape(names[k])}</span>' for k in columns)
-    return who, f"<span>{escape(who)}:</span>{items}"
+    items = "".join(
+        f'<span role="listitem"><i style="background:{colours[k]}"></i>{escape(names[k])}</span>' for k in columns
+    )
+    return who, f'<span role="listitem">{escape(who)}:</span>{items}'
 
 
 def _card(

@@ -76,12 +76,15 @@ def _elbo_chart(look: str, end: float, height: int) -> dict[str, Any]:
         x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=3, grid=False), scale=alt.Scale(domain=[0, end])),
         y=alt.Y(
             "shown:Q",
-            title="ELBO, fitted",
+            title="evidence a step",
             axis=alt.Axis(tickCount=3),
             scale=alt.Scale(domain=reach, zero=False, nice=False),
         ),
         opacity=alt.Opacity("strength:O", scale=None, legend=None),
-        tooltip=[alt.Tooltip("step:Q"), alt.Tooltip("elbo:Q", format=".3f", title="ELBO a step, fitted")],
+        tooltip=[
+            alt.Tooltip("step:Q"),
+            alt.Tooltip("elbo:Q", format=".3f", title="evidence a step, fitted trials (ELBO)"),
+        ],
     )
     line = base.mark_line(color=accent, strokeWidth=1.6)
     cut = base.transform_filter("datum.elbo < datum.shown").mark_point(

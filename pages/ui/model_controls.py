@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from gdm_core.models.registry import NAMED_MODELS, available
-from pages.ui import palette, settings, shell
+from pages.ui import limits, palette, settings, shell
 
 MODELS = {
     "gdm": "Gumbel Dynamical Model",
@@ -21,6 +21,22 @@ MODELS = {
     "arhmm": "AR-HMM",
     "arhmm-sticky": "Sticky AR-HMM",
     "pdlds": "Decomposed LDS (p-dLDS)",
+}
+# One line for each: what it is for.
+ABOUT = {
+    "gdm": "Moments blend states. The model of the paper, and the quickest: start here.",
+    "gdm-rnn": "Blends states, and remembers more than the last moment. For switching that depends on what came long before.",
+    "gdm-mixture": "Blends the dynamics themselves, with a hidden path beneath. Slower; for noisy recordings.",
+    "slds-sticky": "One state at a time over a hidden path, and states that like to stay. The usual reference.",
+    "rslds-sticky": "As the sticky SLDS, but where one is decides what comes next.",
+    "rslds-ro": "Where one is decides alone what comes next. For states that belong to places.",
+    "arhmm": "One state at a time, straight on the data, no hidden path. Quick and hard to beat at short range.",
+    "arhmm-sticky": "As the AR-HMM, with states that like to stay.",
+    "pdlds": "Adds up several dynamics at once with weights of any sign: a mixture that is no proportion.",
+}
+GROUPS = {
+    "Soft: a moment can be 70 % one state and 30 % another": ("gdm", "gdm-rnn", "gdm-mixture", "pdlds"),
+    "Hard: one state at a time, and how sure": ("slds-sticky", "rslds-sticky", "rslds-ro", "arhmm", "arhmm-sticky"),
 }
 # Which of the controls a family has; those of NAMED_MODELS decide themselves what they fix.
 SOFT = {"gdm", "gdm_mixture"}
@@ -59,6 +75,16 @@ class Choice:
         return found
 
 
+def _models_help(offered: Sequence[str]) -> str:
+    """All models in their groups, a line each."""
+    parts = []
+    for title, names in GROUPS.items():
+        lines = [f"- **{MODELS[name]}**: {ABOUT[name]}" for name in names if name in offered]
+        if lines:
+            parts.append("\n".join([f"{title}\n", *lines]))
+    return "\n\n".join(parts)
+
+
 def _clamp(value: Any, low: float, high: float) -> float:
     return float(min(max(value, low), high))
 
@@ -87,12 +113,14 @@ def choose(
         format_func=lambda n: MODELS.get(n, n),
         key="model",
         bind="query-params",
-        help="Soft models blend states; the others put every moment into one state and say how sure they are.",
+        help=_models_help(offered),
     )
     name = name if name in offered else offered[0]
+    shell.quiet(ABOUT[name])
     family, fixed = NAMED_MODELS[name]
     soft = family in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
+    limits.within(settings.key("K", of), "States (K)", *K_RANGE)
     k = st.slider(
         "States (K)",
         *K_RANGE,
@@ -103,6 +131,7 @@ def choose(
     )
     k = int(_clamp(k, K_RANGE[0], most))
     config: dict[str, Any] = {"n_states": k}
+    limits.within("tau", "Softness (τ)", *TAU_RANGE, float)
     tau = st.slider(
         "Softness (τ)",
         *TAU_RANGE,
@@ -156,6 +185,7 @@ def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float]:
     learn = mode != "fix"
     gamma = 0.3 if stay is None else stay
     if not learn and soft:
+        limits.within("gamma", "Stickiness (γ)", *GAMMA_RANGE, float)
         gamma = st.slider(
             "Stickiness (γ)",
             *GAMMA_RANGE,
@@ -171,6 +201,8 @@ def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float]:
 def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
     """(latent dimensions, seed)."""
     left, right = st.columns(2, gap="small")
+    limits.within(settings.key("D", of), "Dimensions (D)", *D_RANGE)
+    limits.within("seed", "Start (seed)", *SEED_RANGE)
     d = left.number_input(
         "Dimensions (D)",
         *D_RANGE,

@@ -69,6 +69,7 @@ def page(folder: str) -> StreamlitPage:
 def build() -> None:
     """Show the menu and run the page that was asked for."""
     chosen = st.navigation([page(entry.folder) for entry in available()], position="top")
+    st.set_page_config(page_title="GDM Studio" if chosen.url_path == "" else f"{chosen.title} · GDM Studio")
     turning.to(chosen)
     try:
         chosen.run()

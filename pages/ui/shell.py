@@ -132,7 +132,7 @@ def state_key(n_states: int, names: Sequence[str] | None = None) -> None:
     """Which colour is which state."""
     shown = names or [f"S{k + 1}" for k in range(n_states)]
     items = "".join(
-        f'<span><i style="background:{c}"></i>{escape(n)}</span>'
+        f'<span role="listitem"><i style="background:{c}"></i>{escape(n)}</span>'
         for c, n in zip(palette.colours(n_states), shown, strict=True)
     )
     st.html(f'<div class="gdm-key" role="list" aria-label="States">{items}</div>')

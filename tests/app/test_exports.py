@@ -181,7 +181,7 @@ def test_the_script_reproduces_the_page(page, tmp_path):
     np.testing.assert_allclose(new, look.test[0][:, list(shown.order)], atol=1e-4)
     np.testing.assert_allclose(exact, shown.train[0], atol=0.01)
     model = load_model(tmp_path / "model.safetensors")
-    train, _ = train_test("standard", 0, 200)
+    train, _ = train_test("soft", 0, 200)
     np.testing.assert_allclose(model.predict_proba(train)[:, list(shown.order)], exact, atol=1e-4)
 
 

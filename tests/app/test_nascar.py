@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import PRESETS
 from gdm_core.analysis import looks
@@ -13,7 +14,7 @@ from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
 from pages.lab import shipped
 from pages.nascar import scorecard, simulator
-from tests.support.nascar_page import live_of, opened, settled, text
+from tests.support.nascar_page import APP, PAGE, live_of, opened, settled, text
 
 
 # ---- the first visit ----------------------------------------------------------------------------------------------
@@ -123,6 +124,28 @@ def test_a_link_brings_simulator_parameters_and_colours(engine):
 def test_an_address_can_say_anything(engine, address):
     app = opened(**address)
     assert live_of(app).poll().state == "fresh"
+
+
+@pytest.mark.parametrize(
+    ("address", "key", "value", "words"),
+    [
+        ({"K": "99"}, "K", 12, "States (K) in the link is 99, but 2 to 12 is offered: 12 is used."),
+        ({"tau": "-1"}, "tau", 0.01, "Softness (τ) in the link is -1, but 0.01 to 3 is offered: 0.01 is used."),
+        ({"T": "1e9"}, "T", 5000, "Steps (T) in the link is 1e9, but 200 to 5000 is offered: 5000 is used."),
+        ({"D": "77"}, "D", 6, "Dimensions (D) in the link is 77"),
+    ],
+)
+def test_a_value_out_of_range_takes_the_nearest_and_says_so(engine, address, key, value, words):
+    engine.auto = False
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    for name, asked in address.items():
+        app.query_params[name] = asked
+    app.run()
+    assert not app.exception, app.exception[0].message
+    widgets = [widget for kind in ("slider", "number_input") for widget in app.get(kind) if widget.key == key]
+    assert widgets[0].value == value
+    assert words in text(app)
+    assert words not in text(app.run()), "it is said once"
 
 
 # ---- controls -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pages.ui import navigation
 
 APP = str(navigation.ROOT / "app.py")
 PAGE = str(navigation.info("nascar").path)
-SHORT = {"T": "200"}
+SHORT = {"T": "200", "setting": "Standard"}
 
 
 def opened(**address: str) -> AppTest:

@@ -162,10 +162,10 @@ class Shown:
             return ""
         parts = []
         if self.result is not None:
-            parts.append(f"{self.result.seconds:.1f} s")
+            parts.append(f"took {self.result.seconds:.1f} s")
             if self.result.from_cache:
-                parts.append("seen before")
-            parts.append({"max_steps": "stopped at its last step"}.get(self.result.fit_status, self.result.fit_status))
+                parts.append("fitted earlier")
+            parts.append({"max_steps": "ran all its steps"}.get(self.result.fit_status, self.result.fit_status))
         if self.wanted is not None and "seed" in self.wanted.config:
             parts.append(f"seed {self.wanted.config['seed']}")
         return " · ".join(parts)

@@ -55,6 +55,20 @@ function arrayPlaces(given, path = "in") {
   return found.join(" ");
 }
 
+// A toolbar is one stop of the Tab key; arrows move within it.
+function oneStop(plot) {
+  const buttons = [...plot.querySelectorAll(".modebar-btn")];
+  buttons.forEach((button, i) => {
+    button.tabIndex = i ? -1 : 0;
+    button.onkeydown = (event) => {
+      const to = { ArrowRight: i + 1, ArrowLeft: i - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      buttons[(to + buttons.length) % buttons.length].focus();
+    };
+  });
+}
+
 let themed = { at: -1000, dark: false };
 
 // Looked up once for all figures of an update: reading a computed style makes the browser lay the page out.
@@ -216,6 +230,7 @@ async function draw(Plotly, view, figure, options, tokens) {
   plot.gdm = { tokens };
   // Said once: Plotly compares a configuration with the last one at every update, which takes it 6 ms.
   await Plotly.react(plot, coloured, layout, view.updates ? undefined : configuration(view, options));
+  oneStop(plot);
   if (view.updates) return;
   // Sizes are always given, so Plotly need not ask for the node's own: the browser would lay out the page for it.
   Object.assign(plot._context, { _hasZeroWidth: true, _hasZeroHeight: true });
