@@ -26,6 +26,7 @@ class Rows:
     scored: Tensor | None  # [R] 1 where the row counts, None when all do
     n_scored: int
     lengths: tuple[int, ...]  # rows of each sequence, for posteriors that read whole sequences
+    words: Tensor | None = None  # [R, W] how much each row counts as each word, None where nothing was said
 
     def __len__(self) -> int:
         return int(self.y.shape[0])
@@ -44,6 +45,7 @@ class Rows:
             scored=None if self.scored is None else self.scored[part],
             n_scored=end - begin,
             lengths=(end - begin,),
+            words=None if self.words is None else self.words[part],
         )
 
 
@@ -109,4 +111,5 @@ class WindowSampler:
             scored=scored,
             n_scored=max(1, int(scored.sum())),
             lengths=(len(self._offsets),) * self.n_windows,
+            words=None if rows.words is None else rows.words[index],
         )

@@ -136,6 +136,13 @@ class StateModel(ABC):
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         """(y [T, N], z [T, K], x [T, D]) drawn from the model."""
 
+    def _more_tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """What a family keeps in a file beside its parameters; its `from_file` takes it back."""
+        return {}
+
+    def _more_header(self) -> dict[str, Any]:
+        return {}
+
     @property
     def min_samples(self) -> int:
         """Samples that a trial needs at the least."""
@@ -310,13 +317,14 @@ class StateModel(ABC):
                 f"calibration.{f.name}": getattr(self.calibration_, f.name)
                 for f in dataclasses.fields(self.calibration_)
             }
+        tensors |= self._more_tensors()
         header = {
             "family": self.family,
             "config": dataclasses.asdict(self.config),
             "status": str(self.status_),
             "elbo": self.elbo_,
             "seconds": self.seconds_,
-        }
+        } | self._more_header()
         return encoded(tensors, header)
 
     @classmethod

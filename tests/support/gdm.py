@@ -16,6 +16,7 @@ CPU = torch.device("cpu")
 # Axes of each parameter that count states.
 STATE_AXES = {
     "dynamics": (0,),
+    "word_logits": (0,),
     "initial": (0,),
     "transition.weight": (1,),
     "transition.bias": (0,),
@@ -44,10 +45,15 @@ def random_rows(
 
 
 def random_module(
-    config: GDMConfig, n_channels: int = 3, seed: int = 0, scale: float = 0.5, dtype: torch.dtype = torch.float64
+    config: GDMConfig,
+    n_channels: int = 3,
+    seed: int = 0,
+    scale: float = 0.5,
+    dtype: torch.dtype = torch.float64,
+    n_words: int = 0,
 ) -> GdmModule:
     """Random numbers in every parameter, noise of about one, stickiness as configured or about 0.6."""
-    module = GdmModule(n_channels, config)
+    module = GdmModule(n_channels, config, n_words)
     start_random(module, seed)
     g = generator(seed + 1)
     with torch.no_grad():
@@ -66,7 +72,8 @@ def random_module(
 
 def relabelled_module(module: GdmModule, config: GDMConfig, order: list[int]) -> GdmModule:
     """The same model with its states renamed: new state i is the old state order[i]."""
-    other = GdmModule(module.projection.shape[1], config).to(module.projection.dtype)
+    n_words = 0 if module.word_logits is None else module.word_logits.shape[1]
+    other = GdmModule(module.projection.shape[1], config, n_words).to(module.projection.dtype)
     other.load_state_dict({name: _reordered(name, value, order) for name, value in module.state_dict().items()})
     return other
 

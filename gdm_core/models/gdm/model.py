@@ -14,23 +14,25 @@ from gdm_core.errors import ConfigError, FitError
 from gdm_core.maths.moments import moments
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.readout import log_evidence, posterior_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
-from gdm_core.models.gdm.start import start, start_random
+from gdm_core.models.gdm.start import start, start_random, start_words
 from gdm_core.models.gdm.surgery import resize_states
+from gdm_core.models.gdm.teachable import TeachableModel
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 
 WARM_STEPS = 200
+WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
 GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
 
 
-class GDM(StateModel):
+class GDM(TeachableModel):
     """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior."""
 
     family = "gdm"
@@ -83,7 +85,8 @@ class GDM(StateModel):
         """The module that holds `params_`, made when first needed after a load."""
         self._require_fitted()
         if self._module is None:
-            module = GdmModule(self.n_channels, self._resolved)
+            words = self.params_.get("word_logits")
+            module = GdmModule(self.n_channels, self._resolved, 0 if words is None else words.shape[1])
             module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
             self._module = module.to(self._device).requires_grad_(False).eval()
         return self._module
@@ -108,7 +111,7 @@ class GDM(StateModel):
         config = self.config
         if self._warm_from is not None:
             config = dataclasses.replace(config, posterior=self._warm_from._resolved.reads)  # type: ignore[attr-defined]
-        rows = make_rows(ys, self._device)
+        rows = self._with_words(make_rows(ys, self._device), ys)
         best: tuple[float, dict[str, Array], Status] | None = None
         for restart in range(config.n_restarts):
             yield from self._fit_once(rows, config, restart)
@@ -125,18 +128,22 @@ class GDM(StateModel):
     def _fit_once(self, rows: Rows, config: GDMConfig, restart: int) -> Iterator[Progress]:
         seed = config.seed + 1_000_003 * restart
         self.status_ = None
-        module = GdmModule(rows.y.shape[1], config).to(rows.y.device)
+        n_words = 0 if rows.words is None else rows.words.shape[1]
+        module = GdmModule(rows.y.shape[1], config, n_words).to(rows.y.device)
         if self._warm_from is not None:
             previous = self._warm_from._net  # type: ignore[attr-defined]
             resize_states(previous, module, rows, self.config, seed)
+            if "word_logits" not in self._warm_from.params_:
+                start_words(module, module.view(rows).posterior.softmax(-1), rows)
         elif config.preset == "paper":
             start_random(module, seed)
+            start_words(module, module.view(rows).posterior.softmax(-1), rows)
         else:
             start(module, rows, config, seed)
         self._keep(module)
         generator = torch.Generator(device=rows.y.device).manual_seed(seed)
         recipe = svi.paper_steps if config.preset == "paper" else svi.fast_steps
-        total = config.steps if config.n_steps is not None or self._warm_from is None else WARM_STEPS
+        total = config.steps if config.n_steps is not None or self._warm_from is None else self._warm_steps
         last: list[svi.Step] = []
         for step in recipe(module, rows, config, total, generator):
             if not step.finite:
@@ -152,6 +159,12 @@ class GDM(StateModel):
                 yield Progress(step.index, total, step.elbo, step.objective)
         self._keep(module)
         self.status_ = _judge(last, total)
+
+    @property
+    def _warm_steps(self) -> int:
+        assert self._warm_from is not None
+        marks_alone = self._labels is not None and self.config == self._warm_from.config
+        return WARM_STEPS_FOR_MARKS if marks_alone else WARM_STEPS
 
     def _fit_auto(self, ys: list[Array]) -> Iterator[Progress]:
         """Fit on the first four fifths with either posterior, keep the one that scores best on the rest, fit it on all."""
@@ -170,7 +183,7 @@ class GDM(StateModel):
             scores[name] = -np.inf if diverged else sum(self._bound(y) for y in back)
         best = max(scores, key=lambda name: scores[name])
         chosen = dataclasses.replace(self.config, posterior=best)  # type: ignore[arg-type]
-        yield from self._fit_once(make_rows(ys, self._device), chosen, 0)
+        yield from self._fit_once(self._with_words(make_rows(ys, self._device), ys), chosen, 0)
 
     def untrained(self, trials: Trials, seed: int = 0) -> GDM:
         """A control: the same configuration with random parameters, never fitted, on this data's scale.
@@ -204,6 +217,9 @@ class GDM(StateModel):
         return mixed
 
     # ---- hooks --------------------------------------------------------------------------------------------------
+    def _amortised_states(self, y: Array) -> Array:
+        return _numpy(self._posterior_mean(make_rows([y], self._device)))
+
     def _soft_states(self, y: Array) -> Array:
         return self._read_out(y, None)
 

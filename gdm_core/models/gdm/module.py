@@ -20,6 +20,7 @@ from gdm_core.models.gdm.transitions import make_transition
 
 _LOG_2PI = math.log(2 * math.pi)
 _BOUND_ELEMENTS = 50_000_000
+LEAST_CHANCE = 1e-6  # of a word, whatever the state
 _LEAST_LOG_NOISE = math.log(1e-4)  # of a channel's standard deviation; keeps noise-free data from a singular fit
 
 
@@ -37,7 +38,7 @@ class GdmModule(nn.Module):
 
     first_log_noise: Tensor
 
-    def __init__(self, n_channels: int, config: GDMConfig) -> None:
+    def __init__(self, n_channels: int, config: GDMConfig, n_words: int = 0) -> None:
         super().__init__()
         k, d, n = config.n_states, config.n_latent, n_channels
         self.lags = config.lags
@@ -56,6 +57,8 @@ class GdmModule(nn.Module):
             )  # strictly lower part of R's Cholesky factor, a row in units of its sd
         else:
             self.register_parameter("noise_coupling", None)
+        # p(word | state), where words were given
+        self.word_logits = nn.Parameter(torch.zeros(k, n_words)) if n_words else None
         self.transition = make_transition(k, d, config.transition, config.stickiness, config.n_hidden)
         self.posterior: PosteriorNetwork = make_posterior(n, config)
 
@@ -132,6 +135,13 @@ class GdmModule(nn.Module):
         curvature = ((by_row @ gram) * by_row).sum(-1)
         return (at_center[:, None] + (by_row * pull[:, None]).sum(-1) - 0.5 * curvature).T
 
+    def label_term(self, z: Tensor, rows: Rows) -> Tensor | float:
+        """[S, R] log-probability of what was said about each row, sum_w weight_w log sum_k z_k p(w | k); 0 without words."""
+        if rows.words is None or self.word_logits is None:
+            return 0.0
+        chance = z @ torch.softmax(self.word_logits, -1)  # [S, R, W]
+        return (rows.words * chance.clamp_min(LEAST_CHANCE).log()).sum(-1)
+
     def _log_density(self, residual: Tensor, rows: Rows) -> Tensor:
         """[..., R] log-density of residuals [..., R, N] over each row's observed channels."""
         log_noise = self.row_log_noise(rows)
@@ -194,7 +204,7 @@ def sampled_elbo(module: GdmModule, rows: Rows, noise: Tensor, temperature: floa
     log_z, posterior = module.sample_posterior(view, rows, noise, temperature)
     z = log_z.exp()
     delta = module.prior_logits(view.context, z, rows) - posterior  # [S, R, K]
-    fit = module.log_likelihood(z, view.design, rows)
+    fit = module.log_likelihood(z, view.design, rows) + module.label_term(z, rows)
     return (fit - sampled_kl(delta, torch.log_softmax(-noise, -1))).mean(0)
 
 
@@ -215,6 +225,7 @@ def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperatu
     prior = module.prior_logits(view.context, z, rows)
     log_q = log_density(log_z, posterior, temperature)
     joint = module.log_likelihood(z, view.design, rows) + log_density(log_z, prior, temperature)
+    joint = joint + module.label_term(z, rows)
     log_weights = (joint - log_q).detach()
     weights = torch.softmax(log_weights, 0)
     moving = (weights * (joint + log_q)).sum(0)

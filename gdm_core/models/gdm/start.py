@@ -14,6 +14,7 @@ from gdm_core.models.gdm.module import GdmModule
 
 _PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
 _CLUSTER_ROWS = 20_000
+_WORD_WEIGHT = 2.0  # of the words' probabilities beside standardised steps and places
 
 
 def whitening_projection(values: Tensor, n_latent: int) -> Tensor:
@@ -60,10 +61,15 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
     features = torch.cat([x, moved / move_scale], -1)
     clustered = x if config.reads == "linear" else torch.cat([moved / move_scale, _PLACE_WEIGHT * x], -1)
+    if rows.words is not None:  # rows that were given other words begin in other states
+        clustered = torch.cat(
+            [clustered, _WORD_WEIGHT * rows.words / rows.words.sum(-1, keepdim=True).clamp_min(1e-6)], -1
+        )
     labels = torch.as_tensor(cluster(clustered.numpy(force=True), config.n_states, seed), device=x.device)
     member = nn.functional.one_hot(labels, config.n_states).to(x.dtype)
 
     _, design, _, _ = module.view(rows)
+    start_words(module, member, rows)
     module.dynamics.copy_(regress(design, member, rows.y, rows.known))
     residual = rows.y - module.mean(member[None], design)[0]
     if rows.known is not None:
@@ -76,6 +82,14 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     weight, bias = discriminant(shift(x, 1)[after], member[after])
     module.transition.start(generator, weight, bias)
     module.posterior.start(rows.past, features, member, move_scale, generator)
+
+
+@torch.no_grad()
+def start_words(module: GdmModule, member: Tensor, rows: Rows) -> None:
+    """p(word | state) from how much rows in each state [R, K] count as each word."""
+    if module.word_logits is not None and rows.words is not None:
+        count = member.T @ rows.words
+        module.word_logits.copy_(torch.log_softmax((count + 0.01 * count.sum() / count.numel() + 1e-6).log(), 1))
 
 
 @torch.no_grad()

@@ -15,6 +15,7 @@ from gdm_core.models.gdm.module import GdmModule
 # Axes of each parameter that count states.
 _STATE_AXES: dict[str, tuple[int, ...]] = {
     "dynamics": (0,),
+    "word_logits": (0,),
     "initial": (0,),
     "transition.weight": (1,),
     "transition.bias": (0,),
@@ -35,6 +36,9 @@ def resize_states(previous: GdmModule, module: GdmModule, rows: Rows, config: GD
     state = {}
     for name, value in module.state_dict().items():
         source = previous.state_dict().get(name)
+        if name == "word_logits" and (source is None or source.shape[1] != value.shape[1]):
+            state[name] = value  # other words: their map starts anew
+            continue
         if source is None:  # gamma changed between fixed and learned: keep the module's own
             state[name] = _stickiness(name, previous, value)
             continue

@@ -1,0 +1,173 @@
+"""Marks: stretches of recordings that somebody named. Made and undone one by one, kept as JSON, exchanged in BORIS's form."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from datasets.readers.annotations import read_annotation
+from datasets.readers.source import Readable
+from gdm_core.errors import DataError
+from gdm_core.trials import UNLABELLED, Trials
+
+_BORIS = (
+    "Observation id", "Subject", "Behavior", "Behavior type", "Start (s)", "Stop (s)", "Duration (s)", "FPS",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Samples start to stop (exclusive) of a recording are `word`."""
+
+    recording: str
+    start: int
+    stop: int
+    word: str
+
+    def __post_init__(self) -> None:
+        if not self.word.strip():
+            raise DataError(f"A mark in {self.recording!r} has no word. Say what the moment is.")
+        if self.start < 0 or self.stop <= self.start:
+            raise DataError(
+                f"A mark of {self.word!r} in {self.recording!r} goes from frame {self.start} to {self.stop}; it must begin at 0 "
+                "or later and end after it begins."
+            )
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What was marked, in the order in which it was; every change gives a new one. `undone` waits to be done again."""
+
+    marks: tuple[Mark, ...] = ()
+    undone: tuple[Mark, ...] = ()
+
+    def add(self, mark: Mark) -> Marks:
+        """With one more; refused where another word stands already."""
+        for other in self.marks:
+            if other.recording == mark.recording and other.word != mark.word:
+                low, high = max(other.start, mark.start), min(other.stop, mark.stop)
+                if low < high:
+                    raise DataError(
+                        f"Frames {low} to {high - 1} of {mark.recording!r} are marked as {other.word!r} already and cannot be "
+                        f"{mark.word!r} too. Undo the other mark first, or mark a stretch beside it."
+                    )
+        return Marks((*self.marks, mark))
+
+    def undo(self) -> Marks:
+        """Without the last one; itself where nothing is marked."""
+        return Marks(self.marks[:-1], (*self.undone, self.marks[-1])) if self.marks else self
+
+    def redo(self) -> Marks:
+        """With what was undone last; itself where nothing was."""
+        return Marks((*self.marks, self.undone[-1]), self.undone[:-1]) if self.undone else self
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Each word once, in the order of their first marks."""
+        return tuple(dict.fromkeys(mark.word for mark in self.marks))
+
+    def seconds(self, trials: Trials) -> float:
+        """How much is marked in these recordings; what was marked twice counts once."""
+        codes, _ = self.labels(trials)
+        return float(sum((part >= 0).sum() / trial.rate_hz for part, trial in zip(codes, trials, strict=True)))
+
+    def labels(self, trials: Trials) -> tuple[list[npt.NDArray[np.int64]], tuple[str, ...]]:
+        """(labels [T] of each recording, -1 where unmarked, and the words they count), as `GDM.fit` takes them."""
+        return self._painted(trials, [self.words.index(mark.word) for mark in self.marks]), self.words
+
+    def clips(self, trials: Trials) -> list[npt.NDArray[np.int64]]:
+        """[T] of each recording the number of the clip a sample was marked in, -1 where unmarked. Marks that touch are one
+        clip, so that a split by clips never parts neighbouring frames."""
+        joined = [part >= 0 for part in self._painted(trials, [0] * len(self.marks))]
+        found, n = [], 0
+        for marked in joined:
+            begins = marked & ~np.concatenate([[False], marked[:-1]])
+            found.append(np.where(marked, np.cumsum(begins) - 1 + n, UNLABELLED))
+            n += int(begins.sum())
+        return found
+
+    def _painted(self, trials: Trials, codes: Sequence[int]) -> list[npt.NDArray[np.int64]]:
+        where = {trial.name: i for i, trial in enumerate(trials)}
+        painted = [np.full(trial.n_samples, UNLABELLED) for trial in trials]
+        for mark, code in zip(self.marks, codes, strict=True):
+            if mark.recording not in where:
+                raise DataError(
+                    f"A mark of {mark.word!r} belongs to the recording {mark.recording!r}, which is not among: "
+                    f"{', '.join(list(where)[:5])}."
+                )
+            part = painted[where[mark.recording]]
+            if mark.stop > len(part):
+                raise DataError(
+                    f"A mark of {mark.word!r} goes to frame {mark.stop - 1} of {mark.recording!r}, which ends with frame "
+                    f"{len(part) - 1}. Check that it belongs to this recording."
+                )
+            part[mark.start : mark.stop] = code
+        return painted
+
+    def renamed(self, old: str, new: str) -> Marks:
+        """With one word called otherwise, as another one if it is the name of one."""
+        return Marks(tuple(replace(mark, word=new) if mark.word == old else mark for mark in self.marks))
+
+    # ---- to and from files --------------------------------------------------------------------------------------
+    def to_json(self) -> str:
+        return json.dumps({"marks": [asdict(mark) for mark in self.marks]}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Marks:
+        """What `to_json` wrote."""
+        try:
+            entries = json.loads(text)["marks"]
+            marks = [Mark(str(e["recording"]), int(e["start"]), int(e["stop"]), str(e["word"])) for e in entries]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"This is no list of marks ({error!r}): it needs recording, start, stop and word of each."
+            ) from error
+        return _collected(marks)
+
+    def to_boris(self, trials: Trials) -> str:
+        """BORIS's aggregated events as CSV: one row a mark, in seconds from the first frame of its recording, which is the
+        observation. BORIS and `from_annotation` read one observation a file: give one recording at a time for those."""
+        self.labels(trials)  # refuses marks that lie nowhere
+        rates = {trial.name: trial.rate_hz for trial in trials}
+        rows: list[list[Any]] = []
+        for mark in sorted(self.marks, key=lambda m: (m.recording, m.start)):
+            start, stop = mark.start / rates[mark.recording], mark.stop / rates[mark.recording]
+            rows.append(
+                [
+                    mark.recording,
+                    "No focal subject",
+                    mark.word,
+                    "STATE",
+                    start,
+                    stop,
+                    stop - start,
+                    rates[mark.recording],
+                ]
+            )
+        return pd.DataFrame(rows, columns=list(_BORIS)).to_csv(index=False)
+
+    @classmethod
+    def from_annotation(cls, source: Readable, recording: str, rate_hz: float, name: str | None = None) -> Marks:
+        """Marks from any annotation file that can be read (BORIS, Bento, tables of bouts), for one recording."""
+        read = read_annotation(source, rate_hz, name)
+        turns = np.flatnonzero(np.diff(read.labels)) + 1
+        edges = [0, *turns.tolist(), len(read.labels)]
+        return _collected(
+            Mark(recording, start, stop, read.label_names[read.labels[start]])
+            for start, stop in itertools.pairwise(edges)
+            if stop > start and read.labels[start] != UNLABELLED
+        )
+
+
+def _collected(marks: Iterable[Mark]) -> Marks:
+    made = Marks()
+    for mark in marks:
+        made = made.add(mark)
+    return made

@@ -1,0 +1,120 @@
+"""A classifier of moments that is learned from a few marked frames: a regularised logistic regression and random trees,
+averaged. Kept as plain arrays, so that a saved model answers to the bit what the fitted one does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+TREES = 40
+_LEAST_LEAF = 3
+_INVERSE_PENALTY = (
+    0.01  # of the logistic regression, for standardised channels (benchmarks/teach.py says how it was chosen)
+)
+_UNKNOWN = -1e4  # score of a word that no row has
+_FLOOR = 1e-3  # no word is impossible: what was never marked there may still occur
+
+
+@dataclass(frozen=True, eq=False)
+class WordClassifier:
+    """weight [F, C], bias [C] of the regression; nodes of all trees end to end, `roots` where each begins.
+
+    A node asks whether `feature` is at most `threshold` and goes on at `left` or `right`; a leaf has feature -1.
+    """
+
+    weight: Array
+    bias: Array
+    roots: Ints
+    feature: Ints
+    threshold: Array
+    left: Ints
+    right: Ints
+    share: Array  # [nodes, C] of each word
+
+    @staticmethod
+    def balanced(words: npt.NDArray[np.int64], n_words: int) -> npt.NDArray[np.float64]:
+        """[R] weights that add up to one, and to the same for every word that there is."""
+        count = np.bincount(words, minlength=n_words)
+        weight: npt.NDArray[np.float64] = 1 / (np.count_nonzero(count) * count[words])
+        return weight
+
+    @classmethod
+    def fit(
+        cls,
+        x: Array,
+        words: npt.NDArray[np.int64],
+        row_weight: npt.NDArray[np.float64],
+        n_words: int,
+        n_trees: int,
+        seed: int,
+    ) -> WordClassifier:
+        """From features [R, F], words [R], at least two of them, and how much each row counts [R]."""
+        from sklearn.ensemble import ExtraTreesClassifier
+        from sklearn.linear_model import LogisticRegression
+
+        present = np.unique(words)
+        weight, bias = np.zeros((x.shape[1], n_words), np.float32), np.full(n_words, _UNKNOWN, np.float32)
+        line = LogisticRegression(C=_INVERSE_PENALTY, max_iter=100, tol=1e-3).fit(x, words, sample_weight=row_weight)
+        scored = present[1:] if len(present) == 2 else present  # of two words, the second alone has a score
+        bias[present] = 0.0
+        weight[:, scored], bias[scored] = line.coef_.T, line.intercept_
+        forest = ExtraTreesClassifier(n_trees, min_samples_leaf=_LEAST_LEAF, random_state=seed).fit(
+            x, words, sample_weight=row_weight
+        )
+        sizes = [tree.tree_.node_count for tree in forest.estimators_]
+        roots = np.cumsum([0, *sizes[:-1]])
+        parts = [tree.tree_ for tree in forest.estimators_]
+        share = np.zeros((sum(sizes), n_words), np.float32)
+        share[:, present] = np.concatenate([part.value[:, 0] for part in parts])
+        return cls(
+            weight,
+            bias,
+            roots.astype(np.int32),
+            np.concatenate([np.where(part.children_left < 0, -1, part.feature) for part in parts]).astype(np.int32),
+            np.concatenate([part.threshold for part in parts]).astype(np.float32),
+            np.concatenate([part.children_left + root for part, root in zip(parts, roots, strict=True)]).astype(
+                np.int32
+            ),
+            np.concatenate([part.children_right + root for part, root in zip(parts, roots, strict=True)]).astype(
+                np.int32
+            ),
+            share / share.sum(axis=1, keepdims=True),
+        )
+
+    def probabilities(self, x: Array) -> npt.NDArray[np.float64]:
+        """[R, C] of each word."""
+        scores = (x @ self.weight + self.bias).astype(np.float64)
+        scores -= scores.max(axis=1, keepdims=True)
+        line = np.exp(scores)
+        line /= line.sum(axis=1, keepdims=True)
+        mixed = (_floored(line) + _floored(self._votes(x))) / 2
+        return mixed
+
+    def _votes(self, x: Array) -> npt.NDArray[np.float64]:
+        """[R, C] mean over the trees."""
+        total = np.zeros((len(x), self.share.shape[1]))
+        for root in self.roots:
+            node = np.full(len(x), root)
+            open_rows = np.arange(len(x))
+            while len(open_rows):
+                here = node[open_rows]
+                inner = self.feature[here] >= 0
+                open_rows, here = open_rows[inner], here[inner]
+                below = x[open_rows, self.feature[here]] <= self.threshold[here]
+                node[open_rows] = np.where(below, self.left[here], self.right[here])
+            total += self.share[node]
+        return total / len(self.roots)
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """What a file keeps."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def _floored(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    raised = np.maximum(p, _FLOOR)
+    return raised / raised.sum(axis=1, keepdims=True)

@@ -1,0 +1,161 @@
+"""What every GDM promises that was taught words with partial labels."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from gdm_core import GDM, Trials, load_model
+from gdm_core.models.gdm.word_classifier import WordClassifier
+from tests.support.gdm import relabelled
+from tests.support.taught import NAMES, labelled, marks
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+CONFIGS = {
+    "moves": {"n_steps": 60},
+    "linear moves": {"posterior": "window_linear", "lags": 2},
+    "places": {"posterior": "linear", "n_steps": 60},
+    "sticky": {"posterior": "sticky", "n_steps": 15},
+    "full noise": {"covariance": "full", "n_steps": 15},
+    "auto": {"posterior": "auto", "n_steps": 15},
+    "as published": {"preset": "paper", "n_steps": 15, "n_samples": 3},
+    "memory": {"transition": "gru", "n_steps": 10},
+    "attention": {"posterior": "transformer", "n_steps": 10},
+}
+every_kind = pytest.mark.parametrize("name", CONFIGS)
+
+
+def new(name: str, **changes) -> GDM:
+    return GDM(**({"n_states": 5, "n_latent": 2, "n_steps": 30, "n_hidden": 8} | CONFIGS[name] | changes))
+
+
+@cache
+def data() -> Trials:
+    return labelled()
+
+
+@cache
+def taught(name: str) -> GDM:
+    return new(name).fit(data(), labels=marks(data()))
+
+
+@every_kind
+def test_words_have_probabilities_and_every_verb_still_answers(name):
+    model = taught(name)
+    proba = model.predict_label_proba(data())
+    assert [p.shape for p in proba] == [(600, 3)] * 2
+    for p, z in zip(proba, model.predict_labels(data()), strict=True):
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+        assert (p >= 0).all()
+        np.testing.assert_array_equal(z, p.argmax(axis=1))
+    assert model.class_names_ == NAMES
+    assert np.isfinite(model.score(data()))
+    assert model.predict_proba(data())[0].shape == (600, 5)
+    right = np.mean([np.mean(z == t.labels) for z, t in zip(model.predict_labels(data()), data(), strict=True)])
+    assert right > 0.8
+
+
+@every_kind
+def test_nothing_marked_is_the_fit_without_labels_to_the_bit(name):
+    plain = new(name).fit(data())
+    silent = new(name).fit(data(), labels=[np.full(trial.n_samples, -1) for trial in data()])
+    assert plain.params_.keys() == silent.params_.keys()
+    for key, value in plain.params_.items():
+        np.testing.assert_array_equal(value, silent.params_[key], err_msg=key)
+    assert plain.elbo_ == silent.elbo_
+
+
+@every_kind
+def test_renaming_words_permutes_them_and_nothing_else(name):
+    order = np.array([2, 0, 1])  # word i is now called order[i]
+    other = [np.where(part >= 0, order[part], -1) for part in marks(data())]
+    renamed = new(name).fit(data(), labels=other, class_names=[NAMES[i] for i in np.argsort(order)])
+    for ours, theirs in zip(taught(name).predict_label_proba(data()), renamed.predict_label_proba(data()), strict=True):
+        np.testing.assert_array_equal(ours, theirs[:, order])
+    assert renamed.state_words_ == taught(name).state_words_
+
+
+@every_kind
+def test_files_hold_the_words_to_the_bit(name, tmp_path):
+    taught(name).save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert isinstance(again, GDM)
+    assert again.class_names_ == NAMES
+    assert again.state_words_ == taught(name).state_words_
+    for ours, theirs in zip(taught(name).predict_label_proba(data()), again.predict_label_proba(data()), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert again.label_disagreement(data())[0].tolist() == taught(name).label_disagreement(data())[0].tolist()
+
+
+@pytest.mark.parametrize("name", ["moves", "places", "full noise"])
+def test_renaming_states_leaves_words_alone(name):
+    order = [3, 1, 4, 0, 2]
+    renamed = relabelled(taught(name), order)
+    renamed.word_evidence_, renamed.class_names_ = taught(name).word_evidence_, NAMES
+    assert renamed.state_words_ == tuple(taught(name).state_words_[i] for i in order)
+    np.testing.assert_allclose(
+        renamed.predict_label_proba(data())[0], taught(name).predict_label_proba(data())[0], atol=1e-4
+    )
+
+
+@every_kind
+def test_same_seed_same_words(name):
+    again = new(name).fit(data(), labels=marks(data()))
+    np.testing.assert_array_equal(again.predict_label_proba(data())[0], taught(name).predict_label_proba(data())[0])
+
+
+def test_a_new_mark_changes_words_from_a_warm_start():
+    first = marks(data(), n_clips=4)
+    before = new("places").fit(data(), labels=first)
+    after = before.warm_start().fit(data(), labels=marks(data(), n_clips=9, seed=4))
+    truth = np.concatenate([np.asarray(trial.labels) for trial in data()])
+    right = [np.mean(np.concatenate(model.predict_labels(data())) == truth) for model in (before, after)]
+    assert right[1] > 0.9
+    assert after.warm_start(n_states=6).fit(data(), labels=first).predict_proba(data())[0].shape == (600, 6)
+
+
+def test_a_warm_start_from_a_fit_without_words_and_from_other_words():
+    plain = new("moves").fit(data())
+    named = plain.warm_start().fit(data(), labels=marks(data()))
+    assert set(named.state_words_) >= set(NAMES)
+    two = [np.where(part == 2, -1, part) for part in marks(data(), n_clips=8)]
+    fewer = named.warm_start().fit(data(), labels=two)
+    assert fewer.predict_label_proba(data())[0][:, 2].max() == 0  # a word that was never marked
+    assert named.warm_start().fit(data()).word_evidence_ is None
+
+
+def test_words_own_states_and_spare_states_are_reported_free():
+    model = taught("places")
+    assert set(model.state_words_) - {None} == set(NAMES)
+    np.testing.assert_allclose(model.word_map_.sum(axis=1), 1, atol=1e-5)
+    for word, row in zip(model.state_words_, model.word_map_, strict=True):
+        assert (word is None) == (row.max() <= 0.5)
+
+
+def test_one_array_does_for_one_recording():
+    trial, given = data()[0], marks(Trials((data()[0],)))[0]
+    model = new("places").fit(trial, labels=given, class_names=NAMES)
+    assert model.predict_labels(trial).shape == (600,)
+
+
+def test_probabilities_are_about_as_often_right_as_they_say():
+    from gdm_core.analysis.agreement import reliability
+
+    test = labelled(4, seed=9)
+    proba = np.concatenate(taught("moves").predict_label_proba(test))
+    assert reliability(proba, np.concatenate([np.asarray(t.labels) for t in test])).error < 0.1
+
+
+def test_trees_answer_like_those_they_were_taken_from():
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 6)).astype(np.float32)
+    words = (x[:, 0] + 0.3 * rng.normal(size=300) > 0).astype(np.int64) + (x[:, 1] > 1)
+    weight = WordClassifier.balanced(words, 3) * 300
+    ours = WordClassifier.fit(x, words, weight, 3, 12, seed=4)
+    theirs = ExtraTreesClassifier(12, min_samples_leaf=3, random_state=4).fit(x, words, sample_weight=weight)
+    np.testing.assert_allclose(ours._votes(x), theirs.predict_proba(x), atol=1e-5)
