@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from datasets.readers.annotations import read_annotation
-from datasets.readers.source import Readable
 from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Trials
+
+from .readers.annotations import read_annotation
+from .readers.source import Readable
 
 _BORIS = (
     "Observation id", "Subject", "Behavior", "Behavior type", "Start (s)", "Stop (s)", "Duration (s)", "FPS",

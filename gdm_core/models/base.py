@@ -136,12 +136,9 @@ class StateModel(ABC):
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         """(y [T, N], z [T, K], x [T, D]) drawn from the model."""
 
-    def _more_tensors(self) -> dict[str, npt.NDArray[Any]]:
-        """What a family keeps in a file beside its parameters; its `from_file` takes it back."""
-        return {}
-
-    def _more_header(self) -> dict[str, Any]:
-        return {}
+    def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """(tensors, entries of the header) that a family keeps in a file, too; its `from_file` takes them back."""
+        return {}, {}
 
     @property
     def min_samples(self) -> int:
@@ -317,15 +314,15 @@ class StateModel(ABC):
                 f"calibration.{f.name}": getattr(self.calibration_, f.name)
                 for f in dataclasses.fields(self.calibration_)
             }
-        tensors |= self._more_tensors()
+        more, entries = self._beside_parameters()
         header = {
             "family": self.family,
             "config": dataclasses.asdict(self.config),
             "status": str(self.status_),
             "elbo": self.elbo_,
             "seconds": self.seconds_,
-        } | self._more_header()
-        return encoded(tensors, header)
+        }
+        return encoded(tensors | more, header | entries)
 
     @classmethod
     def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> StateModel:

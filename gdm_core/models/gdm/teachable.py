@@ -114,12 +114,11 @@ class TeachableModel(StateModel):
         weights = guess.row_weights(rows.y.shape[1], [len(y) for y in ys])
         return dataclasses.replace(rows, words=torch.as_tensor(weights, device=rows.y.device))
 
-    def _more_tensors(self) -> dict[str, npt.NDArray[Any]]:
-        evidence = self.word_evidence_
-        return {} if evidence is None else {f"evidence.{name}": value for name, value in evidence.arrays().items()}
-
-    def _more_header(self) -> dict[str, Any]:
-        return {} if self.word_evidence_ is None else {"class_names": list(self.class_names_)}
+    def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        if self.word_evidence_ is None:
+            return {}, {}
+        arrays = {f"evidence.{name}": value for name, value in self.word_evidence_.arrays().items()}
+        return arrays, {"class_names": list(self.class_names_)}
 
     @classmethod
     def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> StateModel:
