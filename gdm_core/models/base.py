@@ -310,10 +310,7 @@ class StateModel(ABC):
         tensors = {f"param.{name}": value for name, value in self.params_.items()}
         tensors |= {"scaler.center": self._scaler.center, "scaler.scale": self._scaler.scale}
         if self.calibration_ is not None:
-            tensors |= {
-                f"calibration.{f.name}": getattr(self.calibration_, f.name)
-                for f in dataclasses.fields(self.calibration_)
-            }
+            tensors |= {f"calibration.{name}": value for name, value in vars(self.calibration_).items()}
         more, entries = self._beside_parameters()
         header = {
             "family": self.family,
