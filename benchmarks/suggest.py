@@ -39,7 +39,7 @@ def by_elbo(verdict: Verdict) -> int:
 
 def track(n_states: int, setting: str, seed: int) -> dict[str, Any]:
     """What each way says of one track."""
-    trials = as_trials(polygons.simulate(n_states, setting, seed=seed))
+    trials = as_trials(polygons.simulate(n_states, setting, seed=seed).y)  # nobody sees the labels
     began = time.process_time()
     question = Question("gdm", trials, states=tuple(range(1, MOST + 1)))
     verdict = next(suggest(question)).verdicts[0]
