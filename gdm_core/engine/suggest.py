@@ -61,6 +61,12 @@ class Question:
         return f"{self.family}/{json.dumps(setting, sort_keys=True)}/{list(self.seeds)}/{self.trials.fingerprint}"
 
     @property
+    def key(self) -> str:
+        """Names the whole question."""
+        asked = f"{self.name_of(self.base())}/{sorted(set(self.states))}"
+        return hashlib.sha256(asked.encode()).hexdigest()
+
+    @property
     def fits_each(self) -> int:
         """Fits of one setting: two halves from each seed."""
         return 2 * len(self.seeds)

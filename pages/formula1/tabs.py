@@ -29,6 +29,7 @@ def show(view: View, here: Driver) -> None:
         "Segments and laps": lambda view, _: usage(view, here),
         "Prediction": prediction,
         "Stays and transitions": stays,
+        "Suggest settings": lab.suggest,
         "Accuracy against K": lambda view, _: accuracy.tab(view),
         "All twenty drivers": lambda view, _: all_drivers.tab(view),
         "Export & reproduce": lambda view, _: export(view, here),

@@ -21,6 +21,7 @@ from pages.lab.card import honest_card
 from pages.lab.data import Data, Setting
 from pages.lab.export import offer, standard_figures
 from pages.lab.fit import begin, end, picture
+from pages.lab.suggest import suggest
 from pages.lab.tabs import prediction, shares, show_tabs, stays, transitions
 from pages.lab.view import Reading, View, together
 
@@ -39,6 +40,7 @@ __all__ = [
     "show_tabs",
     "standard_figures",
     "stays",
+    "suggest",
     "together",
     "transitions",
 ]

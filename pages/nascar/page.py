@@ -59,6 +59,7 @@ lab.show_tabs(
         "How long": lab.stays,
         "Transitions": lab.transitions,
         "Prediction": lab.prediction,
+        "Suggest settings": lab.suggest,
         "Export & reproduce": export,
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,12 +51,14 @@ class Choice:
 
     name      as in `named_models.build`; family and config are what a fit request takes
     label     its name on the screen
+    of        the recording that K and D are set for; "" where they belong to none
     """
 
     name: str
     family: str
     config: dict[str, Any]
     label: str
+    of: str = ""
 
     @property
     def n_states(self) -> int:
@@ -164,7 +166,7 @@ def choose(
         config["posterior"] = SEES.get(choice, "window")
     d, seed = _more(n_channels, n_latent, of)
     config |= {"n_latent": d, "seed": seed} | fixed
-    return Choice(name, family, config, MODELS.get(name, name))
+    return Choice(name, family, config, MODELS.get(name, name), of)
 
 
 def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float]:
@@ -223,3 +225,21 @@ def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
     if used != d:
         shell.quiet(f"{used} of {d} dimensions are used: the data has no more channels.")
     return used, int(_clamp(seed, *SEED_RANGE))
+
+
+def apply(choice: Choice, wanted: Mapping[str, Any]) -> None:
+    """Set the controls to parameters of this model: for a button's `on_click`, which runs before they are shown."""
+    state = st.session_state
+    state[settings.key("K", choice.of)] = max(int(wanted["n_states"]), K_RANGE[0])
+    state[settings.key("D", choice.of)] = int(wanted["n_latent"])
+    if "temperature" in wanted:
+        state["tau"] = float(wanted["temperature"])
+    if (stay := wanted.get("stickiness")) is not None:
+        state["stay"] = "learn" if stay == "learn" else "fix"
+        if stay != "learn":
+            state["gamma"] = float(stay)
+
+
+def are_set(choice: Choice, wanted: Mapping[str, Any]) -> bool:
+    """Whether the controls stand at these parameters."""
+    return all(choice.config[name] == value for name, value in wanted.items() if name in choice.config)

@@ -1,0 +1,131 @@
+"""Suggest settings: which K, and which tau, gamma and D, the data speak for; how sure that is; and one click to use them."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gdm_core.analysis.suggestions import Probe
+from gdm_core.engine.suggest import Question, Suggestion, SuggestJob, SuggestView
+from gdm_core.errors import GdmError
+from pages.lab import live
+from pages.lab.view import Reading, View
+from pages.ui import figures, model_controls, shell
+from pages.ui.plot import plot
+
+LOOK_EVERY_S = 1.0
+MOST_KEPT = 4  # suggestions of a page that a visitor finds again
+APART = ("n_states", "n_latent", "seed")  # of a configuration: asked for by name, or what results are averaged over
+
+
+def suggest(view: View, reading: Reading) -> None:
+    """A button; then how far it is, what is recommended, and the curves that say so. Goes on when the page is left."""
+    question = _question(view)
+    kept: dict[str, SuggestJob] = st.session_state.setdefault(f"suggestions-{view.page}", {})
+    job = kept.get(question.key)
+    if job is None:
+        _offer(view, question, kept)
+        return
+    found = job.poll()
+    left, right = st.columns([0.75, 0.25], gap="medium", vertical_alignment="center")
+    if not found.finished and right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch"):
+        job.cancel()
+        del kept[question.key]
+        st.rerun()
+    if found.suggestion is not None:
+        right.button(
+            "Use these settings",
+            type="primary",
+            key=f"suggest-apply-{view.page}",
+            width="stretch",
+            on_click=model_controls.apply,
+            args=(view.choice, found.suggestion.settings),
+            disabled=model_controls.are_set(view.choice, found.suggestion.settings),
+        )
+    with left:
+        _watch(job, found)
+    if found.message and shell.error("No settings could be suggested", found.message, retry=f"suggest-{view.page}"):
+        del kept[question.key]
+        st.rerun()
+
+
+def _question(view: View) -> Question:
+    config = view.choice.config
+    fixed = {name: value for name, value in config.items() if name not in APART}
+    return Question(view.choice.name, view.data.train, int(config["n_latent"]), fixed)
+
+
+def _offer(view: View, question: Question, kept: dict[str, SuggestJob]) -> None:
+    text = (
+        f"Fits {view.choice.label} with 1 to {max(question.states)} states, then other values of what else can be set, each on two "
+        f"halves of the data that take turns in time, and judges every fit by the half that it has not seen. Up to "
+        f"{question.n_fits()} fits{_duration(view, question)}, in the background: you can leave the page meanwhile, and finished "
+        "fits are kept."
+    )
+    shell.empty("Which settings do these data speak for?", text)
+    if st.button("Suggest settings", type="primary", key=f"suggest-{view.page}"):
+        try:
+            kept[question.key] = SuggestJob(question, live.screen.engine(), f"suggest-{view.page}")
+        except GdmError as error:
+            shell.error("No settings could be suggested", str(error))
+            return
+        while len(kept) > MOST_KEPT:
+            kept.pop(next(iter(kept))).cancel()
+        st.rerun()
+
+
+def _duration(view: View, question: Question) -> str:
+    """What that takes, going by the fit that stands: each half has half of its samples."""
+    result = view.shown.result
+    if result is None or not np.isfinite(result.seconds):
+        return ""
+    seconds = question.n_fits() * result.seconds / 2 / max(1, len(live.screen.engine().info().workers))
+    return f", about {seconds:.0f} s" if seconds < 90 else f", about {seconds / 60:.0f} minutes"
+
+
+def _watch(job: SuggestJob, first: SuggestView) -> None:
+    @st.fragment(run_every=None if first.finished else LOOK_EVERY_S)
+    def body() -> None:
+        now = job.poll()
+        if not now.finished:
+            shell.running(f"{now.done} of {now.total} fits", now.done / max(1, now.total))
+        if now.suggestion is not None:
+            _verdicts(now.suggestion)
+        if now.finished != first.finished or (now.suggestion is None) != (first.suggestion is None):
+            st.rerun()
+
+    body()
+
+
+def _verdicts(suggestion: Suggestion) -> None:
+    first, *others = suggestion.verdicts
+    st.markdown(f"**{first.sentences[0]}** {first.sentences[1]} {first.sentences[2]}")
+    tried = [probe for probe in first.probes if len(probe.held_out)]
+    counts = [int(probe.setting["n_states"]) for probe in tried]
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("suggest-held-out", "Predicts the other half"):
+        plot(
+            figures.sweep(
+                counts,
+                {"other half": _column(tried, "mean"), "fitted half": _column(tried, "elbo")},
+                score_name="nats a sample",
+                caption="More is better. States that are not there raise the fitted half alone.",
+            ),
+            key="suggest-held-out",
+        )
+    with right, shell.panel("suggest-agreement", "Both halves find the same states"):
+        plot(
+            figures.sweep(
+                counts,
+                {"agreement": _column(tried, "agreement")},
+                score_name="share of moments",
+                caption="Share of all moments that models of the two halves put into the same state, matched one to one.",
+            ),
+            key="suggest-agreement",
+        )
+    for verdict in others:
+        shell.quiet(" ".join(verdict.sentences))
+
+
+def _column(tried: list[Probe], field: str) -> np.ndarray:
+    return np.array([[getattr(probe, field)] for probe in tried], np.float32)

@@ -1,0 +1,54 @@
+"""Suggest settings: a button, what is recommended and why, and one click that sets the controls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gdm_core.analysis.suggestions import Probe
+from gdm_core.errors import FitError
+from tests.support.nascar_page import opened, settled, text
+
+LEVEL = {1: 10.0, 2: 18.0, 3: 25.0}
+
+
+def made_up(family: str, setting: dict[str, Any], trials: Any, seeds: Any) -> dict[str, Any]:
+    """Three states are found; a temperature of 0.3 is better than the page's."""
+    mean = LEVEL.get(setting["n_states"], 25.0) + (1.0 if setting["temperature"] == 0.3 else 0.0)
+    held_out = tuple(mean + 0.01 * i for i in range(10))
+    return Probe(dict(setting), held_out, 1.0 / max(1, setting["n_states"] - 2), mean, 0, 4.0, 10).to_dict()
+
+
+@pytest.fixture
+def probes(monkeypatch):
+    monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
+
+
+def pressed(app, label):
+    (button,) = [each for each in app.button if each.label == label]
+    return settled(button.click().run())
+
+
+def test_a_suggestion_is_asked_for_explained_and_applied(engine, probes):
+    app = opened(view="Suggest settings")
+    assert "Which settings do these data speak for?" in text(app)
+    assert "2 halves" not in text(app)
+    app = pressed(app, "Suggest settings")
+    said = "\n".join(element.value for element in app.markdown)
+    assert "Take three states" in said
+    assert "Take softness (tau) 0.3 instead of 0.99" in text(app)
+    app = pressed(app, "Use these settings")
+    assert app.session_state["K"] == 3
+    assert app.session_state["tau"] == pytest.approx(0.3)
+    (button,) = [each for each in app.button if each.label == "Suggest settings" or each.label == "Use these settings"]
+    assert button.label == "Suggest settings" or button.disabled
+
+
+def test_a_suggestion_that_fails_says_why(engine, monkeypatch):
+    def never(*args):
+        raise FitError("Every fit of this setting diverged.")
+
+    monkeypatch.setattr("gdm_core.engine.suggest.probe", never)
+    app = pressed(opened(view="Suggest settings"), "Suggest settings")
+    assert "Settings cannot be compared: Every fit of this setting diverged." in text(app)
