@@ -93,7 +93,7 @@ def files(page: str, view: View) -> None:
             f"{stem}-bouts.csv",
             "text/csv",
         ),
-        ("Key to the states (CSV)", lambda: exports.csv(key_of(at)), f"{stem}-key.csv", "text/csv"),
+        ("Key (CSV)", lambda: exports.csv(key_of(at)), f"{stem}-key.csv", "text/csv"),
         ("Features (CSV)", lambda: exports.csv(features_of(trial)), f"{stem}-features.csv", "text/csv"),
     ]
     for label, make, name, kind in offers:

@@ -13,13 +13,14 @@ from playwright.sync_api import CDPSession, Page
 
 from datasets import tables
 from pages.behaviour import shipped
-from pages.ui import figures, theme
+from pages.ui import figures, settings, theme
 from pages.ui.server import plotly_address
 
 pytestmark = pytest.mark.browser
 
 PLAYER = "canvas[data-ready]"
 CURSOR = ".gdm-cursor-time:not([hidden])"
+UPLOADER = "[data-testid=stFileUploader]"
 PATIENCE = 90_000
 
 # Redraws one strip figure over and over with the plot component's own module.
@@ -144,7 +145,7 @@ def test_exported_states_and_bouts_are_read_again(visit):
 @pytest.mark.parametrize("address", ["/behaviour", "/your-data"])
 def test_nothing_overflows_and_nothing_goes_wrong(visit, address, size, scheme):
     opened = visit(address, size=size, scheme=scheme)
-    page = opened.ready(PLAYER if address == "/behaviour" else ".gdm-message", 90)
+    page = opened.ready(PLAYER if address == "/behaviour" else UPLOADER, 90)
     assert opened.overflow() <= 0
     if address == "/behaviour":
         ink = page.locator(PLAYER).evaluate("canvas => getComputedStyle(canvas).color")
@@ -154,7 +155,8 @@ def test_nothing_overflows_and_nothing_goes_wrong(visit, address, size, scheme):
 
 
 def test_a_link_brings_its_settings(visit):
-    page = visit("/behaviour?features=Raw+keypoints&K=3&smooth=0.4&trial=Fitted:+simulated+mice+3&name1=resting").ready(
+    name = settings.key("name1", settings.of("simulated-2000-0-keypoints"))  # names belong to their recording
+    page = visit(f"/behaviour?features=Raw+keypoints&K=3&trial=Fitted:+simulated+mice+3&{name}=resting").ready(
         PLAYER, 90
     )
     shown = page.get_by_role("combobox", name="Trial").first
@@ -163,12 +165,13 @@ def test_a_link_brings_its_settings(visit):
     assert "Fitted: simulated mice 3" in words
     facts = page.locator(".gdm-facts").inner_text().split()
     assert facts[facts.index("K") + 1] == "3"
-    assert "name1=resting" in page.url
+    assert f"{name}=resting" in page.url
+    assert "resting" in page.locator(".gdm-key").last.inner_text()
 
 
 def test_a_bad_upload_is_named_and_a_good_one_follows(visit, tmp_path: Path):
     opened = visit("/your-data")
-    page = opened.ready(".gdm-message", 90)
+    page = opened.ready(UPLOADER, 90)
     bad, good = tmp_path / "bad.npz", tmp_path / "walk.csv"
     bad.write_bytes(b"PK\x03\x04 this is no archive")
     good.write_bytes(tables.template("table.csv"))
@@ -188,7 +191,7 @@ def test_a_bad_upload_is_named_and_a_good_one_follows(visit, tmp_path: Path):
 
 def test_an_upload_is_fitted_explored_and_taken_along(visit, tmp_path: Path):
     opened = visit("/your-data")
-    page = opened.ready(".gdm-message", 90)
+    page = opened.ready(UPLOADER, 90)
     file = tmp_path / "walk.csv"
     file.write_bytes(tables.template("table.csv"))
     page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(file)
