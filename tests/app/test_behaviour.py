@@ -208,7 +208,7 @@ def test_states_have_the_colours_of_the_labels_that_they_mostly_stand_for(engine
     data, bundle = recordings.load_simulated(FIRST), shipped.bundled()
     weight = naming.weights(bundle.look.train, [trial.labels for trial in data.train], 4)
     worn = naming.label_colours(weight)
-    keys = re.findall(r'<span><i style="background:([^"]+)"></i>([^<]+)</span>', html(app))
+    keys = re.findall(r'<span[^>]*><i style="background:([^"]+)"></i>([^<]+)</span>', html(app))
     colour = {name: value for value, name in keys}
     mostly = weight.argmax(axis=1)
     shown = {colour[f"S{k + 1}"] for k in range(5)}
