@@ -21,8 +21,13 @@ from pages.ui import shell
 
 SOURCES = {"simulated": "Simulated", "real": "Real sessions"}
 LAPS = {"all": "All laps", "racing": "Racing laps only", "range": "From lap to lap"}
-WATCHED = {"paper": "Paper's mixtures", "channels": "Channels"}
-CHANNELS = ("X", "Y", "speed", "throttle", "brake", "gear")
+WATCHED = {
+    "car": "What the car does",
+    "where": "Where it is",
+    "both": "Both",
+    "paper": "The paper's mixtures",
+    "channels": "My choice",
+}
 
 
 @dataclass(frozen=True)
@@ -185,21 +190,25 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
 
 
 def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
+    """What the model sees of the laps; () is the paper's mixtures."""
+    both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
+    place, car = ("X", "Y"), tuple(name for name in data.CAR_CHANNELS if name in both)
+    seen = {"car": car, "where": place, "both": (*place, *car)}
     watched = choose_of_few(
         "The model sees",
         "watch",
-        WATCHED,
+        {name: words for name, words in WATCHED.items() if car or name not in ("car", "both")},
         "paper",
-        "The paper observes ten random mixtures of X and Y with a little noise. Or choose what the model sees yourself.",
+        "What the car does: speed, pedals and gear, so that states are ways of driving. Where it is: X and Y. The paper "
+        "observes ten random mixtures of X and Y with a little noise. Or choose channels yourself.",
     )
-    if watched == "paper":
-        return ()
-    both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
-    options = [name for name in CHANNELS if name in both]
-    chosen = choose_several("Channels", "channels", options, [name for name in ("X", "Y", "speed") if name in options])
+    if watched != "channels":
+        return seen.get(watched, ())
+    options = [*place, *car]
+    chosen = choose_several("Channels", "channels", options, options[:3])
     if not chosen:
         st.caption("Without a channel there is nothing to see: X and Y are used.")
-    return chosen or ("X", "Y")
+    return chosen or place
 
 
 def account_hint() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
+from datasets.f1.driving import curvature
 from datasets.f1.segments import in_driving_order
 from datasets.formula1 import Session
 from gdm_core.errors import DataError
@@ -23,6 +25,7 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 BIN_M = 10.0
+CAR_CHANNELS = ("speed", "throttle", "brake", "gear")
 RACING = ("first", "pit", "safety_car")
 FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
 # What a first visit finds ships with the app; assets/make_demo.py makes it.
@@ -165,6 +168,10 @@ class Circuit:
         found: Ints = np.mod(np.searchsorted(self.edges, np.asarray(distance), side="right") - 1, len(self.segments))
         return found
 
+    def curvature_at(self, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
+        return curvature(self.line, self.length, distance)
+
     def at(self, distance: npt.ArrayLike) -> Floats:
         """[..., 2] places at distances along the lap."""
         grid = np.linspace(0, self.length, len(self.line))
@@ -182,9 +189,14 @@ class Laps:
     place: Floats  # [T, 2] on the turned map
     distance: Floats  # [T] metres along the lap
     lap: Ints  # [T]
-    speed: Floats  # [T] km/h, NaN where it was not sent
+    car: Mapping[str, Floats]  # [T] each of CAR_CHANNELS that this car sent, NaN where it did not
     segment: Ints | None  # [T]
     seconds: npt.NDArray[np.float64]  # [T] since the first sample, holes left out
+
+    @cached_property
+    def speed(self) -> Floats:
+        """[T] km/h, NaN where it was not sent"""
+        return self.car.get("speed", np.full(len(self.lap), np.nan, np.float32))
 
     @property
     def n_laps(self) -> int:
@@ -254,9 +266,9 @@ def laps_of(place: Place, code: str, looked: Looked) -> Laps:
     driver = session.driver(code)
     options = looked.options(session, code)
     trials = formula1.to_trials(session, code, **options)  # type: ignore[arg-type]
-    shown = ("X", "Y", "speed") if "speed" in driver.available_channels else ("X", "Y")
+    car = [name for name in CAR_CHANNELS if name in driver.available_channels]
     picked = {key: options[key] for key in ("laps", "drop") if key in options}
-    plain = formula1.to_trials(session, code, channels=shown, standardise=False, **picked)  # type: ignore[arg-type]
+    plain = formula1.to_trials(session, code, channels=("X", "Y", *car), standardise=False, **picked)  # type: ignore[arg-type]
     values = np.concatenate([trial.y for trial in plain])
     position = np.concatenate([trial.position for trial in trials])  # type: ignore[misc]
     lap = np.concatenate([trial.segments for trial in trials])  # type: ignore[misc]
@@ -269,7 +281,7 @@ def laps_of(place: Place, code: str, looked: Looked) -> Laps:
         turned(position, session.rotation),
         formula1.lap_distance(session, position, lap).astype(np.float32),
         lap.astype(np.int64),
-        values[:, 2] if values.shape[1] > 2 else np.full(len(values), np.nan, np.float32),
+        {name: values[:, 2 + i] for i, name in enumerate(car)},
         None if any(part is None for part in labels) else np.concatenate(labels).astype(np.int64),  # type: ignore[arg-type]
         np.arange(len(lap)) * step,
     )

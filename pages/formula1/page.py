@@ -7,7 +7,7 @@ import streamlit as st
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.formula1 import choices, controls, data, driver_states, loading, picture, state_kinds, tabs
+from pages.formula1 import choices, controls, data, driver_states, loading, picture, state_kinds, state_names, tabs
 from pages.formula1.scorecard import show_card
 from pages.ui import model_controls, shell
 
@@ -112,7 +112,7 @@ with page.controls:
 view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
 with page.picture, st.container(key="formula1-head", horizontal=True, vertical_alignment="center"):
     options = picture.choose_options(pick.train, pick.test)
-    shell.state_key(max(2, view.shown.n_states or choice.n_states))
+    legend = st.container()
 with page.picture:
     if corrected := choices.corrections():
         shell.quiet(corrected)
@@ -129,6 +129,9 @@ lab.picture(view, lambda now: picture.draw(view, now, options))
 
 shown = driver_states.on_map(driver_states.standing(view), options.which)
 race = driver_states.race_of(shown)
+with legend:
+    n_states = max(2, view.shown.n_states or choice.n_states)
+    shell.state_key(n_states, state_names.numbered(state_names.names(shown)) or None)
 tabs.show(shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which))
 show_card(view)
 with page.card:

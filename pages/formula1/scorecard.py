@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from pages import lab
+from pages.formula1 import state_names
+from pages.formula1.driver_states import standing
 from pages.lab import scores as rows
 from pages.lab.card import Rows
 from pages.ui import shell
@@ -17,7 +19,7 @@ TESTED = "other driver"
 PAPER = "The paper's state accuracy"
 _CAUTION = (
     "The paper's measure reads soft shares, which can pass on where the car is: even an untrained model scores high. "
-    "One segment a state is the stricter test."
+    "One segment a state is the stricter test. A state is no corner: one that stands in several names only one of them."
 )
 _PAPER_HELP = (
     "The paper's measure: from the states of a moment alone, its ten nearest neighbours in the fitted driver's laps say "
@@ -38,7 +40,9 @@ def show_card(view: lab.View) -> None:
 def rows_of(view: lab.View) -> Rows:
     """The rows of what was measured, beside recurrent SLDS at the same K where the sweep has fitted it."""
     rslds: Mapping[int, list[float]] = view.fit.kept.get("rslds-accuracy", {})
-    return lambda scores: score_rows(scores, rslds.get(view.shown.n_states, []))
+    return lambda scores: rows.known(
+        [*score_rows(scores, rslds.get(view.shown.n_states, [])), state_names.agreement(standing(view))]
+    )
 
 
 def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[Score]:

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, compare_laps
+from pages.formula1 import accuracy, all_drivers, compare_laps, state_names
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit
 from pages.formula1.driver_states import Driver, race_of, read
@@ -26,6 +26,7 @@ def show(view: View, here: Driver) -> None:
     """The tabs, about the driver on the map."""
     tabs: dict[str, lab.tabs.Tab] = {
         "Drivers compared": lambda view, _: compare_laps.tab(view),
+        "What a state is": lambda view, _: state_names.tab(view),
         "Segments and laps": lambda view, _: usage(view, here),
         "Prediction": prediction,
         "Stays and transitions": stays,
@@ -97,7 +98,7 @@ def prediction(view: View, reading: Reading) -> None:
     """One prediction with its envelope."""
     if not race_of(view).pick.looked.channels:
         shell.quiet(
-            "y1 to y10 are the paper's mixtures of X and Y. Choose Channels at the left to predict speed or place."
+            "y1 to y10 are the paper's mixtures of X and Y. Choose what the car does at the left to predict its speed."
         )
     lab.prediction(view, reading)
 
@@ -107,7 +108,8 @@ def export(view: View, here: Driver) -> None:
     race, step = race_of(view), race_of(view).circuit.length / race_of(view).circuit.n_bins
     drivers = lab.together([read(view, race.train, "train"), read(view, race.test, "test")])
     assert here.states is not None
-    key = {"states": legend.states(here.states.shape[1])}
+    named = state_names.names(view)
+    key = {"states": legend.states(here.states.shape[1], state_names.numbered(named) or None)}
     codes = [driver.laps.code for driver in drivers]
     maps = {
         f"Map of {driver.laps.code}": lambda driver=driver: legend.with_key(
@@ -124,4 +126,4 @@ def export(view: View, here: Driver) -> None:
             key,
         ),
     }
-    lab.offer(view, here, rows_of(view), maps | along)
+    lab.offer(view, here, rows_of(view), maps | along, names=named or None)

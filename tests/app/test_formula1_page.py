@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
-from pages.formula1 import accuracy, choices, data, loading
+from pages import lab
+from pages.formula1 import accuracy, choices, data, loading, state_names
 from pages.formula1.data import Looked, Place
 from pages.lab import shipped
 from pages.lab.live import session as live_session
@@ -83,6 +85,53 @@ def test_the_bundled_states_are_those_of_its_model():
     measured = paper_accuracy(ours, train.segment, theirs, laps.segment)
     assert measured == pytest.approx(found.more["scores"]["paper_accuracy"], abs=0.01)
     assert measured > 0.8
+
+
+# ---- what a state is ----------------------------------------------------------------------------------------------
+def test_states_are_named_by_what_the_car_does_in_them(feed):
+    app = visit(view="What a state is")
+    assert not app.exception
+    (table,) = [frame.value for frame in app.dataframe]
+    assert list(table["State"]) == [f"S{k}" for k in range(1, 9)]
+    assert table["Of the time"].sum() == pytest.approx(100)
+    assert table["Speed"].between(50, 340).all()
+    fast, slow = table.loc[table["Speed"].idxmax()], table.loc[table["Speed"].idxmin()]
+    assert fast["Name"].startswith("flat out")
+    assert slow["In corners"] > 50 > fast["In corners"]
+    text = words(app)
+    for state, name in zip(table["State"], table["Name"], strict=True):
+        assert f"{state} {name}" in text, "the legend"
+    assert state_names.AGREEMENT in text
+    assert "one answer always" in text
+
+
+def test_a_name_of_ones_own_stands_in_the_legend_and_in_exports_until_it_is_emptied(feed, monkeypatch):
+    app = visit(view="What a state is")
+    shown = app.session_state["live-formula1"].poll()
+    fit, order = shown.result.key, shown.order
+    proposed = app.dataframe[0].value["Name"][0]
+    state: dict[str, object] = {"editor": {"edited_rows": {0: {"Name": "  into   the hairpin "}}}}
+    with monkeypatch.context() as patched:
+        patched.setattr(state_names, "st", SimpleNamespace(session_state=state))
+        state_names.keep_names("editor", fit, order)
+        typed = dict(state[state_names._NAMES][fit])
+        state["editor"] = {"edited_rows": {0: {"Name": None}}}
+        state_names.keep_names("editor", fit, order)
+    assert typed == {order[0]: "into the hairpin"}
+    assert state[state_names._NAMES][fit] == {}
+    app.session_state[state_names._NAMES] = {fit: typed}
+    app.run()
+    assert not app.exception
+    assert "S1 into the hairpin" in words(app)
+    assert f"S1 {proposed}<" not in words(app)
+    handed = []
+    monkeypatch.setattr(lab.export, "panel", handed.append)
+    visit_again = visit(view="Export & reproduce")
+    (export,) = handed[-1:]
+    assert not visit_again.exception
+    assert export.names[0] == proposed
+    made = export.figures["Map of FLT"]()
+    assert f"S1 {proposed}" in [trace.get("name") for trace in made["data"]]
 
 
 # ---- one fit at a time --------------------------------------------------------------------------------------------
@@ -262,6 +311,18 @@ def test_a_year_without_events_disables_what_follows():
     app = visit(source="real", year="2019")
     assert box(app, "Event").disabled
     assert not app.exception
+
+
+def test_what_the_model_sees_is_a_choice_in_words(feed):
+    app = visit(source="real", watch="car")
+    assert not app.exception
+    fits = [job.work.trials[0] for job in feed.jobs if job.slot == "main"]
+    assert fits[-1].channels == ("speed", "gear"), "what both cars sent"
+    app.segmented_control(key="f1-watch").set_value("both").run()
+    app.segmented_control(key="f1-watch").set_value("where").run()
+    assert not app.exception
+    fits = [job.work.trials[0] for job in feed.jobs if job.slot == "main"]
+    assert [fit.channels for fit in fits[-2:]] == [("X", "Y", "speed", "gear"), ("X", "Y")]
 
 
 def test_laps_and_channels_change_what_is_fitted(feed):

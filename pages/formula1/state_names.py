@@ -1,0 +1,150 @@
+"""What each state is: what the car does in it, a name proposed from that, and the visitor's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from datasets.f1.driving import ACTIVITIES, Driving, activities, describe, proposed_names
+from gdm_core.analysis.metrics import majority_map, mapped_accuracy
+from pages.formula1.data import Laps, Race
+from pages.formula1.driver_states import Driver, race_of, read
+from pages.lab import View
+from pages.ui import shell
+from pages.ui.card import Score
+
+_NAMES, _EDITS = "f1-state-names", "f1-state-edits"  # by the fit: the visitor's names; how often one was changed
+LONGEST = 40
+AGREEMENT = "Says what the car does"
+_HELP = (
+    f"Each state stands for what the fitted driver does most in it ({', '.join(ACTIVITIES)}, told from pedals and the "
+    "track); share of the other driver's samples for which that is right."
+)
+
+
+def profiles(view: View) -> list[Driving]:
+    """Each state of the finished fit in numbers, over the fitted driver's laps; none before there is one."""
+    shown, race = view.shown, race_of(view)
+    states = read(view, race.train, "train").states
+    if states is None or shown.result is None:
+        return []
+    laps = race.train
+    found: list[Driving] = shown.once(
+        "profiles", lambda: describe(states, laps.car, race.circuit.curvature_at(laps.distance)), of=(states, laps)
+    )
+    return found
+
+
+def names(view: View) -> list[str]:
+    """The name of each state, in the order of colours: the visitor's own, else the one proposed; [] before there are any."""
+    shown = view.shown
+    if shown.result is None:
+        return []
+    own: dict[int, str] = st.session_state.get(_NAMES, {}).get(shown.result.key, {})
+    return [own.get(k, name) for k, name in zip(shown.order, proposed_names(profiles(view)), strict=False)]
+
+
+def numbered(named: Sequence[str]) -> list[str]:
+    """With the numbers that the badges on the map have."""
+    return [f"S{k + 1} {name}" for k, name in enumerate(named)]
+
+
+def keep_names(editor: str, fit: str, order: Sequence[int]) -> None:
+    """Keep what was typed into the table for the states of this fit; an emptied name is the proposed one again."""
+    own = st.session_state.setdefault(_NAMES, {}).setdefault(fit, {})
+    for row, changed in st.session_state[editor]["edited_rows"].items():
+        name = " ".join(str(changed.get("Name") or "").split())[:LONGEST]
+        own.pop(order[int(row)], None)
+        if name:
+            own[order[int(row)]] = name
+    st.session_state[_EDITS] = st.session_state.get(_EDITS, 0) + 1  # the table begins anew, with these names
+
+
+def tab(view: View) -> None:
+    """A table: each state in numbers beside its name, which can be changed."""
+    shown, found = view.shown, profiles(view)
+    if shown.result is None or not found:
+        shell.empty("A moment", "States are described when the fit is done.")
+        return
+    result, order = shown.result.key, shown.order
+    key = f"f1-names-{result[:12]}-{'-'.join(map(str, order))}-{st.session_state.get(_EDITS, 0)}"
+
+    table = pd.DataFrame(
+        {
+            "State": [f"S{k + 1}" for k in range(len(found))],
+            "Name": names(view),
+            "Of the time": [100 * one.use for one in found],
+            "Speed": [one.speed for one in found],
+            "Throttle": [one.throttle for one in found],
+            "On the brake": [100 * one.brake for one in found],
+            "Gear": [one.gear for one in found],
+            "In corners": [100 * one.cornering for one in found],
+            "Of these to the left": [100 * one.left for one in found],
+        }
+    )
+    shapes = dict.fromkeys(table.columns[2:], "%.0f %%") | {"Speed": "%.0f km/h", "Gear": "%.1f"}
+    with shell.panel("state-names", f"What {race_of(view).train.code} does in each state"):
+        st.data_editor(
+            table,
+            hide_index=True,
+            key=key,
+            on_change=keep_names,
+            args=(key, result, order),
+            disabled=[name for name in table if name != "Name"],
+            height=35 * (len(table) + 1) + 4,
+            column_config={name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
+            | {"Name": st.column_config.TextColumn("Name", max_chars=LONGEST, width="medium")},
+        )
+        shell.quiet(
+            "Means over all samples, weighted by the state's share. Names are proposed from these numbers; double-click one "
+            "to change it, empty it to have the proposal back. They stand in the legend and in exports."
+        )
+        if (row := agreement(view)) is not None:
+            shell.quiet(
+                f"Named after what {race_of(view).train.code} does most in each, the states say what {race_of(view).test.code} "
+                f"does ({', '.join(ACTIVITIES)}) for {row.value:.0%} of samples; "
+                + ", ".join(f"{name} {value:.0%}" for name, value in [(row.line_name, row.line), *row.others])
+                + "."
+            )
+
+
+def agreement(view: View) -> Score | None:
+    """How often the states say what the other driver does, beside guesses that need no model. None where not known."""
+    race = race_of(view)
+    ours, theirs = read(view, race.train, "train"), read(view, race.test, "test")
+    if theirs.states is None or ours.states is None or ours.origin is not theirs.origin or ours.state != "fresh":
+        return None
+    found: Score | None = view.shown.once(
+        "agreement", lambda: _agreement(race, ours, theirs), of=(ours.states, theirs.states, race.train, race.test)
+    )
+    return found
+
+
+def _agreement(race: Race, ours: Driver, theirs: Driver) -> Score | None:
+    done = [_done(race, laps) for laps in (race.train, race.test)]
+    if done[0] is None or done[1] is None:
+        return None
+    assert ours.states is not None
+    k = ours.states.shape[1]
+    known = [part >= 0 for part in done]
+
+    def score(fitted: np.ndarray, applied: np.ndarray, n: int) -> float:
+        mapping = majority_map(fitted[known[0]], done[0][known[0]], n)
+        return mapped_accuracy(mapping, applied[known[1]], done[1][known[1]])
+
+    stretches = [
+        np.clip(laps.distance / race.circuit.length * k, 0, k - 1).astype(np.int64) for laps in (race.train, race.test)
+    ]
+    always = score(*(np.zeros(len(part), np.int64) for part in done), 1)
+    lines = sorted(
+        [("one answer always", always), (f"{k} equal stretches of the lap", score(*stretches, k))], key=lambda e: e[1]
+    )
+    (other, best) = lines
+    return Score(AGREEMENT, score(ours.labels, theirs.labels, k), best[1], best[0], others=[other], help=_HELP)
+
+
+def _done(race: Race, laps: Laps) -> np.ndarray | None:
+    return activities(laps.car, race.circuit.curvature_at(laps.distance))
