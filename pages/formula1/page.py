@@ -112,8 +112,8 @@ with page.controls:
 view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
 with page.picture, st.container(key="formula1-head", horizontal=True, vertical_alignment="center"):
     options = picture.choose_options(pick.train, pick.test)
-    legend = st.container()
 with page.picture:
+    legend = st.container()
     if corrected := choices.corrections():
         shell.quiet(corrected)
     if session.simulated:

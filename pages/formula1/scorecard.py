@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from pages import lab
-from pages.formula1 import state_names
-from pages.formula1.driver_states import standing
 from pages.lab import scores as rows
 from pages.lab.card import Rows
 from pages.ui import shell
@@ -40,9 +38,7 @@ def show_card(view: lab.View) -> None:
 def rows_of(view: lab.View) -> Rows:
     """The rows of what was measured, beside recurrent SLDS at the same K where the sweep has fitted it."""
     rslds: Mapping[int, list[float]] = view.fit.kept.get("rslds-accuracy", {})
-    return lambda scores: rows.known(
-        [*score_rows(scores, rslds.get(view.shown.n_states, [])), state_names.agreement(standing(view))]
-    )
+    return lambda scores: score_rows(scores, rslds.get(view.shown.n_states, []))
 
 
 def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[Score]:

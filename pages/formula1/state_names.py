@@ -14,15 +14,9 @@ from pages.formula1.data import Laps, Race
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.lab import View
 from pages.ui import shell
-from pages.ui.card import Score
 
 _NAMES, _EDITS = "f1-state-names", "f1-state-edits"  # by the fit: the visitor's names; how often one was changed
 LONGEST = 40
-AGREEMENT = "Says what the car does"
-_HELP = (
-    f"Each state stands for what the fitted driver does most in it ({', '.join(ACTIVITIES)}, told from pedals and the "
-    "track); share of the other driver's samples for which that is right."
-)
 
 
 def profiles(view: View) -> list[Driving]:
@@ -102,31 +96,32 @@ def tab(view: View) -> None:
             "Means over all samples, weighted by the state's share. Names are proposed from these numbers; double-click one "
             "to change it, empty it to have the proposal back. They stand in the legend and in exports."
         )
-        if (row := agreement(view)) is not None:
+        if found := agreement(view):
+            right, lines = found[0][1], ", ".join(f"{name} {value:.0%}" for name, value in found[1:])
             shell.quiet(
-                f"Named after what {race_of(view).train.code} does most in each, the states say what {race_of(view).test.code} "
-                f"does ({', '.join(ACTIVITIES)}) for {row.value:.0%} of samples; "
-                + ", ".join(f"{name} {value:.0%}" for name, value in [(row.line_name, row.line), *row.others])
-                + "."
+                f"Do states say what a car does ({', '.join(ACTIVITIES)}, told from pedals and the track)? Each stands for "
+                f"what {race_of(view).train.code} does most in it: right for {right:.0%} of the samples of "
+                f"{race_of(view).test.code}. Without a model: {lines}."
+                + (" This model sees the pedals themselves." if "brake" in view.data.train[0].channels else "")
             )
 
 
-def agreement(view: View) -> Score | None:
-    """How often the states say what the other driver does, beside guesses that need no model. None where not known."""
+def agreement(view: View) -> list[tuple[str, float]]:
+    """(name, share of the other driver's samples) of the states, then of guesses that need no model; [] if not known."""
     race = race_of(view)
     ours, theirs = read(view, race.train, "train"), read(view, race.test, "test")
     if theirs.states is None or ours.states is None or ours.origin is not theirs.origin or ours.state != "fresh":
-        return None
-    found: Score | None = view.shown.once(
+        return []
+    found: list[tuple[str, float]] = view.shown.once(
         "agreement", lambda: _agreement(race, ours, theirs), of=(ours.states, theirs.states, race.train, race.test)
     )
     return found
 
 
-def _agreement(race: Race, ours: Driver, theirs: Driver) -> Score | None:
+def _agreement(race: Race, ours: Driver, theirs: Driver) -> list[tuple[str, float]]:
     done = [_done(race, laps) for laps in (race.train, race.test)]
     if done[0] is None or done[1] is None:
-        return None
+        return []
     assert ours.states is not None
     k = ours.states.shape[1]
     known = [part >= 0 for part in done]
@@ -138,12 +133,12 @@ def _agreement(race: Race, ours: Driver, theirs: Driver) -> Score | None:
     stretches = [
         np.clip(laps.distance / race.circuit.length * k, 0, k - 1).astype(np.int64) for laps in (race.train, race.test)
     ]
-    always = score(*(np.zeros(len(part), np.int64) for part in done), 1)
-    lines = sorted(
-        [("one answer always", always), (f"{k} equal stretches of the lap", score(*stretches, k))], key=lambda e: e[1]
-    )
-    (other, best) = lines
-    return Score(AGREEMENT, score(ours.labels, theirs.labels, k), best[1], best[0], others=[other], help=_HELP)
+    once = [np.zeros(len(part), np.int64) for part in done]
+    return [
+        ("the states", score(ours.labels, theirs.labels, k)),
+        (f"{k} equal stretches of the lap", score(stretches[0], stretches[1], k)),
+        ("one answer always", score(once[0], once[1], 1)),
+    ]
 
 
 def _done(race: Race, laps: Laps) -> np.ndarray | None:
