@@ -114,7 +114,6 @@ def lap_clock(session: Timed, code: str, number: int, *, pinned: bool = True) ->
 
     pinned   to the sector times too; without them to the lap time alone
     session, code, number  which lap of which driver
-    session, code, number  which lap of which driver
     """
     driver, lines = session.driver(code), session.sector_lines
     rows = np.flatnonzero(driver.laps.number == number)
