@@ -75,7 +75,6 @@ class LapClock:
         Between two pins the error is that of a walk which has to come back: none over the whole way, most half-way.
 
         first, last   shares of the lap's distance, 0 to 1
-        first, last   shares of the lap's distance, 0 to 1
         """
         a, b = self.at(first)[..., None], self.at(last)[..., None]
         start, end = self.pins[:-1], self.pins[1:]

@@ -158,6 +158,21 @@ def test_where_time_is_won_is_found_over_laps_and_only_beyond_chance():
     assert time_gained.sentence(circuit, ("A", "B"), nothing).startswith("Neither gains")
 
 
+def test_laps_that_all_agree_still_leave_open_what_the_clock_does(monkeypatch):
+    place = Place(circuit="shanghai")
+    session, circuit = data.open_session(place), data.circuit(place)
+    one, other = (data.laps_of(place, code, Looked()) for code in session.codes[:2])
+    monkeypatch.setattr(
+        time_gained,
+        "lap_clock",
+        lambda session, code, n: _clock(1e-4, 30.0, 30.0, 31.0 if code == other.code else 30.0),
+    )
+    gain = time_gained.measured(session, circuit, one, other)
+    assert gain is not None
+    assert gain.whole == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9)), "the lap times are official"
+    assert (gain.error > 0.005).all(), "where they were lost is not"
+
+
 def test_states_of_two_fits_cannot_be_put_into_one_picture(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     _, other = _laps(monkeypatch, "BBB")
