@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,29 @@ class Look:
 
 
 def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> tuple[Array, ...]:
-    """Rough soft states of each trial under the parameters as they are, with `changes` to the configuration only."""
-    states = model_from_bytes(model_bytes).adjusted(**changes).glance(trials)
-    return tuple(np.asarray(soft, np.float32) for soft in states)
+    """Rough soft states of each trial for a fit with `changes` to the configuration that is not there yet.
+
+    What a fitted model can be read with, it is read with; for other numbers of states or another stickiness, a fit that
+    starts from it takes its first steps.
+    """
+    known = _model(model_bytes)
+    model = known.adjusted(**changes) if set(changes) <= known.adjustable else _begun(known, trials, changes)
+    return tuple(np.asarray(soft, np.float32) for soft in model.glance(trials))
+
+
+def _begun(known: StateModel, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
+    """The first steps of a fit with `changes` that starts from another one."""
+    model = known.warm_start(**changes)
+    steps = model.fit_iter(trials, finish=False)
+    next(steps, None)
+    steps.close()  # type: ignore[attr-defined]
+    return model
+
+
+@lru_cache(maxsize=2)
+def _model(model_bytes: bytes) -> StateModel:
+    """A model that is read again and again while a slider moves. Not to be changed."""
+    return model_from_bytes(model_bytes)
 
 
 def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:

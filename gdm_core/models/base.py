@@ -164,20 +164,21 @@ class StateModel(ABC):
             pass
         return self
 
-    def fit_iter(self, trials: TrialsLike) -> Iterator[Progress]:
-        """Fit to `trials` step by step. Closing the iterator early leaves a usable model with status CANCELLED."""
+    def fit_iter(self, trials: TrialsLike, *, finish: bool = True) -> Iterator[Progress]:
+        """Fit to `trials` step by step. Closing the iterator early leaves a usable model with status CANCELLED.
+
+        Without `finish`, it is neither scored nor calibrated in the end: enough for a picture.
+        """
         data = as_trials(trials)
         self._check_lengths(data)
         self._check_trials(data)
-        scaler = Scaler.from_trials(data)
         previous = self._warm_from
         if previous is not None and previous.n_channels != data.n_channels:
             raise DataError(
                 f"The model to start from was fitted on {previous.n_channels} channels, this data has {data.n_channels}."
             )
-        self.scaler_ = previous.scaler_ if previous is not None else scaler
-        assert self.scaler_ is not None
-        ys = [self.scaler_.apply(trial.y) for trial in data]
+        self.scaler_ = scaler = previous._scaler if previous is not None else Scaler.from_trials(data)
+        ys = [scaler.apply(trial.y) for trial in data]
         self.history_, self.status_, self.calibration_, self.elbo_ = [], None, None, float("nan")
         started, spent = time.perf_counter(), 0.0
         steps = self._fit(ys)
@@ -192,7 +193,7 @@ class StateModel(ABC):
             if self.status_ is None:
                 self.status_ = Status.CANCELLED
             self.seconds_ = spent + time.perf_counter() - started
-            if self.params_ and self.status_ is not Status.DIVERGED:
+            if finish and self.params_ and self.status_ is not Status.DIVERGED:
                 self.elbo_ = self.score(data)
                 self.calibration_ = forecasting.calibrate(self._paths, ys, self.min_samples)
 

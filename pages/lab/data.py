@@ -27,6 +27,7 @@ class Data:
     facts      (name, value) for reports
     keep       whether finished fits may stay on disk: not for what somebody uploaded
     source     the page's own record of where the data come from
+    moving     whether a slider that the data depend on is still held
     """
 
     about: str
@@ -40,6 +41,7 @@ class Data:
     licences: tuple[str, ...] = ()
     keep: bool = True
     source: Any = None
+    moving: bool = False
 
     @property
     def trials(self) -> tuple[Trial, ...]:

@@ -22,7 +22,7 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     )
     cache = live.screen.engine().cache
     ready = next((found for name in ships if (found := shipped.offer(name, wanted, cache)) is not None), None)
-    fit = live.fit(page, wanted)
+    fit = live.fit(page, wanted, moving=data.moving or choice.moving)
     shown = fit.poll()
     came = any((found := shipped.load(name)) is not None and found.stands(shown.result) for name in ships)
     if ready is not None and ready.stands(shown.result):

@@ -14,8 +14,8 @@ from pages.ui import model_controls, shell
 frame = shell.frame("nascar")
 with frame.controls:
     try:
-        track = simulator.choose()
-        data = simulator.data_of(track)
+        track, moving = simulator.choose()
+        data = simulator.data_of(track, moving=moving)
     except GdmError as error:
         frame.header("no such track")
         with frame.picture:

@@ -56,6 +56,8 @@ def draw(view: View, reading: Reading, now: live.Shown, revision: str) -> None:
         settings=reading.state,
     )
     plot(made, key="strips", revision=revision)
+    seen = now.once(("channels", which), lambda: figures.channel_strip(trial.y, height=90), of=(trial,))
+    plot(seen, key="channels", revision=revision)
 
 
 def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:

@@ -14,6 +14,7 @@ from gdm_core.trials import Trials
 from pages.lab.data import Data
 from pages.ui import limits, shell
 from pages.ui.exports import Recipe
+from pages.ui.slider import slider
 
 SETTINGS = {
     "standard": "Standard",
@@ -71,8 +72,8 @@ def simulate(track: Track) -> tuple[Trials, Trials]:
     return Trials((train,), name=train.name), Trials((test,), name=test.name)
 
 
-def data_of(track: Track) -> Data:
-    """The two laps of a track, ready to fit."""
+def data_of(track: Track, *, moving: bool = False) -> Data:
+    """The two laps of a track, ready to fit; `moving` while a slider of the track is held."""
     train, test = simulate(track)
     truth = train[0].states
     assert truth is not None
@@ -89,11 +90,12 @@ def data_of(track: Track) -> Data:
         facts=(("track", track.call),),
         licences=("Simulated data, no licence needed.",),
         source=track,
+        moving=moving,
     )
 
 
-def choose() -> Track:
-    """Show the controls and say what they describe."""
+def choose() -> tuple[Track, bool]:
+    """Show the controls: (what they describe, whether a slider of theirs is held)."""
     shell.section("Track")
     setting = st.selectbox(
         "Setting",
@@ -107,9 +109,10 @@ def choose() -> Track:
     )
     setting = setting if setting in SETTINGS else FIRST.setting
     low, high, step = LENGTHS
-    limits.within("T", "Steps (T)", low, high)
     limits.within("track", "Track (seed)", *SEEDS)
-    length = st.slider("Steps (T)", low, high, 1000, step, key="T", bind="query-params", help="Length of each trial.")
+    length, longer = slider(
+        "Steps (T)", low, high, 1000, step, key="T", bind="query-params", help="Length of each trial.", live=True
+    )
     seed = st.number_input(
         "Track (seed)",
         *SEEDS,
@@ -118,16 +121,26 @@ def choose() -> Track:
         bind="query-params",
         help="Draws another lap. The test trial is the track of 100 + this seed, seen through the same channels.",
     )
-    chosen = _parameters(setting)
+    chosen, moving = _parameters(setting)
     preset = PRESETS[setting]
     changes = tuple((name, value) for name, value in chosen.items() if value != getattr(preset, name))
     parameters(setting, **dict(changes))  # refuses what contradicts itself, before anything is drawn
-    return Track(setting, changes, int(min(max(length, low), high)), int(min(max(seed, SEEDS[0]), SEEDS[1])))
+    return Track(setting, changes, length, int(min(max(seed, SEEDS[0]), SEEDS[1]))), longer or moving
 
 
-def _parameters(setting: str) -> dict[str, Any]:
-    """Every field of the simulator. Widgets belong to their preset, so that another one brings its own values."""
+def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
+    """(every field of the simulator, whether a slider is held). Widgets belong to their preset, so that another one brings
+    its own values."""
     preset = PRESETS[setting]
+    held: list[bool] = []
+
+    def slide(label: str, name: str, low: float, high: float, step: float, help: str) -> Any:
+        start = type(step)(getattr(preset, name))
+        found = slider(
+            label, low, high, start, step, key=f"{setting}.{name}", bind="query-params", help=help, live=True
+        )
+        held.append(found.held)
+        return found.value
 
     def number(label: str, name: str, low: float, high: float, step: float, help: str, shape: str = "%.3g") -> float:
         value = float(getattr(preset, name))
@@ -142,7 +155,7 @@ def _parameters(setting: str) -> dict[str, Any]:
     with st.expander("Every parameter", icon=":material/tune:"):
         shell.section("Switching")
         values["tau"] = number("Softness (τ)", "tau", 0.001, 5.0, 0.01, "Low: one state at a time. High: states blend.")
-        values["gamma"] = number(
+        values["gamma"] = slide(
             "Stickiness (γ)", "gamma", 0.0, 0.95, 0.05, "How much of the last state flows into the next one."
         )
         values["transition_scale"] = number(
@@ -167,7 +180,7 @@ def _parameters(setting: str) -> dict[str, Any]:
             bind="query-params",
             help="Rounded: the ends turn. Square: every state is a straight move.",
         )
-        values["s_min"] = number("Slowest speed (s)", "s_min", 0.05, 1.0, 0.05, "Speeds are drawn between this and 1.")
+        values["s_min"] = slide("Slowest speed (s)", "s_min", 0.05, 1.0, 0.05, "Speeds are drawn between this and 1.")
         rounded = values["track"] != "square"
         if rounded:
             values["turn"] = math.radians(
@@ -185,10 +198,8 @@ def _parameters(setting: str) -> dict[str, Any]:
         else:
             values["step"] = number("Step", "step", 0.005, 0.5, 0.01, "Length of a move on the square track.")
         shell.section("Seen through")
-        values["n_channels"] = int(
-            number("Channels (N)", "n_channels", 2.0, float(MAX_CHANNELS), 1.0, "A random mixture each.", "%.0f")
-        )
-        values["noise"] = number(
+        values["n_channels"] = slide("Channels (N)", "n_channels", 2, MAX_CHANNELS, 1, "A random mixture each.")
+        values["noise"] = slide(
             "Noise (σ)", "noise", 0.0, 2.0, 0.01, "Standard deviation of the noise on every channel."
         )
         shell.section("Start")
@@ -208,7 +219,7 @@ def _parameters(setting: str) -> dict[str, Any]:
         with right:
             y = _pair("Start y", f"{setting}.y", preset.start[1], -5.0, 5.0, "")
         values["start"] = (x, y)
-    return values
+    return values, any(held)
 
 
 def _angle(setting: str, turn: float, label: str, help: str) -> float:

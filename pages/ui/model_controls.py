@@ -10,6 +10,7 @@ import streamlit as st
 
 from gdm_core.models.registry import NAMED_MODELS, available
 from pages.ui import limits, palette, settings, shell
+from pages.ui.slider import slider
 
 MODELS = {
     "gdm": "Gumbel Dynamical Model",
@@ -52,6 +53,7 @@ class Choice:
     name      as in `named_models.build`; family and config are what a fit request takes
     label     its name on the screen
     of        the recording that K and D are set for; "" where they belong to none
+    moving    whether one of the sliders is still held
     """
 
     name: str
@@ -59,6 +61,7 @@ class Choice:
     config: dict[str, Any]
     label: str
     of: str = ""
+    moving: bool = False
 
     @property
     def n_states(self) -> int:
@@ -122,19 +125,17 @@ def choose(
     family, fixed = NAMED_MODELS[name]
     soft = family in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
-    limits.within(settings.key("K", of), "States (K)", *K_RANGE)
-    k = st.slider(
+    k, k_moves = slider(
         "States (K)",
         *K_RANGE,
         n_states,
         key=settings.key("K", of),
         bind="query-params",
         help="How many behaviours to look for.",
+        live=True,
     )
-    k = int(_clamp(k, K_RANGE[0], most))
-    config: dict[str, Any] = {"n_states": k}
-    limits.within("tau", "Softness (τ)", *TAU_RANGE, float)
-    tau = st.slider(
+    config: dict[str, Any] = {"n_states": min(k, most)}
+    tau, tau_moves = slider(
         "Softness (τ)",
         *TAU_RANGE,
         softness,
@@ -142,11 +143,12 @@ def choose(
         key="tau",
         bind="query-params",
         disabled=not soft,
+        live=True,
         help="Low: nearly one state at a time. High: states blend. The paper uses 0.99."
         if soft
         else f"{MODELS[name]} has hard states: there is no softness to set.",
     )
-    learn, gamma = _stay(soft, stay, name)
+    learn, gamma, gamma_moves = _stay(soft, stay, name)
     options = ["moves", "places"]
     choice = st.segmented_control(
         "States are made of",
@@ -161,16 +163,17 @@ def choose(
         "(the paper's linear posterior). Offered by the Gumbel Dynamical Model alone.",
     )
     if soft:
-        config |= {"temperature": _clamp(tau, *TAU_RANGE), "stickiness": "learn" if learn else gamma}
+        config |= {"temperature": tau, "stickiness": "learn" if learn else gamma}
     if family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru":
         config["posterior"] = SEES.get(choice, "window")
     d, seed = _more(n_channels, n_latent, of)
     config |= {"n_latent": d, "seed": seed} | fixed
-    return Choice(name, family, config, MODELS.get(name, name), of)
+    moving = k_moves or tau_moves or gamma_moves
+    return Choice(name, family, config, MODELS.get(name, name), of, moving)
 
 
-def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float]:
-    """(whether gamma is learned, its value otherwise)."""
+def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]:
+    """(whether gamma is learned, its value otherwise, whether its slider is held)."""
     mode = st.segmented_control(
         "How long to stay (γ)",
         ["learn", "fix"],
@@ -185,19 +188,20 @@ def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float]:
         else f"{MODELS[name]} learns from the data how long it stays.",
     )
     learn = mode != "fix"
-    gamma = 0.3 if stay is None else stay
-    if not learn and soft:
-        limits.within("gamma", "Stickiness (γ)", *GAMMA_RANGE, float)
-        gamma = st.slider(
-            "Stickiness (γ)",
-            *GAMMA_RANGE,
-            gamma,
-            0.01,
-            key="gamma",
-            bind="query-params",
-            help="0: each moment is decided anew. Towards 1: a state goes on until something speaks against it.",
-        )
-    return learn, _clamp(gamma, *GAMMA_RANGE)
+    start = 0.3 if stay is None else stay
+    if learn or not soft:
+        return learn, start, False
+    gamma, moving = slider(
+        "Stickiness (γ)",
+        *GAMMA_RANGE,
+        start,
+        0.01,
+        key="gamma",
+        bind="query-params",
+        help="0: each moment is decided anew. Towards 1: a state goes on until something speaks against it.",
+        live=True,
+    )
+    return learn, gamma, moving
 
 
 def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from pages.recording.view import Here, View
 from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.live_engine import Kept, QuickEngine, Sketch
+from tests.support.sliders import slider
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
@@ -111,7 +112,7 @@ def test_fitting_the_bundled_result_anew_finds_as_good_states():
 
 def test_another_setting_is_fitted_and_scored(engine):
     app = opened()
-    app.slider(key="K").set_value(4).run()
+    slider(app, "K").set_value(4).run()
     assert not app.exception
     fits = [job for job in engine.jobs if job.slot in ("main", "warm")]
     assert [job.work.config["n_states"] for job in fits if job.slot == "main"] == [5, 4]

@@ -24,6 +24,7 @@ from pages.recording.view import View
 from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.live_engine import QuickEngine, Sketch
+from tests.support.sliders import slider
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
@@ -65,7 +66,7 @@ def test_scores_and_the_lines_they_have_to_beat_change_together(engine):
     scored = f"{shipped.bundled().more['measured']['macro_f1']:.3f}"
     verdict = before[before.index("data-verdict") :][:30]
     engine.auto = False
-    app.slider(key="K").set_value(4).run()
+    slider(app, "K").set_value(4).run()
     for slots in ((), ("warm", "main"), ("ask-look",), ("ask-measure",)):
         now = do(engine, app, *slots)
         assert EARLIER in now, slots

@@ -21,6 +21,7 @@ from pages.lab.live import session as live_session
 from pages.ui import navigation
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.formula1_page import RING, WEEKEND, arrange, ring_race
+from tests.support.sliders import slider
 
 APP = str(navigation.ROOT / "app.py")
 
@@ -151,7 +152,7 @@ def test_answers_that_come_late_never_meet_those_of_another_fit(feed, monkeypatc
     assert not app.exception
     feed.auto = False
     for latest_first, n_states, other in ((False, 9, "BBB"), (True, 6, "CCC"), (False, 5, "BBB"), (True, 8, "BBB")):
-        app.slider(key="K").set_value(n_states).run()
+        slider(app, "K").set_value(n_states).run()
         assert not app.exception
         box(app, "Apply to (test)").set_value(other).run()
         assert not app.exception

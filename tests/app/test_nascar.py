@@ -13,8 +13,10 @@ from gdm_core.engine import JobStatus
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
 from pages.lab import shipped
-from pages.nascar import scorecard, simulator
+from pages.nascar import pictures, scorecard, simulator
+from tests.support.drawn import record
 from tests.support.nascar_page import APP, PAGE, live_of, opened, settled, text
+from tests.support.sliders import slider, sliders
 
 
 # ---- the first visit ----------------------------------------------------------------------------------------------
@@ -55,7 +57,7 @@ def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(e
     app.query_params["view"] = "Export & reproduce"
     app.run()
     assert [job.slot for job in engine.waiting()] == ["ask-look"], "exports are not rounded to eight bits"
-    app.slider(key="K").set_value(5).run()
+    slider(app, "K").set_value(5).run()
     assert f"{found.more['scores']['matched_accuracy']:.3f}" in text(app), "its scores stay until there are others"
 
 
@@ -152,7 +154,7 @@ def test_a_value_out_of_range_takes_the_nearest_and_says_so(engine, address, key
 def test_moving_the_states_slider_refits_and_stays_in_the_colours(engine):
     app = opened()
     before = live_of(app).poll()
-    app.slider(key="K").set_value(5)
+    slider(app, "K").set_value(5)
     settled(app.run())
     after = live_of(app).poll()
     assert after.n_states == 5
@@ -172,7 +174,8 @@ def test_every_parameter_of_the_simulator_is_on_the_page(engine):
     from dataclasses import fields
 
     app = opened()
-    keys = {widget.key for kind in ("number_input", "slider", "selectbox") for widget in app.get(kind)}
+    keys = {widget.key for kind in ("number_input", "selectbox") for widget in app.get(kind)}
+    keys |= {each.key for each in sliders(app)}
     keys |= {group.key for group in app.get("button_group")}
     shown = {key.removeprefix("standard.") for key in keys if key and key.startswith("standard.")}
     split = {"straight_steps": {"upper", "lower"}, "start": {"x", "y"}}
@@ -189,9 +192,9 @@ def test_hard_models_explain_what_they_do_not_have(engine):
     shown = live_of(app).poll()
     assert shown.wanted.family == "arhmm"
     assert "temperature" not in shown.wanted.config
-    slider = app.slider(key="tau")
-    assert slider.disabled
-    assert "hard states" in slider.help
+    tau = slider(app, "tau")
+    assert tau.disabled
+    assert "hard states" in tau.help
 
 
 def test_the_new_trial_is_another_lap(engine):
@@ -303,3 +306,24 @@ def test_the_card_names_the_best_line_to_beat():
     assert rows["Ten steps ahead (R²)"].line_name == "linear AR(1)"
     assert rows["90 % band holds"].value == pytest.approx(90)
     assert rows["Evidence a step, new trial"].line is None
+
+
+def test_a_held_slider_of_the_track_shows_the_data_at_once(engine, monkeypatch):
+    drawn = record(monkeypatch, pictures)
+    app = opened()
+    jobs, before = len(engine.jobs), drawn["channels"][0]["data"][0]["z"]["bdata"]
+    address = dict(app.query_params)
+    slider(app, "standard.noise").hold(0.5).run()
+    assert not app.exception
+    assert drawn["channels"][0]["data"][0]["z"]["bdata"] != before
+    assert drawn["inferred-track"][1] == "preview"
+    assert len(engine.jobs) == jobs, "nothing is fitted before it is let go"
+    assert app.query_params == address
+    slider(app, "T").hold(400).run()
+    assert live_of(app).poll().wanted.train.n_samples == 400
+    assert drawn["true-track"][0]["alt"] != ""
+    slider(app, "T").set_value(400)
+    settled(slider(app, "standard.noise").set_value(0.5).run())
+    assert len(engine.jobs) > jobs
+    assert drawn["inferred-track"][1] == "fresh"
+    assert app.query_params["standard.noise"] == "0.5"

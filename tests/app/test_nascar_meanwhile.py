@@ -9,6 +9,7 @@ from pages.lab import tabs
 from pages.nascar import pictures
 from tests.support.drawn import record
 from tests.support.nascar_page import live_of, opened, settled, text
+from tests.support.sliders import slider
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn):
 def test_what_is_true_is_never_marked_as_out_of_date(engine, drawn):
     app = opened()
     engine.auto = False
-    app.slider(key="K").set_value(6)
+    slider(app, "K").set_value(6)
     app.run()
     assert live_of(app).poll().state == "stale"
     assert drawn["inferred-track"][1] == "stale"
@@ -121,7 +122,7 @@ def test_the_last_answer_stays_until_the_next_is_there(engine, drawn, view, key)
     assert state == "fresh"
     engine.auto = False
     drawn.clear()
-    app.slider(key="K").set_value(6)
+    slider(app, "K").set_value(6)
     app.run()
     assert drawn[key] == (before, "stale")
     (main,) = engine.waiting("main")
@@ -139,7 +140,7 @@ def test_a_prediction_of_longer_data_stands_beside_its_own_observations(engine, 
     app = opened(T="1000", view="Prediction", moment="900")
     before, _ = drawn["envelope"]
     engine.auto = False
-    app.slider(key="T").set_value(200)
+    slider(app, "T").set_value(200)
     app.run()
     assert not app.exception
     (main,) = engine.waiting("main")
@@ -174,6 +175,6 @@ def test_an_address_may_name_any_moment(engine, moment):
 
 def test_a_shorter_trial_brings_the_moment_inside(engine):
     app = opened(T="1000", view="Prediction", moment="900")
-    app.slider(key="T").set_value(300)
+    slider(app, "T").set_value(300)
     settled(app.run())
     assert 0 <= app.slider(key="moment").value <= 298

@@ -37,11 +37,11 @@ def turn(app: AppTest, folder: str, **link: str) -> AppTest:
 
 def test_another_page_starts_with_its_own_settings(app):
     turn(app, "nascar")
-    app.slider(key="K").set_value(9).run()
+    slider(app, "K").set_value(9).run()
     app.segmented_control(key="stay").set_value("fix").run()
     for folder, n_states in (("formula1", 8), ("behaviour", 5)):
         turn(app, folder)
-        assert app.slider(key="K").value == n_states
+        assert slider(app, "K").value == n_states
         assert app.segmented_control(key="stay").value == "learn"
 
 
@@ -61,8 +61,8 @@ def test_every_page_can_be_entered_from_every_other(app):
 
 def test_a_link_brings_its_own_settings_and_not_those_left_before(app):
     turn(app, "nascar")
-    app.slider(key="K").set_value(9).run()
+    slider(app, "K").set_value(9).run()
     turn(app, "home")
     turn(app, "nascar", T="400")
-    assert app.slider(key="T").value == 400
-    assert app.slider(key="K").value == 4
+    assert slider(app, "T").value == 400
+    assert slider(app, "K").value == 4

@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from gdm_core import GDM, Status
+from gdm_core.analysis import looks
 from gdm_core.errors import ConfigError
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.model import WARM_STEPS
 from gdm_core.models.scaling import Scaler
+from gdm_core.trials import as_trials
 from tests.support.gdm import random_module
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -209,3 +211,21 @@ def test_trials_must_be_longer_than_the_lags():
     with pytest.raises(DataError, match=r"'trial 1' has 3 sample\(s\); this model needs at least 4"):
         GDM(2, 2, lags=3, n_steps=2).fit([recording(), recording()[:3]])
     assert GDM(2, 2, lags=3, n_steps=2).fit([recording(), recording()[:4]]).params_
+
+
+@pytest.mark.parametrize("change", [{"n_states": 5}, {"n_states": 2}, {"stickiness": 0.6}, {"temperature": 0.3}])
+def test_a_fit_can_be_begun_for_a_picture_and_leaves_the_one_it_starts_from_alone(fitted, change):
+    trials = as_trials(recording())
+    before = fitted.predict_proba(recording())
+    begun = fitted.warm_start(**change)
+    next(steps := begun.fit_iter(trials, finish=False))
+    steps.close()
+    assert begun.calibration_ is None
+    assert np.isnan(begun.elbo_)
+    states = begun.glance(recording())
+    assert states.shape == (200, change.get("n_states", 3))
+    np.testing.assert_allclose(states.sum(axis=1), 1, atol=1e-4)
+    np.testing.assert_array_equal(fitted.predict_proba(recording()), before)
+    first, again = (looks.first_look(fitted.to_bytes(), trials, change)[0] for _ in range(2))
+    assert first.shape == states.shape
+    np.testing.assert_array_equal(first, again)

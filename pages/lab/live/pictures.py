@@ -81,9 +81,11 @@ class Wanted:
 
     def changes_from(self, other: Wanted) -> dict[str, Any] | None:
         """The parameters in which this fit differs from `other`; None where data or family differ."""
-        if other.family != self.family or other.train.fingerprint != self.train.fingerprint:
-            return None
-        if set(other.config) != set(self.config):
+        return self.other_parameters(other) if other.train.fingerprint == self.train.fingerprint else None
+
+    def other_parameters(self, other: Wanted) -> dict[str, Any] | None:
+        """The same whatever the data; None where the family differs."""
+        if other.family != self.family or set(other.config) != set(self.config):
             return None
         return {name: value for name, value in self.config.items() if other.config[name] != value}
 

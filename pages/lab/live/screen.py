@@ -27,14 +27,15 @@ def engine() -> Engine:
     return get_engine()
 
 
-def fit(page: str, wanted: Wanted) -> Live:
-    """The live fit of this page for this visitor, told what is wanted now."""
+def fit(page: str, wanted: Wanted, *, moving: bool = False) -> Live:
+    """The live fit of this page for this visitor, told what is wanted now; `moving` while a slider is held."""
     key = f"live-{page}"
     if key not in st.session_state:
         st.session_state[key] = Live(engine(), f"{_session()}/{page}")
     live: Live = st.session_state[key]
     departures.watch_over(_session(), live)
-    live.want(wanted, first_order=parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))))
+    order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0)))
+    live.want(wanted, first_order=order, moving=moving)
     return live
 
 

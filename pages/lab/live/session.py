@@ -34,6 +34,7 @@ PREVIEW_HERE = 30_000  # soft shares (samples times states) that the server work
 WARM_WORTH_S = 1.0  # a fit that takes less is done before a warm start beside it would have helped
 RIPE = 0.3  # of its steps: before, a fit from the start says less than the picture that stands
 PREVIEW_WAIT_S = 0.15
+GLIMPSE_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
 WARM_CHANGES = frozenset({"n_states", "temperature", "stickiness"})
 MAX_PAST = 12
 STEPS_A_CLICK = 10
@@ -65,25 +66,33 @@ class Live:
         self._playing = False
         self._hold_next = False
         self._stopped = False
+        self._moving = False
         self._failure = ""
 
     # ---- what the page says -------------------------------------------------------------------------------------
-    def want(self, wanted: Wanted, *, first_order: Order | None = None) -> None:
-        """Ask for a fit. Asking for the same one again starts nothing. `first_order` comes from a copied link."""
-        if self._wanted is not None and wanted.key == self._wanted.key:
+    def want(self, wanted: Wanted, *, first_order: Order | None = None, moving: bool = False) -> None:
+        """Ask for a fit. Asking for the same one again starts nothing. `first_order` comes from a copied link.
+
+        moving  a slider is still held: what can be shown at once is, and nothing is fitted before it is let go
+        """
+        if self._wanted is not None and wanted.key == self._wanted.key and moving >= self._moving:
             self._describe_anew(self._wanted, wanted)
             return
         now = time.monotonic()
-        hurried = now - self._changed_at < HURRY_S
+        released, self._moving = self._moving, moving
+        hurried = now - self._changed_at < HURRY_S and not released  # a slider that is let go has come to rest
         self._changed_at = now
         self._hold_next = self.held and not self._playing
         self._stop()
         if self._wanted is None:
             self._first_order = first_order
         self._wanted, self._failure, self._stopped = wanted, "", False
-        self._drop_anchor()
+        if not released:  # through a whole movement, colours follow what stood before it
+            self._drop_anchor()
         result, _ = self._engine.cache.get(wanted.key)
-        if result is not None:
+        if moving:
+            self._glimpse(wanted, result)
+        elif result is not None:
             self._start_main(bulk=False)
         elif hurried:
             self._due = now + SETTLE_S
@@ -244,7 +253,28 @@ class Live:
         except GdmError as error:
             self._failure = str(error)
 
-    def _preview(self, wanted: Wanted, result: FitResult, changes: dict[str, Any]) -> None:
+    def _glimpse(self, wanted: Wanted, seen: FitResult | None) -> None:
+        """What can be said of a fit before it is asked for: it was seen, or a fit like it reads these data."""
+        if seen is not None and seen.snapshot is not None:
+            self._first = unpack(seen.snapshot, wanted.train)
+            return
+        near = self._nearest(wanted) or self._reader(wanted)
+        if near is not None:
+            self._preview(wanted, *near[1:], wait_s=GLIMPSE_WAIT_S)
+
+    def _reader(self, wanted: Wanted) -> tuple[Wanted, FitResult, dict[str, Any]] | None:
+        """The last fit, if it can read other data as they are: what it was fitted to has changed."""
+        if self._good is None:
+            return None
+        past, result = self._good
+        changes = wanted.other_parameters(past)
+        if changes is None or not set(changes) <= WARM_CHANGES or wanted.train.n_channels != past.train.n_channels:
+            return None
+        return past, result, changes
+
+    def _preview(
+        self, wanted: Wanted, result: FitResult, changes: dict[str, Any], wait_s: float = PREVIEW_WAIT_S
+    ) -> None:
         question = (result.model_bytes, wanted.train, changes)
         if wanted.train.n_samples * int(wanted.config.get("n_states", 1)) <= PREVIEW_HERE:
             self._first = looks.first_look(*question)
@@ -254,7 +284,7 @@ class Live:
         except GdmError:  # no room for one more job: the fit itself says so, and may still find room
             return
         self._jobs["preview"] = job
-        job.wait(PREVIEW_WAIT_S)
+        job.wait(wait_s)
 
     def _start_main(self, *, bulk: bool, fresh: bool = False) -> None:
         assert self._wanted is not None
@@ -373,6 +403,8 @@ class Live:
             )  # nothing is being refitted: this is a first fit, or one that is watched
             watched = alone or self._playing or (told is not None and told.held)
             state: State = "stale" if not self.running else "running" if watched else "preview"
+            if self._moving:
+                state = "preview"
             return Shown(state, wanted, ordered(raw, order), order, result, **progress)
         if not now.train:
             return Shown("running", wanted, **progress)

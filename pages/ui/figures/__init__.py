@@ -15,6 +15,7 @@ from pages.ui.figures.states import transition_map as transition_map
 from pages.ui.figures.states import transition_matrix as transition_matrix
 from pages.ui.figures.states import usage as usage
 from pages.ui.figures.states import usage_by_segment as usage_by_segment
+from pages.ui.figures.strips import channel_strip as channel_strip
 from pages.ui.figures.strips import entropy_strip as entropy_strip
 from pages.ui.figures.strips import one_hot as one_hot
 from pages.ui.figures.strips import proportions as proportions

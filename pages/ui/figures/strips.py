@@ -155,6 +155,59 @@ def state_strips(
     }
 
 
+def channel_strip(
+    values: npt.ArrayLike,
+    *,
+    start: float = 0.0,
+    step: float = 1.0,
+    unit: str = "step",
+    height: int = 120,
+    caption: str = "The channels as they are fitted, one a row: from low (light) to high (dark), each on its own scale.",
+) -> Figure:
+    """What was observed [T, N], as a model sees it."""
+    y = np.asarray(values, np.float32)
+    if y.ndim != 2 or not y.size:
+        raise DataError(f"A strip of channels needs samples and channels; got shape {y.shape}.")
+    cells, width = averaged(y, MAX_AREA_COLUMNS)
+    centre, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
+    scaled = (cells - centre) / np.where(spread > 0, spread, 1)
+    shade = np.where(np.isfinite(scaled), np.clip(128 + 50 * scaled, 1, 255), 0)
+    return {
+        "data": [
+            {
+                "type": "heatmap",
+                "x0": start + step * (width - 1) / 2,
+                "dx": step * width,
+                "y0": 1,
+                "dy": 1,
+                "z": typed(shade.T, "u1"),
+                "zmin": 0,
+                "zmax": 255,
+                "colorscale": [[0, "$clear"], [1 / 255, "$surface"], [1, "$ink"]],
+                "showscale": False,
+                "hovertemplate": f"{unit} %{{x:.4~g}} · channel %{{y}}<extra></extra>",
+            }
+        ],
+        "layout": layout(
+            xaxis=axis("", showgrid=False, showticklabels=False),
+            yaxis=axis(
+                autorange="reversed",
+                showgrid=False,
+                fixedrange=True,
+                automargin=False,
+                tickvals=[(y.shape[1] + 1) / 2],
+                ticktext=["channels"],
+                tickfont={"size": 12, "color": "$ink"},
+            ),
+            margin=TIME_MARGIN,
+        ),
+        "caption": caption,
+        "alt": f"{y.shape[1]} channels over {len(y)} samples.",
+        "height": height,
+        "cursor": time_cursor(),
+    }
+
+
 def discrete(colours: Sequence[str]) -> list[list[Any]]:
     """A colour scale of equal steps."""
     n = len(colours)
