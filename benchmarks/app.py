@@ -26,7 +26,8 @@ from playwright.sync_api import sync_playwright
 
 from benchmarks.browser_alone import SERIES, cold_starts, first_visits, live_updates, open_lab, series
 from benchmarks.browser_crowd import crowd
-from benchmarks.browser_recorder import PATIENCE_S
+from benchmarks.browser_held import Held, hold, playground
+from benchmarks.browser_recorder import FIGURE, PATIENCE_S, wait_for_rest
 from benchmarks.browser_server import FLAGS, Visitors, find_chromium, load_average, running_server
 
 NO_BROWSER = 2
@@ -58,6 +59,8 @@ class Effort:
     visits: int = 5
     moves: int = 8
     updates: int = 30
+    held: int = 20
+    held_s: float = 8.0
     people: int = 10
     browsers: int = 1
     seconds: float = 120.0
@@ -65,7 +68,7 @@ class Effort:
     settle: float = 20.0
 
 
-QUICK = Effort(starts=1, visits=2, moves=3, updates=10, people=4, seconds=30.0, settle=5.0)
+QUICK = Effort(starts=1, visits=2, moves=3, updates=10, held=8, held_s=4.0, people=4, seconds=30.0, settle=5.0)
 
 
 def main() -> int:
@@ -160,7 +163,17 @@ def one_visitor(visitors: Visitors, effort: Effort, tell: Callable[..., None]) -
         found = series(page, visitors.server, name, effort.moves)
         sliders[name] = found | {"moves": [asdict(m) for m in found["moves"]]}
         tell(*slider_rows(name, found))
+    holds = {}
+    for name, slider, values in (
+        ("softness", "Softness (τ)", [0.4 + 0.08 * i for i in range(effort.held)]),
+        ("K", "States (K)", [3.0 + (5 * i + 2) % 7 for i in range(effort.held)]),
+    ):
+        holds[name] = hold(page, slider, FIGURE, values, effort.held_s)
+        tell(*held_rows(name, holds[name]))
+        wait_for_rest(page)
     visitors.leave()
+    holds["Playground"] = playground(visitors, [0.4 + 0.1 * i for i in range(effort.held)], effort.held_s)
+    tell(*held_rows("Playground", holds["Playground"]))
     drawn = live_updates(visitors, effort.updates)
     kept = " and ".join(f"{n} {'kept' if drawn[f'{n}_kept'] else 'LOST'}" for n in ("node", "zoom"))
     tell(
@@ -171,8 +184,20 @@ def one_visitor(visitors: Visitors, effort: Effort, tell: Callable[..., None]) -
         "first_visits": {"s": times, "weights": weights},
         "lab": {"opened_s": opened, "weight": weight},
         "sliders": sliders,
+        "held": {name: asdict(found) for name, found in holds.items()},
         "live_update": drawn,
     }
+
+
+def held_rows(name: str, found: Held) -> list[Row]:
+    """While the thumb is held. More pictures are better, so their number has its goal in the note."""
+    note = f"{found.unseen} of {found.values} values brought no new picture" if found.unseen else ""
+    most, least = (None, 3.0) if name == "K" else (100.0, 8.0)
+    many = f"goal {least:g} or more: {'met' if found.per_s >= least else 'missed'}"
+    return [
+        Row(f"{name} held, thumb to picture", found.after_ms, "ms", most, found.load, note),
+        Row(f"{name} held, pictures a second", found.per_s, "", None, found.load, many),
+    ]
 
 
 def slider_rows(name: str, found: dict[str, Any]) -> list[Row]:
@@ -192,7 +217,7 @@ def slider_rows(name: str, found: dict[str, Any]) -> list[Row]:
     tau = name == "tau"
     return [
         row(f"{name} released, picture changed", "changed", 0.3 if tau else None),
-        row(f"{name} released, finished fit stands", "stands", None if tau else 1.5),
+        row(f"{name} released, finished fit stands", "stands", None if tau else 0.8),
     ]
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from playwright.sync_api import Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from benchmarks.browser_server import Server, Visitors, load_average
+from benchmarks.browser_recorder import Thumb
+from benchmarks.browser_server import Visitors, load_average
 
 PATIENCE_S = 5.0  # for one picture while the thumb rests on a value
+TRIANGLE = ".st-key-triangle figure"
 EVERY_S = 0.016  # between two movements of a hand that drags on
-THUMB = 11.25  # pixels; the thumb's middle stays so much of its width away from both ends
 
 # A picture is told apart by what it was drawn from: the same drawn again is no new one.
 WATCH = """
@@ -63,34 +64,23 @@ class Held:
 def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds: float) -> Held:
     """Take the thumb through `values`, waiting at each for its picture, then to and fro for some seconds; let it go there."""
     page.evaluate(WATCH, figure)
-    thumb = page.get_by_role("slider", name=slider)
-    low, high, at = (float(v) for v in thumb.evaluate("e => [e.min, e.max, e.value]"))
-    box = thumb.bounding_box()
-    if box is None:
-        raise RuntimeError(f"The slider {slider!r} is not on the screen.")
-    width, y = box["width"] - THUMB, box["y"] + box["height"] / 2
-
-    def go(value: float) -> None:
-        page.mouse.move(box["x"] + THUMB / 2 + width * (value - low) / (high - low), y)
-
-    go(at)
-    page.mouse.down()
+    thumb = Thumb(page, slider)
+    thumb.take()
     found, unseen = [], 0
     for value in values:
         page.evaluate("window.gdmHeld.pictures = []")
-        go(value)
+        thumb.go(value)
         try:
             page.wait_for_function("window.gdmHeld.pictures.length > 0", polling=5, timeout=1000 * PATIENCE_S)
             found.append(float(page.evaluate("window.gdmHeld.pictures[0].after")))
         except PlaywrightTimeout:
             unseen += 1
     page.evaluate("window.gdmHeld.pictures = []")
-    began, steps = time.monotonic(), 0
+    began = time.monotonic()
     least, most = min(values), max(values)
     while (passed := time.monotonic() - began) < seconds:
         share = abs((passed / 2) % 2 - 1)  # there and back in four seconds
-        go(least + (most - least) * share)
-        steps += 1
+        thumb.go(least + (most - least) * share)
         page.wait_for_timeout(1000 * EVERY_S)
     pictures = int(page.evaluate("window.gdmHeld.pictures.length"))
     page.mouse.up()
@@ -99,14 +89,13 @@ def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds:
     )
 
 
-def playground(visitors: Visitors, server: Server, moves: int, seconds: float) -> Held:
+def playground(visitors: Visitors, values: Sequence[float], seconds: float) -> Held:
     """Softness on the Playground."""
     page = visitors.page()
-    page.goto(f"{server.url}/playground", wait_until="commit")
-    triangle = ".st-key-triangle figure"
-    page.wait_for_selector(f"{triangle}[data-updates]", state="attached")
+    page.goto(f"{visitors.server.url}/playground", wait_until="commit")
+    page.wait_for_selector(f"{TRIANGLE}[data-updates]", state="attached")
     page.wait_for_timeout(2_000)
     try:
-        return hold(page, "Softness (τ)", triangle, [0.4 + 0.15 * i for i in range(moves)], seconds)
+        return hold(page, "Softness (τ)", TRIANGLE, values, seconds)
     finally:
         visitors.leave()

@@ -11,7 +11,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 PATIENCE_S = 60.0  # for one fit
 FIGURE = ".st-key-inferred-track .gdm-figure"
-SLIDERS = {"States (K)": (2.0, 12.0), "Softness (τ)": (0.01, 3.0)}
+THUMB = 11.25  # pixels wide: its middle stays half of that away from both ends of the slider
 
 # What is drawn is told apart by the colours and points of its strokes: the same picture drawn again is no change.
 SCRIPT = """
@@ -97,19 +97,33 @@ def wait_for_rest(page: Page, selector: str = f"{FIGURE}[data-state=fresh][data-
         page.wait_for_timeout(50)
 
 
+class Thumb:
+    """The thumb of a slider on the screen, and where it is at each value."""
+
+    def __init__(self, page: Page, slider: str) -> None:
+        self._page = page
+        found = page.get_by_role("slider", name=slider)
+        self._low, self._high, self.value = (float(v) for v in found.evaluate("e => [e.min, e.max, e.value]"))
+        box = found.bounding_box()
+        if box is None:
+            raise RuntimeError(f"The slider {slider!r} is not on the screen.")
+        self._left, self._width, self._y = box["x"] + THUMB / 2, box["width"] - THUMB, box["y"] + box["height"] / 2
+
+    def go(self, value: float, steps: int = 1) -> None:
+        """Move the mouse to where the thumb is at `value`."""
+        share = (value - self._low) / (self._high - self._low)
+        self._page.mouse.move(self._left + self._width * share, self._y, steps=steps)
+
+    def take(self) -> None:
+        self.go(self.value)
+        self._page.mouse.down()
+
+
 def drag(page: Page, slider: str, value: float) -> None:
     """Take the slider's thumb to `value` and let it go there."""
-    low, high = SLIDERS[slider]
-    thumb, rail = page.get_by_role("slider", name=slider).evaluate(
-        """(input) => [input.parentElement.parentElement, input.parentElement.parentElement.parentElement].map((part) => {
-          const box = part.getBoundingClientRect();
-          return [box.x, box.y, box.width, box.height];
-        })"""
-    )
-    y = thumb[1] + thumb[3] / 2
-    page.mouse.move(thumb[0] + thumb[2] / 2, y)
-    page.mouse.down()
-    page.mouse.move(rail[0] + rail[2] * (value - low) / (high - low), y, steps=3)
+    thumb = Thumb(page, slider)
+    thumb.take()
+    thumb.go(value, steps=3)
     page.mouse.up()
 
 

@@ -52,6 +52,7 @@ class WireVisitor:
         self.bytes = 0
         self._settings: dict[str, float] = {}
         self._sliders: dict[str, str] = {}
+        self._moves = 0
         self._page = ""
         self._connection: ClientConnection | None = None
         self._timers: dict[str, tuple[float, asyncio.Task[None]]] = {}
@@ -68,8 +69,9 @@ class WireVisitor:
     async def move(self, slider: str, value: float) -> float:
         """Let go of a slider ('K' or 'tau') at `value`; the moment at which that was said."""
         self._settings[slider] = value
+        self._moves += 1
         began = time.monotonic()
-        await self._say()
+        await self._say(moved=slider)
         return began
 
     async def leave(self) -> None:
@@ -79,16 +81,17 @@ class WireVisitor:
         if self._connection is not None:
             await self._connection.close()
 
-    async def _say(self, fragment: str = "", name: str = "") -> None:
+    async def _say(self, fragment: str = "", name: str = "", moved: str = "") -> None:
         assert self._connection is not None
         message = BackMsg()
         state = message.rerun_script
         state.query_string = "&".join(f"{key}={value:g}" for key, value in self._settings.items())
         state.page_script_hash, state.page_name = self._page, name
-        for key, value in self._settings.items():
+        if moved:  # as pages/ui/components/slider.js says it
             widget = state.widget_states.widgets.add()
-            widget.id = self._sliders[key]
-            widget.double_array_value.data.append(value)
+            widget.id = f"$$STREAMLIT_INTERNAL_KEY_{self._sliders[moved]}__events"
+            released = {"value": self._settings[moved], "held": False, "number": self._moves}
+            widget.json_trigger_value = json.dumps([{"event": "moved", "value": released}])
         if fragment:
             state.fragment_id, state.is_auto_rerun = fragment, True
         state.cached_message_hashes.extend(self._held)
@@ -143,10 +146,12 @@ class WireVisitor:
 
     def _see(self, element: Any) -> None:
         kind = element.WhichOneof("type")
-        if kind == "slider":
-            self._sliders[element.slider.id.rpartition("-")[2]] = element.slider.id
-        elif kind == "exception":
+        if kind == "exception":
             self.errors.append(f"exception: {element.exception.message}")
+        elif kind == "bidi_component" and element.bidi_component.component_name == "gdm.slider":
+            about = json.loads(element.bidi_component.json)
+            if "scale" in about:
+                self._sliders[about["key"]] = element.bidi_component.id
         elif kind == "bidi_component" and element.bidi_component.id.endswith(PICTURE):
             part = element.bidi_component
             sent = json.loads(part.json or part.mixed.json)

@@ -165,10 +165,8 @@ class StateModel(ABC):
         return self
 
     def fit_iter(self, trials: TrialsLike, *, finish: bool = True) -> Iterator[Progress]:
-        """Fit to `trials` step by step. Closing the iterator early leaves a usable model with status CANCELLED.
-
-        Without `finish`, it is neither scored nor calibrated in the end: enough for a picture.
-        """
+        """Fit to `trials` step by step. Closing the iterator early leaves a usable model with status CANCELLED; one that is to
+        be looked at only needs no `finish`: score and calibration."""
         data = as_trials(trials)
         self._check_lengths(data)
         self._check_trials(data)

@@ -18,7 +18,7 @@ def turn(page: Page, name: str, address: str) -> None:
 def at(page: Page, n_states: int) -> None:
     """Wait for the slider to stand there."""
     page.wait_for_function(
-        "n => document.querySelector('.st-key-K input')?.value === String(n)", arg=n_states, timeout=PATIENCE
+        "n => document.querySelector('.st-key-slider-K input')?.value === String(n)", arg=n_states, timeout=PATIENCE
     )
 
 
