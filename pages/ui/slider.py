@@ -105,7 +105,8 @@ def slider(
         message = (st.session_state[element] or {}).get("moved")
         if message is not None:  # a number, from the browser
             st.session_state[key] = scale.fit(float(message["value"]))
-            memory.heard, memory.held = int(message["number"]), bool(message["held"]) and live
+            known = st.session_state.setdefault(_KNOWN, {}).setdefault(key, _Memory())
+            known.heard, known.held = int(message["number"]), bool(message["held"]) and live
 
     element = f"slider-{key}"
     at = st.session_state[key]

@@ -40,7 +40,7 @@ async () => {
   const rest = () => new Promise((done) => requestAnimationFrame(() => setTimeout(() => setTimeout(done))));
   show(0);
   show(1);
-  window.gdmTest = { sent, heard, show, answer, rest };
+  window.gdmTest = { sent, heard, show, answer, rest, places };
 }
 """
 
@@ -133,6 +133,17 @@ def test_a_run_while_it_is_held_does_not_tear_the_thumb_from_the_finger(visit):
     page.evaluate("window.gdmTest.show(0, { value: 40, heard: window.gdmTest.sent.at(-1).number })")
     expect(thumb).to_have_value("40")  # now the page itself says otherwise, and pictures are told
     assert page.evaluate("window.gdmTest.heard.at(-1)") == {"key": "first", "value": 40, "held": False}
+
+
+def test_a_slider_that_is_taken_away_under_the_finger_counts_as_let_go(visit):
+    page = _alone(visit)
+    page.mouse.move(*_at(page, "First", 50))
+    page.mouse.down()
+    page.mouse.move(*_at(page, "First", 70))
+    page.evaluate("(() => { const end = window.gdmTest.show(0); window.gdmTest.places[0].remove(); end(); })()")
+    page.wait_for_function("window.gdmTest.sent.at(-1)?.held === false")
+    assert _sent(page)[-1] == ("first", 70, False)
+    page.mouse.up()
 
 
 def test_two_sliders_share_one_line(visit):

@@ -189,7 +189,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function tearDown(view, parentElement) {
   if (parentElement.gdmSlider !== view) return;
-  clearTimeout(view.timer);
+  if (view.timer || view.held) settle(view); // taken away under the finger: the server must not wait for a release
   window.removeEventListener(MOVE, view.moved);
   delete parentElement.gdmSlider;
 }
