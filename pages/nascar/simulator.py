@@ -109,6 +109,7 @@ def choose() -> tuple[Track, bool]:
     )
     setting = setting if setting in SETTINGS else FIRST.setting
     low, high, step = LENGTHS
+    limits.within("T", "Steps (T)", low, high)
     limits.within("track", "Track (seed)", *SEEDS)
     length, longer = slider(
         "Steps (T)", low, high, 1000, step, key="T", bind="query-params", help="Length of each trial.", live=True
@@ -136,6 +137,7 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
 
     def slide(label: str, name: str, low: float, high: float, step: float, help: str) -> Any:
         start = type(step)(getattr(preset, name))
+        limits.within(f"{setting}.{name}", label, low, high, type(step))
         found = slider(
             label, low, high, start, step, key=f"{setting}.{name}", bind="query-params", help=help, live=True
         )

@@ -125,6 +125,7 @@ def choose(
     family, fixed = NAMED_MODELS[name]
     soft = family in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
+    limits.within(settings.key("K", of), "States (K)", *K_RANGE)
     k, k_moves = slider(
         "States (K)",
         *K_RANGE,
@@ -135,6 +136,7 @@ def choose(
         live=True,
     )
     config: dict[str, Any] = {"n_states": min(k, most)}
+    limits.within("tau", "Softness (τ)", *TAU_RANGE, float)
     tau, tau_moves = slider(
         "Softness (τ)",
         *TAU_RANGE,
@@ -191,6 +193,7 @@ def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]
     start = 0.3 if stay is None else stay
     if learn or not soft:
         return learn, start, False
+    limits.within("gamma", "Stickiness (γ)", *GAMMA_RANGE, float)
     gamma, moving = slider(
         "Stickiness (γ)",
         *GAMMA_RANGE,

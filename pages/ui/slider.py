@@ -21,7 +21,6 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.errors import ConfigError
-from pages.ui import limits
 from pages.ui.browser import renderer
 
 _KNOWN = "sliders"  # in the session: what is known of each slider of the page
@@ -97,8 +96,6 @@ def slider(
     live    run the page while the slider is held
     """
     scale = _scale(label, min_value, max_value, value, step, format)
-    if bind:
-        limits.within(key, label, min_value, max_value, int if scale.whole else float)
     memory = _remember(key, scale, value, bind is not None)
 
     def take() -> None:

@@ -85,7 +85,7 @@ def test_several_seeds_are_measured_when_nobody_waits_and_the_verdict_says_how_m
     assert [job.work.args[1]["seed"] for job in asked] == [1, 2, 3, 4]
     assert "over 5 seeds" in text(app)
     engine.auto = False
-    app.slider(key="K").set_value(5).run()
+    slider(app, "K").set_value(5).run()
     (main,) = engine.waiting("main")
     engine.run(main)
     app.run()
@@ -93,7 +93,7 @@ def test_several_seeds_are_measured_when_nobody_waits_and_the_verdict_says_how_m
     engine.run_all()
     app.run()
     (one,) = [job for job in engine.waiting() if job.slot.startswith("ask-seed")]
-    app.slider(key="K").set_value(6).run()
+    slider(app, "K").set_value(6).run()
     assert one.poll().status is JobStatus.CANCELLED, "a fit that somebody waits for needs the worker"
 
 
@@ -144,7 +144,7 @@ def test_a_value_out_of_range_takes_the_nearest_and_says_so(engine, address, key
         app.query_params[name] = asked
     app.run()
     assert not app.exception, app.exception[0].message
-    widgets = [widget for kind in ("slider", "number_input") for widget in app.get(kind) if widget.key == key]
+    widgets = [widget for widget in (*sliders(app), *app.number_input) if widget.key == key]
     assert widgets[0].value == value
     assert words in text(app)
     assert words not in text(app.run()), "it is said once"
