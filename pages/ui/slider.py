@@ -47,10 +47,9 @@ class _Scale:
     after: str
 
     def fit(self, value: float) -> float:
-        """The nearest step within the range."""
+        """The nearest value within the range. The page and an address may stand between two steps."""
         inside = min(max(value, self.low), self.high)
-        at = min(self.low + round((inside - self.low) / self.step) * self.step, self.high)
-        return int(at) if self.whole else round(at, 10)
+        return round(inside) if self.whole else round(float(inside), 10)
 
     def read(self, text: str | None) -> float | None:
         """What an address says; None where that is no number."""

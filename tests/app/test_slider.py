@@ -83,10 +83,10 @@ def test_an_address_is_moved_into_the_range(app, said, stands, kept):
     assert app.query_params == kept
 
 
-def test_an_address_is_moved_to_a_step(app):
+def test_an_address_may_say_what_lies_between_two_steps(app):
     app.query_params["tau"] = "0.517"
-    assert _found(app.run())[1] == "(0.5, False)"
-    assert app.query_params == {"tau": "0.5"}
+    assert _found(app.run())[1] == "(0.517, False)"
+    assert app.query_params == {"tau": "0.517"}
 
 
 def test_a_slider_that_is_gone_leaves_the_address_and_comes_back_at_its_start(app):

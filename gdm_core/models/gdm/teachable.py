@@ -46,16 +46,24 @@ class TeachableModel(StateModel):
         return self
 
     def fit_iter(
-        self, trials: TrialsLike, labels: Any = None, class_names: Sequence[str] | None = None
+        self,
+        trials: TrialsLike,
+        labels: Any = None,
+        class_names: Sequence[str] | None = None,
+        *,
+        finish: bool = True,
     ) -> Iterator[Progress]:
-        """Fit step by step. Closing the iterator early leaves a usable model with status CANCELLED. Labels as in `fit`."""
+        """Fit step by step. Closing the iterator early leaves a usable model with status CANCELLED. Labels as in `fit`.
+
+        Without `finish` there is no score and no calibration in the end.
+        """
         self._labels, self.word_evidence_, self.class_names_ = None, None, ()
         data = as_trials(trials)
         if labels is not None:
             one = is_single(trials) or (len(data) == 1 and np.ndim(labels) == 1)
             self._labels = check_labels(labels, data, one, class_names, self.config.n_states)
             self._rate_hz = float(np.median([trial.rate_hz for trial in data]))
-        return super().fit_iter(data)
+        return super().fit_iter(data, finish=finish)
 
     def predict_label_proba(self, data: TrialsLike) -> Any:
         """Calibrated probability of each word [T, C], in the order of `class_names_`; 0 for words that were never marked."""
