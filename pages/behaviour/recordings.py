@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -171,14 +172,16 @@ def load_simulated(chosen: Chosen) -> Data:
 def _load_calms21(chosen: Chosen) -> Data:
     source = _below_data_folder(chosen.option("path")) if chosen.option("path") else data_dir()
     bar = st.progress(0.0, "Looking for CalMS21")
+
+    def say(split: str, share: float, text: str) -> None:
+        bar.progress(share, f"{split}: {text}")
+
     try:
         sets: dict[str, KeypointSet] = {}
         refused: dict[str, DataError] = {}
         for split in ("train", "test"):
             try:
-                whole = calms21.load_recordings(
-                    source, split, progress=lambda share, text, s=split: bar.progress(share, f"{s}: {text}")
-                )
+                whole = calms21.load_recordings(source, split, progress=partial(say, split))
                 sets[split] = KeypointSet(whole.tables[: chosen.option(split)], whole.name)
             except DataError as error:
                 refused[split] = error

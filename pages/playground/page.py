@@ -107,7 +107,9 @@ def followed(s: Settings) -> dict[str, Any]:
     """What the browser draws the triangle from while a slider moves: the settings, the noise of the dots, and colours."""
     steps = 9  # of a grid of shares that has a colour for each
     table = [
-        palette.hex_colours(palette.mix([[i, j, steps - i - j] for j in range(steps - i + 1)] / np.float32(steps))[0])
+        palette.hex_colours(
+            palette.mix(np.array([[i, j, steps - i - j] for j in range(steps - i + 1)]) / np.float32(steps))[0]
+        )
         for i in range(steps + 1)
     ]
     return {

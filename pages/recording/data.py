@@ -195,7 +195,7 @@ def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[int], list
 
 def _known(y: npt.NDArray[Any], reduce: np.ufunc) -> npt.NDArray[Any]:
     """[N] smallest or largest known value; the neutral infinity where there is none."""
-    return reduce.reduce(y, axis=0, initial=np.inf if reduce is np.fmin else -np.inf)  # type: ignore[no-any-return]
+    return reduce.reduce(y, axis=0, initial=np.inf if reduce is np.fmin else -np.inf)
 
 
 def _columns(trials: Trials, kept: npt.NDArray[np.bool_]) -> Trials:

@@ -128,14 +128,14 @@ _PAPER = (
 
 def _labelled(
     found: Mapping[str, Any],
-    lines: Mapping[str, Mapping[str, float | None]],
+    lines: Mapping[str, Mapping[str, Any]],
     field: str,
     name: str,
     majority: str,
     help: str,
 ) -> Score:
     known = {"majority class": float(found[majority])}
-    taught = {}
+    taught: dict[str, float] = {}
     for line, values in lines.items():
         value = values.get(field)
         if value is not None and line != "majority class":

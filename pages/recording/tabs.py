@@ -81,7 +81,7 @@ def bouts(view: View, here: Here) -> None:
         shell.quiet(said)
         shown = table[["Behavior", "Start (s)", "Stop (s)", "Duration (s)", "Mean share"]].head(MAX_ROWS).copy()
         for what in ("Start", "Stop", "Duration"):
-            shown[f"{what} (s)"] = here.unit.of(shown[f"{what} (s)"])
+            shown[f"{what} (s)"] = shown[f"{what} (s)"] / here.unit.seconds
         st.dataframe(
             shown.round(2).rename(columns=lambda name: name.replace("(s)", f"({here.unit.name})")),
             hide_index=True,
@@ -322,4 +322,4 @@ def features(view: View, here: Here) -> None:
 
 def _remarked(figure: figures.Figure, words: Words) -> figures.Figure:
     """The figure, saying so where some labels share a colour."""
-    return figure | {"caption": f"{figure['caption']} {words.remark}".strip()}  # type: ignore[return-value]
+    return figure | {"caption": f"{figure['caption']} {words.remark}".strip()}

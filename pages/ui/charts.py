@@ -17,7 +17,7 @@ from pages.ui import theme
 POINTS = "source"  # what Streamlit calls the data of a chart
 
 
-def _styled(chart: alt.Chart | alt.LayerChart) -> alt.Chart | alt.LayerChart:
+def _styled(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> alt.Chart | alt.LayerChart | alt.FacetChart:
     tokens = theme.TOKENS[theme.current()]
     return (
         chart.configure(background="transparent", font="Source Sans")

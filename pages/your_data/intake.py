@@ -184,7 +184,7 @@ def opened(file: Any, name: str, digest: str, progress: Callable[[float, str], N
     key = (digest, name, every, sheet)
     kept = st.session_state.get(KEPT)
     if kept is not None and (kept[0] == key or (kept[0][:2] == key[:2] and kept[1].tracked)):
-        return kept[1]  # type: ignore[no-any-return]
+        return kept[1]
     content = keypoints.read_any(file, name, every=every, progress=progress, sheet=sheet)
     forget()  # fits of the file before, and its data on the workers
     made = Opened(name, f"{digest}-{every}-{sheet or ''}", content, every, digest)
@@ -206,7 +206,7 @@ def remembered(key: str, make: Callable[[], Made], what: str = "made") -> Made:
     kept = st.session_state.get(f"{KEPT}-{what}")
     if kept is None or kept[0] != key:
         st.session_state[f"{KEPT}-{what}"] = kept = (key, make())
-    return kept[1]  # type: ignore[no-any-return]
+    return kept[1]
 
 
 def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -46,10 +46,14 @@ def ask_for_file() -> tuple[intake.Opened | None, str]:
 def read(source: BinaryIO, name: str) -> tuple[intake.Opened | None, str]:
     """(the file, what is wrong with it), with the controls that say how it is read."""
     bar = st.progress(0.0, f"Reading {name}")
+
+    def say(share: float, text: str) -> None:
+        bar.progress(min(share, 1.0), text)
+
     digest = intake.digest_of(source)
     file, trouble = None, ""
     try:
-        file = intake.opened(source, name, digest, lambda share, text: bar.progress(min(share, 1.0), text))
+        file = intake.opened(source, name, digest, say)
     except GdmError as error:
         trouble = str(error)
     finally:

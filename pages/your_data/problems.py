@@ -33,7 +33,7 @@ def found_in(table: KeypointTable, min_score: float) -> npt.NDArray[np.uint8]:
     n, a, _, p = xy.shape
     codes = np.zeros((n, a, p), np.uint8)
     for one, other, frames in identity_swaps(table):
-        codes[np.ix_(frames, [one, other])] = 5
+        codes[np.ix_(frames, np.array([one, other]))] = 5
     codes[side_flips(table)] = 4
     out = outlier_mask(np.array(table.masked(min_score), np.float32).reshape(n, -1)).reshape(xy.shape)
     codes[out.any(axis=2)] = 3

@@ -115,7 +115,7 @@ def notebook(recipe: Recipe, fit: Fit, title: str, link: str = "") -> str:
     found: list[dict[str, Any]] = []
     for number, (words, code) in enumerate(cells(recipe, fit, title, link)):
         text = {"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": _lines(words)}
-        work = {
+        work: dict[str, Any] = {
             "cell_type": "code",
             "id": f"code-{number}",
             "metadata": {},

@@ -177,7 +177,7 @@ def track(
     else:
         shapes = [_stroke(x, y, visit, colour, width) for colour, visit in visits]
         if beneath is not None:
-            shapes.insert(0, _stroke(*beneath.T, np.arange(len(beneath)), "$line", 2.2 * width))
+            shapes.insert(0, _stroke(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
         traces = [_unseen(x, y, hover, width, template)]
     if np.isfinite(where).any():
         traces.append(_room(x, y, width))
