@@ -47,7 +47,7 @@ def choose_of_few(label: str, name: str, options: Mapping[str, str], default: st
     """A segmented control."""
     start = _asked(label, name, list(options), default, lambda option: options[option])
     chosen = st.segmented_control(
-        label, list(options), format_func=options.get, default=start, key=_key(name), required=True, help=help,
+        label, list(options), format_func=lambda option: options[option], default=start, key=_key(name), required=True, help=help,
         width="stretch",
     )  # fmt: skip
     chosen = chosen if chosen in options else default

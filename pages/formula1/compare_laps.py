@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,7 +92,7 @@ def tab(view: View) -> None:
                 f"lap-{letter}",
                 list(seconds),
                 next(iter(seconds), ""),
-                show=lambda n, seconds=seconds: f"{n} · {clock(seconds[n])}" if n in seconds else n,
+                show=partial(_lap_name, seconds),
                 among=f"{code}-{race.pick.looked.laps}-{race.pick.place}",
                 help="The fastest first.",
             )
@@ -122,6 +124,10 @@ def _gain(view: View, session: Session, one: Laps, other: Laps) -> None:
         return
     with shell.panel("gain", time_gained.sentence(circuit, codes, gain)):
         plot(time_gained.bars(circuit, codes, gain), key="gain")
+
+
+def _lap_name(seconds: Mapping[str, float], lap: str) -> str:
+    return f"{lap} · {clock(seconds[lap])}" if lap in seconds else lap
 
 
 def clock(seconds: float) -> str:

@@ -270,8 +270,8 @@ def laps_of(place: Place, code: str, looked: Looked) -> Laps:
     picked = {key: options[key] for key in ("laps", "drop") if key in options}
     plain = formula1.to_trials(session, code, channels=("X", "Y", *car), standardise=False, **picked)  # type: ignore[arg-type]
     values = np.concatenate([trial.y for trial in plain])
-    position = np.concatenate([trial.position for trial in trials])  # type: ignore[misc]
-    lap = np.concatenate([trial.segments for trial in trials])  # type: ignore[misc]
+    position = np.concatenate([trial.position for trial in trials])
+    lap = np.concatenate([trial.segments for trial in trials])
     labels = [trial.labels for trial in trials]
     step = 1 / trials[0].rate_hz
     return Laps(
@@ -283,7 +283,7 @@ def laps_of(place: Place, code: str, looked: Looked) -> Laps:
         lap.astype(np.int64),
         {name: values[:, 2 + i] for i, name in enumerate(car)},
         None if any(part is None for part in labels) else np.concatenate(labels).astype(np.int64),  # type: ignore[arg-type]
-        np.arange(len(lap)) * step,
+        np.arange(len(lap), dtype=np.float64) * step,
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from gdm_core.analysis import looks
 from pages.formula1.data import Circuit, Floats, Laps, Race, along_lap
 from pages.lab import Reading, View, live
+from pages.lab.live.pictures import State
 from pages.lab.view import question_key
 
 
@@ -62,15 +65,16 @@ def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> Dr
     return Driver(trial, None, now.state, now.origin, *waits, laps=laps)
 
 
-def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats, live.State] | None:
+def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats, State] | None:
     """The model applied to another driver: straight from its posterior first, then as it reads states out."""
     result, wanted = now.result, now.wanted
-    if result is None or result is not view.shown.result or wanted is None or not now.train:
+    if result is not view.shown.result or result is None or wanted is None or not now.train:
         return None
+    fitted, model_bytes = result.key, result.model_bytes
 
-    def ask(kind: str, function: object) -> live.Answer:
-        key = question_key(result.key, function, (laps.trials,))
-        return view.fit.ask(f"{name}-{kind}", key, function, result.model_bytes, laps.trials, deadline_s=120.0)
+    def ask(kind: str, function: Callable[..., Any]) -> live.Answer:
+        key = question_key(fitted, function, (laps.trials,))
+        return view.fit.ask(f"{name}-{kind}", key, function, model_bytes, laps.trials, deadline_s=120.0)
 
     tested = wanted.test is not None and wanted.test.fingerprint == laps.trials.fingerprint
     raw, state, waits = None, now.state, ""

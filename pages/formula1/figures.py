@@ -150,7 +150,7 @@ def circuit_map(
         f"{soft.shape[1]} states. Most used: " + ", ".join(f"S{k + 1} {usage[k]:.0%}" for k in top) + ".",
         "height": height,
         "phone_height": min(height, 340),
-        "cursor": path_cursor(*stations.T, 0.0, circuit.length / STATIONS, True),
+        "cursor": path_cursor(stations[:, 0], stations[:, 1], 0.0, circuit.length / STATIONS, True),
     }
 
 
@@ -241,7 +241,7 @@ def lines_along(
         "data": traces,
         "layout": layout(
             xaxis=axis(
-                title=None, showgrid=True, range=[0, circuit.length],
+                showgrid=True, range=[0, circuit.length],
                 tickvals=[t for t, _ in circuit.ticks], ticktext=[s for _, s in circuit.ticks],
             ),
             yaxis=axis(unit, fixedrange=True, automargin=False, zeroline=zero, zerolinecolor="$line"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import streamlit as st
 
 from datasets.formula1 import Reason
@@ -26,7 +28,12 @@ def simulated_instead() -> None:
     )
 
 
-def waiting(wait: controls.Waiting) -> None:
+def fetch(year: int, event: str, session: str) -> None:
+    """Begin to fetch a session."""
+    loading.session(year, event, session)
+
+
+def waiting(wait: controls.Waiting) -> NoReturn:
     """A session that still loads, or what went wrong and how to go on. Ends the run."""
     load = wait.load
     with page.picture:
@@ -38,7 +45,7 @@ def waiting(wait: controls.Waiting) -> None:
             )
             st.button(
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",
-                on_click=loading.session, args=wait.key[1:],
+                on_click=fetch, args=wait.key[1:],
             )  # fmt: skip
             simulated_instead()
         elif load is None:

@@ -40,7 +40,7 @@ def choose_options(train: str, test: str) -> Options:
         "Driver",
         ["train", "test"],
         default="train",
-        format_func={"train": f"{train}, fitted", "test": f"{test}, applied"}.get,
+        format_func=lambda who: f"{train}, fitted" if who == "train" else f"{test}, applied",
         required=True,
         key="who",
         bind="query-params",
@@ -51,7 +51,7 @@ def choose_options(train: str, test: str) -> Options:
         "Drawn",
         ["all", "mean"],
         default="all",
-        format_func={"all": "Every sample", "mean": "Average lap"}.get,
+        format_func=lambda what: "Every sample" if what == "all" else "Average lap",
         required=True,
         key="drawn",
         bind="query-params",
@@ -115,7 +115,7 @@ def track_map(circuit: Circuit, here: Driver, options: Options) -> Figure:
     if not options.averaged:
         return f1_figures.driven(circuit, here, badges=marks, title=what, caption=map_caption(options, marks))
     around = np.arange(circuit.n_bins + 1) % circuit.n_bins  # the line closes where it began
-    distance = (around + 0.5) * circuit.length / circuit.n_bins
+    distance = ((around + 0.5) * circuit.length / circuit.n_bins).astype(np.float32)
     return f1_figures.circuit_map(
         circuit,
         circuit.at(distance),

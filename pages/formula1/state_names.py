@@ -87,7 +87,7 @@ def tab(view: View) -> None:
             key=key,
             on_change=keep_names,
             args=(key, result, order),
-            disabled=[name for name in table if name != "Name"],
+            disabled=[str(name) for name in table if name != "Name"],
             height=35 * (len(table) + 1) + 4,
             column_config={name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
             | {"Name": st.column_config.TextColumn("Name", max_chars=LONGEST, width="medium")},
@@ -96,8 +96,8 @@ def tab(view: View) -> None:
             "Means over all samples, weighted by the state's share. Names are proposed from these numbers; double-click one "
             "to change it, empty it to have the proposal back. They stand in the legend and in exports."
         )
-        if found := agreement(view):
-            right, lines = found[0][1], ", ".join(f"{name} {value:.0%}" for name, value in found[1:])
+        if agreed := agreement(view):
+            right, lines = agreed[0][1], ", ".join(f"{name} {value:.0%}" for name, value in agreed[1:])
             shell.quiet(
                 f"Do states say what a car does ({', '.join(ACTIVITIES)}, told from pedals and the track)? Each stands for "
                 f"what {race_of(view).train.code} does most in it: right for {right:.0%} of the samples of "
@@ -119,21 +119,21 @@ def agreement(view: View) -> list[tuple[str, float]]:
 
 
 def _agreement(race: Race, ours: Driver, theirs: Driver) -> list[tuple[str, float]]:
-    done = [_done(race, laps) for laps in (race.train, race.test)]
-    if done[0] is None or done[1] is None:
+    learned, seen = (_done(race, laps) for laps in (race.train, race.test))
+    if learned is None or seen is None:
         return []
     assert ours.states is not None
     k = ours.states.shape[1]
-    known = [part >= 0 for part in done]
+    known, known_seen = learned >= 0, seen >= 0
 
     def score(fitted: np.ndarray, applied: np.ndarray, n: int) -> float:
-        mapping = majority_map(fitted[known[0]], done[0][known[0]], n)
-        return mapped_accuracy(mapping, applied[known[1]], done[1][known[1]])
+        mapping = majority_map(fitted[known], learned[known], n)
+        return mapped_accuracy(mapping, applied[known_seen], seen[known_seen])
 
     stretches = [
         np.clip(laps.distance / race.circuit.length * k, 0, k - 1).astype(np.int64) for laps in (race.train, race.test)
     ]
-    once = [np.zeros(len(part), np.int64) for part in done]
+    once = [np.zeros(len(part), np.int64) for part in (learned, seen)]
     return [
         ("the states", score(ours.labels, theirs.labels, k)),
         (f"{k} equal stretches of the lap", score(stretches[0], stretches[1], k)),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 import streamlit as st
 
@@ -111,11 +115,8 @@ def export(view: View, here: Driver) -> None:
     named = state_names.names(view)
     key = {"states": legend.states(here.states.shape[1], state_names.numbered(named) or None)}
     codes = [driver.laps.code for driver in drivers]
-    maps = {
-        f"Map of {driver.laps.code}": lambda driver=driver: legend.with_key(
-            f1_figures.driven(race.circuit, driver, title=driver.laps.code), key
-        )
-        for driver in drivers
+    maps: dict[str, Callable[[], Figure]] = {
+        f"Map of {driver.laps.code}": partial(_driven, race.circuit, driver, key) for driver in drivers
     }
     along = {
         "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes), key),
@@ -127,3 +128,8 @@ def export(view: View, here: Driver) -> None:
         ),
     }
     lab.offer(view, here, rows_of(view), maps | along, names=named or None)
+
+
+def _driven(circuit: Circuit, driver: Driver, key: dict[str, Any]) -> Figure:
+    """The map of one driver, with the key that a figure alone needs."""
+    return legend.with_key(f1_figures.driven(circuit, driver, title=driver.laps.code), key)

@@ -108,7 +108,7 @@ def bars(circuit: Circuit, codes: tuple[str, str], gain: Gain) -> Figure:
             }
         ],
         "layout": layout(
-            xaxis=axis(title=None, tickangle=-50),
+            xaxis=axis(tickangle=-50),
             yaxis=axis("s", fixedrange=True, zeroline=True, zerolinecolor="$line"),
             margin={"l": 52, "r": 12, "t": 8, "b": 64},
         ),

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,9 @@ class Reading:
         return np.asarray(self.states.argmax(axis=1), np.int64)
 
 
+R = TypeVar("R", bound=Reading)
+
+
 @dataclass(frozen=True, eq=False)
 class Looked:
     """The last complete look at all trials, for when a newer fit has not read them yet.
@@ -64,7 +67,7 @@ class Looked:
         return live.in_order(((*self.look.train, *self.look.test)[index],), self.order)[0]
 
 
-def together(readings: Iterable[Reading]) -> list[Reading]:
+def together(readings: Iterable[R]) -> list[R]:
     """Those that may stand in one figure: with states, and of the same fit as the first of them."""
     known = [reading for reading in readings if reading.states is not None]
     return [reading for reading in known if reading.origin is known[0].origin]

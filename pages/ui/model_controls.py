@@ -180,7 +180,7 @@ def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]
         "How long to stay (γ)",
         ["learn", "fix"],
         default="learn" if stay is None else "fix",
-        format_func={"learn": "Learn it", "fix": "Set it"}.get,
+        format_func=lambda mode: "Learn it" if mode == "learn" else "Set it",
         required=True,
         key="stay",
         bind="query-params",
