@@ -222,7 +222,9 @@ def test_the_real_race_is_whole(china):
     assert session.driver("VER").time.size == 20_779
     assert all(driver.has_position for driver in session.drivers)
     assert (session.circuit, session.circuit_key, session.rotation) == ("Shanghai", "49", 237.0)
-    assert session.notes == ()
+    # What was recorded of this race holds everything but the classification.
+    assert len(session.notes) == 1
+    assert session.notes[0].startswith("The official classification could not be fetched")
     assert session.driver("VER").laps.number[session.driver("VER").laps.pit_in].tolist() == [13]
     assert session.driver("ALO").laps.number[-1] == 4  # retired
     assert session.driver("VER").available_channels == formula1.CHANNELS

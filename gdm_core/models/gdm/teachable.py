@@ -53,9 +53,10 @@ class TeachableModel(StateModel):
         *,
         finish: bool = True,
     ) -> Iterator[Progress]:
-        """Fit step by step. Closing the iterator early leaves a usable model with status CANCELLED. Labels as in `fit`.
+        """Fit to `trials` step by step, with `labels` and `class_names` as in `fit`.
 
-        Without `finish` there is no score and no calibration in the end.
+        Closing the iterator early leaves a usable model with status CANCELLED. Without `finish`
+        there is no score and no calibration in the end.
         """
         self._labels, self.word_evidence_, self.class_names_ = None, None, ()
         data = as_trials(trials)
@@ -66,20 +67,23 @@ class TeachableModel(StateModel):
         return super().fit_iter(data, finish=finish)
 
     def predict_label_proba(self, data: TrialsLike) -> Any:
-        """Calibrated probability of each word [T, C], in the order of `class_names_`; 0 for words that were never marked."""
+        """Calibrated probability of each word [T, C] at each time of `data`, in the order of `class_names_`.
+
+        It is 0 for words that were never marked.
+        """
         return self._each(data, self._word_probabilities)
 
     def predict_labels(self, data: TrialsLike) -> Any:
-        """The likeliest word at each time [T], a number into `class_names_`."""
+        """The likeliest word [T] at each time of `data`, a number into `class_names_`."""
         return self._each(data, lambda y: self._word_probabilities(y).argmax(axis=1))
 
     def label_disagreement(self, data: TrialsLike) -> Any:
-        """[T] how much a mark at each time would tell, in nats: what classifiers that lack a part of the marks each
+        """[T] how much a mark at each time of `data` would tell, in nats: what classifiers that lack a part of the marks each
         disagree about."""
         return self._each(data, self._taught.disagreement)
 
     def strange_share(self, data: TrialsLike) -> Any:
-        """Share of a recording's features that lie outside of what the recordings that were taught hold (98 % of theirs)."""
+        """Share of the features of `data` that lie outside of what the recordings that were taught hold (98 % of theirs)."""
         return self._each(data, self._taught.strange_share)
 
     @property
