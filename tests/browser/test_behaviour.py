@@ -166,7 +166,9 @@ def test_a_link_brings_its_settings(visit):
     facts = page.locator(".gdm-facts").inner_text().split()
     assert facts[facts.index("K") + 1] == "3"
     assert f"{name}=resting" in page.url
-    assert "resting" in page.locator(".gdm-key").last.inner_text()
+    states = page.wait_for_selector(".gdm-key[aria-label=states]", timeout=PATIENCE)  # once they are fitted
+    assert states is not None
+    assert "resting" in states.inner_text()
 
 
 def test_a_bad_upload_is_named_and_a_good_one_follows(visit, tmp_path: Path):

@@ -42,20 +42,12 @@ def test_a_setting_beyond_its_range_does_not_break_the_page(visit):
     assert page.locator(".stException").count() == 0
 
 
-def test_a_slider_changes_the_picture_and_keeps_node_zoom_and_link(visit):
+def test_a_slider_changes_the_picture_and_keeps_node_and_link(visit):
+    """A figure under a slider of its own is no place to zoom: there a drag takes hold of a dot (test_playground.py)."""
     opened = visit("/playground")
     page = opened.ready()
     page.wait_for_timeout(1_000)
     figure = page.locator(TRIANGLE).first
-    box = figure.bounding_box()
-    assert box is not None
-    whole = _range(page)
-    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 180)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 360, steps=5)
-    page.mouse.up()
-    page.wait_for_function(f"{RANGE}[1] < {whole[1]} - 0.05")
-    zoomed = _range(page)
     page.evaluate(f"window.gdmNode = document.querySelector('{TRIANGLE} .main-svg')")
     times = []
     for _ in range(4):
@@ -67,18 +59,10 @@ def test_a_slider_changes_the_picture_and_keeps_node_zoom_and_link(visit):
         page.wait_for_timeout(600)
     print(f"slider to picture: median {statistics.median(times):.0f} ms")
     assert page.evaluate(f"window.gdmNode === document.querySelector('{TRIANGLE} .main-svg')")
-    assert _range(page) == pytest.approx(zoomed)
     assert "softness=0.4" in page.url
     assert opened.errors == []
     # The goal is 0.3 s on a machine of its own.
     assert statistics.median(times) < 3_000
-
-
-RANGE = f"[...document.querySelector('{TRIANGLE} .gdm-plot')._fullLayout.xaxis.range]"
-
-
-def _range(page) -> list[float]:
-    return page.evaluate(RANGE)
 
 
 def test_the_menu_leads_from_home_to_a_page(visit):
