@@ -202,11 +202,11 @@ def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) ->
     second = max((p for p in tried if p is not chosen), key=lambda p: p.mean)
     gained, error = deficit(second, chosen)
     told_apart = abs(gained) > ERRORS * error
-    value, other_value = chosen.setting.get(name), second.setting.get(name)
+    value, other_value, kept = (_in_words(v) for v in (chosen.setting.get(name), second.setting.get(name), usual))
     if chosen is now:
         first = f"Keep {symbol} at {value}: no other value predicts the half that was not fitted better by more than its error."
     else:
-        first = f"Take {symbol} {value} instead of {usual}: it predicts the half that was not fitted better."
+        first = f"Take {symbol} {value} instead of {kept}: it predicts the half that was not fitted better."
     certainty = (
         f"That is clear: {other_value} lies {gained:.2f} ± {error:.2f} nats a sample below it."
         if told_apart
@@ -216,7 +216,18 @@ def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) ->
         f"Halves of the data agree on {chosen.agreement:.0%} of the moments with {value} and on {second.agreement:.0%} "
         f"with {other_value}; the median stay is {chosen.stay:g} and {second.stay:g} samples."
     )
-    return Verdict(name, value, other_value, "clear" if told_apart else "open", (first, certainty, last), tuple(tried))
+    return Verdict(
+        name,
+        chosen.setting.get(name),
+        second.setting.get(name),
+        "clear" if told_apart else "open",
+        (first, certainty, last),
+        tuple(tried),
+    )
+
+
+def _in_words(value: Any) -> str:
+    return "a learned value" if value == "learn" else f"{value}"
 
 
 def _sound(probes: Sequence[Probe]) -> list[Probe]:

@@ -27,7 +27,7 @@ def suggest(view: View, reading: Reading) -> None:
         _offer(view, question, kept)
         return
     found = job.poll()
-    left, right = st.columns([0.75, 0.25], gap="medium", vertical_alignment="center")
+    left, right = st.columns([0.75, 0.25], gap="medium")
     if not found.finished and right.button("Stop", key=f"suggest-stop-{view.page}", width="stretch"):
         job.cancel()
         del kept[question.key]
