@@ -100,7 +100,7 @@ def halves(trials: Trials) -> tuple[Trials, Trials]:
 
 
 def _blocks(trial: Trial, wanted: int) -> list[Trial]:
-    count = min(wanted, trial.n_samples // SHORTEST_BLOCK)
+    count = max(1, min(wanted, trial.n_samples // SHORTEST_BLOCK))  # a short trial is a block of its own
     cuts = np.linspace(0, trial.n_samples, count + 1).astype(int)
     return [trial.slice(int(begin), int(end)) for begin, end in itertools.pairwise(cuts)]
 

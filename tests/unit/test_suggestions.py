@@ -66,6 +66,12 @@ def test_halves_take_turns_in_time_and_hold_everything():
     assert [side for _, side in sorted(starts)] == [0, 1] * 5
 
 
+def test_a_short_trial_is_a_block_of_its_own():
+    trials = Trials(tuple(Trial(y=np.random.default_rng(n).normal(size=(n, 2)), name=str(n)) for n in (100, 12)), "two")
+    first, second = halves(trials)
+    assert first.n_samples + second.n_samples == 112
+
+
 def test_many_trials_are_halved_whole_and_too_little_data_is_said():
     trials = Trials(
         tuple(Trial(y=np.random.default_rng(i).normal(size=(30, 2)), name=str(i)) for i in range(9)), "nine"
