@@ -394,6 +394,13 @@ def test_streamlit_is_told_not_to_walk_over_all_objects_after_every_look():
     assert config.get_option("runner.postScriptGC") is False
 
 
+def test_runs_of_one_visitor_follow_one_another():
+    """Two at once share a session and no lock: a moved slider met "dictionary changed size during iteration"."""
+    from streamlit import config
+
+    assert config.get_option("runner.fastReruns") is False
+
+
 def test_a_drawing_is_made_anew_for_other_states_and_only_the_last_is_kept():
     """States that are gone may leave their address to new ones, so an address names nothing."""
     shown = Shown("fresh")
