@@ -25,6 +25,7 @@ from .f1.session import (
     Session,
     SessionSlot,
 )
+from .f1.stints import Stint, laps_on_like_tyres, stints
 from .f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emission, to_trials
 
 __all__ = [
@@ -43,11 +44,13 @@ __all__ = [
     "SectorLines",
     "Session",
     "SessionSlot",
+    "Stint",
     "chosen_laps",
     "is_stored",
     "lap_clock",
     "lap_distance",
     "lap_list",
+    "laps_on_like_tyres",
     "load_session",
     "paper_emission",
     "schedule",
@@ -55,6 +58,7 @@ __all__ = [
     "segment_names",
     "segment_of",
     "simulate_race",
+    "stints",
     "stored_sessions",
     "to_trials",
     "years",

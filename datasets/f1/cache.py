@@ -19,11 +19,12 @@ from gdm_core.files import write_whole
 from ..storage import cache_dir, move_aside
 from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot
 
-FORMAT_VERSION = 2  # 1 had no sector times
+FORMAT_VERSION = 3
+WITHOUT = {1: "sector times and tyre ages", 2: "tyre ages"}  # what files of earlier versions lack
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
 OUTDATED = (
-    "This session was stored by an earlier version, without sector times: time gaps along the lap are not shown. Clear "
-    "the extracted Formula 1 sessions to have it loaded again."
+    "This session was stored by an earlier version, without {}: what needs them is not shown. Clear the extracted Formula 1 "
+    "sessions to have it loaded again."
 )
 LAP_ARRAYS = tuple(f.name for f in fields(LapTable) if f.name != "compound")
 
@@ -96,11 +97,16 @@ def read_session(path: Path) -> Session:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays["header"]))
-        if header["format_version"] == 1:
-            arrays["laps_sectors"] = np.full((arrays["laps_number"].size, 3), np.nan)
-            header["notes"].append(OUTDATED)
-        elif header["format_version"] != FORMAT_VERSION:
-            raise DataError(f"{path} has format version {header['format_version']}, not {FORMAT_VERSION}.")
+        version, n_laps = header["format_version"], arrays["laps_number"].size
+        if version in WITHOUT:
+            arrays = {
+                "laps_sectors": np.full((n_laps, 3), np.nan),
+                "laps_stint": np.zeros(n_laps, np.int64),
+                "laps_tyre_age": np.full(n_laps, np.nan),
+            } | arrays
+            header["notes"].append(OUTDATED.format(WITHOUT[version]))
+        elif version != FORMAT_VERSION:
+            raise DataError(f"{path} has format version {version}, not {FORMAT_VERSION}.")
         return _assemble(header, arrays)
     except UNREADABLE as error:
         raise DataError(f"{path} cannot be read ({error}).") from error

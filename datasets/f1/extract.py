@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable
+from .stints import tyres_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,7 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
     after = np.append(start[1:], np.nan)
     end = np.where(np.isfinite(end), end, after)
     keep = np.isfinite(start) & np.isfinite(end) & (end > start)
+    stint, tyre_age = tyres_of(rows)
     status = rows["TrackStatus"].fillna("").astype(str)
     return LapTable(
         number=rows["LapNumber"].to_numpy(float)[keep].astype(np.int64),
@@ -96,6 +98,8 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
         neutralised=np.array([not NEUTRALISED.isdisjoint(codes) for codes in status], dtype=bool)[keep],
         accurate=rows["IsAccurate"].fillna(False).to_numpy(bool)[keep],
         compound=tuple(rows["Compound"].fillna("").astype(str).to_numpy()[keep]),
+        stint=stint[keep],
+        tyre_age=tyre_age[keep],
     )
 
 

@@ -118,6 +118,8 @@ def _drive(
         neutralised=neutral,
         accurate=~(flags[0] | flags[1] | neutral | (index == 0)),
         compound=tuple(np.array(["MEDIUM", "HARD", "SOFT"])[stint]),
+        stint=stint + 1,
+        tyre_age=age + 1.0,
     )
     code, name, team, colour = entry
     time = ticks[(ticks > start[0]) & (ticks <= end[-1])]

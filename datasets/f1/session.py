@@ -127,6 +127,8 @@ class LapTable:
     neutralised       whether a safety car, a virtual one or a red flag was out
     accurate          whether the feed vouches for its times
     compound          tyres
+    stint             from 1 with each set of tyres; 0 where unknown
+    tyre_age          laps that the tyres have done at the end of this one; NaN where unknown
     start, end        seconds on the session's clock
     pit_in, pit_out   whether it ended or began in the pits
     """
@@ -141,6 +143,8 @@ class LapTable:
     neutralised: BoolArray  # safety car, virtual safety car or red flag during the lap
     accurate: BoolArray
     compound: tuple[str, ...]
+    stint: IntArray
+    tyre_age: FloatArray
 
     def __len__(self) -> int:
         return int(self.number.size)

@@ -58,6 +58,8 @@ def ring_driver(
             neutralised=no.copy(),
             accurate=number > 1,
             compound=("SOFT",) * n_laps,
+            stint=np.ones(n_laps, np.int64),
+            tyre_age=number.astype(np.float64),
         ),
     )
 
@@ -161,6 +163,8 @@ def feed_laps(number: str, n_laps: int) -> pd.DataFrame:
             "TrackStatus": "1",
             "IsAccurate": True,
             "Compound": "HARD",
+            "Stint": 1.0,
+            "TyreLife": np.arange(4.0, n_laps + 4),
         }
     )
 

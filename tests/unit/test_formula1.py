@@ -227,6 +227,9 @@ def test_the_real_race_is_whole(china):
     assert session.notes[0].startswith("The official classification could not be fetched")
     assert session.driver("VER").laps.number[session.driver("VER").laps.pit_in].tolist() == [13]
     assert session.driver("ALO").laps.number[-1] == 4  # retired
+    first, second = formula1.stints(session.driver("VER").laps)
+    assert (first.compound, first.first, first.last, first.age) == ("MEDIUM", 1, 13, 1.0)
+    assert (second.compound, second.first, second.last, second.age) == ("HARD", 14, 56, 1.0)
     assert session.driver("VER").available_channels == formula1.CHANNELS
     shares = [share for share, _ in heard]
     assert shares == sorted(shares)

@@ -151,16 +151,24 @@ def test_a_lap_without_speed_or_time_has_no_clock():
     assert lap_clock(few, "AAA", 2) is None, "two laps do not say where the lines are"
 
 
-def test_a_session_stored_without_sector_times_opens_and_says_what_it_lacks(tmp_path):
+@pytest.mark.parametrize(
+    ("version", "lacking"), [(1, ("sectors", "stint", "tyre_age")), (2, ("stint", "tyre_age"))], ids=["first", "second"]
+)
+def test_a_session_stored_by_an_earlier_version_opens_and_says_what_it_lacks(tmp_path, version, lacking):
     path = tmp_path / "race.npz"
     session = ring_session(ring_driver("AAA", n_laps=8))
     cache.write_session(session, path)
     stored = cache.read_session(path)
-    np.testing.assert_array_equal(stored.drivers[0].laps.sectors, session.drivers[0].laps.sectors)
+    for name in ("sectors", "stint", "tyre_age"):
+        kept, given = (getattr(one.drivers[0].laps, name) for one in (stored, session))
+        np.testing.assert_array_equal(kept, given)
     with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files if name != "laps_sectors"}
-    header = json.loads(str(arrays["header"])) | {"format_version": 1}
+        arrays = {name: file[name] for name in file.files if name.removeprefix("laps_") not in lacking}
+    header = json.loads(str(arrays["header"])) | {"format_version": version}
     np.savez(path, **(arrays | {"header": np.array(json.dumps(header))}))
     old = cache.read_session(path)
-    assert old.sector_lines is None
-    assert "without sector times" in old.notes[-1]
+    assert (old.sector_lines is None) == ("sectors" in lacking)
+    assert ("sector times" in old.notes[-1]) == ("sectors" in lacking)
+    assert "tyre ages" in old.notes[-1]
+    assert formula1.stints(old.drivers[0].laps) == ()
+    assert np.isnan(old.drivers[0].laps.tyre_age).all()
