@@ -27,6 +27,7 @@ class Driving:
     speed    km/h; throttle in percent; gear
     brake    share of its time on the brake; `full` at full throttle; `cornering` in bends of a radius under 250 m
     left     share of that cornering which is to the left; corner_speed the speed in it
+    curvature  how much the track turns either way, one by metres
     """
 
     use: float
@@ -38,6 +39,7 @@ class Driving:
     cornering: float
     left: float
     corner_speed: float
+    curvature: float
 
     @property
     def name(self) -> str:
@@ -95,6 +97,7 @@ def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn:
             cornering=mean(inside.astype(np.float64)),
             left=mean((bend > 0).astype(np.float64), inside),
             corner_speed=mean(speed, inside),
+            curvature=mean(np.abs(bend)),
         )
 
     return [means(weight) for weight in soft.T]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets.formula1 import LapClock, Session, lap_clock
-from pages.formula1 import data, time_gained
+from pages.formula1 import data, state_names, time_gained
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats, Laps
 from pages.formula1.driver_states import Driver, race_of, read
@@ -20,6 +20,7 @@ from pages.formula1.figures import lines_along, without_title
 from pages.lab import View, together
 from pages.lab.live.pictures import State
 from pages.ui import figures, shell
+from pages.ui.figures.base import numbered
 from pages.ui.plot import plot
 
 STEP_M = 10.0
@@ -102,14 +103,15 @@ def tab(view: View) -> None:
         name = "test" if code == race.pick.test else f"driver-{letter}"
         picked.append(read(view, laps, name))
         driven.append((int(lap), seconds[lap]))
+    names = numbered(state_names.names(view))
     _gain(view, session, picked[0].laps, picked[1].laps)
     asked = tuple((here.laps.trials.fingerprint, lap) for here, (lap, _) in zip(picked, driven, strict=True))
     kept: dict[str, Any] = view.fit.kept
     if len(drivers := together(picked)) == len(picked):
         kept["compared"] = (asked, drivers)
-        _draw(session, race.circuit, drivers, driven, drivers[-1].state)
+        _draw(session, race.circuit, drivers, driven, drivers[-1].state, names)
     elif kept.get("compared", ("",))[0] == asked:  # until both are there, what was seen of them before stands
-        _draw(session, race.circuit, kept["compared"][1], driven, "stale")
+        _draw(session, race.circuit, kept["compared"][1], driven, "stale", ())
     else:
         shell.empty("A moment", "The fitted model is being applied to this driver.")
 
@@ -136,7 +138,12 @@ def clock(seconds: float) -> str:
 
 
 def _draw(
-    session: Session, circuit: Circuit, drivers: list[Driver], driven: list[tuple[int, float]], state: State
+    session: Session,
+    circuit: Circuit,
+    drivers: list[Driver],
+    driven: list[tuple[int, float]],
+    state: State,
+    called: Sequence[str],
 ) -> None:
     found = [one_lap(session, circuit, here, *lap) for here, lap in zip(drivers, driven, strict=True)]
     if found[0] is None or found[1] is None:
@@ -150,6 +157,7 @@ def _draw(
         plot(
             without_title(figures.state_strips(
                 dict(zip(names, (one.states, other.states), strict=True)), step=STEP_M, unit="m", ticks=circuit.ticks,
+                names=called,
                 caption="States along the lap, T1, T2, … are corners. Where the colours part, the two drive differently.",
             )),
             key="compared-states", state=state,

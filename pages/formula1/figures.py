@@ -21,6 +21,7 @@ from pages.ui.figures.base import (
     layout,
     note,
     path_cursor,
+    plain,
     time_cursor,
     typed,
 )
@@ -30,6 +31,7 @@ STATIONS = 250  # places along the lap that a hover can point at: they fit into 
 COLOURS = 40
 DOTS_ABOVE = 2_500  # samples; a line through several laps would only lie on itself
 LABEL_PX = 15
+FIRST = 5  # column of the strongest state among the bytes of a sample
 
 
 def _tips(
@@ -99,22 +101,31 @@ def circuit_map(
     title: str = "",
     height: int = 520,
     caption: str = "",
+    names: Sequence[str] = (),
 ) -> Figure:
-    """Samples [T] on the map in the mixed colours of their states: a line, or dots where there are many laps."""
+    """Samples [T] on the map in the mixed colours of their states: a line, or dots where there are many laps.
+
+    names   of the states, for who points at the map
+    """
     soft = np.asarray(states, np.float32)
     dots = len(soft) > DOTS_ABOVE
     buckets = palette.quantise(soft, limit=COLOURS)
     tips, template = _tips(circuit, soft, distance, lap, speed, segment)
+    # A name is said once for all samples of one colour that have the same strongest state, not with each of them.
+    strongest = tips[:, FIRST].astype(np.int64) - 1 if names else np.zeros(len(soft), np.int64)
+    looks, look_of = np.unique(buckets.index.astype(np.int64) * palette.MAX_STATES + strongest, return_inverse=True)
     x, y = place.T
     traces: list[Dict] = [_asphalt(circuit, "scattergl" if dots else "scatter")]
     if dots:
-        order = np.argsort(buckets.index, kind="stable")
-        parts = np.split(order, np.searchsorted(buckets.index[order], np.arange(1, len(buckets.css))))
+        order = np.argsort(look_of, kind="stable")
+        parts = np.split(order, np.searchsorted(look_of[order], np.arange(1, len(looks))))
     else:
-        parts = bucket_lines(x, y, buckets.index[:-1])
-    for colour, visit in zip(buckets.css, parts, strict=False):
+        parts = bucket_lines(x, y, look_of[:-1])
+    for code, visit in zip(looks.tolist(), parts, strict=False):
         if not len(visit):
             continue
+        colour, first = buckets.css[code // palette.MAX_STATES], code % palette.MAX_STATES
+        said = template.replace("S%{customdata[5]}", plain(names[first])) if names else template
         look: Dict = (
             {"type": "scattergl", "mode": "markers", "marker": {"color": colour, "size": 5.5, "line": {"width": 0}}}
             if dots
@@ -127,7 +138,7 @@ def circuit_map(
                 "x": typed(np.where(lifted, np.nan, x[visit])),
                 "y": typed(np.where(lifted, np.nan, y[visit])),
                 "customdata": typed(tips[visit], "u1"),
-                "hovertemplate": template,
+                "hovertemplate": said,
                 "connectgaps": False,
             }
         )

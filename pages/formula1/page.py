@@ -12,6 +12,7 @@ from pages import lab
 from pages.formula1 import choices, controls, data, driver_states, loading, picture, state_kinds, state_names, tabs
 from pages.formula1.scorecard import show_card
 from pages.ui import model_controls, shell
+from pages.ui.figures.base import numbered
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 LOOK_EVERY_S = 0.4
@@ -138,7 +139,8 @@ shown = driver_states.on_map(driver_states.standing(view), options.which)
 race = driver_states.race_of(shown)
 with legend:
     n_states = max(2, view.shown.n_states or choice.n_states)
-    shell.state_key(n_states, state_names.numbered(state_names.names(shown)) or None)
+    shell.state_key(n_states, numbered(state_names.names(shown)) or None)
+state_names.keep_in_address(view)
 tabs.show(shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which))
 show_card(view)
 with page.card:

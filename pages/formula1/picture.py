@@ -11,7 +11,7 @@ import streamlit as st
 
 from gdm_core.analysis.segments import composition
 from pages import lab
-from pages.formula1 import badges
+from pages.formula1 import badges, state_names
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
@@ -82,22 +82,27 @@ def draw(view: lab.View, now: live.Shown, options: Options) -> None:
     race = race_of(view)
     ours, theirs = read(view, race.train, "train", now), read(view, race.test, "test", now)
     here, circuit, revision = theirs if options.which == "test" else ours, race.circuit, str(race.pick.place)
+    names = tuple(state_names.in_picture(view, now))
     if here.states is None:
         shell.empty(here.title, here.note)
     else:
-        made = now.once(("map", options), lambda: track_map(circuit, here, options), of=(here.states,))
+        made = now.once(
+            ("map", options), lambda: track_map(circuit, here, options, names), of=(here.states,), settings=names
+        )
         plot(made, key="map", state=here.state, revision=revision)
     if drivers := lab.together([ours, theirs]):
         codes = (race.train.code, race.test.code)
         states = tuple(driver.states for driver in drivers)
-        made = now.once("strips", lambda: strips(circuit, drivers, codes), of=states, settings=codes)
+        made = now.once("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
         plot(made, key="strips", state=drivers[-1].state, revision=revision)
     if here.states is not None:
-        made = now.once(("shares", options.which), lambda: shares(circuit, here), of=(here.states,))
+        made = now.once(
+            ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
+        )
         plot(made, key="shares", state=here.state, revision=revision)
 
 
-def track_map(circuit: Circuit, here: Driver, options: Options) -> Figure:
+def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:
     """The map of one driver."""
     assert here.states is not None
     laps, states, marks = here.laps, here.states, []
@@ -113,7 +118,8 @@ def track_map(circuit: Circuit, here: Driver, options: Options) -> Figure:
         marks = badges.badges(circuit, parts, states.shape[1], all_of_them=options.complementary)
     what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
     if not options.averaged:
-        return f1_figures.driven(circuit, here, badges=marks, title=what, caption=map_caption(options, marks))
+        caption = map_caption(options, marks)
+        return f1_figures.driven(circuit, here, badges=marks, title=what, caption=caption, names=names)
     around = np.arange(circuit.n_bins + 1) % circuit.n_bins  # the line closes where it began
     distance = ((around + 0.5) * circuit.length / circuit.n_bins).astype(np.float32)
     return f1_figures.circuit_map(
@@ -127,6 +133,7 @@ def track_map(circuit: Circuit, here: Driver, options: Options) -> Figure:
         badges=marks,
         title=f"{what}, averaged",
         caption=map_caption(options, marks),
+        names=names,
     )
 
 
@@ -143,7 +150,7 @@ def map_caption(options: Options, marks: Sequence[Any]) -> str:
     )
 
 
-def strips(circuit: Circuit, drivers: Sequence[Driver], codes: Sequence[str]) -> Figure:
+def strips(circuit: Circuit, drivers: Sequence[Driver], codes: Sequence[str], names: Sequence[str] = ()) -> Figure:
     """The average lap of each driver; the row of one whose states are still to come stays empty, so that nothing moves."""
     step = circuit.length / circuit.n_bins
     known = {driver.laps.code: driver.average(circuit) for driver in drivers}
@@ -154,12 +161,13 @@ def strips(circuit: Circuit, drivers: Sequence[Driver], codes: Sequence[str]) ->
         step=step,
         unit="m",
         ticks=circuit.ticks,
+        names=names,
         caption="The average lap of each driver from line to line; T1, T2, … are corners. Point at it: the map follows.",
     )
     return f1_figures.without_title(figure)
 
 
-def shares(circuit: Circuit, here: Driver) -> Figure:
+def shares(circuit: Circuit, here: Driver, names: Sequence[str] = ()) -> Figure:
     """Stacked mean shares along the lap."""
     step = circuit.length / circuit.n_bins
     figure = figures.proportions(
@@ -167,6 +175,7 @@ def shares(circuit: Circuit, here: Driver) -> Figure:
         start=step / 2,
         step=step,
         unit="m",
+        names=names,
         ticks=circuit.ticks,
         height=150,
         caption=f"{here.laps.code}: the mean share of each state at every place of the lap.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,13 @@ from datasets.f1.driving import ACTIVITIES, Driving, activities, describe, propo
 from gdm_core.analysis.metrics import majority_map, mapped_accuracy
 from pages.formula1.data import Laps, Race
 from pages.formula1.driver_states import Driver, race_of, read
-from pages.lab import View
-from pages.ui import shell
+from pages.lab import View, live
+from pages.ui import palette, settings, shell
+from pages.ui.figures.base import numbered
 
-_NAMES, _EDITS = "f1-state-names", "f1-state-edits"  # by the fit: the visitor's names; how often one was changed
+# By the fit: the visitor's names, by the model's own numbers of states. How often one was changed.
+_NAMES, _EDITS = "f1-state-names", "f1-state-edits"
+ADDRESS, APART = "names", "~"  # in the address: what they belong to, then number and name of each state that has one
 LONGEST = 40
 
 
@@ -37,20 +40,72 @@ def names(view: View) -> list[str]:
     shown = view.shown
     if shown.result is None:
         return []
-    own: dict[int, str] = st.session_state.get(_NAMES, {}).get(shown.result.key, {})
+    own = _own(fit_of(view))
     return [own.get(k, name) for k, name in zip(shown.order, proposed_names(profiles(view)), strict=False)]
 
 
-def numbered(named: Sequence[str]) -> list[str]:
-    """With the numbers that the badges on the map have."""
-    return [f"S{k + 1} {name}" for k, name in enumerate(named)]
+def in_picture(view: View, now: live.Shown) -> list[str]:
+    """Numbered names for a picture that may still move: [] unless it shows the very fit that they were proposed for."""
+    return numbered(names(view)) if now.result is not None and now.result is view.shown.result else []
+
+
+def fit_of(view: View) -> str:
+    """What names belong to: the same settings are the same fit wherever a link is opened."""
+    choice = view.setting.choice
+    return settings.of(choice.family, sorted(choice.config.items()), race_of(view).pick)
+
+
+def _own(fit: str) -> dict[int, str]:
+    """The visitor's names for the states of a fit: as typed here, else as the address has them."""
+    kept: dict[str, dict[int, str]] = st.session_state.setdefault(_NAMES, {})
+    if fit not in kept:
+        kept[fit] = from_address(st.query_params.get(ADDRESS, ""), fit)
+    return kept[fit]
+
+
+def to_address(fit: str, own: Mapping[int, str]) -> str:
+    """Names in a line; "" for none."""
+    return APART.join([fit, *(part for k in sorted(own) for part in (str(k + 1), own[k]))]) if own else ""
+
+
+def from_address(text: str, fit: str) -> dict[int, str]:
+    """The names of this fit in such a line, whoever wrote it."""
+    belongs, *parts = text.split(APART)
+    if belongs != fit:
+        return {}
+    pairs = zip(parts[::2], parts[1::2], strict=False)
+    return {
+        int(number) - 1: cleaned
+        for number, name in pairs
+        if number.isascii()
+        and number.isdigit()
+        and 1 <= int(number) <= palette.MAX_STATES
+        and (cleaned := _clean(name))
+    }
+
+
+def _clean(name: object) -> str:
+    """A name in one line, without what holds names apart and without characters that cannot be seen."""
+    text = "".join(letter for letter in str(name or "").replace(APART, "-") if letter.isprintable() or letter.isspace())
+    return " ".join(text.split())[:LONGEST]
+
+
+def keep_in_address(view: View) -> None:
+    """The names of the fit that stands, in the address: a link shows them, and another fit does not inherit them."""
+    if view.settled:
+        fit = fit_of(view)
+        text = to_address(fit, _own(fit))
+        if text:
+            st.query_params[ADDRESS] = text
+        elif ADDRESS in st.query_params:
+            del st.query_params[ADDRESS]
 
 
 def keep_names(editor: str, fit: str, order: Sequence[int]) -> None:
     """Keep what was typed into the table for the states of this fit; an emptied name is the proposed one again."""
-    own = st.session_state.setdefault(_NAMES, {}).setdefault(fit, {})
+    own = _own(fit)
     for row, changed in st.session_state[editor]["edited_rows"].items():
-        name = " ".join(str(changed.get("Name") or "").split())[:LONGEST]
+        name = _clean(changed.get("Name"))
         own.pop(order[int(row)], None)
         if name:
             own[order[int(row)]] = name
@@ -63,38 +118,28 @@ def tab(view: View) -> None:
     if shown.result is None or not found:
         shell.empty("A moment", "States are described when the fit is done.")
         return
-    result, order = shown.result.key, shown.order
-    key = f"f1-names-{result[:12]}-{'-'.join(map(str, order))}-{st.session_state.get(_EDITS, 0)}"
-
-    table = pd.DataFrame(
-        {
-            "State": [f"S{k + 1}" for k in range(len(found))],
-            "Name": names(view),
-            "Of the time": [100 * one.use for one in found],
-            "Speed": [one.speed for one in found],
-            "Throttle": [one.throttle for one in found],
-            "On the brake": [100 * one.brake for one in found],
-            "Gear": [one.gear for one in found],
-            "In corners": [100 * one.cornering for one in found],
-            "Of these to the left": [100 * one.left for one in found],
-        }
-    )
-    shapes = dict.fromkeys(table.columns[2:], "%.0f %%") | {"Speed": "%.0f km/h", "Gear": "%.1f"}
+    fit, order = fit_of(view), shown.order
+    key = f"f1-names-{fit}-{'-'.join(map(str, order))}-{st.session_state.get(_EDITS, 0)}"
+    table = in_numbers(found, names(view))
+    shapes = dict.fromkeys(table.columns[2:], "%.0f %%") | {
+        "Speed": "%.0f km/h", "Gear": "%.1f", "Turning": "%.1f°"
+    }  # fmt: skip
     with shell.panel("state-names", f"What {race_of(view).train.code} does in each state"):
         st.data_editor(
             table,
             hide_index=True,
             key=key,
             on_change=keep_names,
-            args=(key, result, order),
+            args=(key, fit, order),
             disabled=[str(name) for name in table if name != "Name"],
             height=35 * (len(table) + 1) + 4,
             column_config={name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
             | {"Name": st.column_config.TextColumn("Name", max_chars=LONGEST, width="medium")},
         )
         shell.quiet(
-            "Means over all samples, weighted by the state's share. Names are proposed from these numbers; double-click one "
-            "to change it, empty it to have the proposal back. They stand in the legend and in exports."
+            "Means over all samples, weighted by the state's share. Turning: degrees in ten metres of the track. Names are "
+            "proposed from these numbers; double-click one to change it, empty it to have the proposal back. They stand in "
+            "the legend, under the pointer, in the link and in exports."
         )
         if agreed := agreement(view):
             right, lines = agreed[0][1], ", ".join(f"{name} {value:.0%}" for name, value in agreed[1:])
@@ -104,6 +149,37 @@ def tab(view: View) -> None:
                 f"{race_of(view).test.code}. Without a model: {lines}."
                 + (" This model sees the pedals themselves." if "brake" in view.data.train[0].channels else "")
             )
+
+
+def in_numbers(found: Sequence[Driving], named: Sequence[str]) -> pd.DataFrame:
+    """A row for each state: its name, and what the car does in it."""
+    return pd.DataFrame(
+        {
+            "State": [f"S{k + 1}" for k in range(len(found))],
+            "Name": list(named),
+            "Of the time": [100 * one.use for one in found],
+            "Speed": [one.speed for one in found],
+            "Throttle": [one.throttle for one in found],
+            "On the brake": [100 * one.brake for one in found],
+            "Gear": [one.gear for one in found],
+            "Turning": [float(np.rad2deg(10 * one.curvature)) for one in found],
+            "In corners": [100 * one.cornering for one in found],
+            "Of these to the left": [100 * one.left for one in found],
+        }
+    )
+
+
+def in_words(one: Driving) -> str:
+    """What the car does in a state, in a line; what was never sent is left out."""
+    parts = [
+        (one.speed, f"{one.speed:.0f} km/h"),
+        (one.throttle, f"throttle {one.throttle:.0f} %"),
+        (one.brake, f"on the brake {one.brake:.0%}"),
+        (one.gear, f"gear {one.gear:.1f}"),
+        (one.cornering, f"in corners {one.cornering:.0%}"),
+        (one.curvature, f"turning {np.rad2deg(10 * one.curvature):.1f}° in 10 m"),
+    ]
+    return ", ".join([f"{one.use:.0%} of the time", *(text for value, text in parts if np.isfinite(value))])
 
 
 def agreement(view: View) -> list[tuple[str, float]]:

@@ -20,7 +20,7 @@ from pages.lab import Reading, View
 from pages.lab.figures import matrix
 from pages.ui import figures, shell
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure
+from pages.ui.figures.base import Figure, numbered
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3
@@ -45,7 +45,7 @@ def show(view: View, here: Driver) -> None:
 def usage(view: View, here: Driver) -> None:
     """Shares over the first laps, in each segment, and over the race."""
     assert here.states is not None
-    laps, states = here.laps, here.states
+    laps, states, names = here.laps, here.states, numbered(state_names.names(view)) or None
     first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
     starts = np.flatnonzero(np.diff(laps.lap[first], prepend=-1))
     seconds = laps.seconds[first] - laps.seconds[first][0]
@@ -54,6 +54,7 @@ def usage(view: View, here: Driver) -> None:
             figures.proportions(
                 states[first], step=view.data.step(here.trial), unit="s", height=190,
                 ticks=[(float(seconds[i]), f"lap {laps.lap[first][i]}") for i in starts],
+                names=names,
                 caption="The share of each state at every moment. A circuit that is understood repeats itself lap after lap.",
             ),
             key="first-laps", state=here.state,
@@ -62,28 +63,30 @@ def usage(view: View, here: Driver) -> None:
     with left:
         if laps.segment is not None:
             with shell.panel("by-segment", "Use in each track segment"):
-                plot(_by_segment(race_of(view).circuit, here), key="by-segment", state=here.state)
+                plot(_by_segment(race_of(view).circuit, here, names), key="by-segment", state=here.state)
         with shell.panel("by-lap", "Use in each lap"):
             plot(
-                figures.usage_by_segment(states, laps.lap, height=180, caption="Pit stops and safety cars stand out."),
+                figures.usage_by_segment(
+                    states, laps.lap, names=names, height=180, caption="Pit stops and safety cars stand out."
+                ),
                 key="by-lap",
                 state=here.state,
             )
     with right, shell.panel("usage", "Use over all laps"):
-        plot(figures.usage(states), key="usage", state=here.state)
+        plot(figures.usage(states, names=names), key="usage", state=here.state)
 
 
-def _by_segment(circuit: Circuit, here: Driver) -> Figure:
+def _by_segment(circuit: Circuit, here: Driver, names: list[str] | None) -> Figure:
     assert here.states is not None
     assert here.laps.segment is not None
     figure = figures.usage_by_segment(
-        here.states, here.laps.segment, what="segment", height=200,
+        here.states, here.laps.segment, names=names, what="segment", height=200,
         caption="Which states make up the way from each corner to the next; each column adds up to 100 %.",
     )  # fmt: skip
     present = np.unique(here.laps.segment)
-    names = [circuit.segments[c] for c in present]
+    segments = [circuit.segments[c] for c in present]
     figure["layout"]["xaxis"] |= {
-        "tickvals": present.tolist(), "ticktext": names, "dtick": None, "tickangle": -50, "title": None,
+        "tickvals": present.tolist(), "ticktext": segments, "dtick": None, "tickangle": -50, "title": None,
     }  # fmt: skip
     return figure
 
@@ -92,10 +95,11 @@ def stays(view: View, reading: Reading) -> None:
     """How long states last, and what follows what."""
     assert reading.states is not None
     left, right = st.columns(2, gap="small")
+    names = numbered(state_names.names(view)) or None
     with left:
-        lab.stays(view, reading)
+        lab.stays(view, reading, names)
     with right, shell.panel("matrix", "What follows what"):
-        plot(matrix(reading.labels, reading.states.shape[1]), key="matrix", state=reading.state)
+        plot(matrix(reading.labels, reading.states.shape[1], names), key="matrix", state=reading.state)
 
 
 def prediction(view: View, reading: Reading) -> None:
@@ -112,24 +116,39 @@ def export(view: View, here: Driver) -> None:
     race, step = race_of(view), race_of(view).circuit.length / race_of(view).circuit.n_bins
     drivers = lab.together([read(view, race.train, "train"), read(view, race.test, "test")])
     assert here.states is not None
-    named = state_names.names(view)
-    key = {"states": legend.states(here.states.shape[1], state_names.numbered(named) or None)}
+    named, found = state_names.names(view), state_names.profiles(view)
+    called = numbered(named)
+    key = {"states": legend.states(here.states.shape[1], called or None)}
     codes = [driver.laps.code for driver in drivers]
     maps: dict[str, Callable[[], Figure]] = {
-        f"Map of {driver.laps.code}": partial(_driven, race.circuit, driver, key) for driver in drivers
+        f"Map of {driver.laps.code}": partial(_driven, race.circuit, driver, key, called) for driver in drivers
     }
     along = {
-        "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes), key),
+        "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes, called), key),
         "Shares along the lap": lambda: legend.with_key(
             figures.proportions(
-                here.average(race.circuit), start=step / 2, step=step, unit="m", ticks=race.circuit.ticks
+                here.average(race.circuit),
+                start=step / 2,
+                step=step,
+                unit="m",
+                ticks=race.circuit.ticks,
+                names=called,
             ),
             key,
         ),
     }
-    lab.offer(view, here, rows_of(view), maps | along, names=named or None)
+    lab.offer(
+        view,
+        here,
+        rows_of(view),
+        maps | along,
+        names=named,
+        facts=[(name, state_names.in_words(one)) for name, one in zip(called, found, strict=True)],
+        after=[f"names = {named!r}  # of the columns of states"] if named else [],
+        tables={"What the states are": lambda: state_names.in_numbers(found, named)},
+    )
 
 
-def _driven(circuit: Circuit, driver: Driver, key: dict[str, Any]) -> Figure:
+def _driven(circuit: Circuit, driver: Driver, key: dict[str, Any], names: list[str]) -> Figure:
     """The map of one driver, with the key that a figure alone needs."""
-    return legend.with_key(f1_figures.driven(circuit, driver, title=driver.laps.code), key)
+    return legend.with_key(f1_figures.driven(circuit, driver, title=driver.laps.code, names=names), key)

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import streamlit as st
 from streamlit.components.v2 import component
 
 from gdm_core.analysis.envelopes import envelope as envelope_from
 from gdm_core.analysis.looks import Look
 from gdm_core.analysis.planes import plane_map
+from gdm_core.analysis.tables import csv
 from gdm_core.trials import Trial
 from pages.lab import figures as lab_figures
 from pages.lab import live
 from pages.lab.card import Rows, rows_now
 from pages.lab.data import Setting
-from pages.lab.tabs import usage
+from pages.lab.tabs import stays_of, usage
 from pages.lab.view import Reading, View
 from pages.ui import figures, shell
 from pages.ui.card import Score
 from pages.ui.exports import legend, link, tables
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
-from pages.ui.figures.base import Figure
+from pages.ui.figures.base import Figure, numbered
 from pages.ui.plot import plot
 
 PICTURE_WIDTH = 900
@@ -77,6 +79,7 @@ class Export:
     unit       "s", or "step" where samples have no time
     shipped    the fit came with the app
     data       offers the data in a page's own way, in place of the states and bouts as fitted
+    tables     further tables by name, made when asked for
     """
 
     page: str
@@ -92,6 +95,7 @@ class Export:
     names: Sequence[str] | None = None
     shipped: bool = False
     data: Callable[[], None] | None = None
+    tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
     trial: int = 0
     unit: str = "s"
 
@@ -101,9 +105,18 @@ def offer(
     reading: Reading,
     rows_of: Rows,
     figures: Mapping[str, Callable[[], Figure | None]],
+    *,
+    names: Sequence[str] = (),
+    facts: Sequence[tuple[str, str]] = (),
+    after: Sequence[str] = (),
     **more: Any,
 ) -> None:
-    """The panel for what a view shows: a page adds its own figures, which come first, and what else it has to say."""
+    """The panel for what a view shows: a page adds its own figures, which come first, and what else it has to say.
+
+    names   of the states, in the order of colours
+    facts   for the report, besides those of the data and of the model
+    after   what the script says once it has the states
+    """
     asked = view.shown.wanted
     setting: Setting = view.setting if asked is None else asked.where  # of what stands, not of what is asked for now
     data, choice = setting.data, setting.choice
@@ -115,10 +128,11 @@ def offer(
             shown=view.shown,
             shipped=view.came,
             look=view.exact_look,
-            recipe=data.recipe,
-            figures={**figures, **standard_figures(view, reading)},
+            recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
+            figures={**figures, **standard_figures(view, reading, names)},
+            names=list(names) or None,
             scores=lambda: rows_now(view, rows_of),
-            facts=[*data.facts, *choice.facts],
+            facts=[*data.facts, *choice.facts, *facts],
             link=link(),
             trial=view.index,
             unit=data.unit,
@@ -127,7 +141,7 @@ def offer(
     )
 
 
-def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Figure | None]]:
+def standard_figures(view: View, reading: Reading, names: Sequence[str] = ()) -> dict[str, Callable[[], Figure | None]]:
     """The figures of the tabs that every page can have. Those that a worker is asked for are None until they are there."""
     assert reading.states is not None
     states, trial, labels = reading.states, reading.trial, reading.labels
@@ -135,7 +149,8 @@ def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Fig
     truth = None if trial.states is None else np.asarray(trial.states, np.float32)
     timing: dict[str, Any] = {"step": view.data.step(trial), "unit": view.data.unit}
     rows = {"states": states} if truth is None else {"true": truth, "inferred": states}
-    key = {"states": legend.states(n_states if truth is None else max(n_states, truth.shape[1]))}
+    called = numbered(names) or None
+    key = {"states": legend.states(n_states if truth is None else max(n_states, truth.shape[1]), called)}
     plane = envelope = live.Answer()
     ready = view.exact_look is not None  # the states come first
     if ready:
@@ -147,15 +162,13 @@ def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Fig
     channel = st.session_state.get("channel")
     index = trial.channels.index(channel) if channel in trial.channels else 0
     found: dict[str, Callable[[], Figure | None]] = {
-        "States over time": lambda: legend.with_key(figures.state_strips(rows, **timing), key),
+        "States over time": lambda: legend.with_key(figures.state_strips(rows, names=called, **timing), key),
         "Shares of each state": lambda: legend.with_key(
-            figures.proportions(states, **timing), {"states": legend.states(n_states)}
+            figures.proportions(states, names=called, **timing), {"states": legend.states(n_states, called)}
         ),
-        "Use of each state": lambda: usage(reading),
-        "Stays": lambda: figures.dwell(
-            labels, n_states, step=timing["step"], unit="steps" if timing["unit"] == "step" else timing["unit"]
-        ),
-        "What follows what": lambda: lab_figures.matrix(labels, n_states),
+        "Use of each state": lambda: usage(reading, called),
+        "Stays": lambda: stays_of(view, reading, called),
+        "What follows what": lambda: lab_figures.matrix(labels, n_states, called),
     }
     if trial.position is not None:
         found["Which state wins where"] = lambda: (
@@ -183,6 +196,8 @@ def panel(export: Export) -> None:
             export.data()
         else:
             _data(export, look)
+        for label, make in export.tables.items():
+            _file(f"{label} (CSV)", lambda make=make: csv(make()), f"{_slug(label)}.csv", export)  # type: ignore[misc]
         _file("Model (safetensors)", lambda: shown.result.model_bytes, MODEL, export)  # type: ignore[union-attr]
         shell.quiet("States have the colours' order; the model file has its own, which the script says.")
     with right, shell.panel("export-figures", "Figures"):

@@ -18,10 +18,11 @@ from pages.ui.figures.base import Figure
 BEFORE = 40  # samples of the past beside a prediction
 
 
-def matrix(labels: npt.ArrayLike, n_states: int) -> Figure:
+def matrix(labels: npt.ArrayLike, n_states: int, names: Sequence[str] | None = None) -> Figure:
     """What follows what among the strongest states."""
     return figures.transition_matrix(
         transition_shares(labels, n_states),
+        names=names,
         caption="Among changes of the strongest state: from the row to the column. Rows add up to 100\u00a0%.",
     )
 

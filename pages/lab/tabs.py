@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,20 +56,27 @@ def shares(view: View, reading: Reading) -> None:
         plot(usage(reading), key="usage", state=reading.state)
 
 
-def usage(reading: Reading) -> Figure:
+def usage(reading: Reading, names: Sequence[str] | None = None) -> Figure:
     """How much each state is used, beside the true use where the model has as many states."""
     assert reading.states is not None
     truth = reading.trial.states
     if truth is None or truth.shape[1] != reading.states.shape[1]:
-        return figures.usage(reading.states)
+        return figures.usage(reading.states, names=names)
     return figures.usage(
         reading.states,
+        names=names,
         reference=np.asarray(truth, np.float32).mean(axis=0),
         caption="Bars: the model's states. Ticks: the true ones of the same colour.",
     )
 
 
-def stays(view: View, reading: Reading) -> None:
+def stays_of(view: View, reading: Reading, names: Sequence[str] | None = None) -> Figure:
+    """How long the strongest states last."""
+    assert reading.states is not None
+    return _dwell(view, reading.labels, reading.states.shape[1], names=names)
+
+
+def stays(view: View, reading: Reading, names: Sequence[str] | None = None) -> None:
     """How long states last; the true ones beside the inferred, on one axis, where they are known."""
     assert reading.states is not None
     truth = reading.trial.states
@@ -79,16 +86,20 @@ def stays(view: View, reading: Reading) -> None:
         with places[0], shell.panel("dwell-true", "True stays"):
             plot(_dwell(view, true, truth.shape[1], reading.labels), key="dwell-true")
     with places[-1], shell.panel("dwell-inferred", "Inferred stays" if true is not None else "Stays"):
-        figure = _dwell(view, reading.labels, reading.states.shape[1], true)
+        figure = _dwell(view, reading.labels, reading.states.shape[1], true, names)
         plot(figure, key="dwell-inferred", state=reading.state)
 
 
 def _dwell(
-    view: View, labels: npt.NDArray[np.int64], n_states: int, beside: npt.NDArray[np.int64] | None = None
+    view: View,
+    labels: npt.NDArray[np.int64],
+    n_states: int,
+    beside: npt.NDArray[np.int64] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Figure:
     unit = "steps" if view.data.unit == "step" else view.data.unit
     others = None if beside is None else runs(beside)[1]
-    return figures.dwell(labels, n_states, step=view.data.step(view.trial), unit=unit, beside=others)
+    return figures.dwell(labels, n_states, step=view.data.step(view.trial), unit=unit, beside=others, names=names)
 
 
 def transitions(view: View, reading: Reading) -> None:

@@ -4,51 +4,24 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
-from pages import lab
-from pages.formula1 import accuracy, choices, data, loading, state_names
+from pages.formula1 import choices, data, loading
 from pages.formula1.data import Looked, Place
 from pages.lab import shipped
 from pages.lab.live import session as live_session
-from pages.ui import navigation
-from tests.support.formula1 import ring_driver, ring_session
-from tests.support.formula1_page import RING, WEEKEND, arrange, ring_race
+from tests.support.formula1_page import RING, WEEKEND, arrange, box, one_of, ring_race, visit, words
 from tests.support.sliders import slider
-
-APP = str(navigation.ROOT / "app.py")
 
 
 @pytest.fixture(autouse=True)
 def feed(monkeypatch, tmp_path):
     return arrange(monkeypatch, tmp_path)
-
-
-def visit(**query: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
-    for name, value in query.items():
-        app.query_params[name] = value
-    return app.run().switch_page(str(navigation.info("formula1").path)).run()
-
-
-def words(app: AppTest) -> str:
-    return "\n".join(element.proto.body for element in app.get("html"))
-
-
-def box(app: AppTest, label: str):
-    return next(one for one in app.selectbox if one.label == label)
-
-
-def one_of(value: str | list[str]) -> str:
-    """What the address holds: a text until the page has written it, a list afterwards."""
-    return value if isinstance(value, str) else value[0]
 
 
 # ---- a first visit ------------------------------------------------------------------------------------------------
@@ -86,52 +59,6 @@ def test_the_bundled_states_are_those_of_its_model():
     measured = paper_accuracy(ours, train.segment, theirs, laps.segment)
     assert measured == pytest.approx(found.more["scores"]["paper_accuracy"], abs=0.01)
     assert measured > 0.8
-
-
-# ---- what a state is ----------------------------------------------------------------------------------------------
-def test_states_are_named_by_what_the_car_does_in_them(feed):
-    app = visit(view="What a state is")
-    assert not app.exception
-    (table,) = [frame.value for frame in app.dataframe]
-    assert list(table["State"]) == [f"S{k}" for k in range(1, 9)]
-    assert table["Of the time"].sum() == pytest.approx(100)
-    assert table["Speed"].between(50, 340).all()
-    fast, slow = table.loc[table["Speed"].idxmax()], table.loc[table["Speed"].idxmin()]
-    assert fast["Name"].startswith("flat out")
-    assert slow["In corners"] > 50 > fast["In corners"]
-    text = words(app)
-    for state, name in zip(table["State"], table["Name"], strict=True):
-        assert f"{state} {name}" in text, "the legend"
-    assert "right for 56% of the samples of RGL. Without a model: 8 equal stretches of the lap 58%" in text
-
-
-def test_a_name_of_ones_own_stands_in_the_legend_and_in_exports_until_it_is_emptied(feed, monkeypatch):
-    app = visit(view="What a state is")
-    shown = app.session_state["live-formula1"].poll()
-    fit, order = shown.result.key, shown.order
-    proposed = app.dataframe[0].value["Name"][0]
-    state: dict[str, object] = {"editor": {"edited_rows": {0: {"Name": "  into   the hairpin "}}}}
-    with monkeypatch.context() as patched:
-        patched.setattr(state_names, "st", SimpleNamespace(session_state=state))
-        state_names.keep_names("editor", fit, order)
-        typed = dict(state[state_names._NAMES][fit])
-        state["editor"] = {"edited_rows": {0: {"Name": None}}}
-        state_names.keep_names("editor", fit, order)
-    assert typed == {order[0]: "into the hairpin"}
-    assert state[state_names._NAMES][fit] == {}
-    app.session_state[state_names._NAMES] = {fit: typed}
-    app.run()
-    assert not app.exception
-    assert "S1 into the hairpin" in words(app)
-    assert f"S1 {proposed}<" not in words(app)
-    handed = []
-    monkeypatch.setattr(lab.export, "panel", handed.append)
-    visit_again = visit(view="Export & reproduce")
-    (export,) = handed[-1:]
-    assert not visit_again.exception
-    assert export.names[0] == proposed
-    made = export.figures["Map of FLT"]()
-    assert f"S1 {proposed}" in [trace.get("name") for trace in made["data"]]
 
 
 # ---- one fit at a time --------------------------------------------------------------------------------------------
@@ -338,175 +265,3 @@ def test_laps_and_channels_change_what_is_fitted(feed):
     assert fits[0].trials.n_channels == 10
     assert whole is not feed.jobs[-1]
     assert app.query_params["channels"] in ("X-Y", ["X-Y"])
-
-
-# ---- what a load may run into -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("reason", list(Reason))
-def test_every_failure_has_a_message_and_a_way_on(monkeypatch, reason):
-    tries = []
-
-    def fail(*where, **more):
-        tries.append(where)
-        raise FeedError(reason, f"It went wrong ({reason.value}).")
-
-    monkeypatch.setattr(formula1, "load_session", fail)
-    app = visit(source="real")
-    text = words(app)
-    assert not app.exception
-    assert text.count('role="alert"') == 1
-    assert loading.TITLES[reason] in text
-    assert loading.WAYS_ON[reason][:40] in text
-    assert len(tries) == 1
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_race())
-    app.button(key="f1-retry").click().run()
-    app.run()
-    assert "fitted on AAA" in words(app)
-
-
-def test_the_account_is_explained_and_no_password_asked_for(monkeypatch):
-    monkeypatch.delenv("F1_PASSWORD", raising=False)
-
-    def fail(*where, **more):
-        raise FeedError(Reason.ACCOUNT, "The timing service wants an account.")
-
-    monkeypatch.setattr(formula1, "load_session", fail)
-    app = visit(source="real")
-    assert "F1_USERNAME and F1_PASSWORD" in words(app)
-    assert not app.text_input
-
-
-def test_a_load_under_way_says_how_far_it_is_and_can_be_cancelled(monkeypatch):
-    heard = threading.Event()
-
-    def slow(*where, progress, cancel, **more):
-        progress(0.4, "reading positions")
-        heard.set()
-        cancel.wait(20)
-        raise FeedError(Reason.CANCELLED, "Cancelled.")
-
-    monkeypatch.setattr(formula1, "load_session", slow)
-    app = visit(source="real")
-    assert heard.wait(5)
-    app.run()
-    assert "reading positions" in words(app)
-    app.button(key="f1-cancel").click().run()
-    load = loading.session(RING.year, RING.event, RING.name)
-    assert load.wait(5)
-    app.run()
-    assert loading.TITLES[Reason.CANCELLED] in words(app)
-
-
-def test_an_error_that_nobody_foresaw_does_not_hang_the_page(capsys):
-    def broken(report, cancel):
-        raise RuntimeError("boom")
-
-    threading.excepthook, kept = (lambda arguments: None), threading.excepthook
-    try:
-        load = loading.Load(broken)
-        assert load.wait(5)
-    finally:
-        threading.excepthook = kept
-    assert load.error.reason is Reason.CRASHED
-
-
-def test_loads_are_shared_and_bounded():
-    loads = loading.Loads(limit=2)
-    first = loads.get(("a",), lambda report, cancel: 1)
-    assert first.wait(5)
-    assert loads.get(("a",), lambda report, cancel: 2) is first
-    for name in "bcd":
-        assert loads.get((name,), lambda report, cancel: 1).wait(5)
-    assert loads.get(("a",), lambda report, cancel: 3) is not first
-
-
-def test_a_driver_without_positions_is_left_out_and_named(monkeypatch):
-    empty = ring_driver("NIL")
-    object.__setattr__(empty, "time", empty.time[:0])
-    object.__setattr__(empty, "position", empty.position[:0])
-    monkeypatch.setattr(
-        formula1, "load_session", lambda *where, **more: ring_session(ring_driver("AAA"), empty, ring_driver("BBB"))
-    )
-    app = visit(source="real")
-    assert box(app, "Fit on (train)").options == ["AAA · Driver AAA", "BBB · Driver BBB"]
-    assert any("NIL" in caption.value for caption in app.caption)
-
-
-def test_a_session_without_corners_is_drawn_without_segments(monkeypatch):
-    monkeypatch.setattr(
-        formula1,
-        "load_session",
-        lambda *where, **more: ring_session(ring_driver("AAA"), ring_driver("BBB"), corners=()),
-    )
-    app = visit(source="real")
-    assert not app.exception
-    assert "no segments and no state scores" in words(app)
-
-
-# ---- many fits ----------------------------------------------------------------------------------------------------
-def test_the_tab_starts_the_fits_only_when_asked(feed, monkeypatch):
-    asked = []
-    monkeypatch.setattr(feed, "bulk", lambda key: asked.append(key))
-    app = visit(source="real", view="Accuracy against K")
-    assert not app.exception
-    assert len(set(asked)) == 2, "it looks whether they run already, for both models"
-    assert any(button.label == "Fit 54 models" for button in app.button)
-
-
-def _end_fits(feed, n: int) -> None:
-    """The first `n` fits of sweeps that wait come to their end."""
-    for job in [job for job in feed.waiting() if job.slot is None][:n]:
-        scores = {name: 0.5 for name in accuracy.SCORES}
-        value = {"elbo_train": 0.0, "elbo_test": 0.0, "scores": scores, "seconds": 0.1}
-        feed.values[job.work.cache_key] = value
-        job.succeed(value)
-
-
-def _sweep_buttons(app: AppTest) -> list[str]:
-    return [button.label for button in app.button if str(button.key).startswith("f1-sweep")]
-
-
-def _press(app: AppTest, label: str) -> AppTest:
-    assert _sweep_buttons(app) == [label]
-    return next(button for button in app.button if str(button.key).startswith("f1-sweep")).click().run()
-
-
-def test_a_stopped_sweep_says_so_and_goes_on_where_it_was(feed):
-    app = visit(source="real", view="Accuracy against K", seeds="2", rslds="false")
-    feed.auto = False
-    _press(app, "Fit 18 models")
-    _end_fits(feed, 5)
-    app.run()
-    _press(app, "Stop")
-    assert not app.exception
-    assert "Stopped after 5 of 18 fits" in words(app)
-    assert feed.waiting() == []
-    _press(app, "Go on with 13 fits")
-    assert len([job for job in feed.waiting() if job.slot is None]) == 8, "only what is missing, a few at a time"
-    while feed.waiting():
-        _end_fits(feed, 8)
-    app.run()
-    assert not app.exception
-    assert _sweep_buttons(app) == []
-
-
-def test_nobody_stops_the_sweep_of_somebody_else(feed, monkeypatch):
-    link = {"source": "real", "view": "Accuracy against K", "seeds": "1", "rslds": "false"}
-    app, other = visit(**link), visit(**link)
-    feed.auto = False
-
-    def of(name: str) -> None:
-        monkeypatch.setattr(accuracy, "_visitor", lambda: name)
-
-    of("one")
-    _press(app, "Fit 9 models")
-    of("two")
-    other.run()
-    assert "fits go on here" in words(other)
-    _press(other, "Go on with 9 fits")
-    of("one")
-    _press(app, "Stop")
-    assert feed.waiting(), "the other has asked for them too"
-    of("two")
-    other.run()
-    _press(other, "Stop")
-    assert feed.waiting() == []

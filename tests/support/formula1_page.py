@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from datasets import formula1
 from datasets.f1.session import Session
@@ -12,9 +14,11 @@ from datasets.formula1 import Event, SessionSlot
 from pages.formula1 import data, loading
 from pages.formula1.data import Place
 from pages.lab import live
+from pages.ui import navigation
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.live_engine import QuickEngine
 
+APP = str(navigation.ROOT / "app.py")
 RING = Place(year=2024, event="Ring Grand Prix", name="Race")
 WEEKEND = Event(
     2024, 1, "Ring Grand Prix", "Ringland", "Ringtown", "2024-03-10",
@@ -41,3 +45,26 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
     for cached in (data.circuit, data.laps_of):
         cached.clear()
     return engine
+
+
+def visit(**query: str) -> AppTest:
+    """The page, opened with an address."""
+    app = AppTest.from_file(APP, default_timeout=60)
+    for name, value in query.items():
+        app.query_params[name] = value
+    return app.run().switch_page(str(navigation.info("formula1").path)).run()
+
+
+def words(app: AppTest) -> str:
+    """Everything that the page says in HTML."""
+    return "\n".join(element.proto.body for element in app.get("html"))
+
+
+def box(app: AppTest, label: str) -> Any:
+    """A select box by its label."""
+    return next(one for one in app.selectbox if one.label == label)
+
+
+def one_of(value: str | list[str]) -> str:
+    """What the address holds: a text until the page has written it, a list afterwards."""
+    return value if isinstance(value, str) else value[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure
+from pages.ui.figures.base import Dict, Figure, plain
 
 Key = Mapping[str, Sequence[tuple[str, str]]]
 _CHARACTER, _MARK, _ROW = 7.4, 44, 20  # pixels; room for the letters of another machine, where a picture may be drawn
@@ -35,7 +35,7 @@ def with_key(figure: Figure, key: Key) -> Figure:
             "mode": "markers",
             "x": [None],
             "y": [None],
-            "name": name,
+            "name": plain(name),
             "marker": {"symbol": "square", "size": 10, "color": colour},
             "hoverinfo": "skip",
             "showlegend": True,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from html import escape
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
@@ -108,6 +110,16 @@ def headline(text: str) -> Dict:
 def names_of(n_states: int, names: tuple[str, ...] | list[str] | None) -> list[str]:
     """The states' names: those given, or S1..SK."""
     return list(names) if names else [f"S{k + 1}" for k in range(n_states)]
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names with the numbers that states have everywhere."""
+    return [f"S{k + 1} {name}" for k, name in enumerate(names)]
+
+
+def plain(text: str) -> str:
+    """A name as it is typed: Plotly takes <b> and the like for its own, and %{x} in a template."""
+    return escape(text, quote=False).replace("%{", "%&#123;")
 
 
 def time_cursor() -> Dict:

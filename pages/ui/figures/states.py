@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,11 @@ import numpy.typing as npt
 from gdm_core.analysis.bouts import runs
 from gdm_core.errors import DataError
 from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, axis, bare, layout, names_of, note, typed
+from pages.ui.figures.base import Dict, Figure, axis, bare, layout, names_of, note, plain, typed
 from pages.ui.figures.strips import discrete
 
 VALUES_ROOM = 52  # pixels at the right of a figure, for one number a row
 LEAST_DECADES = 1.0  # of a logarithmic axis: a single stay is a dot in the middle, not a scale of rounding errors
-
-
-def plain(text: str) -> str:
-    """A name as it is typed: Plotly takes <b> and the like for its own."""
-    return escape(text, quote=False)
 
 
 def _named(n_states: int, names: Sequence[str] | None) -> list[str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gdm_core.analysis.tables import entropy_of
 from gdm_core.errors import DataError
 from pages.ui import palette
-from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, names_of, note, time_cursor, typed
+from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, names_of, note, plain, time_cursor, typed
 
 MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged before their colours are mixed
 MAX_AREA_COLUMNS = 1_200
@@ -66,6 +66,7 @@ def state_strips(
     ticks: Sequence[tuple[float, str]] = (),
     height: int | None = None,
     marks: Mapping[str, tuple[str, float]] | None = None,
+    names: Sequence[str] | None = None,
     caption: str = "One strip a row, time to the right, in the mixed colour of the soft states; faint means undecided.",
 ) -> Figure:
     """Strips of soft states [T, K], one for each named row, over one time axis.
@@ -73,6 +74,7 @@ def state_strips(
     start, step   time of the first sample, and from one sample to the next
     ticks         (time, text) in place of numbers, for corners and the like
     marks         (word, opacity) of rows that are in question while others are not
+    names         of the states, for who points at them
     """
     if not rows:
         raise DataError("A strip needs at least one row of states.")
@@ -98,8 +100,9 @@ def state_strips(
     buckets = palette.quantise(flat, limit=60, cell=0.03)
     missing = np.isnan(flat).all(axis=1)
     scale = [*buckets.css, "$clear"]
-    index = np.where(missing, len(scale) - 1, buckets.index).astype(np.uint8).reshape(len(cells), columns)
-    names = list(soft)
+    blanks = missing.reshape(len(cells), columns)
+    index = np.where(blanks, len(scale) - 1, buckets.index.reshape(blanks.shape)).astype(np.uint8)
+    rows_shown = list(soft)
     dx = step * width
     marked = {row: mark for row, mark in (marks or {}).items() if row in soft}
     look: Dict = {
@@ -114,11 +117,16 @@ def state_strips(
         "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>S%{{customdata[0]}} %{{customdata[1]}} %"
         " · S%{customdata[2]} %{customdata[3]} %<extra></extra>",
     }
-    look |= {"y": names, "customdata": typed(tips, "u1")}
+    look |= {"y": rows_shown, "customdata": typed(tips, "u1")}
+    if names:
+        look |= {
+            "text": [_in_words(row, missing_row, names) for row, missing_row in zip(tips, blanks, strict=True)],
+            "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>%{{text}}<extra></extra>",
+        }
     # One trace, and one for each row that is marked: opacity belongs to a whole trace. All have all rows, blank where
     # they are another's, since Plotly cannot draw a heat map of one row over names.
     blank = np.full_like(index, len(scale) - 1)
-    at = {row: names.index(row) for row in marked}
+    at = {row: rows_shown.index(row) for row in marked}
     whole = index.copy()
     whole[list(at.values())] = len(scale) - 1
     traces: list[Dict] = [look | {"z": typed(whole, "u1")}]
@@ -141,18 +149,27 @@ def state_strips(
                 showgrid=False,
                 fixedrange=True,
                 automargin=False,
-                tickvals=names,
-                ticktext=[n if len(n) <= 10 else n[:9] + "…" for n in names],
+                tickvals=rows_shown,
+                ticktext=[n if len(n) <= 10 else n[:9] + "…" for n in rows_shown],
                 tickfont={"size": 12, "color": "$ink"},
             ),
             margin=TIME_MARGIN,
             annotations=badges,
         ),
         "caption": caption,
-        "alt": f"State strips of {length} samples: {', '.join(names)}.",
+        "alt": f"State strips of {length} samples: {', '.join(rows_shown)}.",
         "height": height or 52 + 34 * len(cells),
         "cursor": time_cursor(),
     }
+
+
+def _in_words(tips: npt.NDArray[np.uint8], missing: npt.NDArray[np.bool_], names: Sequence[str]) -> list[str]:
+    """[columns] the two strongest states by name, with their percentages; "" where nothing is known."""
+    shown = [plain(name) for name in names]
+    return [
+        "" if blank else f"{shown[first - 1]} {most} %" + (f"<br>{shown[second - 1]} {rest} %" if rest else "")
+        for (first, most, second, rest), blank in zip(tips.tolist(), missing.tolist(), strict=True)
+    ]
 
 
 def channel_strip(
@@ -229,7 +246,7 @@ def proportions(
     soft = np.asarray(states, np.float32)
     palette.mix(soft[:1])  # refuses shapes and numbers of states that cannot be drawn
     shares, width = averaged(soft, MAX_AREA_COLUMNS)
-    shown = names_of(soft.shape[1], list(names) if names else None)
+    shown = [plain(name) for name in names_of(soft.shape[1], list(names) if names else None)]
     x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
     base = np.cumsum(np.nan_to_num(shares), axis=1) - np.nan_to_num(shares)
     traces, marks = [], []

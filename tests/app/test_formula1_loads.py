@@ -1,0 +1,119 @@
+"""What loading a session may run into, on the page."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from datasets import formula1
+from datasets.formula1 import FeedError, Reason
+from pages.formula1 import loading
+from tests.support.formula1 import ring_driver, ring_session
+from tests.support.formula1_page import RING, arrange, box, ring_race, visit, words
+
+
+@pytest.fixture(autouse=True)
+def feed(monkeypatch, tmp_path):
+    return arrange(monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_failure_has_a_message_and_a_way_on(monkeypatch, reason):
+    tries = []
+
+    def fail(*where, **more):
+        tries.append(where)
+        raise FeedError(reason, f"It went wrong ({reason.value}).")
+
+    monkeypatch.setattr(formula1, "load_session", fail)
+    app = visit(source="real")
+    text = words(app)
+    assert not app.exception
+    assert text.count('role="alert"') == 1
+    assert loading.TITLES[reason] in text
+    assert loading.WAYS_ON[reason][:40] in text
+    assert len(tries) == 1
+    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_race())
+    app.button(key="f1-retry").click().run()
+    app.run()
+    assert "fitted on AAA" in words(app)
+
+
+def test_the_account_is_explained_and_no_password_asked_for(monkeypatch):
+    monkeypatch.delenv("F1_PASSWORD", raising=False)
+
+    def fail(*where, **more):
+        raise FeedError(Reason.ACCOUNT, "The timing service wants an account.")
+
+    monkeypatch.setattr(formula1, "load_session", fail)
+    app = visit(source="real")
+    assert "F1_USERNAME and F1_PASSWORD" in words(app)
+    assert not app.text_input
+
+
+def test_a_load_under_way_says_how_far_it_is_and_can_be_cancelled(monkeypatch):
+    heard = threading.Event()
+
+    def slow(*where, progress, cancel, **more):
+        progress(0.4, "reading positions")
+        heard.set()
+        cancel.wait(20)
+        raise FeedError(Reason.CANCELLED, "Cancelled.")
+
+    monkeypatch.setattr(formula1, "load_session", slow)
+    app = visit(source="real")
+    assert heard.wait(5)
+    app.run()
+    assert "reading positions" in words(app)
+    app.button(key="f1-cancel").click().run()
+    load = loading.session(RING.year, RING.event, RING.name)
+    assert load.wait(5)
+    app.run()
+    assert loading.TITLES[Reason.CANCELLED] in words(app)
+
+
+def test_an_error_that_nobody_foresaw_does_not_hang_the_page(capsys):
+    def broken(report, cancel):
+        raise RuntimeError("boom")
+
+    threading.excepthook, kept = (lambda arguments: None), threading.excepthook
+    try:
+        load = loading.Load(broken)
+        assert load.wait(5)
+    finally:
+        threading.excepthook = kept
+    assert load.error.reason is Reason.CRASHED
+
+
+def test_loads_are_shared_and_bounded():
+    loads = loading.Loads(limit=2)
+    first = loads.get(("a",), lambda report, cancel: 1)
+    assert first.wait(5)
+    assert loads.get(("a",), lambda report, cancel: 2) is first
+    for name in "bcd":
+        assert loads.get((name,), lambda report, cancel: 1).wait(5)
+    assert loads.get(("a",), lambda report, cancel: 3) is not first
+
+
+def test_a_driver_without_positions_is_left_out_and_named(monkeypatch):
+    empty = ring_driver("NIL")
+    object.__setattr__(empty, "time", empty.time[:0])
+    object.__setattr__(empty, "position", empty.position[:0])
+    monkeypatch.setattr(
+        formula1, "load_session", lambda *where, **more: ring_session(ring_driver("AAA"), empty, ring_driver("BBB"))
+    )
+    app = visit(source="real")
+    assert box(app, "Fit on (train)").options == ["AAA · Driver AAA", "BBB · Driver BBB"]
+    assert any("NIL" in caption.value for caption in app.caption)
+
+
+def test_a_session_without_corners_is_drawn_without_segments(monkeypatch):
+    monkeypatch.setattr(
+        formula1,
+        "load_session",
+        lambda *where, **more: ring_session(ring_driver("AAA"), ring_driver("BBB"), corners=()),
+    )
+    app = visit(source="real")
+    assert not app.exception
+    assert "no segments and no state scores" in words(app)

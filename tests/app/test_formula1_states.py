@@ -1,0 +1,116 @@
+"""What a state of Formula 1 is, on the page: its numbers, its name, and the visitor's own names."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from types import SimpleNamespace
+
+import pytest
+
+from pages import lab
+from pages.formula1 import state_names
+from pages.ui.figures.base import plain
+from tests.support.formula1_page import arrange, one_of, visit, words
+
+
+@pytest.fixture(autouse=True)
+def feed(monkeypatch, tmp_path):
+    return arrange(monkeypatch, tmp_path)
+
+
+def test_states_are_named_by_what_the_car_does_in_them(feed):
+    app = visit(view="What a state is")
+    assert not app.exception
+    (table,) = [frame.value for frame in app.dataframe]
+    assert list(table["State"]) == [f"S{k}" for k in range(1, 9)]
+    assert table["Of the time"].sum() == pytest.approx(100)
+    assert table["Speed"].between(50, 340).all()
+    fast, slow = table.loc[table["Speed"].idxmax()], table.loc[table["Speed"].idxmin()]
+    assert fast["Name"].startswith("flat out")
+    assert slow["In corners"] > 50 > fast["In corners"]
+    text = words(app)
+    for state, name in zip(table["State"], table["Name"], strict=True):
+        assert f"{state} {name}" in text, "the legend"
+    assert "right for 56% of the samples of RGL. Without a model: 8 equal stretches of the lap 58%" in text
+
+
+HOSTILE = "<b>%{x}</b> $ink ~ & co"
+
+
+def test_a_name_of_ones_own_stands_everywhere_as_text_and_in_the_link(feed, monkeypatch):
+    app = visit(view="What a state is")
+    proposed = app.dataframe[0].value["Name"][0]
+    fit, own = next(iter(app.session_state[state_names._NAMES].items()))
+    order = app.session_state["live-formula1"].poll().order
+    assert own == {}
+    assert "names" not in app.query_params
+    state: dict[str, object] = {
+        "editor": {"edited_rows": {0: {"Name": f"  {HOSTILE}\x07  "}}},
+        state_names._NAMES: {fit: own},
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(state_names, "st", SimpleNamespace(session_state=state))
+        state_names.keep_names("editor", fit, order)
+    named = HOSTILE.replace("~", "-")
+    assert own == {order[0]: named}
+    app.run()
+    assert not app.exception
+    assert f"S1 {escape(named)}</span>" in words(app), "the legend"
+    assert f"S1 {proposed}<" not in words(app)
+    link = {"view": "Export & reproduce", "names": one_of(app.query_params["names"])}
+    assert link["names"] == f"{fit}~{order[0] + 1}~{named}"
+
+    handed: list[lab.export.Export] = []
+    monkeypatch.setattr(lab.export, "panel", handed.append)
+    other = visit(**link)
+    assert not other.exception
+    assert f"S1 {escape(named)}</span>" in words(other), "another visitor"
+    export = handed[-1]
+    assert export.names is not None
+    assert export.names[0] == named
+    shown = plain(f"S1 {named}")
+    assert "<b>" not in shown
+    assert "%{" not in shown
+    for name, make in export.figures.items():
+        figure = make()
+        if figure is None or name in ("Prediction", "Which state wins where"):
+            continue
+        assert shown in json.dumps(figure, ensure_ascii=False), name
+        assert named not in json.dumps(figure["data"], ensure_ascii=False), name
+    assert dict(export.facts)[f"S1 {named}"].endswith("in 10 m")
+    assert f"names = ['{named}'" in export.recipe.after[-1]
+    table = export.tables["What the states are"]()
+    assert table["Name"][0] == named
+    assert table["Turning"].between(0, 90).all()
+
+    state["editor"] = {"edited_rows": {0: {"Name": None}}}
+    with monkeypatch.context() as patched:
+        patched.setattr(state_names, "st", SimpleNamespace(session_state=state))
+        state_names.keep_names("editor", fit, order)
+    app.run()
+    assert own == {}
+    assert f"S1 {proposed}<" in words(app), "an emptied name is the proposed one again"
+    assert "names" not in app.query_params
+
+
+def test_names_of_a_link_belong_to_the_fit_they_were_given_to(feed):
+    app = visit()
+    (fit,) = app.session_state[state_names._NAMES]
+    linked = visit(names=f"{fit}~1~mine", K="4")
+    for _ in range(3):
+        linked.run()
+    assert not linked.exception
+    assert "mine" not in words(linked)
+    assert "names" not in linked.query_params
+
+
+@pytest.mark.parametrize("text", ["", "~", "other~1~a", "{fit}~x~a~0~b~99~c~²~d", "{fit}~1", "{fit}~1~ ~2~~"])
+def test_what_a_link_says_in_vain_names_nothing(text):
+    assert state_names.from_address(text.format(fit="abc123"), "abc123") == {}
+
+
+def test_names_go_into_the_address_and_come_back():
+    own = {0: "flat out", 5: "into T14 & out"}
+    assert state_names.from_address(state_names.to_address("abc123", own), "abc123") == own
+    assert state_names.from_address("abc123~1~" + 90 * "a", "abc123") == {0: 40 * "a"}
