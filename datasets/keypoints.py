@@ -293,7 +293,6 @@ def clean(
     min_score                              parts with a lower score count as missing
     drop_outliers                          whether jumps count as missing
     undo_side_flips, undo_identity_swaps   which mistakes of the tracker are undone
-    undo_side_flips, undo_identity_swaps   which mistakes of the tracker are undone
     """
     if not fill_seconds >= 0:
         raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")

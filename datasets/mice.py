@@ -65,7 +65,6 @@ def simulate(
 
     n_trials            how many
     features, scaling   as for `KeypointSet.to_trials`
-    features, scaling   as for `KeypointSet.to_trials`
     """
     return simulate_recordings(n_trials, n_frames, seed).to_trials(features, scaling)
 
@@ -75,7 +74,6 @@ def simulate_recordings(n_trials: int = 8, n_frames: int | Sequence[int] = 3000,
 
     n_trials, n_frames   how many, and how long each
     seed                 of everything that is drawn
-    n_trials, n_frames   how many, and how long each
     """
     lengths = [n_frames] * n_trials if isinstance(n_frames, int) else list(n_frames)
     if n_trials < 1 or len(lengths) != n_trials:
@@ -94,7 +92,6 @@ def training_set_sized(seed: int = 0, n_frames: int = 507_738, n_trials: int = 7
     """Simulated trials in the number, total length and spread of lengths of the real training set, for benchmarks.
 
     seed                 of everything that is drawn
-    n_frames, n_trials   in all, and in how many parts
     n_frames, n_trials   in all, and in how many parts
     """
     if n_trials < 1 or n_frames < 96 * n_trials:

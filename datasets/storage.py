@@ -1,18 +1,15 @@
-"""One folder for everything the application keeps on disk: where it is, how large each part is, and how to clear it.
+"""One folder for everything the application keeps on disk, and locks and repairs of what lies in it.
 
-The folder is the operating system's usual place for application data; `GDM_DATA_DIR` names another one. Only the
-caches listed here can be cleared: a user's own files in the data folder are never touched.
+The folder is the operating system's usual place for application data; `GDM_DATA_DIR` names another one.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -22,23 +19,7 @@ from gdm_core.errors import ConfigError, DataError
 
 ENVIRONMENT_VARIABLE = "GDM_DATA_DIR"
 
-CACHES: dict[str, str] = {
-    "fits": "finished fits",
-    "formula1": "Formula 1 sessions, extracted",
-    "fastf1": "FastF1 downloads",
-    "calms21": "CalMS21, converted",
-}
-
-
-@dataclass(frozen=True)
-class CacheSize:
-    """One clearable folder: what it holds, where it is and how much room it takes."""
-
-    name: str
-    title: str
-    path: Path
-    n_bytes: int
-    n_files: int
+CACHES = ("formula1", "fastf1", "calms21")
 
 
 def data_dir() -> Path:
@@ -51,35 +32,6 @@ def data_dir() -> Path:
 def cache_dir(name: str) -> Path:
     """The folder of one cache below the data folder, created when it is not there yet."""
     return _make_folder(data_dir() / _known(name))
-
-
-def cache_sizes() -> tuple[CacheSize, ...]:
-    """Every cache with its size, absent ones as empty."""
-    return tuple(_measure(name) for name in CACHES)
-
-
-def clear_cache(name: str) -> int:
-    """Delete what one cache holds; the number of bytes set free."""
-    freed = _measure(name).n_bytes
-    folder = data_dir() / _known(name)
-    if folder.is_dir():
-        try:
-            shutil.rmtree(folder)
-        except OSError as error:
-            raise DataError(
-                f"The cache {folder} could not be cleared ({error}). Close programs that use it."
-            ) from error
-    return freed
-
-
-def human_size(n_bytes: int) -> str:
-    """A size as a person writes it, such as 16.2 MB."""
-    size = float(n_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError("the loop returns at its last unit")
 
 
 def move_aside(path: Path) -> Path:
@@ -160,9 +112,3 @@ def _make_folder(path: Path) -> Path:
             f"Set {ENVIRONMENT_VARIABLE} to a folder you can write to."
         ) from error
     return path
-
-
-def _measure(name: str) -> CacheSize:
-    path = data_dir() / _known(name)
-    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file() and not file.is_symlink()]
-    return CacheSize(name, CACHES[name], path, sum(sizes), len(sizes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -82,11 +81,6 @@ class Table:
         inside = np.concatenate(steps)
         inside = inside[np.isfinite(inside)]
         return clock_from_steps(whole.seconds, whole.unit, inside, name[0], whole.start)
-
-    @cached_property
-    def guessed_report(self) -> QualityReport:
-        """The report on the guessed roles, worked out once."""
-        return self.report()
 
     def report(self, roles: Mapping[str, Role | str] | None = None, unit: TimeUnit = "auto") -> QualityReport:
         """Missing values, gaps, outliers and the clock, for the columns that are channels or positions.

@@ -52,8 +52,6 @@ class Forecast:
 
     mean, median, std   [O, H, N] of the calibrated envelope
     lower, upper        [levels, O, H, N] edges of its central intervals
-    mean, median, std   [O, H, N] of the calibrated envelope
-    lower, upper        [levels, O, H, N] edges of its central intervals
     """
 
     origins: npt.NDArray[np.int64]  # [O]

@@ -78,7 +78,6 @@ def is_stored(year: int, event: str, session: str) -> bool:
     """Whether a session opens without FastF1 and without a network.
 
     year, event, session   as for `load_session`
-    year, event, session   as for `load_session`
     """
     return cache.session_path(year, event, session).is_file()
 

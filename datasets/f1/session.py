@@ -74,8 +74,6 @@ class Event:
     country, location   where it was
     date                of its last day
     sessions            what was run on it
-    year, round, name   of the race weekend
-    country, location   where it was
     """
 
     year: int
@@ -99,7 +97,6 @@ class Corner:
     x, y       place of the marker, in the units of positions
     distance   metres from the start line
     angle      degrees, the side on which a label stands clear of the track
-    x, y       place of the marker, in the units of positions
     """
 
     number: int
@@ -129,8 +126,6 @@ class LapTable:
     compound          tyres
     stint             from 1 with each set of tyres; 0 where unknown
     tyre_age          laps that the tyres have done at the end of this one; NaN where unknown
-    start, end        seconds on the session's clock
-    pit_in, pit_out   whether it ended or began in the pits
     """
 
     number: IntArray
@@ -161,7 +156,6 @@ class Driver:
     position             [T, 2] where the car was
     channels             what the car sent, by name
     laps                 its laps, one row each
-    number, name, team   as on the entry list
     """
 
     code: str
@@ -208,8 +202,6 @@ class Session:
     drivers                with everything that is known of each
     simulated              whether it was invented
     notes                  what was found wanting, in sentences
-    year, event, name      of the session
-    circuit, circuit_key   its name, and its number in the feed
     """
 
     year: int

@@ -37,8 +37,6 @@ class LapInfo:
     number, seconds, compound   of the lap
     first, pit, safety_car      what speaks against it: a standing start, the pits, a neutralised race
     accurate                    whether the feed vouches for its times
-    number, seconds, compound   of the lap
-    first, pit, safety_car      what speaks against it: a standing start, the pits, a neutralised race
     """
 
     number: int

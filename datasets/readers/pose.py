@@ -34,7 +34,6 @@ class KeypointTable:
     animals, parts  names
     rate_hz         frames a second
     name            what figures and tables call it
-    animals, parts  names
     """
 
     xy: FloatArray
@@ -102,7 +101,6 @@ class KeypointTable:
     ) -> Trials:
         """This recording as a set of one trial.
 
-        features, scaling, min_score   as for `to_trial`
         features, scaling, min_score   as for `to_trial`
         """
         return KeypointSet((self,), self.name).to_trials(features, scaling, min_score)

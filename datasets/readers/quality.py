@@ -38,7 +38,6 @@ class QualityReport:
     n_samples                                T
     channels                                 one record each
     low_scores, side_flips, identity_swaps   how many were found in keypoints
-    low_scores, side_flips, identity_swaps   how many were found in keypoints
     """
 
     n_samples: int

@@ -34,8 +34,6 @@ class Limits:
     file_bytes, unpacked_bytes   of a file as given, and as unpacked
     unpack_ratio                 by which it may grow
     rows, columns, values        of a table
-    file_bytes, unpacked_bytes   of a file as given, and as unpacked
-    rows, columns, values        of a table
     """
 
     file_bytes: int = 1_000_000_000

@@ -43,11 +43,6 @@ class Clock:
     backwards: int
     start: float | None = None
 
-    @property
-    def regular(self) -> bool:
-        """Whether no step goes back, and no more than one in a hundred strays from the others."""
-        return self.backwards == 0 and self.irregular <= 0.01
-
     def sentence(self) -> str:
         """The clock in words."""
         if self.rate_hz is None:

@@ -34,10 +34,6 @@ class Pieces:
     parts: tuple[tuple[int, int, int], ...]
     words: str
 
-    @property
-    def enough(self) -> bool:
-        return len(self.parts) >= ENOUGH
-
     def counts(self, guess: Sequence[Labels], truth: Sequence[Labels]) -> Counts:
         """[pieces, labels, labels] how often each label was guessed where each was true; unlabelled samples do not count.
 

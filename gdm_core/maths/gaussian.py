@@ -55,11 +55,6 @@ class GaussianPath:
     def entropy(self) -> float:
         return 0.5 * (self.linear.size * (1.0 + LOG_2PI) - self.log_determinant)
 
-    @property
-    def log_partition(self) -> float:
-        """log of the integral of exp(-1/2 x' J x + h' x)."""
-        return 0.5 * (float((self.linear * self.mean).sum()) + self.linear.size * LOG_2PI - self.log_determinant)
-
     @cached_property
     def covariances(self) -> tuple[Float, Float]:
         """Var(x_t) [T, D, D], and Cov(x_t, x_{t-1}) [T, D, D] whose first block is zero.

@@ -32,11 +32,6 @@ def gumbel(
     return noise.log_().neg_()
 
 
-def log_flat_dirichlet(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Logarithm of weights uniform on the simplex (last axis)."""
-    return torch.log_softmax(-gumbel(shape, generator), -1)
-
-
 def log_sample(logits: Tensor, temperature: float, noise: Tensor) -> Tensor:
     """log z for given Gumbel noise; differentiable in the logits. [..., K]"""
     return torch.log_softmax((logits + noise) / temperature, -1)
@@ -106,7 +101,6 @@ def gumbel_softmax_kl(posterior_logits: Tensor, prior_logits: Tensor) -> Tensor:
 
     KL = -sum_k delta_k + K E[log sum_k w_k e^{delta_k}], delta = prior - posterior, w uniform on the simplex.
 
-    posterior_logits, prior_logits   [..., K] unnormalised log weights of both distributions
     posterior_logits, prior_logits   [..., K] unnormalised log weights of both distributions
     """
     delta = prior_logits - posterior_logits

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,6 @@ from gdm_core.store import encoded
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
-PerTrial = TypeVar("PerTrial")
 
 
 class Status(StrEnum):

@@ -56,10 +56,6 @@ class Shipped:
         return result is not None and result.model_bytes == self.result.model_bytes
 
 
-# Old names, until Behaviour stands on pages/lab.
-Bundle = Shipped
-
-
 def both(train: Trials, test: Trials) -> str:
     return f"{train.fingerprint}/{test.fingerprint}"
 
@@ -75,9 +71,6 @@ def load(name: str) -> Shipped | None:
     if not (arrays.is_file() and words.is_file()):
         return None
     return _read(arrays, words, arrays.stat().st_mtime_ns)
-
-
-bundled = load
 
 
 @lru_cache(maxsize=4)

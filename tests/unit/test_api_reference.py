@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import enum
 import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from gdm_studio.cli import build_parser
 
 # The engine's parts are described by their class; what follows is what people write programs with.
 PROMISED = [name for name in MODULES if not name.startswith("gdm_core.engine")]
+ROOT = Path(__file__).resolve().parents[2]
 FORECAST = ("Forecast", "coverage")  # the rest of that module serves the models
 OURS = ("gdm_core", "datasets")
 
@@ -95,6 +98,17 @@ def test_what_is_not_described_is_found():
     Half.third.fget.__module__ = "gdm_core"
     assert undescribed("f", silent, silent.__doc__ or "") == ["f(number)"]
     assert of_class("Half", Half) == ["Half(second)", "Half.third"]
+
+
+@pytest.mark.parametrize("folder", ["gdm_core", "datasets", "pages", "gdm_studio"])
+def test_no_docstring_describes_the_same_names_twice(folder):
+    twice = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                entries = re.findall(r"^[\w, ]+? {2,}\S.*$", ast.get_docstring(node) or "", re.M)
+                twice += [f"{path.relative_to(ROOT)}: {one}" for one in set(entries) if entries.count(one) > 1]
+    assert not twice
 
 
 def test_every_option_of_the_command_has_a_sentence():

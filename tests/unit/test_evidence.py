@@ -29,8 +29,8 @@ def test_many_trials_are_the_pieces_and_few_are_cut_into_blocks_that_hold_severa
     assert sum(stop - start for _, start, stop in cut.parts) == 1500
     assert min(stop - start for _, start, stop in cut.parts) >= evidence.BOUTS_A_BLOCK * 20
     assert "blocks of about 8 s" in cut.words
-    assert not evidence.cut(trials(160)).enough
-    assert not evidence.cut(trials(1952), bout=150).enough
+    assert len(evidence.cut(trials(160)).parts) < evidence.ENOUGH
+    assert len(evidence.cut(trials(1952), bout=150).parts) < evidence.ENOUGH
 
 
 def test_scores_from_counts_are_those_of_the_samples():

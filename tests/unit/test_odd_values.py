@@ -106,7 +106,7 @@ def test_dates_under_any_name_are_the_time(name: str, way: str):
     clock = table.clock()
     assert clock is not None
     assert clock.rate_hz == pytest.approx(1 / step)
-    assert clock.regular
+    assert clock.irregular == clock.backwards == 0
 
 
 def test_points_put_the_day_first_even_in_the_first_days_of_a_month():

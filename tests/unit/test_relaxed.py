@@ -15,7 +15,6 @@ from gdm_core.maths.relaxed import (
     gumbel,
     gumbel_softmax_kl,
     log_density,
-    log_flat_dirichlet,
     log_mixture,
     log_sample,
     sampled_kl,
@@ -89,16 +88,9 @@ def test_gumbel_noise_is_standard_and_seeded():
     assert torch.isfinite(single).all()
 
 
-def test_flat_weights_are_uniform_on_the_simplex():
-    weights = log_flat_dirichlet((50_000, 4), generator(2)).exp().double()
-    torch.testing.assert_close(weights.sum(-1), torch.ones(50_000, dtype=torch.float64), atol=1e-5, rtol=0)
-    assert stats.kstest(weights[:, 2].numpy(), stats.beta(1, 3).cdf).pvalue > 1e-3
-
-
 def test_global_random_state_is_left_alone():
     before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     gumbel((10, 3), generator())
-    log_flat_dirichlet((10, 3), generator())
     assert torch.equal(before[0], torch.get_rng_state())
     np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
     assert before[2] == random.getstate()
