@@ -7,6 +7,10 @@ from typing import Any, get_args
 from gdm_core.errors import ConfigError
 
 
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def require(condition: bool, name: str, value: Any, expected: str) -> None:
     """Refuse a parameter."""
     if not condition:

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.checks import require_count
+from gdm_core.models.parameters import Configuration, parameter
+from gdm_core.models.scaling import Scaler
+from gdm_core.trials import TrialsLike, as_trials
 
 TOLERANCE = 1e-5  # nats per sample
 CALM = 3  # iterations in a row that gain less end the fit
+
+
+@dataclass(frozen=True)
+class ClimbingConfig(Configuration):
+    """What every model is told that climbs."""
+
+    n_states: int = parameter(4, "Number of states (K).")
+    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
+    _: KW_ONLY
+    seed: int = parameter(0, "Where all randomness comes from.")
+    n_iter: int = parameter(100, "Iterations at the most.")
+    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("n_states (K)", self.n_states)
+        require_count("n_latent (D)", self.n_latent)
+        require_count("n_iter", self.n_iter)
+        require_count("n_restarts", self.n_restarts)
+        require_count("seed", self.seed, 0)
 
 
 @dataclass(frozen=True)
@@ -27,8 +55,70 @@ def in_fixed_order(ys: Iterable[Array]) -> list[Array]:
     return sorted(ys, key=lambda y: (len(y), y.tobytes()))
 
 
-class ClimbingModel(StateModel):
+class Bounded(Protocol):
+    """A posterior with its bound, over all samples."""
+
+    @property
+    def elbo(self) -> float: ...
+
+
+Posterior = TypeVar("Posterior")
+BoundedPosterior = TypeVar("BoundedPosterior", bound=Bounded)
+
+
+def settled(
+    now: BoundedPosterior, better: Callable[[BoundedPosterior], BoundedPosterior], least: float
+) -> BoundedPosterior:
+    """What `now` becomes in at most 30 rounds of `better`, the last of which gains less than `least`."""
+    for _ in range(30):
+        after = better(now)
+        done = after.elbo - now.elbo < least
+        now = after
+        if done:
+            break
+    return now
+
+
+class ClimbingModel(StateModel, Generic[Posterior]):
     """A model that is fitted by iterations each of which gains."""
+
+    def __init__(self, config: ClimbingConfig) -> None:
+        super().__init__(config)
+        self._last: tuple[bytes, dict[str, Array], Posterior] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels between processes: not the last posterior, which may be larger than everything else."""
+        return self.__dict__ | {"_last": None}
+
+    def _infer(self, y: Array) -> Posterior:
+        """The posterior of a trial; the last one is kept, since a page asks for its states, path and score in turn."""
+        digest = hashlib.blake2b(y.tobytes()).digest()
+        if self._last is None or self._last[0] != digest or self._last[1] is not self.params_:
+            self._last = (digest, self.params_, self._posterior(y))
+        return self._last[2]
+
+    @abstractmethod
+    def _posterior(self, y: Array) -> Posterior:
+        """What `_infer` works out and keeps."""
+
+    @abstractmethod
+    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
+        """Make those parameters the model's that `random(samples)` states [T, K] of the trials imply."""
+
+    def untrained(self, trials: TrialsLike, seed: int = 0) -> Self:
+        """The control beside every score: random states, and the parameters that they imply.
+
+        trials   whose scale the control has
+        seed     of its random parameters
+        """
+        data = as_trials(trials)
+        model = type(self).from_config(self.config)
+        model.scaler_ = Scaler.from_trials(data)
+        rng, even = np.random.default_rng(seed), np.ones(self.config.n_states)
+        ys = [model.scaler_.apply(trial.y) for trial in data]
+        model._keep_random(ys, lambda n_samples: rng.dirichlet(even, size=n_samples))
+        model.status_ = Status.MAX_STEPS
+        return model
 
     def _climb(self, iterations: Iterable[Climb], n_samples: int) -> Iterator[Progress]:
         """Keep every iteration; set `status_` at the end."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import wraps
 from textwrap import fill
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
 
 Value = TypeVar("Value")
 P = ParamSpec("P")
@@ -17,6 +19,16 @@ P = ParamSpec("P")
 def parameter(default: Value, about: str) -> Value:
     """A field of a configuration: its default, and what it means in one sentence."""
     return field(default=default, metadata={"about": about})
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Parameters of a model. Numbers of NumPy, as `np.arange` gives them, become Python's, which files can hold."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if isinstance(value := getattr(self, one.name), np.generic):
+                object.__setattr__(self, one.name, value.item())
 
 
 def parameters_of(

@@ -136,7 +136,7 @@ def test_without_operators_the_bound_is_the_evidence(rng):
     evidence = constant + 0.5 * (linear @ mean + n * size * np.log(2 * np.pi) - np.linalg.slogdet(precision)[1])
     # What `log_joint` counts of c itself at zero, unit variances, is no part of the evidence of y.
     evidence -= 2 * K * stats.norm.logpdf(0) + (n - 2) * stats.norm.logpdf(p.level).sum()
-    found = em.infer(observed, p, prior, max_steps=50, tolerance=1e-12)
+    found = em.infer(observed, p, prior, tolerance=1e-12)
     assert found.elbo == pytest.approx(evidence, abs=1e-3)
     assert found.elbo <= evidence + 1e-6
 

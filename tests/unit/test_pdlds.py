@@ -126,8 +126,8 @@ def test_trials_end_to_end_are_trials_apart(fitted, pair):
     """The bound of two recordings laid end to end is the sum of their bounds: nothing leaks over the seam."""
     p, prior = fitted._parameters, fitted._prior
     ys = [fitted.scaler_.apply(part.y) for part in (pair[1].slice(0, 50), pair[1].slice(200, 290))]
-    together = em.infer(Observed.prepare(ys), p, prior, tolerance=1e-10, max_steps=60)
-    apart = [em.infer(Observed.prepare([y]), p, prior, tolerance=1e-10, max_steps=60) for y in ys]
+    together = em.infer(Observed.prepare(ys), p, prior, tolerance=1e-10)
+    apart = [em.infer(Observed.prepare([y]), p, prior, tolerance=1e-10) for y in ys]
     assert together.elbo == pytest.approx(sum(one.elbo for one in apart), abs=1e-2)
     np.testing.assert_allclose(together.c.path.mean[50:], apart[1].c.path.mean, atol=1e-2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import warnings
 from dataclasses import fields
 from typing import Any
@@ -124,6 +125,14 @@ def test_what_follows_where_is_a_distribution_or_unknown():
     assert found.shape == (60, 3)
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
     assert ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y).next_states(y, np.full(2, 0.5)) is None
+
+
+@pytest.mark.parametrize("kind", [GDM, GDMMixture, SLDS, ARHMM, PDLDS])
+def test_numbers_of_numpy_are_numbers(kind):
+    """A grid from np.arange gives such; a saved model holds them as JSON."""
+    model = kind(n_states=np.int64(3), seed=np.int32(1))
+    assert model.get_params() == kind(n_states=3, seed=1).get_params()
+    assert json.loads(json.dumps(model.set_params(n_latent=np.int64(4)).get_params()))["n_latent"] == 4
 
 
 def test_a_model_ends_a_pipeline():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gdm_core.models.checks import require, require_choice, require_count
-from gdm_core.models.parameters import parameter
+from gdm_core.models.checks import is_number, require, require_choice, require_count
+from gdm_core.models.parameters import Configuration, parameter
 
 Transition = Literal["linear", "gru"]
 PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer", "auto"]
@@ -15,9 +15,13 @@ Covariance = Literal["diagonal", "full"]
 Readout = Literal["corrected", "amortised"]
 
 
+def require_temperature(name: str, value: float) -> None:
+    require(is_number(value) and 0.01 <= value <= 10, name, value, "a number from 0.01 to 10 (it must be positive)")
+
+
 @dataclass(frozen=True)
-class GDMConfig:
-    """Every parameter of a `GDM`."""
+class SoftConfig(Configuration):
+    """What every model is told whose states are soft."""
 
     n_states: int = parameter(4, "Number of states (K).")
     n_latent: int = parameter(2, "Dimensions that the dynamics see (D).")
@@ -25,6 +29,24 @@ class GDMConfig:
     stickiness: float | Literal["learn"] = parameter(
         "learn", "How much the previous state holds on (gamma): a number in [0, 1), or 'learn'."
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("n_states (K)", self.n_states, 1, 64)
+        require_count("n_latent (D)", self.n_latent)
+        require_temperature("temperature (tau)", self.temperature)
+        require(
+            self.stickiness == "learn" or (is_number(self.stickiness) and 0 <= float(self.stickiness) < 1),
+            "stickiness (gamma)",
+            self.stickiness,
+            "'learn' or a number in [0, 1)",
+        )
+
+
+@dataclass(frozen=True)
+class GDMConfig(SoftConfig):
+    """Every parameter of a `GDM`."""
+
     transition: Transition = parameter("linear", "'linear', or 'gru' for memory beyond one step.")
     posterior: PosteriorName | None = parameter(
         None,
@@ -52,8 +74,7 @@ class GDMConfig:
     device: str = parameter("auto", "'auto', 'cpu' or 'cuda'.")
 
     def __post_init__(self) -> None:
-        require_count("n_states (K)", self.n_states, 1, 64)
-        require_count("n_latent (D)", self.n_latent)
+        super().__post_init__()
         require_count("lags", self.lags)
         require_count("batch_size", self.batch_size, 32)
         require_count("n_restarts", self.n_restarts)
@@ -62,18 +83,8 @@ class GDMConfig:
         for name in ("n_steps", "n_samples"):
             if getattr(self, name) is not None:
                 require_count(name, getattr(self, name))
-        for name, value in (("temperature (tau)", self.temperature), ("temperature_start", self.temperature_start)):
-            if value is not None:
-                number = isinstance(value, int | float) and not isinstance(value, bool)
-                require(number and 0.01 <= value <= 10, name, value, "a number from 0.01 to 10 (it must be positive)")
-        sticky = self.stickiness
-        number = isinstance(sticky, int | float) and not isinstance(sticky, bool)
-        require(
-            sticky == "learn" or (number and 0 <= float(sticky) < 1),
-            "stickiness (gamma)",
-            sticky,
-            "'learn' or a number in [0, 1)",
-        )
+        if self.temperature_start is not None:
+            require_temperature("temperature_start", self.temperature_start)
         for name, choices in (("transition", Transition), ("preset", Preset), ("covariance", Covariance)):
             require_choice(name, getattr(self, name), choices)
         for name, choices in (("posterior", PosteriorName), ("readout", Readout)):

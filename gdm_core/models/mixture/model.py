@@ -14,8 +14,8 @@ from gdm_core.errors import FitError
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
 from gdm_core.models.base import Array, Progress, StateModel, Status
-from gdm_core.models.checks import require, require_choice, require_count
-from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.checks import require_choice, require_count
+from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.model import first_fit
 from gdm_core.models.mixture.fit import mixture_steps, start_from_two_levels
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
@@ -36,15 +36,10 @@ _DETERMINISTIC_STEPS = 150
 
 
 @dataclass(frozen=True)
-class GDMMixtureConfig:
+class GDMMixtureConfig(SoftConfig):
     """Every parameter of a `GDMMixture`."""
 
-    n_states: int = parameter(4, "Number of states (K).")
     n_latent: int = parameter(2, "Dimensions of the latent path (D).")
-    temperature: float = parameter(0.99, "How soft states are (tau); small values approach hard switching.")
-    stickiness: float | Literal["learn"] = parameter(
-        "learn", "How much the previous state holds on (gamma): a number in [0, 1), or 'learn'."
-    )
     dynamics: Dynamics = parameter(
         "noisy",
         "'noisy' gives x noise of its own, different for each state; 'deterministic' lets z determine x, which then "
@@ -62,16 +57,11 @@ class GDMMixtureConfig:
     seed: int = parameter(0, "Where all randomness comes from.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_choice("dynamics", self.dynamics, Dynamics)
         require_choice("posterior", self.posterior, MixturePosterior)
         require_count("n_samples", self.n_samples)
         require_count("batch_size", self.batch_size, 512)
-        require(
-            isinstance(self.stickiness, float | int) or self.stickiness == "learn",
-            "stickiness (gamma)",
-            self.stickiness,
-            "'learn' or a number in [0, 1)",
-        )
         if self.n_steps is not None:
             require_count("n_steps", self.n_steps)
         _ = self.two_levels  # which checks the rest

@@ -19,6 +19,7 @@ from scipy.special import gammaln
 
 from gdm_core.maths.emission import Observed, masked_precision, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+from gdm_core.models.climbing import settled
 from gdm_core.models.pdlds.parameters import (
     CARRY_STRENGTH,
     DRIFT_RATE,
@@ -282,16 +283,10 @@ def _typical_move(p: Parameters) -> Float:
     return result
 
 
-def infer(observed: Observed, p: Parameters, prior: Prior, max_steps: int = 30, tolerance: float = 1e-4) -> Posterior:
+def infer(observed: Observed, p: Parameters, prior: Prior, tolerance: float = 1e-4) -> Posterior:
     """The posterior of given data; ends when a round gains less than `tolerance` nats a sample."""
-    now = first_posterior(observed, p, prior)
-    for _ in range(max_steps):
-        after = update(observed, p, prior, now)
-        done = after.elbo - now.elbo < tolerance * len(observed.y)
-        now = after
-        if done:
-            break
-    return now
+    first = first_posterior(observed, p, prior)
+    return settled(first, lambda now: update(observed, p, prior, now), tolerance * len(observed.y))
 
 
 def iterate(

@@ -9,8 +9,7 @@ lower bound: see `gdm_core.models.pdlds.em`.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -21,17 +20,16 @@ import numpy.typing as npt
 from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.hmm import resized_states
-from gdm_core.models.base import Array, Progress, Status
-from gdm_core.models.checks import require, require_choice, require_count
-from gdm_core.models.climbing import Climb, ClimbingModel, in_fixed_order
+from gdm_core.models.base import Array, Progress
+from gdm_core.models.checks import is_number, require, require_choice, require_count
+from gdm_core.models.climbing import Climb, ClimbingConfig, ClimbingModel, in_fixed_order
 from gdm_core.models.parameters import parameter, parameters_of
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds import filtering as decomposed_filter
 from gdm_core.models.pdlds import start as decomposed_start
 from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior, positive_shares
 from gdm_core.models.pdlds.start import Series
-from gdm_core.models.scaling import Scaler
-from gdm_core.trials import TrialsLike, as_trials
+from gdm_core.trials import TrialsLike
 
 _SHORT_RUN = 10  # iterations that each start is given before the best is chosen
 _FAR = 1e30  # of a latent of about unit variance; float32 ends soon after
@@ -41,13 +39,11 @@ Offset = Literal["drift", "operators", "both"]
 
 
 @dataclass(frozen=True)
-class PDLDSConfig:
+class PDLDSConfig(ClimbingConfig):
     """Every parameter of a `PDLDS`."""
 
     n_states: int = parameter(4, "Number of operators (K).")
-    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
     _: KW_ONLY
-    seed: int = parameter(0, "Where all randomness comes from.")
     offset: Offset = parameter(
         "both",
         "What may move a path besides linear maps: 'drift' is a slow offset b_t as published, 'operators' gives every "
@@ -63,33 +59,26 @@ class PDLDSConfig:
     n_restarts: int = parameter(3, "Starts, of which the best is climbed from.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_count("n_states (K)", self.n_states, 1, 64)
-        require_count("n_latent (D)", self.n_latent)
-        require_count("n_iter", self.n_iter)
-        require_count("n_restarts", self.n_restarts)
-        require_count("seed", self.seed, 0)
         require_choice("offset", self.offset, Offset)
         xi = self.smoothness
         require(
-            xi == "learn" or (_is_number(xi) and 0 <= float(xi) <= 1),
+            xi == "learn" or (is_number(xi) and 0 <= float(xi) <= 1),
             "smoothness (xi)",
             xi,
             "'learn' or a number in [0, 1]",
         )
         # At a half and beyond steps of coefficients would have no variance, and forecasts no mean.
         require(
-            _is_number(self.sparsity) and 0.001 <= self.sparsity < 0.5,
+            is_number(self.sparsity) and 0.001 <= self.sparsity < 0.5,
             "sparsity",
             self.sparsity,
             "a number from 0.001 (Gaussian steps) to below 0.5 (few, large ones)",
         )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-class PDLDS(ClimbingModel):
+class PDLDS(ClimbingModel[Posterior]):
     """Decomposed linear dynamics with K operators."""
 
     family: ClassVar[str] = "pdlds"
@@ -99,7 +88,6 @@ class PDLDS(ClimbingModel):
     @parameters_of(PDLDSConfig)
     def __init__(self, config: PDLDSConfig) -> None:
         super().__init__(config)
-        self._known: tuple[bytes, dict[str, Array], Posterior] | None = None
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
@@ -152,22 +140,10 @@ class PDLDS(ClimbingModel):
         resized = resized_states(now.c.shares(), errors, config.n_states)
         return decomposed_start.from_coefficients(series, resized, prior, self._drifts)
 
-    def untrained(self, trials: TrialsLike, seed: int = 0) -> PDLDS:
-        """The control beside every score: random coefficients, and the parameters that they imply.
-
-        trials   whose scale the control has
-        seed     of its random parameters
-        """
-        data = as_trials(trials)
-        model = type(self).from_config(self.config)
-        model.scaler_ = Scaler.from_trials(data)
-        ys = [model.scaler_.apply(trial.y) for trial in data]
+    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
         series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))
-        random = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=len(series.x))
-        prior = model._prior_for(series)
-        model._keep(decomposed_start.from_coefficients(series, random, prior, model._drifts), prior)
-        model.status_ = Status.MAX_STEPS
-        return model
+        prior = self._prior_for(series)
+        self._keep(decomposed_start.from_coefficients(series, random(len(series.x)), prior, self._drifts), prior)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep_oriented(self, p: Parameters, coefficients: npt.NDArray[np.float64], prior: Prior) -> None:
@@ -190,12 +166,8 @@ class PDLDS(ClimbingModel):
         return Prior(np.asarray(self.params_["noise_scale"], np.float64), 1 / c.sparsity, None, c.offset != "drift")
 
     # ---- one trial ----------------------------------------------------------------------------------------------
-    def _infer(self, y: Array) -> Posterior:
-        """The posterior of a trial; the last one is kept, since a page asks for its states, path and score in turn."""
-        digest = hashlib.blake2b(y.tobytes()).digest()
-        if self._known is None or self._known[0] != digest or self._known[1] is not self.params_:
-            self._known = (digest, self.params_, em.infer(Observed.prepare([y]), self._parameters, self._prior))
-        return self._known[2]
+    def _posterior(self, y: Array) -> Posterior:
+        return em.infer(Observed.prepare([y]), self._parameters, self._prior)
 
     def coefficients(self, data: TrialsLike) -> Any:
         """The mixing coefficients c [T, K], of either sign; a list for several trials.

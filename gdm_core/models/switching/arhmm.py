@@ -8,7 +8,7 @@ entries: the inputs carry the last observed value forward, the likelihood is the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -16,50 +16,44 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import ConfigError
 from gdm_core.maths import hmm
 from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import Scores
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.base import Array, Progress, Status
-from gdm_core.models.climbing import Climb, in_fixed_order
+from gdm_core.models.base import Array, Progress
+from gdm_core.models.checks import require_choice, require_count
+from gdm_core.models.climbing import Climb, ClimbingConfig, in_fixed_order
 from gdm_core.models.parameters import parameter, parameters_of
-from gdm_core.models.scaling import Scaler
 from gdm_core.models.switching import arhmm_em as em
-from gdm_core.models.switching.base import SwitchingModel, require_at_least
+from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.filtering import roll
 from gdm_core.models.switching.transitions import Transitions
-from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 
 
+Kind = Literal["stationary", "sticky", "recurrent_only"]
+
+
 @dataclass(frozen=True)
-class ARHMMConfig:
+class ARHMMConfig(ClimbingConfig):
     """Every parameter of an `ARHMM`."""
 
-    n_states: int = parameter(4, "Number of states (K).")
     _: KW_ONLY
     lags: int = parameter(1, "How many past samples the dynamics see.")
-    transitions: Literal["stationary", "sticky", "recurrent_only"] = parameter(
+    transitions: Kind = parameter(
         "stationary", "What the next state follows from: a matrix, one that prefers to stay, or the last sample alone."
     )
     n_latent: int = parameter(2, "Principal components that the dynamics see (D).")
-    seed: int = parameter(0, "Where all randomness comes from.")
-    n_iter: int = parameter(100, "Iterations at the most.")
-    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.")
 
     def __post_init__(self) -> None:
-        for name in ("n_states", "lags", "n_latent", "n_iter", "n_restarts"):
-            require_at_least(name, getattr(self, name), 1)
-        require_at_least("seed", self.seed, 0)
-        kinds = ("stationary", "sticky", "recurrent_only")
-        if self.transitions not in kinds:
-            raise ConfigError(f"transitions is {self.transitions!r}; choose one of {', '.join(kinds)}.")
+        super().__post_init__()
+        require_count("lags", self.lags)
+        require_choice("transitions", self.transitions, Kind)
 
 
-class ARHMM(SwitchingModel):
+class ARHMM(SwitchingModel[tuple[em.Series, em.EStep]]):
     """AR-HMM with stationary, sticky or recurrent-only transitions."""
 
     family: ClassVar[str] = "arhmm"
@@ -116,23 +110,11 @@ class ARHMM(SwitchingModel):
         resized = hmm.resized_states(states, errors, config.n_states)
         return em.from_states(series, resized, config.transitions, prior)
 
-    def untrained(self, trials: TrialsLike, seed: int = 0) -> ARHMM:
-        """The control beside every score: random states, and the parameters that they imply.
-
-        trials   whose scale the control has
-        seed     of its random parameters
-        """
-        data = as_trials(trials)
-        model = type(self).from_config(self.config)
-        model.scaler_ = Scaler.from_trials(data)
-        ys = [model.scaler_.apply(trial.y) for trial in data]
+    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
         scores = Scores.fitted(ys, self.config.n_latent)
         series = em.Series.prepare(ys, scores, self.config.lags)
-        random = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=len(series.x))
         prior = em.prior_for(series, self.config.lags)
-        model._keep(em.from_states(series, random, self.config.transitions, prior), scores)
-        model.status_ = Status.MAX_STEPS
-        return model
+        self._keep(em.from_states(series, random(len(series.x)), self.config.transitions, prior), scores)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, parameters: em.ARParameters, scores: Scores) -> None:
@@ -170,7 +152,7 @@ class ARHMM(SwitchingModel):
         )
 
     # ---- one trial ----------------------------------------------------------------------------------------------
-    def _infer(self, y: Array) -> tuple[em.Series, em.EStep]:
+    def _posterior(self, y: Array) -> tuple[em.Series, em.EStep]:
         series = em.Series.prepare([y], self._scores, self.config.lags)
         with one_thread():
             return series, em.e_step(series, self._parameters, self._scores)

@@ -1,4 +1,4 @@
-"""What models share that put every moment into one state: checks of their configuration, and other names for states."""
+"""What models share that put every moment into one state: and other names for states."""
 
 from __future__ import annotations
 
@@ -12,15 +12,10 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, Status
-from gdm_core.models.climbing import ClimbingModel
+from gdm_core.models.climbing import ClimbingModel, Posterior
 
 
-def require_at_least(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number, at least {least}.")
-
-
-class SwitchingModel(ClimbingModel):
+class SwitchingModel(ClimbingModel[Posterior]):
     """A model with hard states, linear dynamics in each of them, and transitions between them."""
 
     @property

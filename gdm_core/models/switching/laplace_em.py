@@ -19,6 +19,7 @@ import numpy.typing as npt
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, masked_precision, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+from gdm_core.models.climbing import settled
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.transitions import Transitions
 
@@ -273,16 +274,12 @@ def _reading(observed: Observed, p: Parameters) -> tuple[Float, Float]:
     return path.mean, path.covariances[0]
 
 
-def infer(observed: Observed, p: Parameters, max_steps: int = 30, tolerance: float = 1e-5) -> Posterior:
-    """The posterior of given data under given parameters; ends when a step gains less than `tolerance` a sample."""
-    now = first_posterior(observed, p)
-    for _ in range(max_steps):
-        after = infer_states(observed, p, infer_path(observed, p, now))
-        done = after.elbo - now.elbo < tolerance * len(observed.y)
-        now = after
-        if done:
-            break
-    return now
+def infer(observed: Observed, p: Parameters, tolerance: float = 1e-5) -> Posterior:
+    """The posterior of given data under given parameters; ends when a round gains less than `tolerance` nats a sample."""
+    first = first_posterior(observed, p)
+    return settled(
+        first, lambda now: infer_states(observed, p, infer_path(observed, p, now)), tolerance * len(observed.y)
+    )
 
 
 def iterate(

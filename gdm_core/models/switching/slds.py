@@ -8,8 +8,7 @@ of several starts.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -17,52 +16,44 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.errors import ConfigError
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, masked_precision
 from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import Scores
 from gdm_core.maths.threads import one_thread
-from gdm_core.models.base import Array, Progress, Status
-from gdm_core.models.climbing import Climb, in_fixed_order
+from gdm_core.models.base import Array, Progress
+from gdm_core.models.checks import require_choice
+from gdm_core.models.climbing import Climb, ClimbingConfig, in_fixed_order
 from gdm_core.models.parameters import parameter, parameters_of
-from gdm_core.models.scaling import Scaler
 from gdm_core.models.switching import arhmm_em as ar
 from gdm_core.models.switching import laplace_em as em
-from gdm_core.models.switching.base import SwitchingModel, require_at_least
+from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.filtering import filtered, roll
 from gdm_core.models.switching.transitions import Transitions
-from gdm_core.trials import TrialsLike, as_trials
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 _LONG_RUN = 10  # iterations of the chosen start
 
 
+Kind = Literal["sticky", "recurrent", "recurrent_only"]
+
+
 @dataclass(frozen=True)
-class SLDSConfig:
+class SLDSConfig(ClimbingConfig):
     """Every parameter of an `SLDS`."""
 
-    n_states: int = parameter(4, "Number of states (K).")
-    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
     _: KW_ONLY
-    transitions: Literal["sticky", "recurrent", "recurrent_only"] = parameter(
+    transitions: Kind = parameter(
         "sticky", "What the next state follows from: the state before ('sticky'), the path, too, or the path alone."
     )
-    seed: int = parameter(0, "Where all randomness comes from.")
-    n_iter: int = parameter(100, "Iterations at the most.")
-    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.")
 
     def __post_init__(self) -> None:
-        for name in ("n_states", "n_latent", "n_iter", "n_restarts"):
-            require_at_least(name, getattr(self, name), 1)
-        require_at_least("seed", self.seed, 0)
-        kinds = ("sticky", "recurrent", "recurrent_only")
-        if self.transitions not in kinds:
-            raise ConfigError(f"transitions is {self.transitions!r}; choose one of {', '.join(kinds)}.")
+        super().__post_init__()
+        require_choice("transitions", self.transitions, Kind)
 
 
-class SLDS(SwitchingModel):
+class SLDS(SwitchingModel[em.Posterior]):
     """SLDS with sticky, (sticky) recurrent or recurrent-only transitions."""
 
     family: ClassVar[str] = "slds"
@@ -72,11 +63,6 @@ class SLDS(SwitchingModel):
     @parameters_of(SLDSConfig)
     def __init__(self, config: SLDSConfig) -> None:
         super().__init__(config)
-        self._known: tuple[bytes, dict[str, Array], em.Posterior] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What travels between processes: not the last posterior, which may be larger than everything else."""
-        return self.__dict__ | {"_known": None}
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
@@ -122,23 +108,12 @@ class SLDS(SwitchingModel):
         transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)
         return em.Parameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
 
-    def untrained(self, trials: TrialsLike, seed: int = 0) -> SLDS:
-        """The control beside every score: random states, and the parameters that they imply.
-
-        trials   whose scale the control has
-        seed     of its random parameters
-        """
-        data = as_trials(trials)
-        model = type(self).from_config(self.config)
-        model.scaler_ = Scaler.from_trials(data)
-        ys = [model.scaler_.apply(trial.y) for trial in data]
+    def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
         scores = Scores.fitted(ys, self.config.n_latent)
         series = ar.Series.prepare(ys, scores, lags=1)
-        random = np.random.default_rng(seed).dirichlet(np.ones(self.config.n_states), size=len(series.x))
-        start = ar.from_states(series, random, self.config.transitions, ar.prior_for(series, lags=1))
-        model._keep(from_autoregression(ys, scores, start))
-        model.status_ = Status.MAX_STEPS
-        return model
+        prior = ar.prior_for(series, lags=1)
+        start = ar.from_states(series, random(len(series.x)), self.config.transitions, prior)
+        self._keep(from_autoregression(ys, scores, start))
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep(self, p: em.Parameters) -> None:
@@ -169,13 +144,9 @@ class SLDS(SwitchingModel):
         )
 
     # ---- one trial ----------------------------------------------------------------------------------------------
-    def _infer(self, y: Array) -> em.Posterior:
-        """The posterior of a trial; the last one is kept, since a page asks for its states, path and score in turn."""
-        digest = hashlib.blake2b(y.tobytes()).digest()
-        if self._known is None or self._known[0] != digest or self._known[1] is not self.params_:
-            with one_thread():
-                self._known = (digest, self.params_, em.infer(Observed.prepare([y]), self._parameters))
-        return self._known[2]
+    def _posterior(self, y: Array) -> em.Posterior:
+        with one_thread():
+            return em.infer(Observed.prepare([y]), self._parameters)
 
     def _soft_states(self, y: Array) -> Array:
         return self._infer(y).chain.states.astype(np.float32)
