@@ -1,0 +1,64 @@
+"""Every page as axe sees it, the checker of accessibility, in both themes: nothing that it calls serious or critical."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+# The package brings the script; its own way of running it knows no impact.
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+FOUND = """
+async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+  .filter(({ impact }) => impact === "serious" || impact === "critical")
+  .flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)} (${node.failureSummary})`))
+"""
+# Colours on their way from one to another are no finding.
+STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
+PAGES = {
+    "home": ("/", "desktop"),
+    "nascar": ("/nascar?stay=fix", "desktop"),
+    "nascar on a phone, files": ("/nascar?view=Export+%26+reproduce", "phone"),
+    "formula1": ("/formula1", "desktop"),
+    "behaviour": ("/behaviour", "desktop"),
+    "your_data": ("/your-data", "desktop"),
+    "your_data, its example": ("/your-data?example=open", "desktop"),
+    "playground": ("/playground", "desktop"),
+}
+
+
+def _at_rest(page: Page) -> None:
+    """Nothing runs, and nothing waits to be drawn."""
+    page.wait_for_selector(".gdm-foot", timeout=60_000)
+    page.wait_for_function(
+        """() => document.querySelector("[data-testid=stApp]")?.dataset.testScriptState !== "running"
+          && !document.querySelector("[data-stale=true], .gdm-figure:not([data-updates])")
+          && ![...document.querySelectorAll("[data-testid=stVegaLiteChart]")].some((n) => !n.querySelector("svg, canvas"))""",
+        timeout=60_000,
+    )
+
+
+@pytest.mark.parametrize("name", list(PAGES))
+def test_axe_finds_nothing_serious(visit, name):
+    path, size = PAGES[name]
+    opened = visit(path, size=size, bypass_csp=True)
+    page = opened.page
+    _at_rest(page)
+    page.add_style_tag(content=STILL)
+    page.evaluate(AXE)
+    found = {}
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        dark = str(scheme == "dark").lower()
+        page.wait_for_function(
+            "(getComputedStyle(document.querySelector('.stApp')).backgroundColor.match(/\\d+/g)"
+            f".slice(0, 3).reduce((sum, part) => sum + Number(part), 0) < 200) === {dark}"
+        )
+        _at_rest(page)
+        found[scheme] = page.evaluate(FOUND)
+    assert found == {"light": [], "dark": []}
+    assert opened.errors == []
