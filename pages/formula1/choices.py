@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 # By the name of a control: (what stands in, what was asked for in words); the value that this page put into the
 # address; how often the page itself chose another value.
@@ -99,8 +100,12 @@ def choose_for_visitor(name: str, value: str) -> None:
 
 
 def _key(name: str, among: str = "") -> str:
-    """A control that the page itself sets is a new one, which begins with what the address says."""
-    turn = st.session_state.get(_TURNS, {}).get(name, 0)
+    """A control that the page itself sets, or Back and Forward, is a new one, which begins with what the address says."""
+    turns = st.session_state.setdefault(_TURNS, {})
+    context = get_script_run_ctx()
+    if context is not None and context.is_history_navigation:
+        turns[name] = turns.get(name, 0) + 1
+    turn = turns.get(name, 0)
     return "-".join(part for part in ("f1", name, among, str(turn or "")) if part)
 
 

@@ -88,7 +88,11 @@ def _elbo_chart(look: str, end: float, height: int) -> dict[str, Any]:
     )
     line = base.mark_line(color=accent, strokeWidth=1.6)
     cut = base.transform_filter("datum.elbo < datum.shown").mark_point(
-        shape="triangle-down", size=22, filled=True, color=accent, aria=False  # the chart has a name; its marks need none
+        shape="triangle-down",
+        size=22,
+        filled=True,
+        color=accent,
+        aria=False,  # the chart has a name; its marks need none
     )
     spec: dict[str, Any] = _styled(alt.layer(line, cut).properties(height=height)).to_dict()
     spec.pop("data", None)

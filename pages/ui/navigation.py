@@ -10,6 +10,7 @@ from streamlit.navigation.page import Page as StreamlitPage
 from streamlit.runtime.scriptrunner import StopException
 
 from pages.ui import slider, turning
+from pages.ui.browser import renderer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,6 +72,8 @@ def build() -> None:
     chosen = st.navigation([page(entry.folder) for entry in available()], position="top")
     st.set_page_config(page_title="GDM Studio" if chosen.url_path == "" else f"{chosen.title} · GDM Studio")
     turning.to(chosen)
+    with st.container(key="history"):
+        renderer("history")(key="history-of-settings")
     try:
         chosen.run()
         slider.finish_run()

@@ -24,6 +24,7 @@ from gdm_core.errors import ConfigError
 from pages.ui.browser import renderer
 
 _KNOWN = "sliders"  # in the session: what is known of each slider of the page
+_ALSO = "_address"
 _FORMAT = re.compile(r"([^%]*)%(?:\.(\d+))?([dfi])([^%]*)$")
 
 
@@ -127,10 +128,17 @@ def slider(
     return Position(at, memory.held and not disabled)
 
 
+def also_in_address(name: str, text: str | None) -> None:
+    """A parameter that no control has: written after those of the sliders, since it says how their result is shown."""
+    st.session_state.setdefault(_ALSO, {})[name] = text
+
+
 def finish_run() -> None:
     """Call when a page has run to its end: tells the browser that the sliders were answered, and writes the address."""
     known: dict[str, _Memory] = st.session_state.get(_KNOWN, {})
+    also: dict[str, str | None] = st.session_state.pop(_ALSO, {})
     if not known:
+        _write(also)
         return
     wanted: dict[str, str | None] = {}
     for key, memory in list(known.items()):
@@ -143,18 +151,19 @@ def finish_run() -> None:
             wanted[key] = None if value == memory.start else f"{value:.10g}"
         memory.shown = False
     _write(wanted)
+    _write(also)
     with st.container(key="sliders-answered"):
         renderer("slider")(key="sliders-heard", data={"answered": {k: memory.heard for k, memory in known.items()}})
 
 
 def _write(wanted: dict[str, str | None]) -> None:
-    """Sliders that came to rest together make one entry of the browser's history."""
-    for key, text in wanted.items():
-        if text is None and key in st.query_params:
-            del st.query_params[key]
+    """Sliders that came to rest together make one entry of the browser's history (components/history.js)."""
     changed = {key: text for key, text in wanted.items() if text is not None and st.query_params.get(key) != text}
     if changed:
         st.query_params.update(changed)
+    for key, text in wanted.items():
+        if text is None and key in st.query_params:
+            del st.query_params[key]
 
 
 def _remember(key: str, scale: _Scale, start: float, bound: bool) -> _Memory:

@@ -21,7 +21,7 @@ async () => (await axe.run(document, { resultTypes: ["violations"] })).violation
 STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 PAGES = {
     "home": ("/", "desktop"),
-    "nascar": ("/nascar?stay=fix", "desktop"),
+    "nascar": ("/nascar?stay=Set+it", "desktop"),
     "nascar on a phone, files": ("/nascar?view=Export+%26+reproduce", "phone"),
     "formula1": ("/formula1", "desktop"),
     "behaviour": ("/behaviour", "desktop"),

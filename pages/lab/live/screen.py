@@ -14,7 +14,7 @@ from pages.lab.live import departures
 from pages.lab.live.answers import Answer
 from pages.lab.live.pictures import Shown, Wanted
 from pages.lab.live.session import Live
-from pages.ui import charts, shell
+from pages.ui import charts, shell, slider
 
 LOOK_EVERY_S = 0.15
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
@@ -106,12 +106,7 @@ def share_colours(live: Live, shown: Shown) -> None:
     """Put the order of colours into the address where it does not follow from the settings alone."""
     if shown.state != "fresh":
         return
-    text = None if live.plain_order(shown) else text_of(shown.order)
-    if text is None:
-        if COLOURS in st.query_params:
-            del st.query_params[COLOURS]
-    elif st.query_params.get(COLOURS) != text:
-        st.query_params[COLOURS] = text
+    slider.also_in_address(COLOURS, None if live.plain_order(shown) else text_of(shown.order))
 
 
 def transport(live: Live, page: str) -> None:
