@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +12,38 @@ import numpy.typing as npt
 from gdm_core.analysis import evidence
 from gdm_core.analysis.baselines import features, k_means_and_hmm
 from gdm_core.analysis.bouts import BoutRule, median_bout
+from gdm_core.analysis.looks import fitted
 from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trial, Trials
 
 MAX_BASELINE_SAMPLES = 30_000
+MAX_KEPT = 8
+_kept: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}  # baselines, by what they depend on; no data
+
+
+def scores(
+    model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int = 0
+) -> dict[str, Any]:
+    """What is measured of a model, and under "lines" what needs no dynamics on the same trials: another way to read bouts
+    changes none of these."""
+    n_states = model_from_bytes(model_bytes).config.n_states
+    key = (train.fingerprint, test.fingerprint, n_states, seed)
+    lines = _kept.get(key)
+    if lines is None:
+        lines = _kept[key] = baselines(train, test, n_states, seed)
+        while len(_kept) > MAX_KEPT:
+            _kept.pop(next(iter(_kept)), None)
+    return measure(model_bytes, train, test, smooth_s, shortest_s, seed) | {"lines": lines}
+
+
+def seed_scores(
+    family: str, config: Mapping[str, Any], train: Trials, test: Trials, smooth_s: float, shortest_s: float
+) -> dict[str, Any]:
+    """The same of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them."""
+    model = fitted(family, config, train)
+    return scores(model.to_bytes(), train, test, smooth_s, shortest_s, int(config["seed"]))
 
 
 def measure(

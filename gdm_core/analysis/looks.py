@@ -96,8 +96,13 @@ def scores(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) -> di
 
 def seed_scores(family: str, config: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
     """Every score of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them."""
+    return evaluate(fitted(family, config, train), train, test, int(config.get("seed", 0))).to_dict()
+
+
+def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
+    """A model fitted to `train`. Raises FitError where the fit diverges."""
     model = import_family(family)(**config)
     model.fit(train)
     if model.status_ is Status.DIVERGED:
         raise FitError(f"The fit with seed {config.get('seed')} diverged.")
-    return evaluate(model, train, test, int(config.get("seed", 0))).to_dict()
+    return model

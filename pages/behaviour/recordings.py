@@ -11,10 +11,11 @@ import streamlit as st
 
 from datasets import calms21, keypoints, mice
 from datasets.keypoints import FeatureSet, KeypointSet
+from datasets.splits import split_recording
 from datasets.storage import CACHES, data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError
-from pages.recording.data import FEATURES, Data, from_recordings, split_recording
+from pages.recording.data import FEATURES, Data, from_recordings
 from pages.recording.repairs import REPAIRS, cleaning, pose_recipe
 from pages.ui import settings, shell
 from pages.ui.exports import Recipe
@@ -165,7 +166,7 @@ def load_simulated(chosen: Chosen) -> Data:
     about = f"simulated mice, {len(train)} trials of {frames:,} frames, {N_NEW} new ones"
     return from_recordings(
         f"simulated-{frames}-{seed}-{chosen.features}", about, train, test, chosen.features, recipe,
-        notes=mice.NOTES, licences=[SIMULATED],
+        notes=mice.NOTES, licences=(SIMULATED,),
     )  # fmt: skip
 
 
@@ -208,7 +209,7 @@ def _load_calms21(chosen: Chosen) -> Data:
     return from_recordings(
         f"calms21-{chosen.options}-{chosen.features}", about, train, test, chosen.features, recipe,
         notes=[note for table in (*train, *test) for note in table.notes][:6],
-        licences=["CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302; its licence stands there."],
+        licences=("CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302; its licence stands there.",),
         of=settings.of("calms21", chosen.option("path")),
     )  # fmt: skip
 
@@ -251,7 +252,7 @@ def _load_file(chosen: Chosen) -> Data:
         chosen.features,
         pose_recipe(Path(name).name, chosen.option("rate"), repairs, chosen.features),
         notes=(*said, *new),
-        licences=["Your own file: nothing of it leaves this machine."],
+        licences=("Your own file: nothing of it leaves this machine.",),
         of=settings.of("file", name),
     )
 

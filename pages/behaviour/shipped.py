@@ -1,13 +1,14 @@
-"""What was measured of the first result of the page, and the rule for bouts that it was measured with."""
+"""The first result of the page: which it is, and what is measured of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from gdm_core.analysis.bouts import BoutRule
+from gdm_core.analysis import bout_scores
 from gdm_core.engine import FitResult
 from pages.lab import shipped as ships
+from pages.lab.card import MORE_SEEDS
 from pages.lab.shipped import Shipped
 from pages.recording.data import Data
 
@@ -19,16 +20,15 @@ def bundled() -> Shipped | None:
     return ships.load(NAME)
 
 
-def write(data: Data, family: str, config: Mapping[str, Any], rule: BoutRule, result: FitResult) -> Shipped:
-    """Save a result for the page."""
-    from gdm_core.analysis import bout_scores
-
-    seed = int(config["seed"])
-    more = {
-        "rule": {"smooth_s": rule.smooth_s, "shortest_s": rule.shortest_s},
-        "measured": bout_scores.measure(
-            result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s, seed
-        ),
-        "lines": bout_scores.baselines(data.train, data.test, int(config["n_states"]), seed),
-    }
+def write(data: Data, family: str, config: Mapping[str, Any], result: FitResult) -> Shipped:
+    """Save a result for the page, with bouts read as the page reads them at first and the scores of more seeds."""
+    rule, seed = data.expert_rule, int(config["seed"])
+    assert rule is not None
+    question = (data.train, data.test, rule.smooth_s, rule.shortest_s)
+    seeds = [
+        bout_scores.seed_scores(family, dict(config) | {"seed": seed + more}, *question)
+        for more in range(1, MORE_SEEDS + 1)
+    ]
+    scores = bout_scores.scores(result.model_bytes, *question, seed)
+    more = {"options": [rule.smooth_s, rule.shortest_s], "scores": scores, "seeds": seeds}
     return ships.write(NAME, data.train, data.test, family, config, result, more)

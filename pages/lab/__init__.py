@@ -17,8 +17,8 @@ view.read(now) gives one trial as a fit reads it (`states` in the order of colou
 caption). view.ask(name, function, ...) has a function of the library work on the fitted model on a worker.
 """
 
-from pages.lab.card import honest_card
-from pages.lab.data import Data, Setting
+from pages.lab.card import honest_card, measured
+from pages.lab.data import Data, Measure, Setting
 from pages.lab.export import offer, standard_figures
 from pages.lab.fit import begin, end, picture
 from pages.lab.suggest import suggest
@@ -27,12 +27,14 @@ from pages.lab.view import Reading, View, together
 
 __all__ = [
     "Data",
+    "Measure",
     "Reading",
     "Setting",
     "View",
     "begin",
     "end",
     "honest_card",
+    "measured",
     "offer",
     "picture",
     "prediction",

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from gdm_core.analysis import looks
 from pages.lab import live
 from pages.lab.data import Setting
 from pages.lab.view import View, question_key
@@ -39,19 +38,20 @@ VALUES = {"window": "moves", "linear": "places", "learn": "learned"}
 
 def measured(view: View) -> live.Answer:
     """Everything measured of the fit that stands, beside its baselines; else the last that was measured."""
-    answers, wanted = view.fit.answers, view.shown.wanted
-    if view.shipped is not None and view.settled:
-        answers.learn("scores", view.shipped.more["scores"], wanted)
-        return live.Answer(view.shipped.more["scores"], fresh=True, about=wanted)
+    answers, wanted, measure = view.fit.answers, view.shown.wanted, view.setting.measure
     if not view.settled or wanted is None:
         return answers.latest("scores")
-    seed = int(wanted.config.get("seed", 0))
-    return view.ask("scores", looks.scores, wanted.train, wanted.test, seed, deadline_s=DEADLINE_S, about=wanted)
+    about = replace(wanted, where=view.setting)
+    if view.shipped_scores is not None:
+        answers.learn("scores", view.shipped_scores["scores"], about)
+        return live.Answer(view.shipped_scores["scores"], fresh=True, about=about)
+    question = (wanted.train, wanted.test, *measure.options, int(wanted.config.get("seed", 0)))
+    return view.ask("scores", measure.scores, *question, deadline_s=DEADLINE_S, about=about)
 
 
-def honest_card(view: View, rows_of: Rows, measure: Callable[[View], live.Answer] = measured) -> list[Score]:
+def honest_card(view: View, rows_of: Rows) -> list[Score]:
     """Show the card and the progress of the fit; the rows, once they belong to what stands."""
-    answer, shown = measure(view), view.shown
+    answer, shown = measured(view), view.shown
     rows = rows_of(answer.value) if answer.value is not None else []
     seeds = other_seeds(view) if answer.fresh or not view.settled else []
     rows = with_spread(rows, [rows_of(found) for found in seeds])
@@ -79,26 +79,26 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
 
     With `ask`, the next one is worked out when nobody waits for anything: what is looked at comes first.
     """
-    wanted, answers = view.shown.wanted, view.fit.answers
+    wanted, answers, measure = view.shown.wanted, view.fit.answers, view.setting.measure
     names = [f"seed-{more}" for more in range(1, MORE_SEEDS + 1)]
     if not view.settled or wanted is None or "seed" not in wanted.config:
         for name in names:  # another fit is on its way, and needs the workers
             answers.give_up(name)
         return []
-    if view.shipped is not None:
-        return list(view.shipped.more.get("seeds", []))
+    if view.shipped_scores is not None:
+        return list(view.shipped_scores.get("seeds", []))
     found: list[Mapping[str, Any]] = []
     for more, name in enumerate(names, start=1):
         config = dict(wanted.config) | {"seed": (int(wanted.config["seed"]) + more) % (SEED_RANGE[1] + 1)}
-        question = (wanted.family, config, wanted.train, wanted.test)
-        key = question_key(wanted.key, looks.seed_scores, question)
+        question = (wanted.family, config, wanted.train, wanted.test, *measure.options)
+        key = question_key(wanted.key, measure.seed_scores, question)
         known = answers.find(name, key)
         if known is not None:
             found.append(known)
         elif not ask or answers.pending_besides(name):
             break
         else:
-            one = view.fit.ask(name, key, looks.seed_scores, *question, deadline_s=DEADLINE_S)
+            one = view.fit.ask(name, key, measure.seed_scores, *question, deadline_s=DEADLINE_S)
             if one.fresh:
                 found.append(one.value)
             elif one.pending:
@@ -107,7 +107,10 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
 
 
 def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
-    """Rows that know how they vary over seeds, and by how much they are ahead of their lines on average."""
+    """Rows that know how they vary over seeds, and by how much they are ahead of their lines on average.
+
+    A row that varies over pieces of the new trials as well varies as both together; one with too few of them stays as it is.
+    """
     if not others:
         return rows
     made = []
@@ -115,11 +118,12 @@ def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:
         same = [row, *(other for found in others for other in found if other.name == row.name)]
         values = np.array([one.value for one in same])
         gains = [one.value - one.line for one in same if one.line is not None]
-        if row.line is None or len(gains) < 3 or not np.isfinite(values).all():
+        if row.line is None or row.short or len(gains) < 3 or not np.isfinite(values).all():
             made.append(row)
         else:
-            spread = float(np.std(gains, ddof=1))
-            made.append(replace(row, spread=spread, ahead=float(np.mean(gains)), over=f"{len(gains)} seeds"))
+            spread = float(np.hypot(np.std(gains, ddof=1), row.spread or 0.0))
+            over = " and ".join([*([row.over] if row.over else []), f"{len(gains)} seeds"])
+            made.append(replace(row, spread=spread, ahead=float(np.mean(gains)), over=over))
     return made
 
 
@@ -127,7 +131,7 @@ def rows_now(view: View, rows_of: Rows) -> list[Score]:
     """The rows of what stands, if they are known already: asks nothing."""
     found, wanted = view.fit.answers.latest("scores"), view.shown.wanted
     mine = view.settled and found.about is not None and wanted is not None and _same(found.about, wanted)
-    if not mine:
+    if not mine or found.about.where.measure != view.setting.measure:
         return []
     return with_spread(rows_of(found.value), [rows_of(one) for one in other_seeds(view, ask=False)])
 
@@ -156,7 +160,8 @@ def earlier(now: Setting, before: Setting) -> str:
         return ", ".join([theirs.label, f"K\u00a0{theirs.n_states}"])
     changed = [name for name, value in theirs.config.items() if ours.config.get(name) != value]
     if not changed:
-        return "the finished fit of the same settings"
+        another = before.measure.words if before.measure != now.measure else ""
+        return another or "the finished fit of the same settings"
     return ", ".join(f"{WORDS.get(name, name)}\u00a0{_value(theirs.config[name])}" for name in changed)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis import looks
 from gdm_core.trials import Trial, Trials
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
@@ -53,9 +55,26 @@ class Data:
         return 1.0 if self.unit == "step" else 1.0 / trial.rate_hz
 
 
+@dataclass(frozen=True)
+class Measure:
+    """What the card's scores are, where a page has its own.
+
+    scores        (model_bytes, train, test, *options, seed) gives what the rows are made of
+    seed_scores   (family, config, train, test, *options) the same of one more fit
+    options       plain values that they depend on besides
+    words         what the options are, for scores of an earlier result that differs in them
+    """
+
+    scores: Callable[..., Any] = field(default_factory=lambda: looks.scores)
+    seed_scores: Callable[..., Any] = field(default_factory=lambda: looks.seed_scores)
+    options: tuple[Any, ...] = ()
+    words: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """What a fit was asked with: it travels with the fit, so that an earlier picture keeps its own words."""
 
     data: Data
     choice: Choice
+    measure: Measure = field(default_factory=Measure)

@@ -34,6 +34,7 @@ from pages.ui.plot import plot
 PICTURE_WIDTH = 900
 MODEL = "model.safetensors"
 States = npt.NDArray[np.floating[Any]]
+File = tuple[str, Callable[[], bytes], str]
 
 _SAVE = """
 export default function ({ data, parentElement }) {
@@ -78,7 +79,8 @@ class Export:
     trial      which trial the page shows, counted over fitted ones, then new ones
     unit       "s", or "step" where samples have no time
     shipped    the fit came with the app
-    data       offers the data in a page's own way, in place of the states and bouts as fitted
+    files      (label, make, name of the file) of a trial's data, counted as `trial`, in place of the states and bouts as fitted
+    title_of   what a trial is called among the others
     tables     further tables by name, made when asked for
     """
 
@@ -94,7 +96,8 @@ class Export:
     link: str = ""
     names: Sequence[str] | None = None
     shipped: bool = False
-    data: Callable[[], None] | None = None
+    files: Callable[[int], Sequence[File]] | None = None
+    title_of: Callable[[int], str] | None = None
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
     trial: int = 0
     unit: str = "s"
@@ -113,9 +116,10 @@ def offer(
 ) -> None:
     """The panel for what a view shows: a page adds its own figures, which come first, and what else it has to say.
 
-    names   of the states, in the order of colours
-    facts   for the report, besides those of the data and of the model
-    after   what the script says once it has the states
+    figures   its own; one of the same name stands in place of a usual one
+    names     of the states, in the order of colours
+    facts     for the report, besides those of the data and of the model
+    after     what the script says once it has the states
     """
     asked = view.shown.wanted
     setting: Setting = view.setting if asked is None else asked.where  # of what stands, not of what is asked for now
@@ -129,7 +133,7 @@ def offer(
             shipped=view.came,
             look=view.exact_look,
             recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
-            figures={**figures, **standard_figures(view, reading, names)},
+            figures={**figures, **standard_figures(view, reading, names), **figures},
             names=list(names) or None,
             scores=lambda: rows_now(view, rows_of),
             facts=[*data.facts, *choice.facts, *facts],
@@ -192,8 +196,6 @@ def panel(export: Export) -> None:
     with left, shell.panel("export-data", "Data"):
         if look is None:
             shell.quiet("The exact states are on their way.")
-        elif export.data is not None:
-            export.data()
         else:
             _data(export, look)
         for label, make in export.tables.items():
@@ -274,20 +276,22 @@ def _data(export: Export, look: Look) -> None:
             "Trial",
             range(len(trials)),
             index=shown,
-            format_func=lambda i: trials[i][0],
+            format_func=export.title_of or (lambda i: trials[i][0]),
             key=f"{export.page}-export-trial-{shown}",  # another trial on the page is the first choice here, too
         )
         index = index if index is not None and index < len(trials) else shown
     name, trial, states = trials[index]
-    stem = _slug(name)
-    _file("States (CSV)", lambda: tables.states_csv(states, trial), f"{stem}-states.csv", export)
-    _file("States (Parquet)", lambda: tables.states_parquet(states, trial), f"{stem}-states.parquet", export)
-    _file(
-        "Bouts (CSV, as in BORIS)",
-        lambda: tables.bouts_csv(states, trial, export.names, unit=export.unit),
-        f"{stem}-bouts.csv",
-        export,
-    )
+    usual: list[File] = [
+        ("States (CSV)", lambda: tables.states_csv(states, trial), "states.csv"),
+        ("States (Parquet)", lambda: tables.states_parquet(states, trial), "states.parquet"),
+        (
+            "Bouts (CSV, as in BORIS)",
+            lambda: tables.bouts_csv(states, trial, export.names, unit=export.unit),
+            "bouts.csv",
+        ),
+    ]
+    for label, make, file in usual if export.files is None else export.files(index):
+        _file(label, make, f"{_slug(name)}-{file}", export)
 
 
 _KINDS = {

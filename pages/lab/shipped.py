@@ -142,7 +142,7 @@ def write(
         "sees": look.sees,
         "more": dict(more),
     }
-    words_path.write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    words_path.write_text(json.dumps(words, ensure_ascii=False) + "\n", encoding="utf-8")
     found = load(name)
     assert found is not None
     return found

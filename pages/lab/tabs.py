@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,18 +25,23 @@ FIRST_HORIZON = 20
 Tab = Callable[[View, Reading], None]
 
 
-def show_tabs(view: View, named: Mapping[str, Tab], reading: Reading | None = None) -> None:
+def show_tabs(
+    view: View, named: Mapping[str, Tab], reading: Reading | None = None, *, early: Collection[str] = ()
+) -> None:
     """The tabs; only the open one is worked out, and only once there are states to draw.
 
     reading   what the tabs are about, where that is more than the one trial that is looked at
+    early     tabs that need no states
     """
     with view.frame.below:
         places = st.tabs(list(named), key="view", on_change="rerun", bind="query-params")
-        for place, draw in zip(places, named.values(), strict=True):
+        for place, (name, draw) in zip(places, named.items(), strict=True):
             if place.open:
                 with place:
                     reading = reading or view.read()
-                    if reading.states is None and not view.is_new:
+                    if name in early:
+                        draw(view, reading)
+                    elif reading.states is None and not view.is_new:
                         shell.empty("Nothing fitted yet", "This fills in with the first result.")
                     elif reading.states is None:
                         shell.empty(reading.title, reading.note)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +117,14 @@ class View:
         shown = self.shown
         return shown.result is not None and shown.state == "fresh" and not shown.fitting
 
-    def at(self, index: int) -> View:
+    @property
+    def shipped_scores(self) -> Mapping[str, Any] | None:
+        """What was measured of the result that ships, as this page measures now: "scores", and "seeds" of more fits."""
+        if self.shipped is None or tuple(self.shipped.more.get("options", ())) != self.setting.measure.options:
+            return None
+        return self.shipped.more
+
+    def at(self, index: int) -> Self:
         """The same, looking at another trial."""
         return replace(self, index=min(max(index, 0), len(self.data.trials) - 1))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,8 +12,8 @@ import numpy.typing as npt
 
 from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
+from datasets.splits import is_part, usable
 from gdm_core.analysis.bouts import BoutRule, like_expert
-from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from pages import lab
 from pages.lab.live.pictures import previewed
@@ -22,14 +21,12 @@ from pages.recording.labels import Words, words_of
 from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 
-HELD_OUT = 0.4
-PART = re.compile(r"(first|last) \d+ %")  # how the two parts of one recording are called
 MOST_LATENT = model_controls.D_RANGE[1]
 FEATURES: dict[str, str] = {"egocentric": "What they do", "keypoints": "Raw keypoints"}
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Data(lab.Data):
     """Trials, ready to fit.
 
     key         names the content, for addresses and caches
@@ -39,21 +36,11 @@ class Data:
     """
 
     key: str
-    about: str
-    train: Trials
-    test: Trials
     suggestion: Suggestion
     components: PcaPreview
-    recipe: Recipe
     poses: tuple[KeypointTable, ...] = ()
     notes: tuple[str, ...] = ()
-    licences: tuple[str, ...] = ()
     of: str = ""
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """Fitted ones first, then the new ones."""
-        return (*self.train, *self.test)
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -86,14 +73,6 @@ class Data:
         """(K, D) to begin with: as suggested, within what the controls offer."""
         return self.suggestion.n_states, min(self.suggestion.n_latent, MOST_LATENT, self.train.n_channels)
 
-    def to_fit(self, keep: bool) -> lab.Data:
-        """The same as every page with a fit has it. Long sets are previewed in part, so only that part has a truth."""
-        truth = self.truth()
-        shown = None if truth is None else truth[: previewed(self.train)]
-        return lab.Data(
-            self.about, self.train, self.test, self.recipe, truth=shown, licences=self.licences, keep=keep, source=self
-        )
-
     def is_new(self, index: int) -> bool:
         return index >= len(self.train)
 
@@ -103,7 +82,7 @@ class Data:
 
     def observation(self, trial: Trial) -> str:
         """The recording that a trial is, or is a part of."""
-        return f"{self.train.name}" if PART.fullmatch(trial.name) else trial.name
+        return f"{self.train.name}" if is_part(trial.name) else trial.name
 
     @property
     def subject(self) -> str:
@@ -113,130 +92,33 @@ class Data:
     def pose(self, index: int) -> KeypointTable | None:
         return self.poses[index] if index < len(self.poses) else None
 
-    def truth(self) -> tuple[npt.NDArray[np.float32], ...] | None:
-        """Expert labels of the fitted trials as states [T, labels], where every trial has some."""
+    def known_states(self) -> tuple[npt.NDArray[np.float32], ...] | None:
+        """Expert labels of the fitted trials as states [T, labels], where every trial has some. Long sets are previewed in
+        part, and only that part has them."""
         words = self.words
         known = [trial.labels for trial in self.train if trial.labels is not None]
         if words is None or len(known) < len(self.train):
             return None
-        return tuple(words.hot(labels) for labels in known)
+        return tuple(words.hot(labels) for labels in known[: previewed(self.train)])
 
 
 def from_recordings(
-    key: str,
-    about: str,
-    train: KeypointSet,
-    test: KeypointSet,
-    features: FeatureSet,
-    recipe: Recipe,
-    *,
-    notes: Sequence[str] = (),
-    licences: Sequence[str] = (),
-    of: str = "",
+    key: str, about: str, train: KeypointSet, test: KeypointSet, features: FeatureSet, recipe: Recipe, **more: Any
 ) -> Data:
-    """Poses as features, with what a fit cannot use left out and said so."""
-    ours, theirs, kept, dropped = usable(train.to_trials(features), test.to_trials(features))
-    if dropped:
-        recipe = narrowed(recipe, kept)
-    return from_trials(
-        key, about, ours, theirs, recipe, notes=(*notes, *dropped), licences=licences,
-        poses=(*train.tables, *test.tables), of=of,
-    )  # fmt: skip
+    """Poses as features; `more` is as in `from_trials`."""
+    poses = (*train.tables, *test.tables)
+    return from_trials(key, about, train.to_trials(features), test.to_trials(features), recipe, poses=poses, **more)
 
 
 def from_trials(
-    key: str,
-    about: str,
-    train: Trials,
-    test: Trials,
-    recipe: Recipe,
-    *,
-    notes: Sequence[str] = (),
-    licences: Sequence[str] = (),
-    poses: Sequence[KeypointTable] = (),
-    of: str = "",
+    key: str, about: str, train: Trials, test: Trials, recipe: Recipe, *, notes: Sequence[str] = (), **more: Any
 ) -> Data:
-    return Data(
-        key, about, train, test, suggest(train), principal_components(train), recipe, tuple(poses), tuple(notes),
-        tuple(licences), of,
+    """Trials, with what a fit cannot use left out and said so; `more` are other fields of the data."""
+    ours, theirs, dropped = usable(train, test)
+    if dropped:
+        recipe = replace(recipe, lines=[*recipe.lines, "train, test, left_out = splits.usable(train, test)"])
+    made = Data(
+        about, ours, theirs, recipe, key=key, suggestion=suggest(ours), components=principal_components(ours),
+        notes=(*notes, *dropped), **more,
     )  # fmt: skip
-
-
-def narrowed(recipe: Recipe, kept: Sequence[int]) -> Recipe:
-    """The recipe, with the line that leaves out what cannot be fitted."""
-    lines = [
-        f"kept = {list(kept)}  # the channels that vary",
-        "train, test = ([trial.y[:, kept] for trial in trials] for trials in (train, test))",
-    ]
-    return replace(recipe, lines=[*recipe.lines, *lines])
-
-
-def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[int], list[str]]:
-    """Both without channels that the fitted trials never show moving, which were kept, and a sentence on the others."""
-    y = [trial.y for trial in train]
-    low = np.min([_known(v, np.fmin) for v in y], axis=0)
-    high = np.max([_known(v, np.fmax) for v in y], axis=0)
-    scale = np.maximum(np.abs(low), np.abs(high))
-    with np.errstate(invalid="ignore"):
-        moves = np.isfinite(low) & np.isfinite(high) & (high - low > 1e-6 * np.maximum(scale, 1e-12))
-    if moves.all():
-        return train, test, list(range(train.n_channels)), []
-    names = train[0].channels
-    lost = [names[i] for i in np.flatnonzero(~moves)]
-    if not moves.any():
-        raise DataError(
-            f"None of the {len(names)} channels of {train.name!r} varies in the trials to be fitted. "
-            "Check the file, or choose other columns."
-        )
-    more = f" and {len(lost) - 4} more" if len(lost) > 4 else ""
-    said = f"left out, since they never vary in the fitted trials: {', '.join(lost[:4])}{more}"
-    return _columns(train, moves), _columns(test, moves), np.flatnonzero(moves).tolist(), [said]
-
-
-def _known(y: npt.NDArray[Any], reduce: np.ufunc) -> npt.NDArray[Any]:
-    """[N] smallest or largest known value; the neutral infinity where there is none."""
-    return reduce.reduce(y, axis=0, initial=np.inf if reduce is np.fmin else -np.inf)
-
-
-def _columns(trials: Trials, kept: npt.NDArray[np.bool_]) -> Trials:
-    def some(trial: Trial) -> Trial:
-        channels = tuple(np.array(trial.channels, dtype=object)[kept])
-        return replace(trial, y=trial.y[:, kept], channels=channels)
-
-    return replace(trials, trials=tuple(some(trial) for trial in trials))
-
-
-def split_recording(table: KeypointTable, held_out: float = HELD_OUT) -> tuple[KeypointSet, KeypointSet]:
-    """The first part of one recording to fit, and the rest to test on."""
-    at = cut(table.n_frames, held_out)
-
-    def part(frames: slice, name: str) -> KeypointSet:
-        scores = None if table.scores is None else table.scores[frames]
-        labels = None if table.labels is None else table.labels[frames]
-        began = table.start_seconds + (frames.start or 0) / table.rate_hz
-        made = replace(table, xy=table.xy[frames], scores=scores, labels=labels, name=name, start_seconds=began)
-        return KeypointSet((made,), table.name)
-
-    first, last = round(100 * (1 - held_out)), round(100 * held_out)
-    return part(slice(0, at), f"first {first} %"), part(slice(at, None), f"last {last} %")
-
-
-def split_trials(trials: Trials, held_out: float = HELD_OUT) -> tuple[Trials, Trials]:
-    """The first trials to fit and the last to test on; a single one is cut in time."""
-    if len(trials) > 1:
-        n = max(1, round(held_out * len(trials)))
-        return replace(trials, trials=trials.trials[:-n]), replace(trials, trials=trials.trials[-n:])
-    trial = trials[0]
-    at = cut(trial.n_samples, held_out)
-    first, last = round(100 * (1 - held_out)), round(100 * held_out)
-    return (
-        replace(trials, trials=(replace(trial.slice(0, at), name=f"first {first} %"),)),
-        replace(trials, trials=(replace(trial.slice(at, trial.n_samples), name=f"last {last} %"),)),
-    )
-
-
-def cut(n: int, held_out: float) -> int:
-    """Where to cut `n` samples."""
-    if n < 40:
-        raise DataError(f"There are {n} samples; at least 40 are needed to fit on some and test on the rest.")
-    return int((1 - held_out) * n)
+    return replace(made, truth=made.known_states())

@@ -8,107 +8,68 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import streamlit as st
 
 from gdm_core.analysis.bouts import transition_shares
 from gdm_core.trials import Trial
-from pages.lab import export
+from pages import lab
+from pages.lab.card import Rows
+from pages.lab.export import File
 from pages.recording import analysis_figures, state_figures
 from pages.recording.data import Data
 from pages.recording.naming import Naming
 from pages.recording.view import Here, View
-from pages.ui import exports, figures, palette, shell
-from pages.ui.card import Score
+from pages.ui import exports, figures, palette
 from pages.ui.figures.base import Figure
 
 NO_SUBJECT = "No focal subject"  # as BORIS calls it
 
 
-def panel(page: str, view: View, here: Here, scores: Sequence[Score]) -> None:
+def panel(view: View, here: Here, rows_of: Rows) -> None:
     """Everything that the page shows, as files."""
-    shown = view.shown
     assert here.states is not None
-    naming, used = here.naming or view.naming, here.used
-    key = {"states": exports.legend.states(len(here.names), here.names, used)}
+    key = {"states": exports.legend.states(len(here.names), here.names, here.used)}
     with_key = exports.legend.with_key
     facts = [
         ("data", view.data.about),
-        ("figures show", view.data.title(view.index)),
-        ("names", ", ".join(here.names[k] for k in used)),
-        ("bouts", f"{view.rule.smooth_s:g} s of smoothing, none below {view.rule.shortest_s:g} s"),
+        ("names", ", ".join(here.names[k] for k in here.used)),
+        ("bouts", view.rule.words),
     ]
-    if here.labels is not None:
-        facts.append(("expert's labels", ", ".join(label_words(view.data, here.labels))))
-    export.panel(
-        export.Export(
-            page=page,
-            title=f"{_title(page)}: {view.data.about}",
-            about=f"Figures show {here.trial.name}. {' '.join(view.data.licences)}",
-            shown=shown,
-            look=view.look,
-            recipe=recipe_of(view, naming),
-            figures={
-                "States over time": lambda: strips(view, here),
-                "Shares of each state": lambda: with_key(state_figures.proportions(here), key),
-                "Use of each state": lambda: state_figures.usage(here),
-                "Bouts": lambda: state_figures.dwell(here),
-                **transitions(here, used),
-            },
-            scores=lambda: scores,
-            facts=facts,
-            link=exports.link(),
-            names=here.names,
-            data=lambda: files(page, view),
-        )
+    if here.expert is not None:
+        facts.append(("expert's labels", ", ".join(label_words(view.data, here.expert))))
+    lab.offer(
+        view,
+        here,
+        rows_of,
+        {
+            "States over time": lambda: strips(view, here),
+            "Shares of each state": lambda: with_key(state_figures.proportions(here), key),
+            "Use of each state": lambda: state_figures.usage(here),
+            "Stays": lambda: state_figures.dwell(here),
+            **transitions(here, here.used),
+        },
+        facts=facts,
+        after=after_fit(view, here.naming),
+        names=here.names,
+        files=lambda index: files(replace(view, look=view.exact_look), index),
+        title_of=view.data.title,
     )
 
 
-def files(page: str, view: View) -> None:
+def files(view: View, index: int) -> list[File]:
     """States, bouts and features of one trial, named and merged as on the page."""
-    data = view.data
-    index = st.selectbox(
-        "Trial",
-        range(len(data.trials)),
-        index=view.index,
-        format_func=lambda i: data.title(i) if i is not None else "",
-        key=f"{page}-take-trial-{view.index}",  # another trial on the page is the first choice here, too
-    )
-    at = replace(view, index=index if index is not None else view.index).at(view.shown)
-    if at.states is None or not view.exact:
-        shell.quiet("The exact states of this trial are on their way.")
-        return
-    trial, words = at.trial, () if at.labels is None else label_words(data, at.labels)
-    stem = "".join(c if c.isalnum() else "-" for c in at.trial.name.lower())
-    offers: list[tuple[str, Callable[[], bytes], str, str]] = [
-        ("States (CSV)", lambda: exports.csv(named_states(at, words)), f"{stem}-states.csv", "text/csv"),
-        (
-            "States (Parquet)",
-            lambda: exports.parquet(named_states(at, words)),
-            f"{stem}-states.parquet",
-            "application/octet-stream",
-        ),
+    data, at = view.data, view.at(index).read()
+    words = () if at.expert is None else label_words(data, at.expert)
+    return [
+        ("States (CSV)", lambda: exports.csv(named_states(at, words)), "states.csv"),
+        ("States (Parquet)", lambda: exports.parquet(named_states(at, words)), "states.parquet"),
         (
             "Bouts (CSV, as in BORIS)",
             lambda: exports.csv(bouts_of(at, data.observation(at.trial), data.subject)),
-            f"{stem}-bouts.csv",
-            "text/csv",
+            "bouts.csv",
         ),
-        ("Key (CSV)", lambda: exports.csv(key_of(at)), f"{stem}-key.csv", "text/csv"),
-        ("Features (CSV)", lambda: exports.csv(features_of(trial)), f"{stem}-features.csv", "text/csv"),
+        ("Key (CSV)", lambda: exports.csv(key_of(at)), "key.csv"),
+        ("Features (CSV)", lambda: exports.csv(features_of(at.trial)), "features.csv"),
     ]
-    for label, make, name, kind in offers:
-        st.download_button(
-            label,
-            data=make,
-            file_name=f"{page}-{name}",
-            mime=kind,
-            key=f"{page}-take-{label}",
-            on_click="ignore",
-            icon=":material/download:",
-            width="stretch",
-        )
-    if view.naming.changed:
-        shell.quiet("Names and mergers of the page are in these files.")
 
 
 def label_words(data: Data, labels: npt.NDArray[np.int64]) -> list[str]:
@@ -129,11 +90,11 @@ def named_states(here: Here, words: Sequence[str] = ()) -> pd.DataFrame:
     table = exports.states_table(here.states[:, kept], here.trial)
     table.insert(1, "frame", first_frame(here.trial) + np.arange(len(table)))
     table["bout"] = [here.names[k] for k in here.bouts]
-    if (expert := here.labels) is not None:
+    if (expert := here.expert) is not None:
         table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
         table["expert_code"] = expert
     # Numbers are those of the states on the page: after a merger there may be p_1 and p_3 alone.
-    numbers = [here.numbers[column] for column in kept]
+    numbers = [here.naming.numbers[column] for column in kept]
     table["state"] = np.array(numbers)[table["state"] - 1]
     return table.rename(columns={f"p_{j + 1}": f"p_{number}" for j, number in enumerate(numbers)})
 
@@ -147,7 +108,12 @@ def key_of(here: Here) -> pd.DataFrame:
     """Which column of the states is which state, under which name and in which colour."""
     colours = palette.colours(len(here.names))
     rows = [
-        {"column": f"p_{here.numbers[c]}", "state": here.numbers[c], "name": here.names[c], "colour": colours[c]}
+        {
+            "column": f"p_{here.naming.numbers[c]}",
+            "state": here.naming.numbers[c],
+            "name": here.names[c],
+            "colour": colours[c],
+        }
         for c in here.used
     ]
     return pd.DataFrame(rows)
@@ -187,7 +153,7 @@ def strips(view: View, here: Here) -> Figure:
     assert here.bouts is not None
     rows: dict[str, npt.NDArray[np.float32]] = {}
     key = {}
-    if (expert := here.labels) is not None and (words := view.data.words) is not None:
+    if (expert := here.expert) is not None and (words := view.data.words) is not None:
         rows["expert"] = words.hot(expert)
         key["expert"] = exports.legend.states(len(words.names), words.names)
     rows |= {"bouts": figures.one_hot(here.bouts, len(here.names)), "states": here.states}
@@ -215,12 +181,16 @@ def transitions(here: Here, used: Sequence[int]) -> dict[str, Callable[[], Figur
     }
 
 
-def recipe_of(view: View, naming: Naming) -> exports.Recipe:
-    """The data's recipe, and how the page names, merges and cuts states into bouts, those of all trials written down."""
+def after_fit(view: View, naming: Naming) -> list[str]:
+    """How the script names, merges and cuts states into bouts as the page does, those of all trials written down."""
     rule, data = view.rule, view.data
     starts = [trial.start_seconds for trial in data.trials]
-    lines = naming.code()
-    lines += [
+    return [
+        "import pandas as pd",
+        "",
+        "from gdm_core.analysis.bouts import BoutRule",
+        "",
+        *naming.code(),
         f"rule = BoutRule(smooth_s={rule.smooth_s!r}, shortest_s={rule.shortest_s!r})  # how the page reads bouts",
         f"rate_hz = {data.train[0].rate_hz!r}",
         f"titles = {[data.observation(trial) for trial in data.trials]!r}",
@@ -245,11 +215,3 @@ def recipe_of(view: View, naming: Naming) -> exports.Recipe:
         "        })",
         'pd.DataFrame(rows).to_csv("bouts.csv", index=False)',
     ]
-    needed = ["import pandas as pd", "from gdm_core.analysis.bouts import BoutRule"]
-    return replace(data.recipe, imports=[*data.recipe.imports, *needed], after=lines)
-
-
-def _title(page: str) -> str:
-    from pages.ui import navigation
-
-    return navigation.info(page).title

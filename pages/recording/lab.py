@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,14 @@ import streamlit as st
 
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule
-from pages.lab import begin, end, live, picture
-from pages.lab.shipped import Shipped
-from pages.recording import naming, player, score_card, tabs
+from pages import lab
+from pages.lab import live
+from pages.recording import naming, player, scores, tabs
 from pages.recording.data import Data
 from pages.recording.labels import Words
-from pages.recording.view import Here, View
-from pages.ui import card, figures, model_controls, palette, settings, shell
+from pages.recording.view import Here, View, as_named
+from pages.ui import figures, model_controls, palette, settings, shell
+from pages.ui.card import Score
 from pages.ui.plot import plot
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
@@ -28,43 +31,52 @@ SECONDS = (0.0, LONGEST_S, 0.1)
 
 
 def show(
-    page: shell.Frame,
-    data: Data,
-    *,
-    bout_rule: BoutRule,
-    sees: str = "places",
-    keep: bool = True,
-    ships: Sequence[str] = (),
+    page: shell.Frame, data: Data, *, bout_rule: BoutRule, sees: str = "places", ships: Sequence[str] = ()
 ) -> None:
     """Everything below the choice of data. The last thing that a page's script does.
 
     bout_rule  how bouts are read at first where no expert's labels say how long they are
-    keep       whether finished fits may stay on disk; not for what somebody uploaded
     ships      names of results that ship with the app
     """
     with page.picture:
         shell.quiet(PURPOSE)
     with page.controls:
         choice = choose_model(page.folder, data, sees)
-    base = begin(page, data.to_fit(keep), choice, ships=ships)
-    fit, shown = base.fit, base.shown
+    base = lab.begin(page, data, choice, ships=ships)
     with page.controls:
         rule = bout_controls(data, bout_rule)
-        called, colours = _by_labels(data, fit, shown, choice.n_states)
+        called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
+    measure = lab.Measure(
+        bout_scores.scores, bout_scores.seed_scores, (rule.smooth_s, rule.shortest_s), f"bouts {rule.words}"
+    )
     with page.picture:
         index = pick(data)
-    exact = base.exact_look  # of a result that ships, until a worker has looked, in eight bits
-    view = View(fit, shown, exact or base.look, data, index, named, rule, exact is not None)
-    with page.card:
-        measured, own, rows = _card(view, base.shipped)
-        live.region(fit, lambda now: live.progress(now, key="elbo"), patience=2)
+    kept = {field.name: getattr(base, field.name) for field in fields(base)}
+    view = View(**kept | {"setting": replace(base.setting, measure=measure), "index": index}, naming=named, rule=rule)
+    measured, own = _measured(view)
+
+    def rows_of(found: Mapping[str, Any]) -> list[Score]:
+        return scores.with_own(scores.score_rows(found), found, own)
+
     with page.picture:
         _poses(view)
-    picture(base, lambda now: strips(view, now, measured, own))
-    with page.below:
-        tabs.show(page.folder, view, measured, own, rows)
-    end(base)
+    lab.picture(view, lambda now: strips(view, now, measured, own))
+    tabs.show(view, measured, own, rows_of)
+    if lab.honest_card(view, rows_of) and measured is not None:
+        with page.card:
+            _remarks(view, measured)
+    lab.end(view)
+
+
+def _measured(view: View) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """(what was measured of the result that stands, the same of the visitor's own names and mergers)."""
+    answer, rule = lab.measured(view), view.rule
+    if not answer.fresh or "table" not in answer.value or not view.naming.judged:
+        return (answer.value if answer.fresh else None), None
+    sides = view.data.train, view.data.test
+    asked = view.ask("named", bout_scores.named, *sides, rule.smooth_s, rule.shortest_s, *view.stands())
+    return answer.value, asked.value if asked.fresh else None
 
 
 def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
@@ -167,7 +179,7 @@ def _poses(view: View) -> None:
     pose = view.data.pose(view.index)
     if pose is None:
         return
-    here = view.at(view.shown)
+    here = view.read()
     if pose.simulated:
         shell.quiet("Simulated mice: no frame of this is a recording, and how an attack looks is invented.")
     player.show(
@@ -186,20 +198,21 @@ def strips(
 ) -> None:
     """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words: by the
     fitted trials, and in the visitor's own judgement."""
-    here = view.at(now)
+    here = view.read(now)
     rows: dict[str, Any] = {}
     words = view.data.words
-    if (expert := here.labels) is not None and words is not None:
+    if (expert := here.expert) is not None and words is not None:
         rows["expert"] = words.hot(expert)
-        read = view.as_labels(now, measured["mapping"]) if measured is not None and "mapping" in measured else None
+        mapping = None if measured is None else measured.get("mapping")
+        read = None if mapping is None else view.as_labels(here, now.order, mapping)
         if read is not None:
             rows["as labels"] = words.hot(read)
         if own is not None and "mapping" in own and here.bouts is not None and here.state == "fresh":
-            rows["as you say"] = words.hot(view.as_named(here, own["mapping"]))
+            rows["as you say"] = words.hot(as_named(here, own["mapping"]))
     if here.states is not None and here.bouts is not None:
         rows |= {"bouts": figures.one_hot(here.bouts, here.states.shape[1]), "states": here.states}
     if not rows:
-        shell.empty("The first fit is on its way", "The workers start with the server; this takes a few seconds.")
+        shell.empty(here.title, here.note)
         return
     made = now.once(
         "strips",
@@ -225,8 +238,8 @@ def strips(
 
 def caption(here: Here, rows: Collection[str], poses: bool, words: Words | None = None) -> str:
     """How to read the strips that are there."""
-    said = []
-    if here.labels is not None:
+    said = [here.note] if here.note else []
+    if here.expert is not None:
         said.append("Expert: the labels.")
     if "as labels" in rows:
         said.append("As labels: each state under its most frequent label in the fitted trials.")
@@ -235,7 +248,7 @@ def caption(here: Here, rows: Collection[str], poses: bool, words: Words | None 
     if here.states is not None:
         said.append("Bouts: the strongest state, smoothed as set.")
         said.append("States: as fitted, in mixed colours; faint means undecided.")
-    if here.labels is not None and here.states is not None:
+    if here.expert is not None and here.states is not None:
         said.append("A state has the colour of the label that it mostly stands for in the fitted trials.")
     if words is not None and words.remark:
         said.append(words.remark)
@@ -246,10 +259,8 @@ def caption(here: Here, rows: Collection[str], poses: bool, words: Words | None 
 
 def legend(view: View, here: Here) -> None:
     """Which colour is which state, and which label."""
-    from html import escape
-
     parts = []
-    if here.labels is not None and (words := view.data.words) is not None:
+    if here.expert is not None and (words := view.data.words) is not None:
         parts.append(_key("labels", words.names, words.colours, range(len(words.names))))
     if here.states is not None:
         parts.append(_key("states", here.names, palette.colours(len(here.names)), here.used))
@@ -260,33 +271,32 @@ def legend(view: View, here: Here) -> None:
 
 
 def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, str]:
-    from html import escape
-
     items = "".join(
         f'<span role="listitem"><i style="background:{colours[k]}"></i>{escape(names[k])}</span>' for k in columns
     )
     return who, f'<span role="listitem">{escape(who)}:</span>{items}'
 
 
-def _card(
-    view: View, shipped: Shipped | None
-) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, list[card.Score]]:
-    """The honest card: (what was measured, the same of the visitor's own names and mergers, the rows)."""
-    data, rule, shown = view.data, view.rule, view.shown
-    answer, lines = live.Answer(), live.Answer()
-    if shipped is not None and BoutRule(**shipped.more["rule"]) == rule:
-        answer, lines = (live.Answer(shipped.more[name], fresh=True) for name in ("measured", "lines"))
-    elif shown.result is not None and shown.state == "fresh" and shown.wanted is not None:
-        seed = int(shown.wanted.config.get("seed", 0))
-        answer = view.ask("measure", bout_scores.measure, data.train, data.test, rule.smooth_s, rule.shortest_s, seed)
-        key = f"{data.train.fingerprint}/{data.test.fingerprint}/{shown.n_states}/{seed}"
-        if answer.fresh and "macro_f1" in answer.value:
-            lines = view.fit.ask("lines", key, bout_scores.baselines, data.train, data.test, shown.n_states, seed)
-    own = None
-    if answer.fresh and "table" in answer.value and view.naming.judged:
-        asked = view.ask(
-            "named", bout_scores.named, data.train, data.test, rule.smooth_s, rule.shortest_s, *view.stands()
+def _as_fitted(of: str) -> None:
+    for name in ("smooth", "shortest"):
+        st.session_state[settings.key(name, of)] = 0.0
+
+
+def _remarks(view: View, measured: Mapping[str, Any]) -> None:
+    """What the scores do not say by themselves."""
+    if "alone" in measured:
+        shell.quiet(
+            f"Only one behaviour is labelled in the {measured['alone']} trials: there is nothing to tell apart, so states "
+            "cannot be scored against the expert."
         )
-        own = asked.value if asked.fresh else None
-    measured, rows = score_card.card_of(view, answer, lines, own)
-    return measured, own, rows
+    elif "macro_f1" not in measured:
+        shell.quiet("These trials have no labels in both parts, so states cannot be scored against an expert.")
+    if said := scores.lost_by_smoothing(measured):
+        shell.quiet(said)
+        st.button(
+            "Read bouts as fitted",
+            key="bouts-as-fitted",
+            on_click=_as_fitted,
+            args=(view.data.bouts_of,),
+            width="stretch",
+        )

@@ -55,16 +55,15 @@ def pose_recipe(
     read = f"keypoints.read({file!r}, rate_hz={rate!r})"
     made = f"keypoints.from_table({table}, {rate!r})"
     return Recipe(
-        ["from dataclasses import replace", f"from gdm_studio.datasets import keypoints{', tables' if table else ''}"],
+        [
+            *(["from dataclasses import replace"] if edits else []),
+            f"from gdm_studio.datasets import keypoints, {'tables, ' if table else ''}splits",
+        ],
         [
             f"table = {made if table else read}",
             *edits,
             f"table = keypoints.clean(table, {changed})",
-            "at = int(0.6 * table.n_frames)",
-            "train, test = (",
-            f"    replace(table, xy=table.xy[part], scores=None, labels=None).to_trials({features!r})",
-            "    for part in (slice(0, at), slice(at, None))",
-            ")",
+            f"train, test = (part.to_trials({features!r}) for part in splits.split_recording(table))",
         ],
         note=f"The file {file} has to be there.",
     )

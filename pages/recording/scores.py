@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,22 +18,20 @@ SHIFTED = "the same bouts at other times"
 
 _MARGIN = (
     "±: half of the 95 % interval of the difference from what it has to beat, from leaving out each piece of the new trials "
-    f"in turn. With fewer than {evidence.ENOUGH} pieces nothing is said."
+    "in turn, and how much that difference varies with the seed of the fit. "
+    f"With fewer than {evidence.ENOUGH} pieces nothing is said."
 )
 
 
-def score_rows(found: Mapping[str, Any], lines: Mapping[str, Mapping[str, float | None]] | None) -> list[Score]:
-    """Each score beside what it has to beat. While `lines` are not known (None) those that need them have no verdict."""
+def score_rows(found: Mapping[str, Any]) -> list[Score]:
+    """Each score beside what it has to beat; `found` is what bout_scores.scores gives."""
     rows = []
     if "macro_f1" in found:
-        labelled = [
-            _labelled(found, lines or {}, "macro_f1", "Macro-F1", "majority_f1", _F1_HELP),
-            _labelled(
-                found, lines or {}, "balanced_accuracy", "Balanced accuracy", "majority_balanced", _BALANCED_HELP
-            ),
-            _labelled(found, lines or {}, "paper_accuracy", "The paper's accuracy", "majority", _PAPER),
+        rows += [
+            _labelled(found, "macro_f1", "Macro-F1", "majority_f1", _F1_HELP),
+            _labelled(found, "balanced_accuracy", "Balanced accuracy", "majority_balanced", _BALANCED_HELP),
+            _labelled(found, "paper_accuracy", "The paper's accuracy", "majority", _PAPER),
         ]
-        rows += labelled if lines is not None else [_undecided(row) for row in labelled]
     rows.append(_bout_row(found))
     ours = found["r2"]
     if ours["value"] is not None and ours["persistence"] is not None:
@@ -110,12 +107,6 @@ def _bout_row(found: Mapping[str, Any]) -> Score:
     )
 
 
-def _undecided(row: Score) -> Score:
-    """The score with what is known besides, and no verdict before everything that it has to beat is known."""
-    known = [(row.line_name, row.line), *row.others] if row.line is not None else list(row.others)
-    return replace(row, line=None, line_name="", spread=None, others=known, short=False)
-
-
 _F1_HELP = (
     "Mean over behaviours of the balance between missing one and calling it wrongly, on trials that the model has not "
     "seen. Each state stands for its most frequent label in the fitted trials. Rare behaviours count as much as common ones."
@@ -126,14 +117,8 @@ _PAPER = (
 )
 
 
-def _labelled(
-    found: Mapping[str, Any],
-    lines: Mapping[str, Mapping[str, Any]],
-    field: str,
-    name: str,
-    majority: str,
-    help: str,
-) -> Score:
+def _labelled(found: Mapping[str, Any], field: str, name: str, majority: str, help: str) -> Score:
+    lines: Mapping[str, Mapping[str, Any]] = found["lines"]
     known = {"majority class": float(found[majority])}
     taught: dict[str, float] = {}
     for line, values in lines.items():

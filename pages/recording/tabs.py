@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,51 +12,38 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.bouts import transition_shares
+from pages import lab
 from pages.recording import analysis_figures, export, state_figures
 from pages.recording.data import MOST_LATENT
 from pages.recording.labels import Words
 from pages.recording.view import Here, View
 from pages.ui import figures, shell
-from pages.ui.card import Score
 from pages.ui.plot import plot
 
 MAX_ROWS = 2_000
 EXPORT = "Export & reproduce"
 
 
-def show(
-    page: str,
-    view: View,
-    measured: Mapping[str, Any] | None,
-    own: Mapping[str, Any] | None,
-    scores: Sequence[Score],
-) -> None:
+def show(view: View, measured: Mapping[str, Any] | None, own: Mapping[str, Any] | None, rows_of: lab.card.Rows) -> None:
     """The tabs; only the open one is worked out."""
-    named: dict[str, Callable[[Here], None]] = {
-        "Bouts": lambda here: bouts(view, here),
-        "Shares": lambda here: shares(view, here),
-        "Transitions": lambda here: transitions(view, here),
-        **({"Labels": lambda here: labels(view, measured, own)} if view.data.every_label else {}),
-        "Trials": lambda here: trials(view, measured),
-        "Features": lambda here: features(view, here),
-        EXPORT: lambda here: export.panel(page, view, here, scores),
+    here = view.read()
+    named: dict[str, lab.tabs.Tab] = {
+        "Bouts": lambda _, __: bouts(view, here),
+        "Shares": lambda _, __: shares(view, here),
+        "Transitions": lambda _, __: transitions(view, here),
+        **({"Labels": lambda _, __: labels(view, measured, own)} if view.data.every_label else {}),
+        "Trials": lambda _, __: trials(view, measured),
+        "Prediction": lab.prediction,
+        "Features": lambda _, __: features(view, here),
+        EXPORT: lambda _, __: export.panel(view, here, rows_of),
     }
-    for tab, draw in zip(
-        st.tabs(list(named), key="view", on_change="rerun", bind="query-params"), named.values(), strict=True
-    ):
-        if tab.open:
-            with tab:
-                here = view.at(view.shown)
-                if here.states is None and draw is not named["Features"]:
-                    shell.empty("Nothing fitted yet", "This fills in with the first result.")
-                else:
-                    draw(here)
+    lab.show_tabs(view, named, here, early=["Features"])
 
 
 def bouts(view: View, here: Here) -> None:
     """How long states last, the expert's beside ours, and every bout in a table."""
     assert here.bouts is not None
-    expert, words = here.labels, view.data.words
+    expert, words = here.expert, view.data.words
     columns = st.columns(2 if expert is not None else 1, gap="small")
     with columns[0], shell.panel("dwell-inferred", "Bouts of the model"):
         plot(
@@ -114,7 +101,7 @@ def shares(view: View, here: Here) -> None:
         )
     with right, shell.panel("usage", "Use of each state"):
         plot(state_figures.usage(here), key="usage", state=here.state)
-        if (expert := here.labels) is not None and (words := view.data.words) is not None:
+        if (expert := here.expert) is not None and (words := view.data.words) is not None:
             figure = figures.usage(
                 words.hot(expert), names=words.names, caption="The expert's labels of the same trial."
             )
@@ -145,7 +132,7 @@ def transitions(view: View, here: Here) -> None:
             key="matrix",
             state=here.state,
         )
-        if (expert := here.labels) is not None and (words := view.data.words) is not None:
+        if (expert := here.expert) is not None and (words := view.data.words) is not None:
             noted = words.grouped(expert)
             seen = [k for k in range(len(words.names)) if (noted == k).any()]
             figure = figures.transition_matrix(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import BoutRule, median_bout
-from gdm_core.trials import Trial, Trials
+from pages import lab
 from pages.lab import live
-from pages.lab.live.pictures import State
 from pages.recording.data import Data
 from pages.recording.naming import Naming
 from pages.recording.units import SECONDS, Unit, unit_for
@@ -22,26 +19,27 @@ Array = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Here:
-    """One trial, and what to draw on it. `states` and `bouts` are None while there is nothing; `unit` is that of time."""
+class Here(lab.Reading):
+    """One trial as named, merged and cut into bouts. `states` and `bouts` are None while there is nothing.
 
-    trial: Trial
-    states: Array | None  # [T, K], named and merged
-    bouts: npt.NDArray[np.int64] | None  # [T]
-    names: tuple[str, ...]
-    state: State
+    soft    [T, K] the states as fitted, in the order of colours; `states` has them named and merged
+    bouts   [T] the column of `states` that each moment's bout belongs to
+    unit    that of time
+    """
+
+    naming: Naming = field(kw_only=True)
     unit: Unit = SECONDS
-    naming: Naming | None = None
+    soft: Array | None = None
+    bouts: npt.NDArray[np.int64] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.naming.names
 
     @property
     def used(self) -> list[int]:
         """Columns that hold a state."""
-        return list(range(len(self.names))) if self.naming is None else self.naming.used
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Which state each column is, counted from one."""
-        return tuple(range(1, len(self.names) + 1)) if self.naming is None else self.naming.numbers
+        return self.naming.used
 
     @property
     def step(self) -> float:
@@ -57,82 +55,66 @@ class Here:
         return self.unit.of(self.trial.start_seconds)
 
     @property
-    def labels(self) -> npt.NDArray[np.int64] | None:
+    def expert(self) -> npt.NDArray[np.int64] | None:
         """Expert labels, None where there are none at all."""
         labels = self.trial.labels
         return None if labels is None or not (np.asarray(labels) >= 0).any() else np.asarray(labels, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class View:
-    """Which fit, which trial (fitted ones first), and what became of its states."""
+class View(lab.View):
+    """The page in one run of its script, with what became of its states."""
 
-    fit: live.Live
-    shown: live.Shown
-    look: looks.Look | None
-    data: Data
-    index: int
-    naming: Naming
-    rule: BoutRule
-    exact: bool = True  # whether `look` holds the states as the model gives them, not in eight bits
+    naming: Naming = field(kw_only=True)
+    rule: BoutRule = field(kw_only=True)
 
-    def at(self, shown: live.Shown) -> Here:
-        """The trial and its states. New trials are looked at once a fit is done; until then an earlier look stays."""
-        trial = self.data.trials[self.index]
-        mine = shown.wanted is not None and shown.wanted.train.fingerprint == self.data.train.fingerprint
-        soft, state = self._soft(shown) if mine else (None, shown.state)
-        kept = self.fit.kept
-        where = (trial.fingerprint, self.index)
-        if soft is not None and state == "fresh":
-            kept["here"] = (where, soft)
-        elif soft is None and kept.get("here", (None,))[0] == where:
-            soft, state = kept["here"][1], "stale"
-        if soft is None or len(soft) != trial.n_samples:
-            return Here(trial, None, None, self.naming.names, state, self.unit)
-        naming = self.naming_for(soft.shape[1])
-        states, bouts = shown.once(
-            "here", lambda: self._made(soft, naming, trial), of=(soft,), settings=(naming, self.rule)
-        )
-        return Here(trial, states, bouts, naming.names, state, self.unit, naming)
+    @property
+    def data(self) -> Data:
+        data = self.setting.data
+        assert isinstance(data, Data)
+        return data
+
+    def read(self, now: live.Shown | None = None, *, exact: bool = True) -> Here:
+        """The trial that is looked at, by the model's own look where there is one."""
+        now = now or self.shown
+        found = super().read(now, exact=exact)
+        soft = found.states
+        naming = self.naming if soft is None else self.naming_for(soft.shape[1])
+        states = bouts = None
+        if soft is not None:
+            states, bouts = now.once(
+                "here", lambda: self._made(soft, naming), of=(soft, found.trial), settings=(naming, self.rule)
+            )
+        return Here(
+            found.trial, states, found.state, found.origin, found.title, found.note,
+            naming=naming, unit=self.unit, soft=soft, bouts=bouts,
+        )  # fmt: skip
 
     @property
     def unit(self) -> Unit:
         """Seconds beside the player, which counts them; else what suits the length of the trial."""
-        trial = self.data.trials[self.index]
-        return SECONDS if self.data.pose(self.index) is not None else unit_for(trial.n_samples / trial.rate_hz)
+        return (
+            SECONDS if self.data.pose(self.index) is not None else unit_for(self.trial.n_samples / self.trial.rate_hz)
+        )
 
-    def _made(self, soft: Array, naming: Naming, trial: Trial) -> tuple[Array, npt.NDArray[np.int64]]:
+    def _made(self, soft: Array, naming: Naming) -> tuple[Array, npt.NDArray[np.int64]]:
         states = naming.apply(soft)
-        return states, self.rule.labels(states, trial.rate_hz)
+        return states, self.rule.labels(states, self.trial.rate_hz)
 
     def naming_for(self, n_states: int) -> Naming:
         """The naming, unless the picture still has another number of states."""
         return self.naming if len(self.naming.into) == n_states else Naming.plain(n_states)
 
-    def _soft(self, shown: live.Shown) -> tuple[Array | None, State]:
-        """[T, K] of the trial in the order of colours, as fitted."""
-        exact = self.look is not None and shown.result is self.shown.result and bool(shown.train)
-        if exact and self.look is not None:
-            parts = self.look.test if self.data.is_new(self.index) else self.look.train
-            place = self.index - len(self.data.train) if self.data.is_new(self.index) else self.index
-            if place < len(parts):
-                mine = parts[place]
-                soft = shown.once(("exact", self.index), lambda: live.in_order((mine,), shown.order)[0], of=(mine,))
-                return soft, shown.state
-        if not self.data.is_new(self.index) and self.index < len(shown.train):
-            return shown.train[self.index], shown.state
-        return None, shown.state
-
-    def as_labels(self, shown: live.Shown, mapping: Sequence[int]) -> npt.NDArray[np.int64] | None:
+    def as_labels(self, here: Here, order: Sequence[int], mapping: Sequence[int]) -> npt.NDArray[np.int64] | None:
         """[T] the label that each moment's state stands for, exactly as it is scored; None before there is a result.
 
-        mapping [K] is in the model's own order of states.
+        mapping [K] is in the model's own order of states; column j of the page is its state order[j].
         """
-        soft, state = self._soft(shown)
-        if soft is None or state != "fresh" or len(mapping) != len(shown.order):
+        if here.soft is None or here.state != "fresh" or len(mapping) != len(order):
             return None
-        bouts = self.rule.labels(soft, self.data.trials[self.index].rate_hz)
-        found: npt.NDArray[np.int64] = np.asarray(mapping, np.int64)[list(shown.order)][bouts]
+        found: npt.NDArray[np.int64] = np.asarray(mapping, np.int64)[list(order)][
+            self.rule.labels(here.soft, here.trial.rate_hz)
+        ]
         return found
 
     def stands(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -145,19 +127,11 @@ class View:
             into[self.shown.order[k]] = place[column]
         return tuple(into), tuple(naming.stands[column] for column in naming.used)
 
-    def as_named(self, here: Here, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
-        """[T] the label that each moment's state is in the visitor's judgement; `mapping` is that of `named`."""
-        assert here.bouts is not None
-        assert here.naming is not None
-        label = np.full(len(here.names), -1, np.int64)
-        label[here.used] = np.asarray(mapping, np.int64)
-        found: npt.NDArray[np.int64] = label[here.bouts]
-        return found
 
-    def ask(self, name: str, function: Callable[..., Any], *args: Any) -> live.Answer:
-        """A question about the finished fit."""
-        result = self.shown.result
-        if result is None or self.shown.state == "preview":
-            return live.Answer()
-        key = "/".join([result.key, *(a.fingerprint if isinstance(a, Trial | Trials) else repr(a) for a in args)])
-        return self.fit.ask(name, key, function, result.model_bytes, *args)
+def as_named(here: Here, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
+    """[T] the label that each moment's state is in the visitor's judgement; `mapping` is that of `bout_scores.named`."""
+    assert here.bouts is not None
+    label = np.full(len(here.names), -1, np.int64)
+    label[here.used] = np.asarray(mapping, np.int64)
+    found: npt.NDArray[np.int64] = label[here.bouts]
+    return found

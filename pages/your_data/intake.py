@@ -16,10 +16,10 @@ import streamlit as st
 from datasets import keypoints
 from datasets.keypoints import KeypointTable
 from datasets.readers.timing import TimeUnit
+from datasets.splits import split_trials
 from datasets.tables import Role, Table
-from gdm_core.trials import Trials
 from pages.lab import live
-from pages.recording.data import Data, from_trials, narrowed, split_trials, usable
+from pages.recording.data import Data, from_trials
 from pages.ui import settings
 from pages.ui.exports import Recipe
 from pages.your_data import example
@@ -269,18 +269,14 @@ def from_table(file: Opened, options: TableOptions) -> Data:
     roles = dict(options.roles)
     trials = table.to_trials(roles, **options.arguments())
     train, test = split_trials(trials)
-    recipe = table_recipe(file, roles, options, trials)
-    train, test, kept, dropped = usable(train, test)
-    if dropped:
-        recipe = narrowed(recipe, kept)
-    notes = [*table.report(roles, options.unit).sentences(), *dropped]
     about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
     return from_trials(
-        f"{file.digest}-{options!r}", about, train, test, recipe, notes=notes, licences=[OWN], of=file.of
-    )
+        f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
+        notes=table.report(roles, options.unit).sentences(), licences=(OWN,), of=file.of, keep=False,
+    )  # fmt: skip
 
 
-def table_recipe(file: Opened, roles: Mapping[str, str], options: TableOptions, trials: Trials) -> Recipe:
+def table_recipe(file: Opened, roles: Mapping[str, str], options: TableOptions) -> Recipe:
     """The lines that read and cut the table as the page does."""
     used = {column: str(role) for column, role in roles.items() if role != Role.IGNORE}
     default = TableOptions(())
@@ -290,11 +286,8 @@ def table_recipe(file: Opened, roles: Mapping[str, str], options: TableOptions, 
     lines = [
         f"table = tables.read({file.read_as})",
         f"trials = table.to_trials({used!r}{', ' + given if given else ''})",
+        "train, test = splits.split_trials(trials)",
     ]
-    if len(trials) > 1:
-        n = max(1, round(0.4 * len(trials)))
-        lines += [f"train, test = list(trials)[:-{n}], list(trials)[-{n}:]"]
-    else:
-        at = int(0.6 * trials.n_samples)
-        lines += [f"train, test = [trials[0].slice(0, {at})], [trials[0].slice({at}, {trials.n_samples})]"]
-    return Recipe(["from gdm_studio.datasets import tables"], lines, note=f"The file {file.name} has to be there.")
+    return Recipe(
+        ["from gdm_studio.datasets import splits, tables"], lines, note=f"The file {file.name} has to be there."
+    )

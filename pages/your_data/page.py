@@ -241,7 +241,6 @@ if data is not None and file is not None and intake.is_fitted(file):
         data,
         bout_rule=BoutRule(0.0, 0.0),
         sees="places" if file.tracked else "moves",
-        keep=False,
     )
 else:
     shell.footer(["Nothing of a file is kept after the session."])

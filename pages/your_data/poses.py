@@ -11,8 +11,9 @@ import numpy as np
 
 from datasets import keypoints
 from datasets.keypoints import KeypointTable
+from datasets.splits import split_recording
 from gdm_core.errors import DataError
-from pages.recording.data import Data, from_recordings, split_recording
+from pages.recording.data import Data, from_recordings
 from pages.recording.repairs import pose_recipe
 from pages.your_data.intake import OWN, Opened
 
@@ -93,8 +94,9 @@ def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation 
             file.name, options.rate_hz, repairs, options.features, table=file.table, edits=_lines(source, options)
         ),
         notes=notes,
-        licences=[OWN],
+        licences=(OWN,),
         of=file.of,
+        keep=False,
     )
 
 

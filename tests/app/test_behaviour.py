@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import keypoints, mice
+from datasets.splits import split_recording, split_trials, usable
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule, transition_shares
 from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
@@ -20,15 +21,15 @@ from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings, shipped
 from pages.lab import live
 from pages.lab.live import screen
-from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
+from pages.lab.live.pictures import PREVIEW_SAMPLES, Origin, Wanted, previewed
 from pages.lab.shipped import both, files
 from pages.recording import analysis_figures, export, naming, player, scores
-from pages.recording.data import split_recording, split_trials, usable
 from pages.recording.naming import Naming, arrange
-from pages.recording.view import Here, View
+from pages.recording.view import Here
 from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.live_engine import Kept, QuickEngine, Sketch
+from tests.support.recording import view_of
 from tests.support.sliders import slider
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,11 +73,11 @@ def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(e
     engine.auto = False
     text = html(opened())
     words = json.loads(files(shipped.NAME)[1].read_text())
-    assert f"{words['more']['measured']['macro_f1']:.3f}" in text
+    assert f"{words['more']['scores']['macro_f1']:.3f}" in text
     assert "Macro-F1" in text
     assert "Simulated mice" in text
     assert not engine.waiting("main")
-    assert not engine.waiting("ask-measure")
+    assert not engine.waiting("ask-scores")
 
 
 def test_the_bundled_result_belongs_to_what_a_first_visit_asks_for(engine):
@@ -104,10 +105,10 @@ def test_fitting_the_bundled_result_anew_finds_as_good_states():
     data, bundle = recordings.load_simulated(FIRST), shipped.bundled()
     result = fitted(data.train, dict(bundle.config))
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
-    rule = BoutRule(**bundle.more["rule"])
+    rule = BoutRule(*bundle.more["options"])
     assert rule == data.expert_rule
     found = bout_scores.measure(result.model_bytes, data.train, data.test, rule.smooth_s, rule.shortest_s)
-    assert found["macro_f1"] == pytest.approx(bundle.more["measured"]["macro_f1"], abs=0.08)
+    assert found["macro_f1"] == pytest.approx(bundle.more["scores"]["macro_f1"], abs=0.08)
 
 
 def test_another_setting_is_fitted_and_scored(engine):
@@ -268,7 +269,7 @@ def test_the_card_holds_scores_against_the_best_line_without_labels(sketch):
     data, _, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     lines = {"k-means on steps": {"macro_f1": 0.95}, "10-NN on position": {"macro_f1": 0.99}}
-    row = next(row for row in scores.score_rows(found, lines) if row.name == "Macro-F1")
+    row = next(row for row in scores.score_rows(found | {"lines": lines}) if row.name == "Macro-F1")
     assert (row.line_name, row.line) == ("k-means on steps", 0.95)
     assert row.verdict == "short", "four trials of ten seconds carry none"
     assert any("10-NN" in name for name, _ in row.others)
@@ -279,7 +280,7 @@ def test_recordings_without_labels_are_measured_without_them(sketch):
     blank = replace(data.test, trials=tuple(replace(t, labels=None) for t in data.test))
     found = bout_scores.measure(content, data.train, blank, 0.0, 0.0)
     assert "macro_f1" not in found
-    assert [row.name for row in scores.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.score_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
     assert bout_scores.baselines(data.train, blank, 4) == {}
 
 
@@ -306,7 +307,7 @@ def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
     trial = Trial(np.zeros((100, 2)), 10.0, labels=np.repeat([0, 1], 50), name="t")
     made = arrange(["", "walk", ""], [0, 1, 1])
     states = made.apply(soft)
-    here = Here(trial, states, BoutRule().labels(states, 10.0), made.names, "fresh", naming=made)
+    here = Here(trial, states, "fresh", Origin(), naming=made, bouts=BoutRule().labels(states, 10.0))
     bouts = export.bouts_of(here)
     assert list(bouts["Behavior"]) == ["S1", "walk", "S1"]
     assert list(bouts["Stop (s)"]) == [3.0, 9.0, 10.0]
@@ -341,8 +342,9 @@ def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path, m
     monkeypatch.chdir(tmp_path)
     space: dict = {}
     exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    np.testing.assert_array_equal(data.train[0].y, space["train"][0])
-    np.testing.assert_array_equal(data.test[0].y, space["test"][0])
+    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
+        np.testing.assert_array_equal(ours[0].y, theirs[0].y)
+        assert ours[0].start_seconds == theirs[0].start_seconds
 
 
 # ---- data ---------------------------------------------------------------------------------------------------------
@@ -363,8 +365,7 @@ def test_channels_that_never_move_are_left_out_and_named():
     y[:, 1] = 3
     y[:, 2] = np.nan
     sides = [Trials((Trial(part, channels=("a", "b", "c", "d")),)) for part in (y[:40], y[40:])]
-    train, test, kept, said = usable(*sides)
-    assert kept == [0, 3]
+    train, test, said = usable(*sides)
     assert train[0].channels == test[0].channels == ("a", "d")
     assert "b, c" in said[0]
     still = Trials((Trial(np.ones((50, 1))),))
@@ -385,15 +386,15 @@ def test_a_new_trial_waits_for_the_exact_look(engine):
     fit = live.Live(engine, "s")
     fit.want(Wanted("gdm", CONFIG | {"n_states": 4}, data.train, data.test))
     shown = fit.poll()
-    view = View(fit, shown, None, data, len(data.train), Naming.plain(4), BoutRule())
-    assert view.at(shown).states is None
+    view = view_of(data, Naming.plain(4), BoutRule(), fit=fit, shown=shown, index=len(data.train))
+    assert view.read().states is None
     screen.states_of(fit, shown)
     look, _ = screen.states_of(fit, shown)
-    here = replace(view, look=look).at(shown)
+    here = replace(view, look=look).read()
     expected = np.asarray(look.test[0])[:, list(shown.order)]
     np.testing.assert_array_equal(here.states, expected)
     mapping = [3, 1, 0, 2]
-    read = replace(view, look=look).as_labels(shown, mapping)
+    read = view.as_labels(here, shown.order, mapping)
     np.testing.assert_array_equal(read, np.array(mapping)[np.asarray(look.test[0]).argmax(axis=1)])
 
 

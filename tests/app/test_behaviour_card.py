@@ -20,15 +20,15 @@ from pages.recording import analysis_figures, naming, scores
 from pages.recording.naming import Naming, arrange
 from pages.recording.tabs import label_counts, shortened, trial_table
 from pages.recording.units import unit_for
-from pages.recording.view import View
 from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.live_engine import QuickEngine, Sketch
+from tests.support.recording import view_of
 from tests.support.sliders import slider
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
-EARLIER = "How good the earlier result was"
+EARLIER = "Scores of the earlier result:"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def opened() -> AppTest:
 
 
 def card(app: AppTest) -> str:
-    texts = [str(element.value) for element in app.get("html")]
+    texts = [text for element in app.get("html") if "<style" not in (text := str(element.value))]
     return " ".join(text for text in texts if "gdm-score" in text or "gdm-quiet" in text or "How good" in text)
 
 
@@ -63,36 +63,46 @@ def test_scores_and_the_lines_they_have_to_beat_change_together(engine):
     app = opened()
     before = card(app)
     assert EARLIER not in before
-    scored = f"{shipped.bundled().more['measured']['macro_f1']:.3f}"
+    scored = f"{shipped.bundled().more['scores']['macro_f1']:.3f}"
     verdict = before[before.index("data-verdict") :][:30]
     engine.auto = False
     slider(app, "K").set_value(4).run()
-    for slots in ((), ("warm", "main"), ("ask-look",), ("ask-measure",)):
+    for slots in ((), ("warm", "main"), ("ask-look",)):
         now = do(engine, app, *slots)
-        assert EARLIER in now, slots
-        assert "Gumbel Dynamical Model, K 5, seed 0" in now
+        assert f"{EARLIER} K\u00a05." in now, slots
         assert scored in now
         assert now[now.index("data-verdict") :][:30] == verdict
         assert "converged" not in now, "the line on the new fit does not stand under scores of the old one"
-    assert engine.waiting("ask-lines")
-    after = do(engine, app, "ask-lines")
+    assert engine.waiting("ask-scores")
+    after = do(engine, app, "ask-scores")
     assert EARLIER not in after
     assert "converged" in after
-    assert "K 5" not in after
+    control(app, "slider", "smooth").set_value(0.3).run()
+    now = card(app)
+    assert f"{EARLIER} bouts smoothed over 1.1 s, none below 1.1 s." in now, "what differs is how bouts are read"
+    assert EARLIER not in do(engine, app, "ask-scores")
 
 
-def test_the_first_scores_have_no_verdict_before_their_lines_are_there(engine):
+def test_another_recording_shows_no_numbers_of_the_one_before(engine):
     engine.auto = False
     app = opened()
-    app.number_input(key="mice").set_value(3).run()  # another recording: scores of the one before say nothing of it
-    for slots in (("warm", "main"), ("ask-look",), ("ask-measure",)):
+    app.number_input(key="mice").set_value(3).run()
+    for slots in (("warm", "main"), ("ask-look",)):
         now = do(engine, app, *slots)
         assert EARLIER not in now
-    assert "Macro-F1" in now
-    assert "majority class" in now
-    first = now[now.index("data-verdict") :]
-    assert first.startswith('data-verdict=""')
-    assert not do(engine, app, "ask-lines")[now.index("data-verdict") :].startswith('data-verdict=""')
+        assert "data-verdict" not in now
+    assert "data-verdict" in do(engine, app, "ask-scores")
+
+
+def test_several_seeds_are_measured_and_a_verdict_says_how_many_beside_its_pieces(engine):
+    app = opened()
+    assert "20 blocks of about 11.1 s and 5 seeds" in card(app), "the first result ships with those of more seeds"
+    assert not [job for job in engine.jobs if job.slot.startswith("ask-seed")]
+    slider(app, "K").set_value(3).run()
+    do(engine, app)
+    asked = [job for job in engine.jobs if job.slot.startswith("ask-seed")]
+    assert [job.work.args[1]["seed"] for job in asked] == [1, 2, 3, 4]
+    assert "and 5 seeds" in card(app)
 
 
 def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(engine):
@@ -103,7 +113,7 @@ def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(eng
     app.run()
     now = card(app)
     assert "Macro-F1, as you named them" in now
-    automatic = f"{shipped.bundled().more['measured']['macro_f1']:.3f}"
+    automatic = f"{shipped.bundled().more['scores']['macro_f1']:.3f}"
     assert f"automatic {automatic}" in now
     row = now[now.index("Macro-F1, as you named them") - 400 : now.index("Macro-F1, as you named them")]
     assert 'data-verdict=""' in row[row.rindex("gdm-score") :], "no verdict on what may have been named by the labels"
@@ -122,7 +132,7 @@ def test_the_table_of_labels_counts_each_frame_once_and_says_what_is_yours(sketc
     found = bout_scores.measure(content, data.train, data.test, 0.3, 0.3)
     made = arrange(["", "mount", "", ""], [0, 1, 1, 3], labels=data.label_names)
     shown = SimpleNamespace(order=(2, 0, 3, 1), train=(), result=None)
-    view = View(None, shown, None, data, 0, made, BoutRule(0.3, 0.3))
+    view = view_of(data, made, BoutRule(0.3, 0.3), shown=shown)
     into, stands = view.stands()
     assert into == (1, 2, 0, 1), "the model's first state is the page's second, which is called mount"
     assert stands == (-1, data.label_names.index("mount"), -1)
@@ -178,7 +188,7 @@ def test_one_behaviour_alone_cannot_be_scored(sketch):
     found = bout_scores.measure(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
     assert "macro_f1" not in found
-    assert [row.name for row in scores.score_rows(found, {})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.score_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
     assert bout_scores.baselines(data.train, same, 4) == {}
 
 
@@ -191,7 +201,7 @@ def test_every_score_against_labels_stands_beside_its_majority_class(sketch):
     at = figure["layout"]["xaxis"]["ticktext"].index("balanced<br>accuracy")
     bars = [shape for shape in figure["layout"]["shapes"] if at - 0.5 < shape["x0"] < at + 0.5]
     assert len(bars) == 2
-    assert all("majority_balanced" in row for row in shipped.bundled().more["measured"]["test"])
+    assert all("majority_balanced" in row for row in shipped.bundled().more["scores"]["test"])
 
 
 def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
@@ -199,7 +209,7 @@ def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
     data, content = sketch
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
-    row = scores.score_rows(bout_scores.measure(content, daily, daily, 0.0, 0.0), {})[0]
+    row = scores.score_rows(bout_scores.measure(content, daily, daily, 0.0, 0.0) | {"lines": {}})[0]
     assert row.unit == " days"
     assert 1 <= row.value < 1000
 
@@ -209,7 +219,7 @@ def test_long_tables_have_an_axis_of_their_own_and_poses_that_of_the_player(sket
     y = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
     daily = Trials((Trial(y, 1 / 86_400),))
     table = replace(poses, train=daily, test=daily, poses=())
-    views = [View(None, None, None, data, 0, Naming.plain(4), BoutRule()) for data in (poses, table)]
+    views = [view_of(data, Naming.plain(4), BoutRule()) for data in (poses, table)]
     assert [view.unit.name for view in views] == ["s", "days"]
     here = views[1].unit
     assert here.of(86_400) == 1

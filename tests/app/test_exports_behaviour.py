@@ -12,18 +12,20 @@ import pandas as pd
 import pytest
 
 from datasets import mice
+from datasets.splits import split_recording
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.trials import Trials
 from pages.behaviour import recordings
 from pages.lab import live
 from pages.lab.live import Wanted, screen
 from pages.recording import export, lab, player, state_figures
-from pages.recording.data import Data, from_recordings, split_recording
+from pages.recording.data import Data, from_recordings
 from pages.recording.naming import Naming, arrange
 from pages.recording.view import View
 from pages.ui import exports, navigation, palette
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
+from tests.support.recording import view_of
 
 CONFIG = {"n_states": 3, "seed": 0}
 FIT_S = 180 / 30  # the fitted part of 300 frames
@@ -43,7 +45,8 @@ def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> Vie
     shown = fit.poll()
     screen.states_of(fit, shown)
     look, _ = screen.states_of(fit, shown)
-    return View(fit, shown, look, data, len(data.train), naming, BoutRule(0.2, 0.2))
+    rule = BoutRule(0.2, 0.2)
+    return view_of(data, naming, rule, fit=fit, shown=shown, look=look, index=len(data.train))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +63,7 @@ def merged(view) -> View:
 
 # ---- the clock ----------------------------------------------------------------------------------------------------
 def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data):
-    here = view.at(view.shown)
+    here = view.read()
     times = FIT_S + np.arange(120) / 30
     np.testing.assert_allclose(export.named_states(here)["time"], times)
     np.testing.assert_allclose(export.features_of(here.trial)["time"], times)
@@ -82,15 +85,15 @@ def test_strips_and_player_point_at_the_same_moment(view, data, monkeypatch):
 def test_the_same_samples_read_again_on_another_clock_stay_on_the_page(view, data):
     again = tuple(Trials(tuple(replace(t, start_seconds=50.0) for t in side), side.name, side.label_names)
                   for side in (data.train, data.test))  # fmt: skip
-    remade = replace(view, data=replace(data, train=again[0], test=again[1]))
-    assert remade.at(view.shown).state == "fresh"
-    assert remade.at(view.shown).start == 50.0
+    remade = replace(view, setting=replace(view.setting, data=replace(data, train=again[0], test=again[1])))
+    assert remade.read().state == "fresh"
+    assert remade.read().start == 50.0
 
 
 # ---- names --------------------------------------------------------------------------------------------------------
 def test_the_experts_labels_have_their_names_beside_their_codes(view, data):
-    here = view.at(view.shown)
-    expert = np.array(here.labels)
+    here = view.read()
+    expert = np.array(here.expert)
     expert[:5] = -1
     marked = replace(here, trial=replace(here.trial, labels=expert))
     table = export.named_states(marked, export.label_words(data, expert))
@@ -105,7 +108,7 @@ def test_labels_without_a_name_are_numbered(data):
 
 
 def test_strips_say_which_colour_is_which_state_and_which_label(merged, data):
-    figure = export.strips(merged, merged.at(merged.shown))
+    figure = export.strips(merged, merged.read())
     shown = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
     expert = [f"expert: {word}" for word in data.label_names]
     assert shown[-2:] == ["states: rest", "states: S2"]
@@ -117,7 +120,7 @@ def test_strips_say_which_colour_is_which_state_and_which_label(merged, data):
 
 def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
     emptied = replace(view, naming=arrange(["", "walk", ""], [1, 1, 2]))
-    here = emptied.at(emptied.shown)
+    here = emptied.read()
     assert list(here.used) == [1, 2]
     colours = palette.colours(3)
     use, stays = state_figures.usage(here), state_figures.dwell(here)
@@ -129,7 +132,7 @@ def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
 
 
 def test_transitions_are_among_the_figures(merged):
-    here = merged.at(merged.shown)
+    here = merged.read()
     made = {name: make() for name, make in export.transitions(here, here.used).items()}
     assert len(made) == 2
     assert made["What follows what, in numbers"]["layout"]["xaxis"]["ticktext"] == ["rest", "S2"]
@@ -137,7 +140,7 @@ def test_transitions_are_among_the_figures(merged):
 
 # ---- the script ---------------------------------------------------------------------------------------------------
 def test_the_script_counts_the_held_out_part_from_where_it_was_cut(view):
-    assert any(line.startswith(f"starts = [0.0, {FIT_S}]") for line in export.recipe_of(view, view.naming).after)
+    assert any(line.startswith(f"starts = [0.0, {FIT_S}]") for line in export.after_fit(view, view.naming))
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -147,7 +150,8 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     naming = arrange(["rest", 'a "fast" one', ""], [0, 1, 0]) if named else Naming.plain(3)
     view = fitted(data, config, QuickEngine(real=True), naming)
     fit = exports.Fit("gdm", config, view.shown.order)
-    (tmp_path / "reproduce.py").write_text(exports.script(export.recipe_of(view, view.naming), fit, "Behaviour"))
+    recipe = replace(data.recipe, after=export.after_fit(view, view.naming))
+    (tmp_path / "reproduce.py").write_text(exports.script(recipe, fit, "Behaviour"))
     done = subprocess.run(
         [sys.executable, "reproduce.py"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(navigation.ROOT)},
         capture_output=True, text=True, timeout=300,
@@ -156,7 +160,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
         [
-            export.bouts_of(replace(view, index=i).at(view.shown), data.observation(data.trials[i]), data.subject)
+            export.bouts_of(view.at(i).read(), data.observation(data.trials[i]), data.subject)
             for i in range(len(data.trials))
         ],
         ignore_index=True,
@@ -172,7 +176,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
 
 # ---- other programs ------------------------------------------------------------------------------------------------
 def test_bouts_name_the_recording_and_its_animals_and_count_frames(view, data):
-    here = view.at(view.shown)
+    here = view.read()
     table = export.bouts_of(here, data.observation(here.trial), data.subject)
     assert set(table["Observation id"]) == {data.train.name}
     assert "last 40" not in table["Observation id"].iloc[0]
@@ -184,7 +188,7 @@ def test_bouts_name_the_recording_and_its_animals_and_count_frames(view, data):
 
 
 def test_the_key_says_which_column_is_which_state(merged):
-    here = merged.at(merged.shown)
+    here = merged.read()
     key = export.key_of(here)
     states = export.named_states(here)
     assert list(key["column"]) == [name for name in states if name.startswith("p_")] == ["p_1", "p_2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -124,3 +125,16 @@ def test_a_verdict_over_seeds_goes_by_their_mean_and_spread(pairs, verdict):
     (row,) = with_spread(first, others)
     assert row.verdict == verdict
     assert row.value == pairs[0][0], "the number is that of the fit that stands"
+
+
+def test_a_row_that_varies_over_pieces_of_the_data_varies_over_both_and_too_few_pieces_carry_nothing():
+    from pages.lab.card import with_spread
+
+    first, *others = rows((0.90, 0.80), (0.92, 0.80), (0.91, 0.80))
+    pieces = replace(first[0], spread=0.3, over="9 blocks")
+    (row,) = with_spread([pieces], others)
+    assert row.spread == pytest.approx(np.hypot(0.3, np.std([0.10, 0.12, 0.11], ddof=1)))
+    assert row.over == "9 blocks and 3 seeds"
+    assert row.verdict == "level", "over seeds alone it would be ahead"
+    few = replace(first[0], short=True, over="2 blocks")
+    assert with_spread([few], others) == [few]

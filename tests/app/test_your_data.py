@@ -10,13 +10,14 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import gdm_studio.datasets.splits
 import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from datasets import keypoints, mice, tables
+from datasets import keypoints, mice, splits, tables
 from gdm_core import GDM
 from gdm_core.analysis import bout_scores
 from gdm_core.errors import DataError, GdmError
@@ -114,7 +115,7 @@ def test_the_example_shows_states_that_a_model_finds_and_simpler_lines_do_not(se
         content = (Path(folder) / "m.safetensors").read_bytes()
     rule = data.expert_rule
     found = bout_scores.measure(content, data.train, data.test, rule.smooth_s, rule.shortest_s)
-    rows = scores.score_rows(found, bout_scores.baselines(data.train, data.test, k))
+    rows = scores.score_rows(found | {"lines": bout_scores.baselines(data.train, data.test, k)})
     print([(row.name, round(row.value, 3), row.line_name, row.line, row.verdict) for row in rows])
     first = next(row for row in rows if row.name == "Macro-F1")
     assert first.value > 0.85
@@ -391,7 +392,23 @@ def test_channels_that_a_fit_cannot_use_are_left_out_in_the_script_too(session, 
     monkeypatch.chdir(tmp_path)
     space: dict = {}
     exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    np.testing.assert_array_equal(space["test"][0], data.test[0].y)
+    np.testing.assert_array_equal(space["test"][0].y, data.test[0].y)
+
+
+def test_a_script_holds_out_what_the_page_does_whatever_share_that_is(session, tmp_path, monkeypatch):
+    for module in (splits, gdm_studio.datasets.splits):  # the loaders under both of their names
+        monkeypatch.setattr(module, "HELD_OUT", 0.25)
+    monkeypatch.chdir(tmp_path)
+    long = waves(200, 20.0)
+    poses = read("deeplabcut.csv")
+    made = [fitted("waves.csv", long), from_poses(poses, PoseOptions(30.0, "keypoints", tuple(REPAIRS.items())))]
+    (tmp_path / "waves.csv").write_bytes(long)
+    (tmp_path / "deeplabcut.csv").write_bytes(tables.template("deeplabcut.csv"))
+    for data, samples in zip(made, (200, 60), strict=True):
+        space: dict = {}
+        exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+        sizes = [sum(trial.n_samples for trial in side) for side in (space["train"], space["test"])]
+        assert sizes == [data.train.n_samples, data.test.n_samples] == [0.75 * samples, 0.25 * samples]
 
 
 @pytest.mark.parametrize(

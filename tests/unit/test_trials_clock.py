@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from datasets import mice, tables
-from pages.recording.data import split_recording, split_trials
+from datasets.splits import split_recording, split_trials
 
 N = 60
 Y = np.random.default_rng(0).normal(size=N)

@@ -1,0 +1,111 @@
+"""What is fitted, and what is held out as new: said once, for pages and for the scripts that they export."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+from gdm_core.trials import Trial, Trials
+
+from .readers.pose import KeypointSet, KeypointTable
+
+HELD_OUT = 0.4
+LEAST_SAMPLES = 40
+_FIRST, _LAST = f"first {round(100 * (1 - HELD_OUT))} %", f"last {round(100 * HELD_OUT)} %"
+
+
+def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
+    """The first part of one recording to fit, and the rest to test on.
+
+    table   a recording of poses
+    """
+    at = cut(table.n_frames)
+
+    def part(frames: slice, name: str) -> KeypointSet:
+        scores = None if table.scores is None else table.scores[frames]
+        labels = None if table.labels is None else table.labels[frames]
+        began = table.start_seconds + (frames.start or 0) / table.rate_hz
+        made = replace(table, xy=table.xy[frames], scores=scores, labels=labels, name=name, start_seconds=began)
+        return KeypointSet((made,), table.name)
+
+    return part(slice(0, at), _FIRST), part(slice(at, None), _LAST)
+
+
+def split_trials(trials: Trials) -> tuple[Trials, Trials]:
+    """The first trials to fit and the last to test on; a single one is cut in time.
+
+    trials   all there are
+    """
+    if len(trials) > 1:
+        n = max(1, round(HELD_OUT * len(trials)))
+        return replace(trials, trials=trials.trials[:-n]), replace(trials, trials=trials.trials[-n:])
+    trial = trials[0]
+    at = cut(trial.n_samples)
+    return (
+        replace(trials, trials=(replace(trial.slice(0, at), name=_FIRST),)),
+        replace(trials, trials=(replace(trial.slice(at, trial.n_samples), name=_LAST),)),
+    )
+
+
+def cut(n: int) -> int:
+    """Where to cut `n` samples.
+
+    n   how many there are
+    """
+    if n < LEAST_SAMPLES:
+        raise DataError(
+            f"There are {n} samples; at least {LEAST_SAMPLES} are needed to fit on some and test on the rest."
+        )
+    return int((1 - HELD_OUT) * n)
+
+
+def is_part(name: str) -> bool:
+    """Whether a trial of that name is a part of one recording.
+
+    name   of a trial
+    """
+    return re.fullmatch(r"(first|last) \d+ %", name) is not None
+
+
+def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[str]]:
+    """Both without channels that the fitted trials never show moving, and a sentence on these.
+
+    train   to be fitted
+    test    held out
+    """
+    y = [trial.y for trial in train]
+    low = np.min([_known(v, np.fmin) for v in y], axis=0)
+    high = np.max([_known(v, np.fmax) for v in y], axis=0)
+    scale = np.maximum(np.abs(low), np.abs(high))
+    with np.errstate(invalid="ignore"):
+        moves = np.isfinite(low) & np.isfinite(high) & (high - low > 1e-6 * np.maximum(scale, 1e-12))
+    if moves.all():
+        return train, test, []
+    names = train[0].channels
+    lost = [names[i] for i in np.flatnonzero(~moves)]
+    if not moves.any():
+        raise DataError(
+            f"None of the {len(names)} channels of {train.name!r} varies in the trials to be fitted. "
+            "Check the file, or choose other columns."
+        )
+    more = f" and {len(lost) - 4} more" if len(lost) > 4 else ""
+    said = f"left out, since they never vary in the fitted trials: {', '.join(lost[:4])}{more}"
+    return _columns(train, moves), _columns(test, moves), [said]
+
+
+def _known(y: npt.NDArray[Any], reduce: np.ufunc) -> npt.NDArray[Any]:
+    """[N] smallest or largest known value; the neutral infinity where there is none."""
+    return reduce.reduce(y, axis=0, initial=np.inf if reduce is np.fmin else -np.inf)
+
+
+def _columns(trials: Trials, kept: npt.NDArray[np.bool_]) -> Trials:
+    def some(trial: Trial) -> Trial:
+        channels = tuple(np.array(trial.channels, dtype=object)[kept])
+        return replace(trial, y=trial.y[:, kept], channels=channels)
+
+    return replace(trials, trials=tuple(some(trial) for trial in trials))
