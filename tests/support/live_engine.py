@@ -125,7 +125,7 @@ class QuickEngine:
 
     def map(
         self, function: Callable[..., Any], items: Mapping[str, tuple[Any, ...]], *, session: str, key: str,
-        deadline_s: float = 600.0, progress: Any = None,
+        deadline_s: float = 600.0, cached: bool = True, progress: Any = None,
     ) -> Bulk:  # fmt: skip
         known = self.bulks.get(key)
         if known is not None and known.to_be_kept:
@@ -137,7 +137,9 @@ class QuickEngine:
         def look_up(name: str) -> tuple[bool, Any]:
             return name in self.values, self.values.get(name)
 
-        calls = {name: Call(function, args, deadline_s, cache_key=name) for name, args in items.items()}
+        calls = {
+            name: Call(function, args, deadline_s, cache_key=name if cached else None) for name, args in items.items()
+        }
         bulk = self.bulks[key] = Bulk(calls, submit, look_up, 8, progress)
         bulk.feed()
         return bulk
@@ -178,7 +180,10 @@ class QuickEngine:
                 self.cache.results[result.key] = result
                 job.succeed(result, step=result.steps[-1], total=result.steps[-1], snapshot=result.snapshot)
             else:
-                job.succeed(job.work.function(*job.work.args))
+                value = job.work.function(*job.work.args)
+                if job.work.cache_key is not None:
+                    self.values[job.work.cache_key] = value
+                job.succeed(value)
         except GdmError as error:
             job.fail(error)
         return job

@@ -8,12 +8,14 @@ from pages.lab.live.screen import (
     fit,
     let_go,
     mind_departure,
+    opened,
     problem,
     progress,
     region,
     share_colours,
     states_of,
     transport,
+    visitor,
     watch,
 )
 from pages.lab.live.session import Live
@@ -28,11 +30,13 @@ __all__ = [
     "in_order",
     "let_go",
     "mind_departure",
+    "opened",
     "problem",
     "progress",
     "region",
     "share_colours",
     "states_of",
     "transport",
+    "visitor",
     "watch",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -37,6 +38,21 @@ def fit(page: str, wanted: Wanted, *, moving: bool = False) -> Live:
     order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0)))
     live.want(wanted, first_order=order, moving=moving)
     return live
+
+
+def opened() -> dict[str, Any]:
+    """What this visitor last asked for on each page that he has opened in this session: the settings that travel with a fit."""
+    lives = {
+        key.removeprefix("live-"): st.session_state[key]
+        for key in map(str, st.session_state)
+        if key.startswith("live-")
+    }
+    return {page: live.setting for page, live in lives.items() if live.setting is not None}
+
+
+def visitor() -> str:
+    """Names this visitor's session."""
+    return _session()
 
 
 def _session() -> str:

@@ -156,6 +156,11 @@ class Live:
             self._shown = self._result(*self._good)
 
     @property
+    def setting(self) -> Any:
+        """The page's own settings behind what was last asked for; None before."""
+        return None if self._wanted is None else self._wanted.where
+
+    @property
     def session(self) -> str:
         """Under which name the engine knows its jobs and data."""
         return self._session

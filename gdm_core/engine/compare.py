@@ -1,0 +1,129 @@
+"""Settings fitted side by side on an engine. Every fit of every seed is kept in the store, and taken from it the next time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
+from gdm_core.engine.engine import Engine
+from gdm_core.errors import ConfigError
+from gdm_core.trials import Trials
+
+DEADLINE_S = 600.0
+MOST_FITS = 200
+
+Setting = tuple[str, Mapping[str, Any]]  # family and parameters, all but the seed
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Settings by name, each fitted from every seed on `train` and measured on `test`.
+
+    keep   whether what is found, states among it, may stay on disk: not for what somebody uploaded
+    """
+
+    settings: Mapping[str, Setting]
+    seeds: Sequence[int]
+    train: Trials
+    test: Trials
+    keep: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.settings:
+            raise ConfigError("There is no setting to compare; give one or more.")
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ConfigError(f"seeds is {list(self.seeds)}; it must hold one seed or more, each once.")
+        if self.n_fits > MOST_FITS:
+            raise ConfigError(
+                f"{self.n_fits} fits are asked for; {MOST_FITS} may be compared at once. Take fewer seeds or values."
+            )
+        if any("seed" in config for _, config in self.settings.values()):
+            raise ConfigError("Put seeds in `seeds`, not in a setting: they are what results are averaged over.")
+
+    @property
+    def n_fits(self) -> int:
+        return len(self.settings) * len(self.seeds)
+
+    @property
+    def data(self) -> str:
+        return f"{self.train.fingerprint}/{self.test.fingerprint}"
+
+    def name_of(self, setting: Setting, seed: int) -> str:
+        """Names all that a fit depends on but the version of the code."""
+        family, config = setting
+        return f"{family}/{json.dumps(dict(config) | {'seed': seed}, sort_keys=True)}/{self.data}"
+
+    @property
+    def n_states(self) -> int:
+        """Of the first setting: lines to beat are measured with as many."""
+        return int(next(iter(self.settings.values()))[1]["n_states"])
+
+    @property
+    def key(self) -> str:
+        cells = [self.name_of(setting, seed) for setting in self.settings.values() for seed in self.seeds]
+        return "compare-" + hashlib.sha256("\n".join(sorted(cells)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is known so far.
+
+    cells     setting -> seed -> cell; lines -> cell of what has to be beaten, empty while it is not known
+    failures  setting -> why a fit of it did not work out
+    """
+
+    done: int
+    total: int
+    finished: bool
+    cells: dict[str, dict[int, Cell]]
+    lines: dict[str, Cell]
+    failures: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+class CompareJob:
+    """A comparison on an engine, behind the fits that people watch. It goes on when nobody asks."""
+
+    def __init__(self, comparison: Comparison, engine: Engine, session: str) -> None:
+        self.comparison = comparison
+        sides = (comparison.train, comparison.test)
+        fits = {
+            comparison.name_of(setting, seed): (setting[0], {**setting[1], "seed": seed}, *sides)
+            for setting in comparison.settings.values()
+            for seed in comparison.seeds
+        }
+        self._lines = f"lines/{comparison.n_states}/{comparison.data}"
+        lines = {self._lines: (*sides, comparison.n_states)}
+        key = f"{session}/{comparison.key}"  # one for each visitor: stopping it stops nobody else's
+        how: dict[str, Any] = {"session": session, "deadline_s": DEADLINE_S, "cached": comparison.keep}
+        self._fits = engine.map(fitted_cell, fits, key=key, **how)
+        self._other = engine.map(lines_to_beat, lines, key=f"{key}-lines-{comparison.n_states}", **how)
+
+    def poll(self) -> Compared:
+        """How far it is; returns at once."""
+        fits, other = self._fits.poll(), self._other.poll()
+        cells: dict[str, dict[int, Cell]] = {}
+        failures: dict[str, str] = {}
+        for label, setting in self.comparison.settings.items():
+            cells[label] = {}
+            for seed in self.comparison.seeds:
+                name = self.comparison.name_of(setting, seed)
+                if name in fits.results:
+                    cells[label][seed] = Cell.from_dict(fits.results[name])
+                elif name in fits.failures:
+                    failures[label] = fits.failures[name]
+        lines = {name: Cell.from_dict(cell) for name, cell in other.results.get(self._lines, {}).items()}
+        if other.failures:
+            failures["Lines to beat"] = next(iter(other.failures.values()))
+        notes = tuple(dict.fromkeys([*fits.notes, *other.notes]))
+        finished = fits.finished and other.finished
+        return Compared(fits.done, fits.total, finished, cells, lines, failures, notes)
+
+    def cancel(self) -> None:
+        """Start no more fits; what is done stays in the store."""
+        self._fits.cancel()
+        self._other.cancel()

@@ -1,0 +1,46 @@
+"""Compare: models and settings on the same data, with the differences that can be told from chance."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gdm_core.engine.compare import Comparison
+from gdm_core.errors import GdmError
+from pages.compare import job, results, settings, sources
+from pages.ui import limits, shell
+
+SEEDS = (1, 5)
+
+frame = shell.frame("compare", card_share=0.34)
+with frame.controls:
+    source = sources.choose()
+    if source is None:
+        frame.header("nothing to compare on yet")
+        with frame.picture:
+            shell.empty("Nothing is open there", "Open the page that the menu at the left names, then come back.")
+        st.stop()
+    limits.within("seeds", "Seeds", *SEEDS)
+    n_seeds = st.number_input(
+        "Seeds", *SEEDS, 3, key="seeds", bind="query-params",
+        help="Each setting is fitted once from every seed: what changes from seed to seed is luck.",
+    )  # fmt: skip
+    chosen = settings.choose(source.train.n_channels, source.train.n_samples, source.n_latent)
+comparison = Comparison(
+    {label: (one.family, one.config) for label, one in zip(settings.labels(chosen), chosen, strict=True)},
+    tuple(range(int(n_seeds))),
+    source.train,
+    source.test,
+    keep=source.keep,
+)
+frame.header(source.about, [("settings", str(len(chosen))), ("seeds", str(n_seeds)), ("fits", str(comparison.n_fits))])
+with frame.picture:
+    limits.tell()
+try:
+    asked = job.current(frame, comparison)
+except GdmError as error:
+    asked = None
+    with frame.picture:
+        shell.error("These settings cannot be compared", str(error))
+if asked is not None:
+    results.show(frame, source, asked)
+shell.footer(["What is fitted here is measured on trials that no model has seen."])

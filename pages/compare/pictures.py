@@ -1,0 +1,131 @@
+"""Figures of a comparison: states side by side in one palette, intervals of differences, and how far two readings are apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from gdm_core.analysis import consensus
+from gdm_core.analysis.comparisons import MEASURES, Verdict
+from gdm_core.engine.compare import Compared
+from pages.compare.sources import Source
+from pages.ui import figures, shell
+from pages.ui.figures.base import Dict, Figure, axis, layout, time_cursor, typed
+from pages.ui.figures.strips import averaged
+from pages.ui.plot import plot
+
+ROW, TALL_ROW = 34, 58  # pixels of a strip, with tracks above it and without; and of an interval
+TRACKS = 4  # side by side
+
+
+def draw(source: Source, found: Compared) -> None:
+    """The true states, where they are known, and one row of states for every setting; tracks above, where there is one."""
+    rows = states_side_by_side(source, found)
+    if not rows:
+        shell.empty("The first fits are under way", "Each setting shows here as soon as one of its fits is done.")
+        return
+    stride = next((c.stride for cells in found.cells.values() for c in cells.values()), 1)
+    trial = source.test[0]
+    position = trial.position if len(source.test) == 1 else None
+    if position is not None:
+        columns = st.columns(len(rows) if len(rows) <= TRACKS else TRACKS - 1, gap="small")
+        for i, (label, states) in enumerate(rows.items()):
+            with columns[i % len(columns)]:
+                made = figures.track(
+                    position[::stride][: len(states)], states, title=label, height=170, width=3.0, caption=""
+                )
+                plot(made, key=f"compare-track-{i}")
+    made = figures.state_strips(
+        {label.split(" ")[0]: states for label, states in rows.items()},
+        step=step_of(source, stride), unit=source.unit, height=60 + (TALL_ROW if position is None else ROW) * len(rows),
+        caption="New trials in the states of the first seed, matched across settings: one colour means one thing.",
+    )  # fmt: skip
+    plot(made, key="compare-strips")
+
+
+def step_of(source: Source, stride: int) -> float:
+    """From one shown sample to the next, in the unit of the source."""
+    return float(stride) if source.unit == "step" else stride / source.test[0].rate_hz
+
+
+def states_side_by_side(source: Source, found: Compared) -> dict[str, npt.NDArray[np.float32]]:
+    """Label -> [T', K] states of the first seed, in the columns of the true states or of the first setting."""
+    firsts = {label: next(iter(cells.values())) for label, cells in found.cells.items() if cells}
+    if not firsts:
+        return {}
+    stride = next(iter(firsts.values())).stride
+    truth = None
+    if all(trial.states is not None for trial in source.test):
+        truth = np.concatenate([np.asarray(trial.states, np.float32) for trial in source.test])[::stride]
+    reference = next(iter(firsts.values())).states if truth is None else truth
+    rows = {label: consensus.like(cell.states, reference) for label, cell in firsts.items()}
+    return rows if truth is None else {"true": truth, **rows}
+
+
+def differences(verdict: Verdict) -> Figure:
+    """Each pair's difference with its interval; those that leave out zero are dark."""
+    words, digits = MEASURES[verdict.measure]
+    pairs = [d for d in verdict.differences if np.isfinite([d.mean, d.half]).all()]
+    names = [f"{_short(d.first)} − {_short(d.second)}" for d in pairs]
+    traces: list[Dict] = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": typed([d.mean for d, one in zip(pairs, shown, strict=True) if one]),
+            "y": [n for n, one in zip(names, shown, strict=True) if one],
+            "error_x": {
+                "type": "data", "array": typed([d.half for d, one in zip(pairs, shown, strict=True) if one]),
+                "color": colour, "thickness": 2, "width": 5,
+            },
+            "marker": {"color": colour, "size": 9},
+            "hovertemplate": f"%{{y}}: %{{x:.{digits}f}}<extra></extra>",
+        }
+        for colour, shown in (("$accent", [d.is_one for d in pairs]), ("$faint", [not d.is_one for d in pairs]))
+        if any(shown)
+    ]  # fmt: skip
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis(words, zeroline=True, zerolinecolor="$muted"),
+            yaxis=axis(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False),
+        ),
+        "caption": "Each dot is the first minus the second; the line holds the true difference with 95 % for all pairs at "
+        "once. Faint ones cross zero: nothing can be said of them.",
+        "alt": "; ".join(f"{n} {d.text(verdict.measure)}" for n, d in zip(names, pairs, strict=True)),
+        "height": 70 + ROW * len(pairs),
+    }
+
+
+def _short(label: str) -> str:
+    """A setting without what tells it from others of its model, a line to beat by its name."""
+    return label.split(",")[0]
+
+
+def apart(values: npt.NDArray[np.float32], step: float, unit: str) -> Figure:
+    """How much of the weight is in different states, over time."""
+    shown, width = averaged(values, 1_200)
+    time = np.arange(len(shown), dtype=np.float32) * step * width
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": typed(time),
+                "y": typed(100 * shown),
+                "line": {"color": "$accent", "width": 1.2},
+                "fill": "tozeroy",
+                "fillcolor": "$band",
+                "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y:.0f}} % differ<extra></extra>",
+            }
+        ],
+        "layout": layout(
+            xaxis=axis(unit, showgrid=False),
+            yaxis=axis("% apart", range=[0, 100], nticks=3),
+            margin={"l": 68, "r": 10, "t": 6, "b": 8},
+        ),
+        "caption": "Part of the weight that is in different states.",
+        "alt": f"Disagreement over time, {100 * float(np.mean(values)):.0f} percent on average.",
+        "height": 110,
+        "cursor": time_cursor(),
+    }

@@ -1,0 +1,235 @@
+"""What a comparison has found: the states side by side, the verdict, and tables, differences and moments below."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis import comparisons, consensus
+from gdm_core.analysis.comparisons import MEASURES, Verdict
+from gdm_core.analysis.tables import csv
+from gdm_core.engine.compare import Compared, CompareJob
+from pages.compare import pictures
+from pages.compare.sources import Source
+from pages.ui import figures, shell
+from pages.ui.plot import plot
+from pages.ui.shell import Frame
+
+LOOK_EVERY_S = 0.7
+MOST_MOMENTS = 12
+SAID = ("states", "density", "ten")  # in words; the error of the next sample is in its density already
+SCORES = {
+    "coverage_90": "90 % band holds (ten ahead)",
+    "paper_accuracy": "the paper's accuracy",
+    "macro_f1": "macro-F1",
+    "ari": "adjusted Rand index",
+}
+States = npt.NDArray[np.float32]
+
+
+def show(frame: Frame, source: Source, job: CompareJob) -> None:
+    """Everything below the controls. What comes in while fits run is drawn by the part that looks for it."""
+    found = job.poll()
+    _watch(frame, source, job, found)
+    with frame.below:
+        tabs = ["Scores", "Differences", "Where they disagree", "Seeds", "Export"]
+        for place, name in zip(st.tabs(tabs, key="view", on_change="rerun", bind="query-params"), tabs, strict=True):
+            if place.open:
+                with place:
+                    _tab(name, source, found)
+
+
+def _watch(frame: Frame, source: Source, job: CompareJob, first: Compared) -> None:
+    with frame.picture:
+
+        @st.fragment(run_every=None if first.finished else LOOK_EVERY_S)
+        def picture() -> None:
+            found = job.poll()
+            if not found.finished:
+                shell.running(f"{found.done} of {found.total} fits", found.done / max(1, found.total))
+            pictures.draw(source, found)
+            if found.finished and not first.finished:
+                st.rerun()
+
+        picture()
+    with frame.card:
+        _verdicts(first)
+
+
+def _verdicts(found: Compared) -> None:
+    """In words, a paragraph a measure: what was found, and what cannot be said."""
+    st.html('<p class="gdm-panel-title">What can be told</p>')
+    if not found.finished:
+        shell.quiet("Every fit counts: the verdict stands when all are done.")
+        return
+    for label, message in found.failures.items():
+        shell.error(f"{label} is left out", message)
+    verdicts = [one for name in SAID if (one := verdict_of(found, name)) is not None and one.sentence]
+    parts = [f"<dt>{escape(MEASURES[one.measure][0])}</dt><dd>{escape(one.sentence)}</dd>" for one in verdicts]
+    st.html(f'<dl class="gdm-verdicts">{"".join(parts)}</dl>')
+    if verdicts:
+        shell.quiet(
+            f"{verdicts[0].basis}. Evidence for the next sample is the density that a forecast gives to what then came: models "
+            "with and without soft states compete on equal terms."
+        )
+
+
+def verdict_of(found: Compared, measure: str) -> Verdict | None:
+    """Of all settings whose fits are done, and of the lines that are no models; None where nobody was measured by it."""
+    tables = {
+        label: [cell.blocks[measure] for cell in cells.values() if measure in cell.blocks]
+        for label, cells in found.cells.items()
+        if label not in found.failures
+    }
+    tables = {label: rows for label, rows in tables.items() if rows}
+    if not tables:
+        return None
+    lines = {name: [cell.blocks[measure]] for name, cell in found.lines.items() if measure in cell.blocks}
+    return comparisons.verdict(measure, {**tables, **lines})
+
+
+def _tab(name: str, source: Source, found: Compared) -> None:
+    if not any(found.cells.values()):
+        shell.empty("Nothing fitted yet", "This fills in with the first result.")
+    elif name == "Scores":
+        st.table(scores_table(found), border="horizontal")
+        shell.quiet("Mean ± standard deviation over seeds. Lines to beat have no seeds.")
+    elif name == "Differences":
+        _differences(found)
+    elif name == "Where they disagree":
+        _disagreement(source, found)
+    elif name == "Seeds":
+        _seeds(source, found)
+    else:
+        _export(found)
+
+
+def scores_table(found: Compared) -> pd.DataFrame:
+    """One row a setting, then one for each line to beat; text, as it is printed."""
+    rows: dict[str, dict[str, str]] = {}
+    for label, cells in found.cells.items():
+        if not cells:
+            continue
+        row = {
+            words: _spread([c.mean(name) for c in cells.values()], digits) for name, (words, digits) in MEASURES.items()
+        }
+        row |= {
+            words: _spread([c.scores[name] for c in cells.values() if name in c.scores], 3)
+            for name, words in SCORES.items()
+        }
+        one = next(iter(cells.values()))
+        row |= {"parameters": f"{one.parameters:,}", "seconds a fit": _spread([c.seconds for c in cells.values()], 2)}
+        rows[label] = row
+    for name, cell in found.lines.items():
+        rows[name] = {words: _spread([cell.mean(m)], digits) for m, (words, digits) in MEASURES.items()}
+        rows[name] |= {words: _spread([cell.scores[m]] if m in cell.scores else [], 3) for m, words in SCORES.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
+    return table.loc[:, (table != "").any()]
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    known = [value for value in values if np.isfinite(value)]
+    if not known:
+        return ""
+    spread = f" ± {np.std(known, ddof=1):.{digits}f}" if len(known) > 1 else ""
+    return f"{np.mean(known):.{digits}f}{spread}"
+
+
+def _differences(found: Compared) -> None:
+    measures = {name: words for name, (words, _) in MEASURES.items() if verdict_of(found, name) is not None}
+    name = st.segmented_control(
+        "Measure", list(measures), default=next(iter(measures)), format_func=lambda one: measures.get(one, one),
+        required=True, key="measure", bind="query-params",
+    )  # fmt: skip
+    verdict = verdict_of(found, name if name in measures else next(iter(measures)))
+    if verdict is None or not verdict.differences:
+        shell.empty("One setting alone", "Add a second one to compare it with.")
+        return
+    with shell.panel("differences"):
+        plot(pictures.differences(verdict), key="differences")
+
+
+def _disagreement(source: Source, found: Compared) -> None:
+    """The moments that two settings see differently."""
+    firsts = {label: next(iter(cells.values())) for label, cells in found.cells.items() if cells}
+    if len(firsts) < 2:
+        shell.empty("One setting alone", "Add a second one to see where the two differ.")
+        return
+    labels = list(firsts)
+    left, right = st.columns(2, gap="small")
+    one = left.selectbox("One", labels, 0, key="disagree-one")
+    other = right.selectbox("The other", labels, 1, key="disagree-other")
+    a, b = firsts[one if one in firsts else labels[0]], firsts[other if other in firsts else labels[1]]
+    apart = consensus.distance(a.states, b.states)
+    step = pictures.step_of(source, a.stride)
+    with shell.panel("disagreement"):
+        rows = {"one": a.states, "the other": consensus.like(b.states, a.states)}
+        plot(
+            figures.state_strips(rows, step=step, unit=source.unit, height=130), key="disagree-strips", group="disagree"
+        )
+        plot(pictures.apart(apart, step, source.unit), key="disagree-apart", group="disagree")
+    spans = consensus.moments(apart)
+    share = 100 * (1 - float(apart.mean()))
+    shell.quiet(
+        f"They agree on {share:.0f} % of all weight, states matched one to one. "
+        + (f"{len(spans)} stretches in which more than half of the weight differs; the longest:" if spans else "")
+    )
+    if spans:
+        shown = [
+            {
+                "from": f"{lo * step:.4g} {source.unit}",
+                "to": f"{hi * step:.4g} {source.unit}",
+                "differs": f"{100 * apart[lo:hi].mean():.0f} %",
+            }
+            for lo, hi in spans[:MOST_MOMENTS]
+        ]
+        st.table(pd.DataFrame(shown), border="horizontal")
+
+
+def _seeds(source: Source, found: Compared) -> None:
+    """What the seeds of each setting agree on: the states that a careful person reports."""
+    many = {label: cells for label, cells in found.cells.items() if len(cells) > 1}
+    if not many:
+        shell.empty("One seed alone", "With two seeds or more, this shows what they agree on.")
+        return
+    for label, cells in many.items():
+        agreed = consensus.consensus([cell.states for cell in cells.values()])
+        step = pictures.step_of(source, next(iter(cells.values())).stride)
+        with shell.panel(f"seeds-{label[0]}", f"{label} · {len(cells)} seeds agree on {100 * agreed.share:.1f} %"):
+            plot(
+                figures.state_strips({"consensus": agreed.states}, step=step, unit=source.unit, height=104),
+                key=f"consensus-{label[0]}", group="seeds",
+            )  # fmt: skip
+            plot(pictures.apart(agreed.apart, step, source.unit), key=f"apart-{label[0]}", group="seeds")
+
+
+def blocks_table(found: Compared) -> pd.DataFrame:
+    """Every number that the verdicts are made from: one row a setting, seed and block."""
+    rows = [
+        {"setting": label, "seed": seed, "block": i, **{name: values[i] for name, values in cell.blocks.items()}}
+        for label, cells in _all_cells(found).items()
+        for seed, cell in cells.items()
+        for i in range(max((len(values) for values in cell.blocks.values()), default=0))
+    ]
+    return pd.DataFrame(rows)
+
+
+def _all_cells(found: Compared) -> Mapping[str, Mapping[int, comparisons.Cell]]:
+    return {**found.cells, **{name: {0: cell} for name, cell in found.lines.items() if cell.blocks}}
+
+
+def _export(found: Compared) -> None:
+    buffer = io.BytesIO()
+    blocks = blocks_table(found)
+    blocks.to_parquet(buffer, index=False)
+    one, two, three = st.columns(3, gap="small")
+    table = scores_table(found).reset_index(names="setting")
+    one.download_button("Scores (CSV)", csv(table), "compare-scores.csv", "text/csv", width="stretch")
+    two.download_button("Every block (CSV)", csv(blocks), "compare-blocks.csv", "text/csv", width="stretch")
+    three.download_button("Every block (Parquet)", buffer.getvalue(), "compare-blocks.parquet", width="stretch")

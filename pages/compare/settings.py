@@ -1,0 +1,114 @@
+"""The settings that stand side by side: up to six models with their K, softness and stickiness, all in the address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from gdm_core.models.registry import NAMED_MODELS, available
+from pages.ui import limits, shell
+from pages.ui.model_controls import K_RANGE, MODELS, SOFT, TAU_RANGE
+
+LETTERS = "ABCDEF"
+SHORT = {
+    "gdm": "GDM",
+    "gdm-rnn": "GDM (GRU)",
+    "gdm-mixture": "GDM, three levels",
+    "slds-sticky": "sticky SLDS",
+    "rslds-sticky": "sticky rSLDS",
+    "rslds-ro": "rSLDS",
+    "arhmm": "AR-HMM",
+    "arhmm-sticky": "sticky AR-HMM",
+    "pdlds": "p-dLDS",
+}
+FIRST = ("gdm", "arhmm", "rslds-ro")  # what a first visit compares
+STAYS = {"learn": "Learn it", "0": "0", "0.3": "0.3", "0.5": "0.5", "0.7": "0.7", "0.9": "0.9"}
+COUNT = "settings"  # how many there are, in the address
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One setting: the model by its name, and the parameters of its family, all but the seed."""
+
+    letter: str
+    name: str
+    family: str
+    config: dict[str, Any]
+
+
+def labels(chosen: list[Chosen]) -> list[str]:
+    """A name for each: its letter, its model, and what else it does not share with all others."""
+    told = {"n_states": "K", "temperature": "τ", "stickiness": "γ"}
+    differ = [name for name in told if len({repr(one.config[name]) for one in chosen if name in one.config}) > 1]
+    named = []
+    for one in chosen:
+        parts = [f"{told[name]} {one.config[name]}" for name in differ if name in one.config]
+        named.append(f"{one.letter} {', '.join([SHORT[one.name], *parts])}")
+    return named
+
+
+def choose(n_channels: int, n_samples: int, n_latent: int) -> list[Chosen]:
+    """Show a row of controls for each setting."""
+    shell.section("Settings")
+    count = _count()
+    offered = [name for name in MODELS if name in available()]
+    chosen = []
+    for letter in LETTERS[:count]:
+        with st.container(border=True, key=f"compare-row-{letter}"):
+            chosen.append(_row(letter, offered, n_channels, n_samples, n_latent))
+    more, fewer = st.columns(2, gap="small")
+    more.button("Add one", on_click=_set_count, args=(count + 1,), disabled=count == len(LETTERS), width="stretch")
+    fewer.button("Remove one", on_click=_set_count, args=(count - 1,), disabled=count == 1, width="stretch")
+    return chosen
+
+
+def _count() -> int:
+    """How many settings there are: in the address, so that a link has them all."""
+    asked = st.query_params.get(COUNT, "")
+    if not asked:
+        return len(FIRST)
+    count = min(max(int(asked), 1), len(LETTERS)) if asked.isdigit() and len(asked) < 4 else len(FIRST)
+    if str(count) != asked:
+        shell.quiet(f"The link asks for {asked[:20]} settings; 1 to {len(LETTERS)} are offered: {count} are shown.")
+    return count
+
+
+def _set_count(count: int) -> None:
+    st.query_params[COUNT] = str(count)
+
+
+def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_latent: int) -> Chosen:
+    first = FIRST[LETTERS.index(letter)] if LETTERS.index(letter) < len(FIRST) else "gdm"
+    name = st.selectbox(
+        f"Model {letter}",
+        offered,
+        offered.index(first) if first in offered else 0,
+        format_func=lambda one: MODELS.get(one, one),
+        key=f"model-{letter}",
+        bind="query-params",
+    )
+    name = name if name in offered else offered[0]
+    family, fixed = NAMED_MODELS[name]
+    left, right = st.columns(2, gap="small")
+    limits.within(f"K-{letter}", f"States (K) of {letter}", *K_RANGE)
+    k = left.number_input("States (K)", *K_RANGE, 4, key=f"K-{letter}", bind="query-params")
+    config: dict[str, Any] = {"n_states": int(min(k, max(K_RANGE[0], n_samples // 2)))}
+    if family in SOFT:
+        limits.within(f"tau-{letter}", f"Softness of {letter}", *TAU_RANGE, float)
+        tau = right.number_input(
+            "Softness (τ)", *TAU_RANGE, 0.99, 0.1, "%.2f", key=f"tau-{letter}", bind="query-params"
+        )
+        stay = st.selectbox(
+            "How long to stay (γ)",
+            list(STAYS),
+            format_func=lambda one: STAYS.get(one, one),
+            key=f"gamma-{letter}",
+            bind="query-params",
+        )
+        config |= {
+            "temperature": float(tau),
+            "stickiness": float(stay) if stay in STAYS and stay != "learn" else "learn",
+        }
+    return Chosen(letter, name, family, config | {"n_latent": min(n_latent, n_channels)} | fixed)

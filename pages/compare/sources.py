@@ -1,0 +1,91 @@
+"""What settings can be compared on: simulations with known states, and what this visitor has opened on other pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from datasets import formula1, mice, nascar
+from gdm_core.trials import Trials
+from pages.lab import live
+from pages.ui import limits, navigation, shell
+
+SIMULATED = {
+    "nascar-soft": "NASCAR, soft and sticky",
+    "nascar-standard": "NASCAR, standard",
+    "nascar-variable": "NASCAR, variable speed",
+    "race": "Formula 1, simulated laps",
+    "mice": "Mice, simulated",
+}
+SETTINGS = {"nascar-soft": "soft", "nascar-standard": "standard", "nascar-variable": "variable_speed"}
+LABS = ("nascar", "formula1", "behaviour", "your_data")  # pages whose data can be compared on
+T, LAPS, FRAMES = 1000, 6, 2000
+SEEDS = (0, 9999)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Trials to fit, new ones to measure on, and a line about them.
+
+    n_latent   dimensions of the dynamics, the same for all settings
+    keep       whether what is found may stay on disk
+    """
+
+    about: str
+    train: Trials
+    test: Trials
+    n_latent: int = 2
+    unit: str = "step"
+    keep: bool = True
+
+
+@st.cache_resource(max_entries=12, show_spinner="Simulating")
+def simulated(name: str, seed: int) -> Source:
+    """The same object each time, so that its fingerprint is computed once."""
+    about = f"{SIMULATED[name]}, number {seed}"
+    if name in SETTINGS:
+        lap, another = nascar.train_test(SETTINGS[name], seed, T)
+        return Source(about, Trials((lap,), name=lap.name), Trials((another,), name=another.name))
+    if name == "race":
+        session = formula1.simulate_race(drivers=2, laps=LAPS, seed=seed)
+        train, test = (formula1.to_trials(session, driver.code) for driver in session.drivers)
+        return Source(about, train, test, unit="s")
+    whole = mice.simulate(4, FRAMES, seed)
+    return Source(about, Trials(whole.trials[:3], "three trials"), Trials(whole.trials[3:], "a fourth"), 4, "s")
+
+
+def choose() -> Source | None:
+    """Show the controls. None, with what to do on the screen, where nothing is open on the page that was chosen."""
+    shell.section("Data")
+    pages = {info.folder: f"What is open on: {info.title}" for info in navigation.available() if info.folder in LABS}
+    names = SIMULATED | pages
+    name = st.selectbox(
+        "Compare on",
+        list(names),
+        format_func=lambda one: names.get(one, one),
+        key="data",
+        bind="query-params",
+        help="Simulations whose states are known, or the data that you have open on another page.",
+    )
+    if name in pages:
+        return _open(name)
+    limits.within("track", "Simulation (seed)", *SEEDS)
+    seed = st.number_input(
+        "Simulation (seed)", *SEEDS, 0, key="track", bind="query-params", help="Another number draws other data."
+    )
+    return simulated(name if name in SIMULATED else "nascar-soft", int(min(max(seed, SEEDS[0]), SEEDS[1])))
+
+
+def _open(page: str) -> Source | None:
+    """The data that this visitor has on another page."""
+    setting = live.opened().get(page)
+    title = navigation.info(page).title
+    if setting is None or not len(setting.data.test):
+        shell.quiet(
+            f"Nothing is open on {title} in this session." if setting is None else f"{title} has no new trials."
+        )
+        st.page_link(navigation.page(page), label=f"Open {title} first")
+        return None
+    data, choice = setting.data, setting.choice
+    return Source(data.about, data.train, data.test, int(choice.config["n_latent"]), data.unit, data.keep)

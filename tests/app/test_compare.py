@@ -1,0 +1,177 @@
+"""Compare: settings side by side, what can be told of them, and what a visitor does with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from gdm_core.analysis.comparisons import Cell
+from gdm_core.engine.compare import CompareJob, Comparison
+from gdm_core.errors import ConfigError, FitError
+from pages.compare import settings, sources
+from pages.ui import navigation
+from tests.support.nascar_page import APP, settled, text
+
+PAGE = str(navigation.info("compare").path)
+GOOD = {"gdm": 0.9, "arhmm": 0.6, "slds": 0.88, "pdlds": 0.3}
+fits: list[tuple[str, int]] = []
+
+
+def made_up(family: str, setting: dict[str, Any], train: Any, test: Any) -> dict[str, Any]:
+    """The GDM and the SLDS name states as well as each other; the other two do not."""
+    fits.append((family, setting["seed"]))
+    if family == "pdlds":
+        raise FitError("The fit diverged.")
+    noise = np.random.default_rng((setting["seed"], len(family))).normal(size=12) * 0.03
+    k = setting["n_states"]
+    states = np.eye(k, dtype=np.float32)[(np.arange(test.n_samples) // 20 + (family == "slds")) % k]
+    blocks = {name: tuple(GOOD[family] + noise) for name in ("states", "density", "ten", "next")}
+    return Cell(blocks, {"coverage_90": 0.9, "matched_accuracy": GOOD[family]}, states, 1, 100, 0.5).to_dict()
+
+
+def lines(train: Any, test: Any, n_states: int) -> dict[str, Any]:
+    return {"linear AR(1)": Cell({name: (0.1,) * 12 for name in ("density", "ten", "next")}).to_dict()}
+
+
+@pytest.fixture(autouse=True)
+def _made_up(engine, monkeypatch):
+    fits.clear()
+    sources.simulated.clear()
+    monkeypatch.setattr("gdm_core.engine.compare.fitted_cell", made_up)
+    monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
+    monkeypatch.setattr(sources, "T", 240)
+
+
+def opened(**address: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    for name, value in address.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, app.exception[0].message
+    return app
+
+
+def pressed(app: AppTest, label: str) -> AppTest:
+    (button,) = [each for each in app.button if each.label == label]
+    button.click().run()
+    assert not app.exception, app.exception[0].message
+    return app
+
+
+def test_a_first_visit_finds_what_can_be_told_and_what_cannot():
+    app = opened()
+    said = text(app)
+    assert "A GDM and C rSLDS cannot be told apart here; A GDM is ahead of B AR-HMM by" in said
+    assert "95 % intervals over 12 blocks of the new trials and 3 seeds" in said
+    assert "linear AR(1)" in said
+    assert len(fits) == 9
+
+
+def test_another_setting_costs_only_its_own_fits():
+    app = pressed(opened(), "Add one")
+    assert app.query_params["settings"] == "4"
+    app.number_input(key="K-D").set_value(6).run()
+    assert len(fits) == 12, "one more GDM; before, with the K of the first, it was known"
+    assert "A GDM, K 4" in text(app)
+    assert "D GDM, K 6" in text(app)
+
+
+def test_settings_that_are_alike_keep_names_of_their_own():
+    app = pressed(opened(), "Add one")
+    assert len({one for one in ("A GDM", "D GDM") if one in text(app)}) == 2
+    pressed(app, "Remove one")
+    assert app.query_params["settings"] == "3"
+
+
+def test_a_fit_that_fails_leaves_the_others_standing():
+    app = opened(**{"model-B": "Decomposed LDS (p-dLDS)"})
+    assert "B p-dLDS is left out" in text(app)
+    assert "The fit diverged." in text(app)
+    assert "C rSLDS" in text(app)
+    assert "B p-dLDS by" not in text(app)
+
+
+@pytest.mark.parametrize("tab", ["Differences", "Where they disagree", "Seeds", "Export"])
+def test_every_tab_draws(tab):
+    app = opened(view=tab)
+    assert not app.exception
+    assert "Nothing fitted yet" not in text(app)
+    if tab == "Export":
+        assert {button.label for button in app.get("download_button")} >= {"Scores (CSV)", "Every block (CSV)"}
+
+
+def test_one_setting_and_one_seed_say_what_is_missing():
+    app = opened(settings="1", seeds="1", view="Where they disagree")
+    assert "Add a second one" in text(app)
+    app = opened(settings="1", seeds="1", view="Seeds")
+    assert "With two seeds or more" in text(app)
+
+
+def test_links_that_ask_for_what_is_not_offered_say_so():
+    app = opened(settings="9", seeds="99")
+    assert "1 to 6 are offered: 6 are shown" in text(app)
+    assert "1 to 5 is offered: 5 is used" in text(app)
+
+
+def test_much_work_waits_for_a_button(monkeypatch):
+    monkeypatch.setattr("pages.compare.job.AT_ONCE", 100)
+    app = opened()
+    assert "9 fits of 240 samples" in text(app)
+    assert not fits
+    app = pressed(app, "Compare")
+    assert len(fits) == 9
+    app.run()
+    assert "cannot be told apart" in text(app)
+
+
+def test_data_of_another_page_are_compared_on_once_that_page_was_opened(engine):
+    empty = opened(data="What is open on: NASCAR lab")
+    assert "Nothing is open on NASCAR lab in this session." in text(empty)
+    assert not fits
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(str(navigation.info("nascar").path))
+    app.query_params["T"], app.query_params["setting"] = "200", "Standard"
+    settled(app.run())
+    app.switch_page(PAGE).run()
+    app.selectbox(key="data").set_value("nascar").run()
+    assert not app.exception
+    assert "standard track, 200 steps" in text(app)
+    assert len(fits) > 0
+
+
+def test_finished_fits_are_found_again_by_the_next_visitor():
+    opened()
+    before = len(fits)
+    opened()
+    assert len(fits) == before
+
+
+def test_what_was_uploaded_is_not_kept(engine):
+    source = sources.simulated("nascar-soft", 0)
+    asked = Comparison({"A": ("gdm", {"n_states": 4})}, (0,), source.train, source.test, keep=False)
+    CompareJob(asked, engine, "one")
+    CompareJob(asked, engine, "another")
+    assert len(fits) == 2, "nobody finds the answers of another visitor's upload"
+
+
+def test_impossible_comparisons_are_refused():
+    source = sources.simulated("nascar-soft", 0)
+    sides = (source.train, source.test)
+    with pytest.raises(ConfigError, match="no setting"):
+        Comparison({}, (0,), *sides)
+    with pytest.raises(ConfigError, match="each once"):
+        Comparison({"A": ("gdm", {"n_states": 2})}, (0, 0), *sides)
+    with pytest.raises(ConfigError, match="200 may be compared at once"):
+        Comparison({"A": ("gdm", {"n_states": 2})}, tuple(range(300)), *sides)
+
+
+def test_labels_name_what_differs_and_nothing_else():
+    def one(letter: str, name: str, **config: Any) -> settings.Chosen:
+        return settings.Chosen(letter, name, "gdm", config)
+
+    same = [one("A", "gdm", n_states=4, temperature=0.5), one("B", "arhmm", n_states=4)]
+    assert settings.labels(same) == ["A GDM", "B AR-HMM"]
+    differ = [one("A", "gdm", n_states=4, temperature=0.5), one("B", "gdm", n_states=4, temperature=0.9)]
+    assert settings.labels(differ) == ["A GDM, τ 0.5", "B GDM, τ 0.9"]
