@@ -138,7 +138,8 @@ def make_formula1() -> Result:
             states = model.predict_proba(test)[0]
             part = np.isin(test[0].segments, (2, 3, 4))  # one lap would have gaps, all would hide each other
             order = list(match(states, []))
-            shown = test[0].position[part], states[part][:, order], test[0].labels[part]
+            place = laps.turned(test[0].position[part], session.rotation)
+            shown = place, states[part][:, order], test[0].labels[part]
             line_name = best
     assert shown is not None
     words = {

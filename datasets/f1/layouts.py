@@ -50,6 +50,7 @@ class Layout:
     length: float  # metres, the real circuit's
     turning: float  # total turn of a lap in radians: -2 pi clockwise, 0 for a figure of eight
     heading: float  # direction of the start straight in radians
+    rotation: float  # degrees by which maps of it are turned, so that it lies as the real circuit's official map
     laps: int
     grip: float  # of the surface, set so that race laps take about as long as the real ones
     pieces: tuple[Piece, ...]
@@ -61,6 +62,7 @@ LAYOUTS = {
         length=5451.0,
         turning=-2 * np.pi,
         heading=np.deg2rad(15),
+        rotation=50.0,
         laps=56,
         grip=1.43,
         pieces=(
@@ -97,6 +99,7 @@ LAYOUTS = {
         length=5807.0,
         turning=0.0,
         heading=np.deg2rad(-50),
+        rotation=54.0,
         laps=53,
         grip=1.26,
         pieces=(

@@ -68,7 +68,7 @@ def simulate_race(
         name="Race",
         circuit=f"{layout.title} (approximate layout)",
         circuit_key=f"simulated-{circuit}",
-        rotation=0.0,
+        rotation=layout.rotation,
         corners=(),
         drivers=tuple(raced),
         simulated=True,

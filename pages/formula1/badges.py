@@ -1,84 +1,158 @@
-"""The states of each track segment as badges on the map, placed where they hide nothing."""
+"""The states of each track segment as badges on the map, tied to their segment by a leader line."""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from gdm_core.analysis.segments import Part
-from pages.formula1.data import Circuit, Floats
+from pages.formula1.data import Circuit
+from pages.formula1.placing import MARGIN, STANDOFF_PX, Places, place
 from pages.ui import palette
+from pages.ui.figures.base import Dict, bare, headline, note
 
 GREY = "#868c9c"  # reads on both themes
-MAP_PX = (690.0, 460.0)
+SMALLEST, LARGER = 9, 7  # pixels of a state's letters, and how much larger those of one that is all there is
+HEIGHT = 21
+# From a width of the figure on: its height, and how many states a badge holds. Narrower figures have no badges.
+WIDTHS = ((0, 340, 0), (400, 430, 2), (520, 520, 3), (700, 520, 4), (900, 520, 4))
 
 
-def badges(
-    circuit: Circuit, parts: list[list[Part]], n_states: int, *, all_of_them: bool, most: int = 4
-) -> list[dict[str, object]]:
-    """A label beside each segment: its states as coloured numbers, larger where they weigh more; the rest in grey."""
+@dataclass(frozen=True)
+class Badge:
+    """What stands beside one segment: its states, most present first, and words for who points at it."""
+
+    parts: tuple[Part, ...]
+    words: str
+
+
+def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bool) -> tuple[Badge, ...]:
+    """A badge for each segment: its main states, or also the complementary ones."""
+    return tuple(
+        Badge(
+            tuple(part for part in states if part.main or all_of_them),
+            f"{name}: "
+            + ", ".join(f"S{p.state + 1} in {p.presence:.0%} of samples, weight {p.weight:.0%}" for p in states),
+        )
+        for name, states in zip(circuit.segments, parts, strict=True)
+    )
+
+
+def width_of(sizes: Sequence[float], states: Sequence[int]) -> float:
+    """Pixels of a badge with these letters: a dot and one or two digits for each state."""
+    letters = sum(size * (0.75 + 0.56 * len(str(k + 1))) for size, k in zip(sizes, states, strict=True))
+    return letters + 4 * (len(sizes) - 1) + 10
+
+
+def slot_width(most: int) -> float:
+    """Pixels kept for a badge of `most` states of one digit, at its widest: shares add up to one, so letters are largest
+    together where all shares are alike. Kept whatever is in it, so that it stays in its place while states change."""
+    alone = width_of([SMALLEST + LARGER], [palette.MAX_STATES - 1])
+    return round(max(alone, width_of([SMALLEST + LARGER * most**-0.5] * most, [0] * most)))
+
+
+def held(badge: Badge, most: int) -> list[Part]:
+    """The states of a badge that its slot has room for."""
+    kept = list(badge.parts[:most])
+    while kept and width_of([_size(part) for part in kept], [part.state for part in kept]) > slot_width(most) + 1:
+        kept.pop()
+    return kept
+
+
+@lru_cache(maxsize=64)
+def places(circuit: Circuit, width: int, height: int, most: int) -> tuple[Places, tuple[int, ...]]:
+    """(where numbers and badges stand on a figure of this size, how many states each badge holds): fewer than `most`
+    where more would find no room."""
+    size = max(width, 300), height
+    room = [most] * len(circuit.segments)
+    best = None
+    while True:
+        at = place(circuit, size, [(slot_width(n) if n else 0.0, float(HEIGHT)) for n in room])
+        merit = -int(at.missing.sum()), -int(at.cramped.sum()), sum(room)
+        if best is None or merit > best[0]:
+            best = merit, at, tuple(room)
+        smaller = [n - bool(poor) if n > 1 else n for n, poor in zip(room, at.cramped, strict=True)]
+        if smaller == room:
+            return best[1:]
+        room = smaller
+
+
+def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) -> list[Dict]:
+    """The layouts of the map for figures from some width on: corner numbers everywhere, badges where there is room."""
+    found = []
     colours = palette.colours(n_states)
-    kept = [[part for part in states if part.main or all_of_them][:most] for states in parts]
-    widths = np.array([sum(_size(part) * 1.35 + 6 for part in states) for states in kept])
-    shift = placed(circuit, widths)
-    places = circuit.at(circuit.middles)
-    return [
-        {
-            "text": " ".join(_mark(part, colours[part.state]) for part in states),
-            "name": "wide",  # left out on a phone, where they would hide the map
-            "x": float(places[c, 0]),
-            "y": float(places[c, 1]),
-            "xref": "x",
-            "yref": "y",
-            "showarrow": False,
-            "xshift": float(shift[c, 0]),
-            "yshift": float(shift[c, 1]),
-            "font": {"size": 12, "color": "$ink"},
-            "hovertext": f"{circuit.segments[c]}: "
-            + ", ".join(f"S{p.state + 1} in {p.presence:.0%} of samples, weight {p.weight:.0%}" for p in parts[c]),
-        }
-        for c, states in enumerate(kept)
-        if states
-    ]
+    for least, height, most in WIDTHS:
+        at, room = places(circuit, least, height, most if shown else 0)
+        marks = [
+            note(name, float(x), float(y), xref="x", yref="y", name="corner", font={"size": 11, "color": "$muted"})
+            for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
+        ]
+        for badge, start, middle, n, missing in zip(shown, at.anchors, at.middles, room, at.missing, strict=False):
+            kept = held(badge, n)
+            if kept and not missing:
+                marks.append(_mark(" ".join(_letters(p, colours[p.state]) for p in kept), start, middle, badge.words))
+        if title:
+            marks.append(headline(title) | {"y": 0, "yanchor": "top", "yshift": -2})
+        found.append(
+            {
+                "least": least,
+                "height": height,
+                "layout": {
+                    "annotations": marks,
+                    "xaxis": bare(range=list(at.x)),
+                    "yaxis": bare(range=list(at.y), scaleanchor="x", scaleratio=1),
+                    "margin": MARGIN,
+                },
+            }
+        )
+    return found
 
 
-def _size(part: Part) -> int:
-    return round(10 + 9 * float(np.sqrt(np.clip(part.weight, 0, 1))))
+def without_room(circuit: Circuit) -> dict[int, list[str]]:
+    """By the least width of a layout, the segments whose badge is left out there."""
+    found = {}
+    for least, height, most in WIDTHS:
+        if most:
+            at, _ = places(circuit, least, height, most)
+            found[least] = [name for name, gone in zip(circuit.segments, at.missing, strict=True) if gone]
+    return found
 
 
-def _mark(part: Part, colour: str) -> str:
+def _mark(text: str, start: Sequence[float], middle: Sequence[float], words: str) -> Dict:
+    """A label at `middle` with a line to `start`."""
+    return {
+        "text": text,
+        "name": "badge",
+        "x": float(start[0]),
+        "y": float(start[1]),
+        "ax": float(middle[0]),
+        "ay": float(middle[1]),
+        "xref": "x",
+        "yref": "y",
+        "axref": "x",
+        "ayref": "y",
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 1,
+        "arrowcolor": GREY,
+        "standoff": STANDOFF_PX,
+        "height": HEIGHT - 5,
+        "borderpad": 1,
+        "bgcolor": "$surface",
+        "bordercolor": "$line",
+        "font": {"size": 12, "color": "$ink"},
+        "hovertext": words,
+        "captureevents": False,
+    }
+
+
+def _size(part: Part) -> float:
+    return round(SMALLEST + LARGER * min(max(part.weight, 0.0), 1.0) ** 0.5, 1)
+
+
+def _letters(part: Part, colour: str) -> str:
     size = _size(part)
     if not part.main:
         return f'<span style="color:{GREY};font-size:{size}px">{part.state + 1}</span>'
     return f'<span style="font-size:{size}px"><span style="color:{colour}">●</span><b>{part.state + 1}</b></span>'
-
-
-def placed(circuit: Circuit, widths: npt.ArrayLike) -> Floats:
-    """[C, 2] where labels of these widths stand, in pixels from the middle of their segments, on a map of usual size.
-
-    Each takes the free place nearest to its segment: clear of the track, of corner numbers and of the labels before it.
-    """
-    spread = np.ptp(circuit.line, axis=0)
-    scale = min(MAP_PX[0] / spread[0], MAP_PX[1] / spread[1])  # pixels a metre
-    middles = circuit.at(circuit.middles) * scale
-    track = circuit.line[::4] * scale
-    angle = np.deg2rad([corner[4] for corner in circuit.corners])
-    numbers = np.array([corner[1:3] for corner in circuit.corners]) * scale + 15 * np.column_stack(
-        [np.cos(angle), np.sin(angle)]
-    )
-    turn = np.linspace(0, 2 * np.pi, 16, endpoint=False)
-    reach = np.array([22.0, 32.0, 44.0, 58.0])
-    shift = np.zeros((len(middles), 2), np.float32)
-    taken = np.column_stack([numbers, np.full((len(numbers), 2), (8.0, 7.0))])  # [n, 4] centres and half sizes
-    for c in np.argsort(-np.asarray(widths, float), kind="stable"):
-        half = np.array([np.asarray(widths, float)[c] / 2, 9.0])
-        # Wide labels start further out at the sides, where their own width would lie on the track.
-        offset = np.stack([np.outer(reach + half[0] * 0.7, np.cos(turn)), np.outer(reach, np.sin(turn))], axis=-1)
-        centre = middles[c] + offset.reshape(-1, 2)  # [P, 2]
-        on_track = (np.abs(centre[:, None] - track) < half + 5).all(axis=-1).sum(axis=1)
-        on_label = (np.abs(centre[:, None] - taken[:, :2]) < half + taken[:, 2:]).all(axis=-1).sum(axis=1)
-        far = np.repeat(reach, len(turn)) / 20
-        best = int((3.0 * on_track + 8.0 * on_label + far).argmin())
-        shift[c] = offset.reshape(-1, 2)[best]
-        taken = np.vstack([taken, [*centre[best], *half]])
-    return shift

@@ -44,13 +44,18 @@ def choose_one(
     return chosen
 
 
-def choose_of_few(label: str, name: str, options: Mapping[str, str], default: str, help: str | None = None) -> str:
-    """A segmented control."""
+def choose_of_few(
+    label: str, name: str, options: Mapping[str, str], default: str, help: str | None = None, *, rows: bool = False
+) -> str:
+    """A segmented control, or one option a row where their words would not stand in one line."""
     start = _asked(label, name, list(options), default, lambda option: options[option])
-    chosen = st.segmented_control(
-        label, list(options), format_func=lambda option: options[option], default=start, key=_key(name), required=True, help=help,
-        width="stretch",
-    )  # fmt: skip
+    show, key = options.__getitem__, _key(name)
+    if rows:
+        chosen = st.radio(label, list(options), list(options).index(start), format_func=show, key=key, help=help)
+    else:
+        chosen = st.segmented_control(
+            label, list(options), default=start, format_func=show, key=key, help=help, required=True, width="stretch"
+        )
     chosen = chosen if chosen in options else default
     _remember(name, chosen, default)
     return chosen

@@ -175,12 +175,13 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
     absent = [driver.code for driver in session.drivers if driver.code not in codes]
     if absent:
         st.caption(f"Without position data: {', '.join(absent)}.")
-    laps = choose_of_few(
+    laps = choose_one(
         "Laps",
         "laps-of",
-        LAPS,
+        list(LAPS),
         "all",
-        "Racing laps leave out lap 1, laps into and out of the pits, and safety-car laps.",
+        show=lambda kind: LAPS.get(kind, kind),
+        help="Racing laps leave out lap 1, laps into and out of the pits, and safety-car laps.",
     )
     if laps == "range":
         last = max(2, *(int(session.driver(code).laps.number.max()) for code in (train, test)))
@@ -201,6 +202,7 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
         "paper",
         "What the car does: speed, pedals and gear, so that states are ways of driving. Where it is: X and Y. The paper "
         "observes ten random mixtures of X and Y with a little noise. Or choose channels yourself.",
+        rows=True,
     )
     if watched != "channels":
         return seen.get(watched, ())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pages.formula1.badges import Badge, widths
 from pages.formula1.data import Circuit, Floats
 from pages.formula1.driver_states import Driver
 from pages.ui import palette
@@ -16,8 +17,6 @@ from pages.ui.figures.base import (
     Dict,
     Figure,
     axis,
-    bare,
-    headline,
     layout,
     note,
     path_cursor,
@@ -30,7 +29,6 @@ from pages.ui.figures.track import bucket_lines
 STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
 COLOURS = 40
 DOTS_ABOVE = 2_500  # samples; a line through several laps would only lie on itself
-LABEL_PX = 15
 FIRST = 5  # column of the strongest state among the bytes of a sample
 
 
@@ -97,9 +95,8 @@ def circuit_map(
     lap: npt.NDArray[Any],
     speed: Floats,
     segment: npt.ArrayLike | None,
-    badges: Sequence[Dict] = (),
+    badges: Sequence[Badge] = (),
     title: str = "",
-    height: int = 520,
     caption: str = "",
     names: Sequence[str] = (),
 ) -> Figure:
@@ -143,24 +140,18 @@ def circuit_map(
             }
         )
     stations = circuit.at(np.arange(STATIONS + 1) * circuit.length / STATIONS)
-    marks = [_corner(*corner[:3], corner[4]) for corner in circuit.corners]
-    if title:
-        marks.append(headline(title))
+    sizes = widths(circuit, badges, soft.shape[1], title)
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
     return {
         "data": traces,
-        "layout": layout(
-            xaxis=bare(),
-            yaxis=bare(scaleanchor="x", scaleratio=1),
-            annotations=[*marks, *badges],
-            margin={"l": 34, "r": 34, "t": 26, "b": 26},
-        ),
+        "layout": layout(**sizes[0]["layout"]),
+        "widths": sizes,
         "caption": caption,
         "alt": f"Map of {circuit.title} with {len(circuit.corners)} corners, {len(soft)} samples in the colours of "
         f"{soft.shape[1]} states. Most used: " + ", ".join(f"S{k + 1} {usage[k]:.0%}" for k in top) + ".",
-        "height": height,
-        "phone_height": min(height, 340),
+        "height": sizes[-1]["height"],
+        "phone_height": sizes[0]["height"],
         "cursor": path_cursor(stations[:, 0], stations[:, 1], 0.0, circuit.length / STATIONS, True),
     }
 
@@ -175,21 +166,6 @@ def _asphalt(circuit: Circuit, kind: str) -> Dict:
         "line": {"color": "$grid", "width": 13},
         "hoverinfo": "skip",
     }
-
-
-def _corner(name: str, x: float, y: float, angle: float) -> Dict:
-    """A corner's number on the side of the track where it stands clear."""
-    turn = np.deg2rad(angle)
-    return note(
-        name,
-        x,
-        y,
-        xref="x",
-        yref="y",
-        xshift=float(LABEL_PX * np.cos(turn)),
-        yshift=float(LABEL_PX * np.sin(turn)),
-        font={"size": 11, "color": "$muted"},
-    )
 
 
 def without_title(figure: Figure) -> Figure:

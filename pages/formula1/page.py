@@ -141,7 +141,9 @@ with legend:
     n_states = max(2, view.shown.n_states or choice.n_states)
     shell.state_key(n_states, numbered(state_names.names(shown)) or None)
 state_names.keep_in_address(view)
-tabs.show(shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which))
+tabs.show(
+    shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which), options
+)
 show_card(view)
 with page.card:
     state_kinds.explain(shown.choice)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -105,7 +104,8 @@ def draw(view: lab.View, now: live.Shown, options: Options) -> None:
 def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:
     """The map of one driver."""
     assert here.states is not None
-    laps, states, marks = here.laps, here.states, []
+    laps, states = here.laps, here.states
+    marks: tuple[badges.Badge, ...] = ()
     if laps.segment is not None and options.badges:
         parts = composition(
             states,
@@ -115,10 +115,10 @@ def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[
             presence=options.presence,
             complementary=0.05,
         )
-        marks = badges.badges(circuit, parts, states.shape[1], all_of_them=options.complementary)
+        marks = badges.badges(circuit, parts, all_of_them=options.complementary)
     what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
     if not options.averaged:
-        caption = map_caption(options, marks)
+        caption = map_caption(options, circuit, marks)
         return f1_figures.driven(circuit, here, badges=marks, title=what, caption=caption, names=names)
     around = np.arange(circuit.n_bins + 1) % circuit.n_bins  # the line closes where it began
     distance = ((around + 0.5) * circuit.length / circuit.n_bins).astype(np.float32)
@@ -132,21 +132,25 @@ def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[
         segment=circuit.segment_at(distance),
         badges=marks,
         title=f"{what}, averaged",
-        caption=map_caption(options, marks),
+        caption=map_caption(options, circuit, marks),
         names=names,
     )
 
 
-def map_caption(options: Options, marks: Sequence[Any]) -> str:
+def map_caption(options: Options, circuit: Circuit, marks: Sequence[badges.Badge]) -> str:
     """How to read the map."""
     what = "The mean state at each place of the lap" if options.averaged else "Each dot is one sample"
     what += ", in the mixed colour of its states; faint ones are undecided."
     if not marks:
         return what
     rest = "; the rest in grey" if options.complementary else ""
+    left_out = badges.without_room(circuit)
+    lacking = [f"{', '.join(names)} below {wider} px" for names, wider in
+               zip(left_out.values(), [*list(left_out)[1:], "any"], strict=True) if names]  # fmt: skip
     return (
-        f"{what} On a wide screen, beside each segment its states (weight above {options.weight:.0%} in more than "
+        f"{what} Where there is room, beside each segment its states (weight above {options.weight:.0%} in more than "
         f"{options.presence:.0%} of samples), most present first, larger where they weigh more{rest}."
+        + (f" No room for {'; '.join(lacking)} of width." if lacking else "")
     )
 
 

@@ -11,10 +11,9 @@ import streamlit as st
 
 from pages import lab
 from pages.formula1 import accuracy, all_drivers, compare_laps, state_names
-from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit
 from pages.formula1.driver_states import Driver, race_of, read
-from pages.formula1.picture import strips
+from pages.formula1.picture import Options, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, View
 from pages.lab.figures import matrix
@@ -26,8 +25,8 @@ from pages.ui.plot import plot
 FIRST_LAPS = 3
 
 
-def show(view: View, here: Driver) -> None:
-    """The tabs, about the driver on the map."""
+def show(view: View, here: Driver, options: Options) -> None:
+    """The tabs, about the driver on the map, which is drawn as `options` say."""
     tabs: dict[str, lab.tabs.Tab] = {
         "Drivers compared": lambda view, _: compare_laps.tab(view),
         "What a state is": lambda view, _: state_names.tab(view),
@@ -37,7 +36,7 @@ def show(view: View, here: Driver) -> None:
         "Suggest settings": lab.suggest,
         "Accuracy against K": lambda view, _: accuracy.tab(view),
         "All twenty drivers": lambda view, _: all_drivers.tab(view),
-        "Export & reproduce": lambda view, _: export(view, here),
+        "Export & reproduce": lambda view, _: export(view, here, options),
     }
     lab.show_tabs(view, tabs, here)
 
@@ -111,7 +110,7 @@ def prediction(view: View, reading: Reading) -> None:
     lab.prediction(view, reading)
 
 
-def export(view: View, here: Driver) -> None:
+def export(view: View, here: Driver, options: Options) -> None:
     """Files: the maps of both drivers and their laps come first."""
     race, step = race_of(view), race_of(view).circuit.length / race_of(view).circuit.n_bins
     drivers = lab.together([read(view, race.train, "train"), read(view, race.test, "test")])
@@ -121,7 +120,7 @@ def export(view: View, here: Driver) -> None:
     key = {"states": legend.states(here.states.shape[1], called or None)}
     codes = [driver.laps.code for driver in drivers]
     maps: dict[str, Callable[[], Figure]] = {
-        f"Map of {driver.laps.code}": partial(_driven, race.circuit, driver, key, called) for driver in drivers
+        f"Map of {driver.laps.code}": partial(_map, race.circuit, driver, options, key, called) for driver in drivers
     }
     along = {
         "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes, called), key),
@@ -149,6 +148,6 @@ def export(view: View, here: Driver) -> None:
     )
 
 
-def _driven(circuit: Circuit, driver: Driver, key: dict[str, Any], names: list[str]) -> Figure:
-    """The map of one driver, with the key that a figure alone needs."""
-    return legend.with_key(f1_figures.driven(circuit, driver, title=driver.laps.code, names=names), key)
+def _map(circuit: Circuit, driver: Driver, options: Options, key: dict[str, Any], names: list[str]) -> Figure:
+    """The map of one driver as on the page, with the key that a figure alone needs."""
+    return legend.with_key(track_map(circuit, driver, options, names), key)

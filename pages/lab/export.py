@@ -44,10 +44,11 @@ export default function ({ data, parentElement }) {
       if (!plot?._fullLayout) return;
       // A file is read elsewhere: it is as wide as a page of text, however narrow this window is.
       const width = Math.max(plot._fullLayout.width, data.width);
-      const height = data.height;
+      const fit = plot.gdm?.refit(width);
+      const height = fit?.height ?? data.height;
       const format = button.dataset.format;
       const paper_bgcolor = plot.gdm?.tokens.surface ?? "#ffffff";
-      const figure = { data: plot.data, layout: { ...plot.layout, width, height, paper_bgcolor }, config: {} };
+      const figure = { data: plot.data, layout: { ...plot.layout, ...fit, width, height, paper_bgcolor }, config: {} };
       window.Plotly.downloadImage(figure, { format, width, height, filename: data.name, scale: format === "png" ? 3 : 1 });
     };
   });

@@ -14,7 +14,7 @@ from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.analysis.segments import composition
 from gdm_core.errors import DataError
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, badges, compare_laps, data, figures, loading, picture, time_gained
+from pages.formula1 import accuracy, all_drivers, compare_laps, data, figures, loading, picture, time_gained
 from pages.formula1.data import Looked, Pick, Place
 from pages.formula1.driver_states import Driver
 from pages.lab.live.pictures import Origin
@@ -46,18 +46,6 @@ def test_presence_and_weight_follow_the_definition_of_the_paper():
     assert [(part.state, part.main) for part in strict] == [(0, True), (1, False)], "the rest is complementary"
     with pytest.raises(DataError, match="4 states but 1"):
         composition(states, [0], 1)
-
-
-def test_labels_keep_clear_of_each_other_and_of_the_track(monkeypatch):
-    circuit, _ = _laps(monkeypatch)
-    widths = np.full(len(circuit.segments), 50.0)
-    shift = badges.placed(circuit, widths)
-    scale = min(badges.MAP_PX / np.ptp(circuit.line, axis=0))
-    centre = circuit.at(circuit.middles) * scale + shift
-    gap = np.abs(centre[:, None] - centre[None])
-    apart = (gap[..., 0] >= 50) | (gap[..., 1] >= 18)
-    assert apart[~np.eye(len(widths), dtype=bool)].all()
-    assert (np.linalg.norm(shift, axis=1) < 120).all()
 
 
 def test_the_map_holds_every_sample_once_and_says_where_it_is(monkeypatch):

@@ -116,9 +116,9 @@ def test_a_choice_is_kept_in_the_address():
     app = visit(source="real")
     box(app, "Apply to (test)").set_value("BBB").run()
     assert app.query_params["test"] in ("BBB", ["BBB"])
-    app.segmented_control(key="f1-laps-of").set_value("racing").run()
+    app.selectbox(key="f1-laps-of").set_value("racing").run()
     assert app.query_params["laps-of"] in ("racing", ["racing"])
-    app.segmented_control(key="f1-laps-of").set_value("all").run()
+    app.selectbox(key="f1-laps-of").set_value("all").run()
     assert "laps-of" not in app.query_params, "what anybody finds there needs no word"
 
 
@@ -245,8 +245,8 @@ def test_what_the_model_sees_is_a_choice_in_words(feed):
     assert not app.exception
     fits = [job.work.trials[0] for job in feed.jobs if job.slot == "main"]
     assert fits[-1].channels == ("speed", "gear"), "what both cars sent"
-    app.segmented_control(key="f1-watch").set_value("both").run()
-    app.segmented_control(key="f1-watch").set_value("where").run()
+    app.radio(key="f1-watch").set_value("both").run()
+    app.radio(key="f1-watch").set_value("where").run()
     assert not app.exception
     fits = [job.work.trials[0] for job in feed.jobs if job.slot == "main"]
     assert [fit.channels for fit in fits[-2:]] == [("X", "Y", "speed", "gear"), ("X", "Y")]
@@ -255,10 +255,10 @@ def test_what_the_model_sees_is_a_choice_in_words(feed):
 def test_laps_and_channels_change_what_is_fitted(feed):
     app = visit(source="real")
     whole = feed.jobs[-1]
-    app.segmented_control(key="f1-watch").set_value("channels").run()
+    app.radio(key="f1-watch").set_value("channels").run()
     assert not app.exception
     app.multiselect(key="f1-channels").set_value(["X", "Y"]).run()
-    app.segmented_control(key="f1-laps-of").set_value("range").run()
+    app.selectbox(key="f1-laps-of").set_value("range").run()
     assert not app.exception
     fits = [job.work for job in feed.jobs if job.slot == "main"]
     assert fits[-1].trials.n_channels == 2

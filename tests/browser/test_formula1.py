@@ -135,3 +135,69 @@ def test_pointing_at_a_strip_points_at_the_place_on_the_map(visit):
 
     _point_until(page, point, ".st-key-map .gdm-cursor-path:not([hidden])")
     assert opened.errors == []
+
+
+MEASURE = """() => {
+  const plot = document.querySelector(".st-key-map .gdm-plot");
+  const { xaxis, yaxis } = plot._fullLayout;
+  const origin = plot.getBoundingClientRect();
+  const half = 6.5;  // of the track as it is drawn
+  const line = [...plot._fullData[0].x].map((x, i) => [
+    origin.left + xaxis._offset + xaxis.c2p(x), origin.top + yaxis._offset + yaxis.c2p(plot._fullData[0].y[i])]);
+  const boxes = [];
+  const corners = [];
+  plot.layout.annotations.forEach(({ name }, i) => {
+    const group = plot.querySelector(`.annotation[data-index="${i}"]`);
+    const shown = group && group.style.display !== "none";
+    const words = shown && group.querySelector(name === "badge" ? ".annotation-text-g rect.bg" : ".annotation-text");
+    if (words) (name === "badge" ? boxes : corners).push(words.getBoundingClientRect());
+  });
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  const onTrack = (box) => line.some(([x, y]) =>
+    Math.hypot(Math.max(box.left - x, 0, x - box.right), Math.max(box.top - y, 0, y - box.bottom)) < half);
+  const pairs = (one, other) => one.flatMap((a, i) => other.filter((b, j) => (one !== other || j > i) && meet(a, b)));
+  return {
+    badges: boxes.length, corners: corners.length - 1,  // one is the driver's name
+    covered: pairs(boxes, boxes).length + pairs(boxes, corners).length + pairs(corners, corners).length,
+    onTrack: boxes.filter(onTrack).length + corners.slice(0, -1).filter(onTrack).length,
+  };
+}"""
+
+
+def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
+    opened = visit("/formula1")
+    page = opened.ready(MAP, seconds=90)
+    seen = {}
+    for width, badges in ((1440, 16), (1180, 16), (1024, 16), (390, 0)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            """(badges) => {
+              const plot = document.querySelector(".st-key-map .gdm-plot");
+              const drawn = plot?._fullLayout;
+              return drawn && drawn.width === plot.clientWidth
+                && plot.layout.annotations.filter(({ name }) => name === "badge").length === badges
+                && plot.querySelectorAll(".annotation").length === plot.layout.annotations.length;
+            }""",
+            arg=badges,
+            timeout=30_000,
+        )
+        found = page.evaluate(MEASURE)
+        seen[width] = page.evaluate("document.querySelector('.st-key-map .gdm-plot').clientWidth")
+        assert found == {"badges": badges, "corners": 16, "covered": 0, "onTrack": 0}, width
+        if badges:  # T9 to T13, twice as large
+            page.evaluate("""async () => {
+              const plot = document.querySelector(".st-key-map .gdm-plot");
+              const { xaxis, yaxis } = plot.layout;
+              const [middle, up] = [(a) => (a.range[0] + a.range[1]) / 2, (a) => (a.range[1] - a.range[0]) / 4];
+              await window.Plotly.relayout(plot, {
+                "xaxis.range": [middle(xaxis) - up(xaxis), middle(xaxis) + up(xaxis)],
+                "yaxis.range": [middle(yaxis) - 2 * up(yaxis), middle(yaxis)],
+              });
+            }""")
+            zoomed = page.evaluate(MEASURE)
+            assert (zoomed["covered"], zoomed["onTrack"]) == (0, 0), width
+            assert zoomed["badges"] > 2
+            page.evaluate("""() => window.Plotly.relayout(document.querySelector(".st-key-map .gdm-plot"),
+              { "xaxis.autorange": "reset", "yaxis.autorange": "reset" })""")
+    assert len(set(seen.values())) == 4, seen
+    assert opened.errors == []

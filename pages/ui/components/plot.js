@@ -130,12 +130,22 @@ function configuration(view, options) {
   };
 }
 
+// What a figure says of its layout from some width on: the widest that fits.
+function fitting(figure, width) {
+  return figure.widths?.findLast(({ least }) => width >= least);
+}
+
 function layoutFor(view, figure, options, tokens) {
-  const layout = withColours(figure.layout, tokens);
   view.width ??= view.plot.clientWidth;
-  const narrow = view.width < 520;
-  layout.height = narrow && options.phone_height ? options.phone_height : options.height;
-  layout.width = view.width;
+  return layoutAt(view.width, figure, options, tokens);
+}
+
+function layoutAt(width, figure, options, tokens) {
+  const fit = fitting(figure, width);
+  const layout = withColours({ ...figure.layout, ...fit?.layout }, tokens);
+  const narrow = width < 520;
+  layout.height = fit?.height ?? (narrow && options.phone_height ? options.phone_height : options.height);
+  layout.width = width;
   layout.uirevision = options.revision;
   // Under a thumb, dragging scrolls the page; zooming stays with the mouse.
   if (TOUCH.matches) layout.dragmode = false;
@@ -227,7 +237,13 @@ async function draw(Plotly, view, figure, options, tokens) {
   const { plot } = view;
   const coloured = withColours(figure.data, tokens);
   const layout = layoutFor(view, figure, options, tokens);
-  plot.gdm = { tokens };
+  // What a picture of another width has to change: nothing where the figure says nothing of widths, its height alone
+  // where the same layout fits.
+  const refit = (width) => {
+    const fit = fitting(figure, width);
+    return fit && (fit === fitting(figure, view.width) ? { height: fit.height } : layoutAt(width, figure, options, tokens));
+  };
+  plot.gdm = { tokens, refit };
   // Said once: Plotly compares a configuration with the last one at every update, which takes it 6 ms.
   await Plotly.react(plot, coloured, layout, view.updates ? undefined : configuration(view, options));
   oneStop(plot);
@@ -243,7 +259,7 @@ async function draw(Plotly, view, figure, options, tokens) {
 export default function ({ data, parentElement, setTriggerValue }) {
   const { figure, options, tokens } = data;
   const view = (parentElement.gdmView ??= build(parentElement));
-  Object.assign(view, { figure, events: options.events, group: options.group, send: setTriggerValue });
+  Object.assign(view, { figure, options, events: options.events, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
   const picture = tokens[isDark(parentElement) ? "dark" : "light"];
 
@@ -262,7 +278,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       const began = performance.now();
       // An earlier result that is marked as such, or has become the result, is the same drawing.
       const { height, phone_height, revision } = options;
-      const look = JSON.stringify([figure.data, figure.layout, height, phone_height, revision, picture]);
+      const look = JSON.stringify([figure.data, figure.layout, figure.widths, height, phone_height, revision, picture]);
       const known = look === view.look;
       view.look = look; // said before drawing, which a newer figure may overtake
       if (!known) await draw(Plotly, view, figure, options, picture);
@@ -294,8 +310,13 @@ function follow(view) {
   view.resize = new ResizeObserver(([entry]) => {
     const width = Math.round(entry.contentRect.width);
     if (!width || width === view.width) return;
+    const same = fitting(view.figure, width) === fitting(view.figure, view.width);
     view.width = width;
-    requestAnimationFrame(() => plot.isConnected && window.Plotly.relayout(plot, { width }));
+    requestAnimationFrame(() => {
+      if (!plot.isConnected) return;
+      if (same) window.Plotly.relayout(plot, { width });
+      else draw(window.Plotly, view, view.figure, view.options, plot.gdm.tokens);
+    });
   });
   view.resize.observe(plot);
   view.heard = ({ detail }) => {

@@ -66,6 +66,11 @@ def with_key(figure: Figure, key: Key) -> Figure:
         "height": figure["height"] + wide,
         "phone_height": figure.get("phone_height", figure["height"]) + narrow,
     }
+    if "widths" in figure:
+        rows = [wide if one["least"] >= _WIDE else narrow for one in figure["widths"]]
+        made["widths"] = [
+            {**one, "height": one["height"] + more} for one, more in zip(figure["widths"], rows, strict=True)
+        ]
     return made
 
 

@@ -9,7 +9,9 @@ import plotly.io
 
 from pages.ui import theme
 from pages.ui.card import WORDS, Score, explained
-from pages.ui.figures.base import Figure
+from pages.ui.figures.base import Figure, at_width
+
+PAGE_WIDTH = 900  # pixels of a figure in a file, as the sheet below leaves them
 
 _LOOK = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d1f27; background: #fff; max-width: 60rem; margin: 2rem auto;
@@ -25,6 +27,7 @@ pre { background: #f0f1f5; padding: 0.9rem; border-radius: 8px; overflow-x: auto
 
 def _drawn(figure: Figure, library: bool) -> str:
     """The figure as HTML; the first of a file brings the drawing library with it."""
+    figure = at_width(figure, PAGE_WIDTH)
     resolved = theme.resolve({"data": figure["data"], "layout": figure["layout"]}, "light")
     layout = resolved["layout"] | {"height": figure["height"], "paper_bgcolor": theme.TOKENS["light"]["surface"]}
     html = plotly.io.to_html(

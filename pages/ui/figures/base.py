@@ -19,6 +19,8 @@ class Figure(TypedDict):
     """Traces and layout as Plotly takes them, a caption on how to read it, and what it shows for who cannot see it.
 
     cursor  where a moment in time lies on this figure, so that figures of one group can point at it together
+    widths  layouts for figures from some width on: each {"least": pixels, "height": pixels, "layout": what differs}, the
+            narrowest first
     """
 
     data: list[Dict]
@@ -28,6 +30,21 @@ class Figure(TypedDict):
     height: int
     phone_height: NotRequired[int]
     cursor: NotRequired[Dict]
+    widths: NotRequired[list[Dict]]
+
+
+def at_width(figure: Figure, width: float) -> Figure:
+    """The figure as it is drawn at a width, for a file: in a browser it chooses for itself."""
+    fitting = [one for one in figure.get("widths", ()) if one["least"] <= width]
+    if not fitting:
+        return figure
+    made: Figure = {
+        **figure,
+        "layout": {**figure["layout"], **fitting[-1]["layout"]},
+        "height": fitting[-1]["height"],
+        "widths": [],
+    }
+    return made
 
 
 def typed(values: npt.ArrayLike, code: str = "f4") -> Dict:

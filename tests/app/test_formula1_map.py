@@ -1,0 +1,161 @@
+"""Badges and corner numbers on the map: nothing covers anything, at every width, zoomed, and in the files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from datasets.f1.track import ReferenceLap
+from gdm_core.analysis.segments import Part
+from pages.formula1 import badges, data, figures, placing
+from pages.formula1.data import Circuit, Place
+from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
+from pages.ui.exports import figure_html, legend
+from pages.ui.figures.base import at_width
+from tests.unit.test_formula1 import SHARED
+
+TRACK_WIDTH = 13.0
+NUMBER_PX = (7.0, 11.0)  # of one character, as a browser draws it
+
+
+def monza() -> Circuit:
+    """The real circuit as the corner service sends it."""
+    if not (SHARED / "multiviewer_monza_2020.json").is_file():
+        pytest.skip(f"the recorded circuit is not in {SHARED}")
+    sent = json.loads((SHARED / "multiviewer_monza_2020.json").read_text())
+    lap = ReferenceLap.from_points(np.column_stack([sent["x"], sent["y"]]) / 10)
+    places = np.array([[c["trackPosition"]["x"], c["trackPosition"]["y"]] for c in sent["corners"]]) / 10
+    corners = zip(sent["corners"], data.turned(places, sent["rotation"]), lap.distance(places), strict=True)
+    return Circuit(
+        "Monza", data.turned(np.vstack([lap.points, lap.points[:1]]), sent["rotation"]), lap.length,
+        tuple((str(c["number"]), float(x), float(y), float(d), c["angle"] + sent["rotation"]) for c, (x, y), d in corners),
+        tuple(f"from T{c['number']}" for c in sent["corners"]), False,
+    )  # fmt: skip
+
+
+CIRCUITS = {
+    "shanghai": lambda: data.circuit(Place(circuit="shanghai")),
+    "suzuka": lambda: data.circuit(Place(circuit="suzuka")),
+    "monza": monza,
+}
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.parametrize(("least", "height", "most"), [row for row in badges.WIDTHS if row[2]])
+def test_no_badge_covers_another_a_number_a_leader_line_or_the_track(name, least, height, most):
+    circuit = CIRCUITS[name]()
+    at, room = badges.places(circuit, least, height, most)
+    kept = np.flatnonzero(~at.missing)
+    assert len(kept) >= len(room) - (2 if least < 520 else 0)
+    box = np.array([[badges.slot_width(room[i]), badges.HEIGHT] for i in kept]) / 2
+    numbers = np.array([[len(corner[0]) * NUMBER_PX[0], NUMBER_PX[1]] for corner in circuit.corners]) / 2
+    for zoom in (1.0, 1.7, 4.0):  # boxes stay as large as they are while the map grows
+        scale = at.scale * zoom
+        middles, starts, line = at.middles[kept] * scale, at.anchors[kept] * scale, circuit.line * scale
+        at_numbers = at.numbers * scale
+        others = ~np.eye(len(kept), dtype=bool)
+
+        def meet(a, b, half_a, half_b):
+            return (np.abs(a[:, None] - b[None]) < half_a[:, None] + half_b[None]).all(axis=-1)
+
+        assert not (meet(middles, middles, box, box) & others).any()
+        assert not meet(middles, at_numbers, box, numbers).any()
+        clear = np.linalg.norm(np.maximum(np.abs(middles[:, None] - line[None]) - box[:, None], 0), axis=-1)
+        assert clear.min() > TRACK_WIDTH / 2
+        own = ~np.eye(len(numbers), dtype=bool)
+        assert not (meet(at_numbers, at_numbers, numbers, numbers) & own).any()
+        clear = np.linalg.norm(np.maximum(np.abs(at_numbers[:, None] - line[None]) - numbers[:, None], 0), axis=-1)
+        assert clear.min() > TRACK_WIDTH / 2
+        leads = starts[:, None], middles[:, None]
+        assert not (crosses_box(*leads, middles[None], box[None]) & others).any()
+        assert not crosses_box(*leads, at_numbers[None], numbers[None]).any()
+        assert not (crosses(*leads, starts[None], middles[None]) & others).any()
+        way = middles - starts
+        begin = starts + way / np.linalg.norm(way, axis=1, keepdims=True) * zoom * (STANDOFF_PX + 6)
+        over = crosses(begin[:, None], middles[:, None], line[None, :-1], line[None, 1:]).any(axis=1)
+        # Only what the track encloses, where a badge has no room, is tied to its segment across it.
+        assert not (over & ~at.cramped[kept]).any()
+    assert at.cramped.sum() <= (6 if least < 520 else 1)
+
+
+def test_numbers_without_badges_stand_clear_on_a_phone():
+    circuit = data.circuit(Place(circuit="suzuka"))
+    least, height, most = badges.WIDTHS[0]
+    at, _ = badges.places(circuit, least, height, most)
+    numbers = np.array([[len(corner[0]) * NUMBER_PX[0], NUMBER_PX[1]] for corner in circuit.corners]) / 2
+    middles, line = at.numbers * at.scale, circuit.line * at.scale
+    met = (np.abs(middles[:, None] - middles) < numbers[:, None] + numbers).all(axis=-1)
+    assert met.sum() == len(met)
+    clear = np.linalg.norm(np.maximum(np.abs(middles[:, None] - line[None]) - numbers[:, None], 0), axis=-1)
+    assert clear.min() > TRACK_WIDTH / 2
+
+
+def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> figures.Figure:
+    parts = [
+        [Part((c + j) % n_states, 1 - j / 10, w, True) for j, w in enumerate(weights)]
+        for c in range(len(circuit.segments))
+    ]
+    states = np.full((circuit.n_bins, n_states), 1 / n_states, np.float32)
+    distance = np.arange(circuit.n_bins) * circuit.length / circuit.n_bins
+    return figures.circuit_map(
+        circuit, circuit.at(distance), states, distance=distance, lap=np.ones(circuit.n_bins), speed=distance, segment=None,
+        badges=badges.badges(circuit, parts, all_of_them=False), title="VER, 56 laps",
+    )  # fmt: skip
+
+
+def test_a_badge_stays_where_it_is_while_its_states_change():
+    circuit = data.circuit(Place(circuit="shanghai"))
+
+    def stand(figure):
+        return [[(m["x"], m["y"], m["ax"], m["ay"]) for m in one["layout"]["annotations"] if m.get("name") == "badge"]
+                for one in figure["widths"]]  # fmt: skip
+
+    few, many = stand(_figure(circuit, 3, [0.9])), stand(_figure(circuit, 12, [0.4, 0.3, 0.2, 0.1]))
+    assert few == many
+    assert [len(one) for one in few] == [0, 16, 16, 16, 16]
+
+
+def test_a_badge_holds_no_more_than_its_slot():
+    for weights in ([1.0], [0.25] * 4, [0.5, 0.5], [0.6, 0.3, 0.1]):
+        for states in ([0, 1, 2, 3], [9, 10, 11, 8]):
+            badge = badges.Badge(tuple(Part(k, 1.0, w, True) for k, w in zip(states, weights, strict=False)), "")
+            for most in (1, 2, 3, 4):
+                kept = badges.held(badge, most)
+                assert kept
+                sizes = [badges._size(part) for part in kept]
+                assert badges.width_of(sizes, [part.state for part in kept]) <= badges.slot_width(most) + 1
+    assert len(badges.held(badges.Badge(tuple(Part(k, 1.0, 0.25, True) for k in range(4)), ""), 4)) == 4
+
+
+def test_files_have_the_layout_of_their_own_width():
+    circuit = data.circuit(Place(circuit="shanghai"))
+    figure = legend.with_key(_figure(circuit, 4, [0.6, 0.4]), {"states": legend.states(4)})
+    wide = at_width(figure, 900)
+    assert sum(mark.get("name") == "badge" for mark in wide["layout"]["annotations"]) == 16
+    assert wide["height"] > at_width(_figure(circuit, 4, [0.6]), 900)["height"], "the legend has room of its own"
+    assert sum(mark.get("name") == "badge" for mark in at_width(figure, 350)["layout"]["annotations"]) == 0
+    assert figure_html(figure, "Map").decode().count('"name":"badge"') == 16
+
+
+@pytest.mark.parametrize(
+    ("name", "official"), [("shanghai", ("corners_shanghai_2025", 237)), ("suzuka", ("corners_suzuka_2024", 49))]
+)
+def test_simulated_circuits_lie_as_the_real_ones(name, official):
+    file, degrees = official
+    if not (SHARED / f"{file}.csv").is_file():
+        pytest.skip(f"the recorded corners are not in {SHARED}")
+    rows = np.loadtxt(SHARED / f"{file}.csv", delimiter=",", skiprows=1)
+    real = data.turned(rows[:, 1:3] / 10, degrees)
+    drawn = np.array([corner[1:3] for corner in data.circuit(Place(circuit=name)).corners])
+    apart = (drawn - drawn.mean(axis=0)) - (real - real.mean(axis=0))
+    assert np.linalg.norm(apart, axis=1).mean() < 60  # metres, of circuits of two kilometres
+
+
+def test_a_circuit_without_corners_has_a_map():
+    line = np.array([[0, 0], [500, 0], [500, 300], [0, 300], [0, 0]], np.float32)
+    empty = Circuit("Ring", line, 1600.0, (), (), True)
+    sizes = badges.widths(empty, (), 3, "AAA")
+    assert [len(one["layout"]["annotations"]) for one in sizes] == [1] * 5
+    assert placing.place(empty, (500, 400), []).middles.shape == (0, 2)
