@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,13 @@ SCORER = "gdm_core.analysis.metrics:state_accuracy"
 SCORES = {"paper_accuracy": "The paper's state accuracy (10-NN)", "majority_map_accuracy": "One segment a state"}
 RSLDS = {"transitions": "recurrent"}
 LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class RivalScores:
+    """For the card: what recurrent SLDS reaches, over seeds, at each number of states that the sweep has fitted."""
+
+    by_states: Mapping[int, list[float]]
 
 
 def sweeps(view: View, n_seeds: int, both: bool) -> dict[str, Sweep]:
@@ -163,13 +171,12 @@ def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
 
 
 def _keep(view: View, records: dict[str, list[Record]]) -> None:
-    """For the card: what recurrent SLDS reaches at each K."""
     found: dict[int, list[float]] = {}
     for record in records.get("Recurrent SLDS", []):
         if "paper_accuracy" in record.scores:
             found.setdefault(record.config["n_states"], []).append(record.scores["paper_accuracy"])
     if found:
-        view.fit.kept["rslds-accuracy"] = found
+        view.fit.records.keep(RivalScores(found))
 
 
 def _curves(records: dict[str, list[Record]], n_seeds: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -37,6 +39,11 @@ def by_segment(circuit: Circuit, values: npt.NDArray[np.float64]) -> npt.NDArray
     return found
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The visitor wants a fit applied to all drivers."""
+
+
 def tab(view: View) -> None:
     """A button, then a table."""
     race = race_of(view)
@@ -46,8 +53,8 @@ def tab(view: View) -> None:
     if view.shown.result is None:
         shell.empty("Nothing fitted yet", "This works with a finished fit.")
         return
-    asked = f"f1-transfer-{view.shown.result.key}"
-    if not st.session_state.get(asked):
+    asked = view.shown.result.key
+    if view.fit.records.last(Asked, asked) is None:
         shell.empty(
             f"Who drives most unlike {winner}?",
             f"Applies the model of {race.pick.train} to all {len(codes)} drivers, as it is, and compares their states place "
@@ -55,7 +62,7 @@ def tab(view: View) -> None:
         )
         if not st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply"):
             return
-        st.session_state[asked] = True
+        view.fit.records.keep(Asked(), asked)
     looked = Looked("racing", race.pick.looked.channels)
     found: list[Laps] = []
     missing: list[str] = []

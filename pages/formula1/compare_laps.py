@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +36,14 @@ class OneLap:
     states: Floats  # [D, K]
     speed: Floats  # [D] km/h
     clock: LapClock | None  # None where the lap's times or speeds are not known well enough
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """The drivers last drawn together, and what was asked for then: (fingerprint, lap) of each."""
+
+    asked: tuple[tuple[str, int], ...]
+    drivers: list[Driver]
 
 
 def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> list[tuple[int, float]]:
@@ -106,12 +113,12 @@ def tab(view: View) -> None:
     names = numbered(state_names.names(view))
     _gain(view, session, picked[0].laps, picked[1].laps)
     asked = tuple((here.laps.trials.fingerprint, lap) for here, (lap, _) in zip(picked, driven, strict=True))
-    kept: dict[str, Any] = view.fit.kept
+    kept = view.fit.records.last(Compared)
     if len(drivers := together(picked)) == len(picked):
-        kept["compared"] = (asked, drivers)
+        view.fit.records.keep(Compared(asked, drivers))
         _draw(session, race.circuit, drivers, driven, drivers[-1].state, names)
-    elif kept.get("compared", ("",))[0] == asked:  # until both are there, what was seen of them before stands
-        _draw(session, race.circuit, kept["compared"][1], driven, "stale", ())
+    elif kept is not None and kept.asked == asked:  # until both are there, what was seen of them before stands
+        _draw(session, race.circuit, kept.drivers, driven, "stale", ())
     else:
         shell.empty("A moment", "The fitted model is being applied to this driver.")
 

@@ -56,9 +56,8 @@ def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> Dr
     found = _applied(view, laps, name, now)
     if found is not None:
         driver = Driver(trial, found[0], found[1], now.origin, laps=laps)
-        view.fit.kept[name] = driver
-        return driver
-    earlier: Driver | None = view.fit.kept.get(name)
+        return view.fit.records.keep(driver, name)
+    earlier = view.fit.records.last(Driver, name)
     if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
         return replace(earlier, state="stale")
     waits = f"{laps.code} comes in a moment", "The fitted model is applied, nothing is learned anew."

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pages import lab
+from pages.formula1.accuracy import RivalScores
 from pages.lab import scores as rows
 from pages.lab.card import Rows
 from pages.ui import shell
@@ -37,8 +38,9 @@ def show_card(view: lab.View) -> None:
 
 def rows_of(view: lab.View) -> Rows:
     """The rows of what was measured, beside recurrent SLDS at the same K where the sweep has fitted it."""
-    rslds: Mapping[int, list[float]] = view.fit.kept.get("rslds-accuracy", {})
-    return lambda scores: score_rows(scores, rslds.get(view.shown.n_states, []))
+    known = view.fit.records.last(RivalScores)
+    rslds = known.by_states.get(view.shown.n_states, []) if known is not None else []
+    return lambda scores: score_rows(scores, rslds)
 
 
 def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[Score]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import streamlit as st
 
@@ -18,10 +20,17 @@ MOST_KEPT = 4  # suggestions of a page that a visitor finds again
 APART = ("n_states", "n_latent", "seed")  # of a configuration: asked for by name, or what results are averaged over
 
 
+@dataclass(frozen=True)
+class Suggestions:
+    """Those that a visitor has asked for on a page, by the question."""
+
+    jobs: dict[str, SuggestJob] = field(default_factory=dict)
+
+
 def suggest(view: View, reading: Reading) -> None:
     """A button; then how far it is, what is recommended, and the curves that say so. Goes on when the page is left."""
     question = _question(view)
-    kept: dict[str, SuggestJob] = st.session_state.setdefault(f"suggestions-{view.page}", {})
+    kept = (view.fit.records.last(Suggestions) or view.fit.records.keep(Suggestions())).jobs
     job = kept.get(question.key)
     if job is None:
         _offer(view, question, kept)

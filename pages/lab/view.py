@@ -142,7 +142,7 @@ class View:
         if found is not None:
             return Reading(trial, found, now.state, now.origin)
         title, note = self._why_not(now)
-        earlier: Looked | None = self.fit.looked
+        earlier = self.fit.records.last(Looked)
         if earlier is not None and earlier.content == self._content:
             states = now.once(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
             note = f"As the earlier fit read it. {note}" if self.is_new else ""
@@ -175,8 +175,7 @@ class View:
             return None
         if wanted.test is None or wanted.test.fingerprint != self.data.test.fingerprint:
             return None
-        looked = self.fit.looked = Looked(self._content, self.look, now.order, now.origin)
-        return looked
+        return self.fit.records.keep(Looked(self._content, self.look, now.order, now.origin))
 
     def _why_not(self, now: live.Shown) -> tuple[str, str]:
         """Why there are no states: a title and what will change that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from html import escape
 from typing import Any
 
@@ -140,6 +140,15 @@ def bout_controls(data: Data, unlabelled: BoutRule) -> BoutRule:
     return BoutRule(float(np.clip(smooth, *SECONDS[:2])), float(np.clip(shortest, *SECONDS[:2])))
 
 
+@dataclass(frozen=True)
+class ByLabels:
+    """What `_by_labels` last found: for (fingerprint, states), the states' names and colours."""
+
+    where: tuple[str, int]
+    names: tuple[str, ...]
+    colours: tuple[int, ...]
+
+
 def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """(what the labels call each state, the colour that it has of its own). Colours of the fit before stay until there are
     states to go by."""
@@ -153,9 +162,10 @@ def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> 
             shown.train, [None if z is None else words.grouped(z) for z in labels], len(words.names)
         )
         if of_all is not None and grouped is not None:
-            fit.kept["by-labels"] = (where, naming.by_labels(of_all, data.every_label), naming.label_colours(grouped))
-    known = fit.kept.get("by-labels")
-    return known[1:] if known is not None and known[0] == where else ((), ())
+            of_labels = naming.by_labels(of_all, data.every_label), naming.label_colours(grouped)
+            fit.records.keep(ByLabels(where, *of_labels))
+    known = fit.records.last(ByLabels)
+    return (known.names, known.colours) if known is not None and known.where == where else ((), ())
 
 
 def pick(data: Data) -> int:

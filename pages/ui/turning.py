@@ -15,9 +15,14 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 Address = dict[str, list[str]]
 
-# What pages keep for a visitor besides the values of controls: fits, an upload, names of states.
-STAYS = ("live-", "your-data", "f1-transfer-", "_")
 _HERE, _LEFT = "_page", "_addresses"
+_stays = {"_"}
+
+
+def stays(prefix: str) -> str:
+    """Say that keys beginning with `prefix` are no control's value but what a page keeps for its visitor. Their owner says so."""
+    _stays.add(prefix)
+    return prefix
 
 
 def to(page: Page) -> None:
@@ -27,7 +32,7 @@ def to(page: Page) -> None:
     state[_HERE] = page.url_path
     if before is None or before == page.url_path:
         return
-    for key in [str(key) for key in state if not str(key).startswith(STAYS)]:
+    for key in [str(key) for key in state if not str(key).startswith(tuple(_stays))]:
         del state[key]
     left: dict[str, Address] = state.setdefault(_LEFT, {})
     # Streamlit has taken out what controls of the page before had in the address, which the menu sends along. What is

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from datasets.f1.layouts import LAYOUTS
 from pages.formula1.data import turned
 from pages.lab.live import screen
+from pages.lab.view import Looked
 from pages.ui import navigation
 from pages.ui.demo import load_demo
 from tests.support.live_engine import QuickEngine
@@ -39,7 +40,7 @@ def test_the_card_of_the_track_opens_that_track_on_the_lap_it_shows(engine):
     live = app.session_state["live-nascar"]
     assert live.poll().state == "fresh"
     assert engine.waiting("main") == []
-    trial, states = live.poll().wanted.test[0], live.looked.states(1)
+    trial, states = live.poll().wanted.test[0], live.records.last(Looked).states(1)
     assert trial.name == "nascar soft, seed 100"
     np.testing.assert_allclose(trial.position, demo.position, atol=1e-4)
     assert np.abs(states - demo.states).mean() < 0.02, "in the same colours"

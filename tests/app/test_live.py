@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import gc
-import time
 
 import numpy as np
 import pytest
 
-from datasets.nascar import train_test
-from gdm_core.analysis import envelopes, looks, matching
-from gdm_core.trials import Trials
-from pages.lab.live import Live, Shown, Wanted, in_order, screen, session
+from gdm_core.analysis import envelopes, looks
+from pages.lab.live import Live, Wanted, in_order, screen, session
 from tests.support.live_engine import QuickEngine, ended
-
-TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
-OTHER = Trials((train_test("standard", 3, 240)[0],))
-CONFIG = {"n_states": 3, "temperature": 0.9, "stickiness": "learn", "n_latent": 2, "seed": 0}
-
-
-def wanted(train: Trials = TRAIN, **changes) -> Wanted:
-    return Wanted("gdm", CONFIG | changes, train, TEST)
+from tests.support.live_fit import CONFIG, OTHER, TEST, TRAIN, at_rest, wanted
 
 
 @pytest.fixture
@@ -30,13 +20,7 @@ def engine() -> QuickEngine:
 
 @pytest.fixture
 def live(engine) -> Live:
-    """Already at rest on a first fit."""
-    made = Live(engine, "s")
-    made.want(wanted())
-    engine.run_all()
-    assert made.poll().state == "fresh"
-    made._changed_at = -1e9  # the visitor has been looking at it for a while
-    return made
+    return at_rest(engine)
 
 
 @pytest.fixture
@@ -181,6 +165,18 @@ def test_a_key_held_down_is_fitted_where_it_comes_to_rest(engine, live, monkeypa
     assert {job.work.config["n_states"] for job in engine.waiting()} == {7}
 
 
+def test_another_test_trial_is_looked_at_without_another_fit(engine, live):
+    before, jobs = live.poll(), len(engine.jobs)
+    live.want(Wanted("gdm", CONFIG, TRAIN, OTHER, where="elsewhere"))
+    now = live.poll()
+    assert (now.wanted.test, now.wanted.where) == (OTHER, "elsewhere")
+    assert now.train is before.train
+    assert len(engine.jobs) == jobs
+    live.want(wanted(n_states=4))
+    live.want(wanted())
+    assert live.poll().wanted.test is TEST
+
+
 # ---- what goes wrong ----------------------------------------------------------------------------------------------
 def test_a_failed_fit_keeps_the_picture_and_can_be_retried(engine, live):
     good = live.poll().train[0]
@@ -300,80 +296,6 @@ def test_a_question_that_fails_says_why(engine, live):
     assert not answer.pending
 
 
-# ---- colours ------------------------------------------------------------------------------------------------------
-def _soft(labels: np.ndarray, n_states: int) -> np.ndarray:
-    return (0.9 * np.eye(n_states)[labels] + 0.1 / n_states).astype(np.float32)
-
-
-def test_colours_follow_states_through_any_renumbering():
-    rng = np.random.default_rng(0)
-    states = _soft(rng.integers(0, 5, 400), 5)
-    for _ in range(5):
-        mixed = rng.permutation(5)
-        order = matching.match(states[:, mixed], [(states, 1.0)])
-        np.testing.assert_array_equal(states[:, mixed][:, list(order)], states)
-
-
-def test_colours_stay_when_a_state_is_split_or_dropped():
-    labels = np.repeat([0, 1, 2, 1, 0, 2], 50)
-    old = _soft(labels, 3)
-    split = labels.copy()
-    split[250:] = 3  # the second visit to state 2 becomes a state of its own
-    new = _soft(split, 4)[:, [3, 1, 0, 2]]
-    order = matching.match(new, [(old, 1.0)])
-    back = new[:, list(order)]
-    np.testing.assert_array_equal(back[:250, :3].argmax(axis=1), labels[:250])
-    merged = _soft(np.minimum(labels, 1), 2)[:, ::-1]
-    np.testing.assert_array_equal(matching.match(merged, [(old, 1.0)]), [1, 0])
-
-
-def test_without_a_reference_states_come_in_order_of_appearance():
-    states = _soft(np.repeat([2, 0, 1], 20), 4)
-    assert matching.match(states, []) == (2, 0, 1, 3)
-
-
-def test_refits_keep_the_colours_of_the_picture(engine, live):
-    before = live.poll().train[0]
-    live.want(wanted(temperature=0.85))
-    engine.run_all()
-    after = live.poll()
-    shared = matching.overlap(before, after.train[0])
-    assert (shared.argmax(axis=1) == np.arange(3)).all()
-    assert after.state == "fresh"
-
-
-def test_known_states_give_the_first_colours(engine):
-    truth = (TRAIN[0].states,)
-    live = Live(engine, "s")
-    live.want(Wanted("gdm", CONFIG | {"n_states": 4}, TRAIN, TEST, truth=truth))
-    engine.run_all()
-    shown = live.poll()
-    assert live.plain_order(shown)
-    assert matching.match(shown.train[0], [(truth[0], 1.0)]) == (0, 1, 2, 3)
-
-
-def test_a_copied_link_brings_its_colours(engine):
-    first = matching.parse("3-1-2", 3)
-    live = Live(engine, "s")
-    live.want(wanted(), first_order=first)
-    engine.run_all()
-    shown = live.poll()
-    assert shown.order == (2, 0, 1)
-    assert matching.text_of(shown.order) == "3-1-2"
-
-
-@pytest.mark.parametrize("text", [None, "", "1-2", "1-1-2", "0-1-2", "a-b-c", "1-2-3-4", "3--1"])
-def test_colours_of_another_fit_in_the_address_are_ignored(text):
-    assert matching.parse(text, 3) is None
-
-
-def test_looking_again_costs_nothing(live):
-    began = time.process_time()
-    for _ in range(50):
-        live.poll()
-    assert time.process_time() - began < 0.2
-
-
 # ---- how often a page looks -----------------------------------------------------------------------------------------
 def test_the_more_fits_run_the_less_often_a_page_looks():
     assert screen.pace(0) == screen.pace(2) == screen.LOOK_EVERY_S
@@ -399,146 +321,3 @@ def test_runs_of_one_visitor_follow_one_another():
     from streamlit import config
 
     assert config.get_option("runner.fastReruns") is False
-
-
-def test_a_drawing_is_made_anew_for_other_states_and_only_the_last_is_kept():
-    """States that are gone may leave their address to new ones, so an address names nothing."""
-    shown = Shown("fresh")
-    made = []
-    for value in range(50):
-        states = np.full(3, value)
-        drawn = shown.once("track", lambda: made.append(1) or states.copy(), of=(states,))  # noqa: B023
-        assert shown.once("track", lambda: pytest.fail("made twice"), of=(states,)) is drawn
-        assert drawn[0] == value
-    assert len(made) == 50
-    assert len(shown._kept) == 1
-
-
-def test_a_picture_is_made_again_for_other_data_and_other_settings_only():
-    shown = Shown("fresh")
-    quick, exact = (np.zeros((5, 2)),), (np.zeros((5, 2)),)
-    first = shown.once("states", list, of=(quick,), settings=("all", 3))
-    assert shown.once("states", lambda: pytest.fail("made twice"), of=(quick,), settings=("all", 3)) is first
-    assert shown.once("states", list, of=(exact,), settings=("all", 3)) is not first, "equal is not the same"
-    other = shown.once("states", list, of=(exact,), settings=("all", 4))
-    assert shown.once("states", lambda: pytest.fail("made twice"), of=(exact,), settings=("all", 4)) is other
-    with pytest.raises(TypeError, match="unhashable"):
-        shown.once("states", list, settings=("all", quick))
-
-
-def test_each_look_at_a_fit_has_an_origin_of_its_own_that_lasts_while_it_stands(engine, live):
-    before = live.poll()
-    live.want(wanted(n_states=4))
-    assert live.poll().state == "stale"
-    assert live.poll().origin is before.origin, "the earlier states still stand"
-    engine.run_all()
-    after = live.poll()
-    assert after.origin is not before.origin
-    live.want(wanted())
-    again = live.poll()
-    assert again.result is before.result
-    assert again.origin is not before.origin, "its colours may be in another order now"
-
-
-def test_another_test_trial_is_looked_at_without_another_fit(engine, live):
-    before, jobs = live.poll(), len(engine.jobs)
-    live.want(Wanted("gdm", CONFIG, TRAIN, OTHER, where="elsewhere"))
-    now = live.poll()
-    assert (now.wanted.test, now.wanted.where) == (OTHER, "elsewhere")
-    assert now.train is before.train
-    assert len(engine.jobs) == jobs
-    live.want(wanted(n_states=4))
-    live.want(wanted())
-    assert live.poll().wanted.test is TEST
-
-
-# ---- while a slider is held ---------------------------------------------------------------------------------------
-def test_a_held_slider_shows_what_it_can_at_once_and_fits_nothing(engine, live):
-    before, jobs = live.poll().train[0], len(engine.jobs)
-    pictures = []
-    for softness in (0.5, 0.3, 0.1):
-        live.want(wanted(temperature=softness), moving=True)
-        shown = live.poll()
-        assert shown.state == "preview"
-        assert not shown.fitting
-        assert not live.running
-        pictures.append(shown.train[0])
-    assert len(engine.jobs) == jobs
-    assert all(np.abs(a - b).max() > 0.02 for a, b in zip([before, *pictures], pictures, strict=False))
-
-
-def test_letting_go_starts_the_fit_at_once_and_the_picture_stays_until_then(engine, live):
-    for change in ({"temperature": 0.3}, {"n_states": 5}):
-        live.want(wanted(**change), moving=True)
-        held = live.poll().train[0]
-        live.want(wanted(**change))
-        (main,) = engine.waiting()
-        assert main.slot == "main"
-        assert live.poll().state in {"preview", "running"}
-        np.testing.assert_array_equal(live.poll().train[0], held)
-        engine.run_all()
-        assert live.poll().state == "fresh"
-        assert live.poll().result.key == wanted(**change).key
-
-
-def test_a_held_slider_ends_the_fit_under_way(engine, live):
-    live.want(wanted(n_states=5))
-    (job,) = engine.waiting()
-    live.want(wanted(n_states=6), moving=True)
-    assert ended(job)
-    assert live.poll().state == "preview"
-
-
-def test_another_number_of_states_is_split_from_the_nearest_fit_while_it_is_held(engine, live):
-    for n_states in (2, 5, 4):
-        live.want(wanted(n_states=n_states), moving=True)
-        shown = live.poll()
-        assert shown.state == "preview"
-        assert shown.train[0].shape == (240, n_states)
-        np.testing.assert_allclose(shown.train[0].sum(axis=1), 1, atol=1e-4)
-
-
-def test_a_setting_seen_before_is_itself_while_it_is_held(engine, live):
-    first = live.poll().train[0]
-    live.want(wanted(n_states=5))
-    engine.run_all()
-    live.want(wanted(n_states=4), moving=True)
-    live.want(wanted(), moving=True)
-    np.testing.assert_allclose(live.poll().train[0], first)
-    live.want(wanted())
-    engine.run_all()
-    assert live.poll().result.from_cache or live.poll().state == "fresh"
-
-
-def test_other_data_are_read_by_the_fit_that_stands_while_a_slider_of_theirs_is_held(engine, live):
-    live.want(wanted(train=OTHER), moving=True)
-    shown = live.poll()
-    assert shown.state == "preview"
-    assert shown.wanted.train is OTHER
-    assert shown.train[0].shape == (240, 3)
-    fewer = Trials((train_test("standard", 0, 240, n_channels=4)[0],))
-    live.want(wanted(train=fewer), moving=True)  # which no fit can read: what stood stays, and says so
-    assert live.poll().state == "stale"
-
-
-def test_colours_follow_what_stood_before_the_movement(engine, live):
-    anchor = live.poll().train[0]
-    for n_states in (6, 2, 5):
-        live.want(wanted(n_states=n_states), moving=True)
-        live.poll()
-    assert live._anchor is not None
-    assert live._anchor[1][0] is anchor
-    live.want(wanted(n_states=5))
-    assert live._anchor[1][0] is anchor
-
-
-def test_what_is_too_large_for_the_server_is_looked_at_by_a_worker(engine, live, monkeypatch):
-    monkeypatch.setattr(session, "PREVIEW_HERE", 0)
-    monkeypatch.setattr(session, "GLIMPSE_WAIT_S", 0.0)
-    live.want(wanted(temperature=0.3), moving=True)
-    (job,) = engine.waiting()
-    assert job.slot == "preview"
-    live.want(wanted(temperature=0.2), moving=True)
-    assert ended(job), "the latest wins"
-    engine.run_all()
-    assert live.poll().state == "preview"

@@ -9,17 +9,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages.lab.live import Live, Wanted, session
 from tests.support.live_engine import QuickEngine, ended
-
-TRAIN, TEST = (Trials((trial,)) for trial in train_test("standard", 0, 240))
-CONFIG = {"n_states": 3, "temperature": 0.9, "stickiness": "learn", "n_latent": 2, "seed": 0}
-
-
-def wanted(**changes) -> Wanted:
-    return Wanted("gdm", CONFIG | changes, TRAIN, TEST)
+from tests.support.live_fit import CONFIG, TRAIN, at_rest, wanted
 
 
 @pytest.fixture
@@ -29,13 +22,7 @@ def engine() -> QuickEngine:
 
 @pytest.fixture
 def live(engine) -> Live:
-    """Already at rest on a first fit."""
-    made = Live(engine, "s")
-    made.want(wanted())
-    engine.run_all()
-    assert made.poll().state == "fresh"
-    made._changed_at = -1e9  # the visitor has been looking at it for a while
-    return made
+    return at_rest(engine)
 
 
 # ---- how far it is ------------------------------------------------------------------------------------------------

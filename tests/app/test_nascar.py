@@ -13,6 +13,7 @@ from gdm_core.engine import JobStatus
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
 from pages.lab import shipped
+from pages.lab.view import Looked
 from pages.nascar import pictures, scorecard, simulator
 from tests.support.drawn import record
 from tests.support.nascar_page import APP, PAGE, live_of, opened, settled, text
@@ -201,7 +202,7 @@ def test_the_new_trial_is_another_lap(engine):
     app = opened(trial="New trial")
     live = live_of(app)
     assert live.poll().wanted.test[0].name == "nascar standard, seed 100"
-    assert live.looked.states(1).shape == (200, 4)
+    assert live.records.last(Looked).states(1).shape == (200, 4)
 
 
 @pytest.mark.parametrize("view", ["Shares", "How long", "Transitions", "Prediction", "Export & reproduce"])

@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.lab import tabs
+from pages.lab.view import Looked
 from pages.nascar import pictures
 from tests.support.drawn import record
 from tests.support.nascar_page import live_of, opened, settled, text
@@ -80,7 +81,7 @@ def test_a_new_trial_that_no_fit_has_read_says_when_it_will_be(engine):
     assert "The new trial" not in text(app)
     wanted = live_of(app).poll().wanted
     assert wanted.test[0].name == "nascar standard, seed 107"
-    assert live_of(app).looked.content == (wanted.train.fingerprint, wanted.test.fingerprint)
+    assert live_of(app).records.last(Looked).content == (wanted.train.fingerprint, wanted.test.fingerprint)
 
 
 def test_a_paused_fit_shows_the_new_trial_as_it_was_read_before(engine, drawn):

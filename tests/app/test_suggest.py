@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.errors import FitError
+from pages.ui import navigation
 from tests.support.nascar_page import opened, settled, text
 
 LEVEL = {1: 10.0, 2: 18.0, 3: 25.0}
@@ -43,6 +45,20 @@ def test_a_suggestion_is_asked_for_explained_and_applied(engine, probes):
     assert app.session_state["tau"] == pytest.approx(0.3)
     (button,) = [each for each in app.button if each.label == "Suggest settings" or each.label == "Use these settings"]
     assert button.label == "Suggest settings" or button.disabled
+
+
+def test_a_suggestion_is_found_again_after_another_page(engine, probes):
+    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=60).run()
+
+    def turn(folder, **link):
+        app.query_params.clear()
+        app.query_params.update(link)
+        return settled(app.switch_page(str(navigation.info(folder).path)).run())
+
+    pressed(turn("nascar", view="Suggest settings"), "Suggest settings")
+    turn("home")
+    turn("nascar", view="Suggest settings")
+    assert "Take three states" in "\n".join(element.value for element in app.markdown)
 
 
 def test_a_suggestion_that_fails_says_why(engine, monkeypatch):

@@ -13,13 +13,15 @@ from gdm_core.analysis.matching import parse, text_of
 from gdm_core.engine import Engine, get_engine
 from pages.lab.live import departures
 from pages.lab.live.answers import Answer
+from pages.lab.live.colours import is_plain
 from pages.lab.live.pictures import Shown, Wanted
 from pages.lab.live.session import Live
-from pages.ui import charts, shell, slider
+from pages.ui import charts, shell, slider, turning
 
 LOOK_EVERY_S = 0.15
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
 LISTEN_EVERY_S = 0.3
+LIVE = turning.stays("live-")
 COLOURS = "colours"  # the parameter of a link that names them
 
 
@@ -30,7 +32,7 @@ def engine() -> Engine:
 
 def fit(page: str, wanted: Wanted, *, moving: bool = False) -> Live:
     """The live fit of this page for this visitor, told what is wanted now; `moving` while a slider is held."""
-    key = f"live-{page}"
+    key = f"{LIVE}{page}"
     if key not in st.session_state:
         st.session_state[key] = Live(engine(), f"{_session()}/{page}")
     live: Live = st.session_state[key]
@@ -67,7 +69,7 @@ def mind_departure() -> None:
 
 def let_go(page: str) -> None:
     """Forget the live fit of this page for this visitor, its data here and on the workers included."""
-    live: Live | None = st.session_state.pop(f"live-{page}", None)
+    live: Live | None = st.session_state.pop(f"{LIVE}{page}", None)
     if live is not None:
         departures.let_go(_session(), live)
 
@@ -122,7 +124,7 @@ def share_colours(live: Live, shown: Shown) -> None:
     """Put the order of colours into the address where it does not follow from the settings alone."""
     if shown.state != "fresh":
         return
-    slider.also_in_address(COLOURS, None if live.plain_order(shown) else text_of(shown.order))
+    slider.also_in_address(COLOURS, None if is_plain(shown) else text_of(shown.order))
 
 
 def transport(live: Live, page: str) -> None:

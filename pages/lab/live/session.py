@@ -15,24 +15,25 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gdm_core.analysis import looks
-from gdm_core.analysis.matching import Order, inverse, order_of, ordered
-from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobView
+from gdm_core.analysis.matching import Order, ordered
+from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus
 from gdm_core.errors import GdmError
-from pages.lab.live.answers import Answer, Answers
-from pages.lab.live.pictures import Array, Shown, State, Wanted, curve_of, unpack
+from pages.lab.live.answers import Answers
+from pages.lab.live.colours import Colours
+from pages.lab.live.pictures import Array, Shown, Wanted, curve_of, unpack
+from pages.lab.live.records import Records
+from pages.lab.live.unfinished import Run
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
 PREVIEW_HERE = 30_000  # soft shares (samples times states) that the server works out itself, in a tenth of a second
 WARM_WORTH_S = 1.0  # a fit that takes less is done before a warm start beside it would have helped
-RIPE = 0.3  # of its steps: before, a fit from the start says less than the picture that stands
 PREVIEW_WAIT_S = 0.15
 GLIMPSE_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
 WARM_CHANGES = frozenset({"n_states", "temperature", "stickiness"})
@@ -51,8 +52,8 @@ class Live:
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
         self.answers = Answers(engine, session)
-        self.kept: dict[str, Any] = {}  # a page's own memory of what it drew
-        self.looked: Any = None  # pages/lab/view.py: the last complete look at all trials
+        self.ask = self.answers.ask
+        self.records = Records()
         self._wanted: Wanted | None = None
         self._changed_at = -1e9
         self._due: float | None = None
@@ -61,8 +62,7 @@ class Live:
         self._good: tuple[Wanted, FitResult] | None = None
         self._past: OrderedDict[str, tuple[Wanted, FitResult]] = OrderedDict()
         self._shown = Shown("running")
-        self._anchor: tuple[str, tuple[Array, ...]] | None = None
-        self._first_order: Order | None = None
+        self._colours = Colours()
         self._playing = False
         self._hold_next = False
         self._stopped = False
@@ -85,10 +85,10 @@ class Live:
         self._hold_next = self.held and not self._playing
         self._stop()
         if self._wanted is None:
-            self._first_order = first_order
+            self._colours.first = first_order
         self._wanted, self._failure, self._stopped = wanted, "", False
         if not released:  # through a whole movement, colours follow what stood before it
-            self._drop_anchor()
+            self._colours.follow(self._shown)
         result, _ = self._engine.cache.get(wanted.key)
         if moving:
             self._glimpse(wanted, result)
@@ -211,18 +211,6 @@ class Live:
             self._shown = picture
         return self._shown
 
-    def ask(
-        self,
-        name: str,
-        key: str,
-        function: Callable[..., Any],
-        *args: Any,
-        deadline_s: float = 60.0,
-        about: Any = None,
-    ) -> Answer:
-        """What `function(*args)` says, computed on a worker; see `Answers.ask`."""
-        return self.answers.ask(name, key, function, *args, deadline_s=deadline_s, about=about)
-
     # ---- starting and ending jobs -------------------------------------------------------------------------------
     def _start(self) -> None:
         wanted = self._wanted
@@ -343,17 +331,21 @@ class Live:
                 while len(self._past) > MAX_PAST:
                     self._past.popitem(last=False)
                 picture = self._result(*self._good, main.notes)
-                self._first_order = None
+                self._colours.first = None
                 return picture
             self._failure = main.message or "The fit ended without a result."
-            return self._unfinished(None, warm, preview)
-        if self._playing and main is not None and main.held:
+            main = None
+        elif self._playing and main is not None and main.held:
             self._jobs["main"].step(max(1, main.total // PLAY_LOOKS))
-        return self._unfinished(main, warm, preview)
+        run = Run(
+            main, warm, preview, self._first, self.running, self.busy, self._playing, self.held, self._moving,
+            self._stopped, self._failure,
+        )  # fmt: skip
+        return run.picture(self._wanted, self._shown, self._colours)
 
     def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:
         raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()
-        order = self._order(wanted, raw)
+        order = self._colours.order(wanted, raw)
         end = result.steps[-1] if result.steps else 0
         return Shown(
             "fresh",
@@ -368,84 +360,6 @@ class Live:
             notes=notes,
             busy=self.busy,
         )
-
-    def _unfinished(self, main: JobView | None, warm: JobView | None, preview: JobView | None) -> Shown:
-        """The best look at a fit that is not done: warm before main, any of the two before the forward pass."""
-        wanted, now = self._wanted, self._shown
-        raw: tuple[Array, ...] | None = None
-        told = main
-        result: FitResult | None = None
-        if wanted is not None:
-            if warm is not None and warm.status is JobStatus.DONE and warm.result.snapshot is not None:
-                raw, result = unpack(warm.result.snapshot, wanted.train), warm.result
-            elif warm is not None and warm.snapshot is not None and not warm.status.final:
-                raw, told = unpack(warm.snapshot, wanted.train), warm
-            elif main is not None and main.snapshot is not None and self._ripe(main):
-                raw = unpack(main.snapshot, wanted.train)
-            elif preview is not None and preview.status is JobStatus.DONE:
-                raw = preview.result
-            elif self._first is not None:
-                raw = self._first
-        told = told or warm
-        progress: dict[str, Any] = {"message": self._failure, "fitting": self.running, "busy": self.busy, "held": False}
-        progress["stopped"] = self._stopped
-        # What was there before stays in its place until there is enough to draw.
-        progress["curve"] = replace(now.curve, earlier=now.curve.earlier or self.running)
-        if told is not None and wanted is not None:
-            progress |= {
-                "step": told.step,
-                "total": told.total,
-                "seconds": told.seconds,
-                "notes": (main or told).notes,
-                "held": told.held and not self._playing,  # a slowed-down fit stands between two looks, but goes on
-            }
-            if len(told.elbos) > 1:
-                progress["curve"] = curve_of(wanted, told.steps, told.elbos, told.total)
-        if wanted is not None and raw is not None:
-            order = self._order(wanted, raw)
-            alone = (
-                warm is None and preview is None
-            )  # nothing is being refitted: this is a first fit, or one that is watched
-            watched = alone or self._playing or (told is not None and told.held)
-            state: State = "stale" if not self.running else "running" if watched else "preview"
-            if self._moving:
-                state = "preview"
-            return Shown(state, wanted, ordered(raw, order), order, result, **progress)
-        if not now.train:
-            return Shown("running", wanted, **progress)
-        if now.wanted is not None and wanted is not None and now.wanted.key == wanted.key:
-            # It is done, runs anew, or went wrong on the way: what was seen of this very fit says most.
-            state = now.state if self.running or now.state == "fresh" else "stale"
-            return replace(now, state=state, **progress, _kept=now._kept)
-        return replace(now, state="stale", **progress, _kept=now._kept)
-
-    def _ripe(self, main: JobView) -> bool:
-        """Whether a look at the fit from the start says more than what stands; one that is watched always does."""
-        return not self._shown.train or self._playing or self.held or main.step >= RIPE * main.total
-
-    # ---- colours ------------------------------------------------------------------------------------------------
-    def _drop_anchor(self) -> None:
-        """From now on, colours follow what stands on the screen at this moment."""
-        now = self._shown
-        if now.train and now.wanted is not None:
-            self._anchor = (now.wanted.train.fingerprint, now.train)
-
-    def _order(self, wanted: Wanted, raw: tuple[Array, ...]) -> Order:
-        if not raw:
-            return ()
-        n_states = raw[0].shape[1]
-        if self._first_order is not None and len(self._first_order) == n_states:
-            return self._first_order
-        anchor = self._anchor
-        here = anchor is not None and anchor[0] == wanted.train.fingerprint
-        return order_of(raw, wanted.truth, anchor[1] if here and anchor is not None else None)
-
-    def plain_order(self, shown: Shown) -> bool:
-        """Whether anybody who opens the link gets these colours without being told."""
-        if shown.wanted is None or not shown.train:
-            return True
-        raw = ordered(shown.train, inverse(shown.order))
-        return shown.order == order_of(raw, shown.wanted.truth, None)
 
 
 def _same(new: Shown, old: Shown) -> bool:

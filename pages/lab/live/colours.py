@@ -1,0 +1,37 @@
+"""Which state has which colour: as a link says, as known states say, as in the picture before, or as they appear."""
+
+from __future__ import annotations
+
+from gdm_core.analysis.matching import Order, inverse, order_of, ordered
+from pages.lab.live.pictures import Array, Shown, Wanted
+
+
+class Colours:
+    """The orders of colours of one live fit, which follow each other."""
+
+    def __init__(self) -> None:
+        self._anchor: tuple[str, tuple[Array, ...]] | None = None
+        self.first: Order | None = None  # of a copied link, for the first fit
+
+    def follow(self, now: Shown) -> None:
+        """From now on, colours follow what stands on the screen at this moment."""
+        if now.train and now.wanted is not None:
+            self._anchor = (now.wanted.train.fingerprint, now.train)
+
+    def order(self, wanted: Wanted, raw: tuple[Array, ...]) -> Order:
+        """Of the states `raw` of a fit of `wanted`: column j on the screen is column order[j] of the model."""
+        if not raw:
+            return ()
+        if self.first is not None and len(self.first) == raw[0].shape[1]:
+            return self.first
+        anchor = self._anchor
+        here = anchor is not None and anchor[0] == wanted.train.fingerprint
+        return order_of(raw, wanted.truth, anchor[1] if here and anchor is not None else None)
+
+
+def is_plain(shown: Shown) -> bool:
+    """Whether anybody who opens the link gets these colours without being told."""
+    if shown.wanted is None or not shown.train:
+        return True
+    raw = ordered(shown.train, inverse(shown.order))
+    return shown.order == order_of(raw, shown.wanted.truth, None)

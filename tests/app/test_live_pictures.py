@@ -1,0 +1,136 @@
+"""The pictures of a live fit: colours that stay with their states, and drawings that are made once for each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gdm_core.analysis import matching
+from pages.lab.live import Live, Shown, Wanted, session
+from pages.lab.live.colours import is_plain
+from tests.support.live_engine import QuickEngine
+from tests.support.live_fit import CONFIG, TEST, TRAIN, at_rest, wanted
+
+
+@pytest.fixture
+def engine() -> QuickEngine:
+    return QuickEngine(auto=False)
+
+
+@pytest.fixture
+def live(engine) -> Live:
+    return at_rest(engine)
+
+
+# ---- colours ------------------------------------------------------------------------------------------------------
+def _soft(labels: np.ndarray, n_states: int) -> np.ndarray:
+    return (0.9 * np.eye(n_states)[labels] + 0.1 / n_states).astype(np.float32)
+
+
+def test_colours_follow_states_through_any_renumbering():
+    rng = np.random.default_rng(0)
+    states = _soft(rng.integers(0, 5, 400), 5)
+    for _ in range(5):
+        mixed = rng.permutation(5)
+        order = matching.match(states[:, mixed], [(states, 1.0)])
+        np.testing.assert_array_equal(states[:, mixed][:, list(order)], states)
+
+
+def test_colours_stay_when_a_state_is_split_or_dropped():
+    labels = np.repeat([0, 1, 2, 1, 0, 2], 50)
+    old = _soft(labels, 3)
+    split = labels.copy()
+    split[250:] = 3  # the second visit to state 2 becomes a state of its own
+    new = _soft(split, 4)[:, [3, 1, 0, 2]]
+    order = matching.match(new, [(old, 1.0)])
+    back = new[:, list(order)]
+    np.testing.assert_array_equal(back[:250, :3].argmax(axis=1), labels[:250])
+    merged = _soft(np.minimum(labels, 1), 2)[:, ::-1]
+    np.testing.assert_array_equal(matching.match(merged, [(old, 1.0)]), [1, 0])
+
+
+def test_without_a_reference_states_come_in_order_of_appearance():
+    states = _soft(np.repeat([2, 0, 1], 20), 4)
+    assert matching.match(states, []) == (2, 0, 1, 3)
+
+
+def test_refits_keep_the_colours_of_the_picture(engine, live):
+    before = live.poll().train[0]
+    live.want(wanted(temperature=0.85))
+    engine.run_all()
+    after = live.poll()
+    shared = matching.overlap(before, after.train[0])
+    assert (shared.argmax(axis=1) == np.arange(3)).all()
+    assert after.state == "fresh"
+
+
+def test_known_states_give_the_first_colours(engine):
+    truth = (TRAIN[0].states,)
+    live = Live(engine, "s")
+    live.want(Wanted("gdm", CONFIG | {"n_states": 4}, TRAIN, TEST, truth=truth))
+    engine.run_all()
+    shown = live.poll()
+    assert is_plain(shown)
+    assert matching.match(shown.train[0], [(truth[0], 1.0)]) == (0, 1, 2, 3)
+
+
+def test_a_copied_link_brings_its_colours(engine):
+    first = matching.parse("3-1-2", 3)
+    live = Live(engine, "s")
+    live.want(wanted(), first_order=first)
+    engine.run_all()
+    shown = live.poll()
+    assert shown.order == (2, 0, 1)
+    assert matching.text_of(shown.order) == "3-1-2"
+
+
+@pytest.mark.parametrize("text", [None, "", "1-2", "1-1-2", "0-1-2", "a-b-c", "1-2-3-4", "3--1"])
+def test_colours_of_another_fit_in_the_address_are_ignored(text):
+    assert matching.parse(text, 3) is None
+
+
+# ---- drawings -----------------------------------------------------------------------------------------------------
+def test_looking_again_at_what_stands_unpacks_and_compares_nothing(live, monkeypatch):
+    shown = live.poll()
+    monkeypatch.setattr(session, "unpack", lambda *_: pytest.fail("unpacked again"))
+    monkeypatch.setattr(session.np, "array_equal", lambda *_: pytest.fail("compared again"))
+    assert all(live.poll() is shown for _ in range(50))
+
+
+def test_a_drawing_is_made_anew_for_other_states_and_only_the_last_is_kept():
+    """States that are gone may leave their address to new ones, so an address names nothing."""
+    shown = Shown("fresh")
+    made = []
+    for value in range(50):
+        states = np.full(3, value)
+        drawn = shown.once("track", lambda: made.append(1) or states.copy(), of=(states,))  # noqa: B023
+        assert shown.once("track", lambda: pytest.fail("made twice"), of=(states,)) is drawn
+        assert drawn[0] == value
+    assert len(made) == 50
+    assert len(shown._kept) == 1
+
+
+def test_a_picture_is_made_again_for_other_data_and_other_settings_only():
+    shown = Shown("fresh")
+    quick, exact = (np.zeros((5, 2)),), (np.zeros((5, 2)),)
+    first = shown.once("states", list, of=(quick,), settings=("all", 3))
+    assert shown.once("states", lambda: pytest.fail("made twice"), of=(quick,), settings=("all", 3)) is first
+    assert shown.once("states", list, of=(exact,), settings=("all", 3)) is not first, "equal is not the same"
+    other = shown.once("states", list, of=(exact,), settings=("all", 4))
+    assert shown.once("states", lambda: pytest.fail("made twice"), of=(exact,), settings=("all", 4)) is other
+    with pytest.raises(TypeError, match="unhashable"):
+        shown.once("states", list, settings=("all", quick))
+
+
+def test_each_look_at_a_fit_has_an_origin_of_its_own_that_lasts_while_it_stands(engine, live):
+    before = live.poll()
+    live.want(wanted(n_states=4))
+    assert live.poll().state == "stale"
+    assert live.poll().origin is before.origin, "the earlier states still stand"
+    engine.run_all()
+    after = live.poll()
+    assert after.origin is not before.origin
+    live.want(wanted())
+    again = live.poll()
+    assert again.result is before.result
+    assert again.origin is not before.origin, "its colours may be in another order now"
