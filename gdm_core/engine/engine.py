@@ -87,10 +87,13 @@ class Engine:
         slot: str | None = None,
         deadline_s: float = 60.0,
         bulk: bool = False,
+        kept_as: str = "",
     ) -> Job:
         """Run `function(*args)` on a worker and end it at the deadline, whatever it does.
 
-        Trials among the arguments travel once. A call whose `key` is running already is joined, not repeated.
+        Trials among the arguments travel once. A call whose `key` is running already is joined, not repeated. With
+        `kept_as`, which must name everything that the result depends on, a result that JSON can hold is kept on disk, and
+        the next call finds it there.
         """
         if not deadline_s > 0:
             raise FitError(f"deadline_s is {deadline_s}; it must be a positive number of seconds.")
@@ -104,11 +107,16 @@ class Engine:
                         del self._named[key]
                 self._forget_slot(job)
 
-            job = Job(Call(function, args, deadline_s), session, slot, bulk, self._dispatcher.orders_changed, forget)
+            call = Call(function, args, deadline_s, cache_key=call_key(function, kept_as) if kept_as else None)
+            job = Job(call, session, slot, bulk, self._dispatcher.orders_changed, forget)
             if key is not None:
                 self._named[key] = job
         self._take_slot(job)
-        self._enqueue(job)
+        known, value = self.cache.get_value(call.cache_key) if call.cache_key else (False, None)
+        if known:
+            job.succeed(value)
+        else:
+            self._enqueue(job)
         return job
 
     def _enqueue(self, job: Job) -> None:

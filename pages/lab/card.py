@@ -46,7 +46,7 @@ def measured(view: View) -> live.Answer:
         answers.learn("scores", view.shipped_scores["scores"], about)
         return live.Answer(view.shipped_scores["scores"], fresh=True, about=about)
     question = (wanted.train, wanted.test, *measure.options, int(wanted.config.get("seed", 0)))
-    return view.ask("scores", measure.scores, *question, deadline_s=DEADLINE_S, about=about)
+    return view.ask("scores", measure.scores, *question, deadline_s=DEADLINE_S, about=about, kept=True)
 
 
 def honest_card(view: View, rows_of: Rows) -> list[Score]:
@@ -98,7 +98,8 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
         elif not ask or answers.pending_besides(name):
             break
         else:
-            one = view.fit.ask(name, key, measure.seed_scores, *question, deadline_s=DEADLINE_S)
+            kept = view.data.keep
+            one = view.fit.ask(name, key, measure.seed_scores, *question, deadline_s=DEADLINE_S, kept=kept)
             if one.fresh:
                 found.append(one.value)
             elif one.pending:

@@ -197,19 +197,28 @@ class View:
 
     # ---- questions ----------------------------------------------------------------------------------------------
     def ask(
-        self, name: str, function: Callable[..., Any], *args: Any, deadline_s: float = 120.0, about: Any = None
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
+        deadline_s: float = 120.0,
+        about: Any = None,
+        kept: bool = False,
     ) -> live.Answer:
         """What `function(model_bytes, *args)` says of the fit that stands, worked out on a worker.
 
         `name` is what an earlier answer is remembered under while the new one is under way. The answer says what it is
-        about, with which order of colours: `about`, or (the trial looked at, the order).
+        about, with which order of colours: `about`, or (the trial looked at, the order). One that JSON can hold may be
+        `kept` on disk beside the fit, unless that is not kept either.
         """
         shown = self.shown
         about = (self.trial, shown.order) if about is None else about
         if shown.result is None or shown.state == "preview":
             return self.fit.answers.latest(name)
         key = question_key(shown.result.key, function, args)
-        return self.fit.ask(name, key, function, shown.result.model_bytes, *args, deadline_s=deadline_s, about=about)
+        kept = kept and self.data.keep
+        model = shown.result.model_bytes
+        return self.fit.ask(name, key, function, model, *args, deadline_s=deadline_s, about=about, kept=kept)
 
     @cached_property
     def exact_look(self) -> Look | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gdm_core.errors import FitError
 from gdm_core.trials import Trials
 from pages.lab.live import Live, Wanted, session
 from tests.support.live_engine import QuickEngine, ended
@@ -141,6 +142,63 @@ def test_a_setting_changed_while_paused_stays_paused(engine, live):
     live.play()
     live.want(wanted(temperature=0.4))
     assert not engine.waiting("main")[0].orders.hold, "a fit that is played is not paused"
+
+
+# ---- running out of time ------------------------------------------------------------------------------------------
+def _trouble() -> None:
+    import streamlit as st
+
+    from pages.lab import live
+
+    live.problem(st.session_state["live"], st.session_state["live"].poll(), "x")
+
+
+def test_a_fit_that_used_its_time_stands_where_it_is_and_can_go_on(engine, live):
+    live.want(replace(wanted(seed=5), deadline_s=3600.0))
+    (job,) = engine.waiting("main")
+    assert job.work.deadline_s > 3600, "the engine ends nothing that somebody may want to go on"
+    engine.report(job)
+    live.poll()
+    assert not live.out_of_time
+    live._spent_s = 4000.0
+    app = AppTest.from_function(_trouble)
+    app.session_state["live"] = live
+    live.poll()
+    app.run()
+    shown = live.poll()
+    assert shown.out_of_time
+    assert job.orders.hold
+    assert not ended(job), "what was fitted by then is not lost"
+    assert "step 1 of 3" in "\n".join(element.proto.body for element in app.get("html"))
+    app.button(key="x-go-on").click().run()
+    assert not job.orders.hold, "the same fit goes on"
+    live.poll()
+    assert not live.out_of_time, "two hours are more than what it has run"
+    engine.run(job)
+    shown = live.poll()
+    assert (shown.state, shown.message, shown.out_of_time) == ("fresh", "", False)
+
+
+def test_another_setting_does_not_stand_because_the_one_before_ran_out_of_time(engine, live):
+    live.want(wanted(seed=5))
+    engine.report(engine.waiting("main")[0])
+    live._spent_s = 1e6
+    live.poll()
+    assert live.out_of_time
+    live._changed_at = -1e9
+    live.want(wanted(seed=6))
+    assert not engine.waiting("main")[0].orders.hold
+    assert not live.poll().out_of_time
+
+
+def test_trying_a_question_again_gives_it_more_time(engine, live):
+    live.ask("n", "1", max, 1, 2, deadline_s=10)
+    (job,) = engine.waiting("ask-n")
+    job.fail(FitError("Stopped because it ran longer than its deadline of 10 s."))
+    assert "deadline" in live.ask("n", "1", max, 1, 2, deadline_s=10).message
+    live.answers.again("n")
+    live.ask("n", "1", max, 1, 2, deadline_s=10)
+    assert engine.waiting("ask-n")[0].work.deadline_s == 20
 
 
 # ---- on the screen ------------------------------------------------------------------------------------------------

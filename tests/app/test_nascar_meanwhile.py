@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -54,6 +56,32 @@ def test_no_number_of_other_data_is_shown(engine):
     assert "Matches the true states" in card(app), "the card keeps its room"
     assert "k-means" not in card(app)
     assert "Scores appear when the fit is done" in card(app)
+
+
+def test_scores_of_a_link_that_was_open_before_are_there_at_once(engine):
+    def row(app: AppTest) -> str:
+        return re.search(r'Matches the true states.*?class="lines">', card(app)).group()
+
+    before = row(opened(seed="3"))
+    engine.auto = False
+    again = opened(seed="3")  # somebody else, another day
+    assert row(again) == before
+    assert "stale" not in card(again)
+    assert "Scores appear" not in text(again)
+    assert not engine.waiting("ask-scores")
+
+
+def test_scores_of_a_fit_that_has_just_ended_are_on_their_way(engine):
+    app = opened()
+    engine.auto = False
+    for change in (lambda: app.number_input(key="track").set_value(7), lambda: slider(app, "T").set_value(300)):
+        change()
+        app.run()
+        engine.run(engine.waiting("main")[0])
+        app.run()
+        assert "Fitted in" in text(app)
+        assert "The fit is being scored" in card(app)
+        assert "Scores appear" not in text(app)
 
 
 def test_the_header_names_the_model(engine):

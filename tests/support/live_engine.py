@@ -119,9 +119,13 @@ class QuickEngine:
 
     def call(
         self, function: Callable[..., Any], *args: Any, session: str = "", slot: str | None = None,
-        deadline_s: float = 60.0, bulk: bool = False,
+        deadline_s: float = 60.0, bulk: bool = False, kept_as: str = "",
     ) -> Job:  # fmt: skip
-        return self._take(Job(Call(function, args, deadline_s), session, slot, bulk, lambda job: None))
+        call = Call(function, args, deadline_s, cache_key=kept_as or None)
+        job = Job(call, session, slot, bulk, lambda job: None)
+        if kept_as in self.values:
+            job.succeed(self.values[kept_as])
+        return self._take(job)
 
     def map(
         self, function: Callable[..., Any], items: Mapping[str, tuple[Any, ...]], *, session: str, key: str,

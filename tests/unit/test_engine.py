@@ -168,6 +168,10 @@ def test_calls_return_values_and_errors_and_join_by_key(engine: Engine, tmp_path
     assert engine.call(total, TRIALS, 2.0, session="a").result(90) == pytest.approx(
         2 * float(TRIALS[0].y.sum()), rel=1e-4
     )
+    assert engine.call(divmod, 7, 2, session="a", kept_as="seven").result(90) == (3, 1)
+    again = engine.call(divmod, 7, 2, session="b", kept_as="seven")
+    assert again.poll().status is JobStatus.DONE, "what was kept is there at once"
+    assert again.result() == [3, 1], "as JSON holds it"
     told = tmp_path / "told"
     first = engine.call(until_told, str(told), 1, session="a", key="load")
     assert engine.call(until_told, str(told), 1, session="b", key="load") is first

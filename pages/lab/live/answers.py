@@ -47,6 +47,7 @@ class Answers:
         self._failed: dict[tuple[str, str], str] = {}
         self._jobs: dict[str, tuple[str, Job, Any]] = {}
         self._latest: dict[str, _Known] = {}
+        self._patience: dict[str, float] = {}  # how many times its deadline a question is given
         self.news = 0  # how often something has been answered
 
     @property
@@ -61,11 +62,13 @@ class Answers:
         *args: Any,
         deadline_s: float = 60.0,
         about: Any = None,
+        kept: bool = False,
     ) -> Answer:
         """The answer of `function(*args)` if it is there; otherwise it is being worked out: ask again later.
 
         `key` must name everything that the answer depends on. A question of the same name with another key replaces
-        the one before. `about` comes back with the answer, also when it is shown as an earlier one.
+        the one before. `about` comes back with the answer, also when it is shown as an earlier one. An answer that JSON
+        can hold may be `kept` on disk, for whoever asks the same on another day.
         """
         self.collect()
         here = (name, key)
@@ -79,11 +82,19 @@ class Answers:
         if name not in self._jobs or self._jobs[name][0] != key:
             try:
                 job = self._engine.call(
-                    function, *args, session=self._session, slot=f"ask-{name}", deadline_s=deadline_s, bulk=True
+                    function,
+                    *args,
+                    session=self._session,
+                    slot=f"ask-{name}",
+                    deadline_s=deadline_s * self._patience.get(name, 1.0),
+                    bulk=True,
+                    kept_as=key if kept else "",
                 )
             except GdmError as error:
                 return replace(self.latest(name), message=str(error))
             self._jobs[name] = (key, job, about)
+            if job.poll().status.final:  # kept from another day
+                return self.ask(name, key, function, *args, deadline_s=deadline_s, about=about, kept=kept)
         return replace(self.latest(name), pending=True)
 
     def find(self, name: str, key: str) -> Any:
@@ -109,7 +120,8 @@ class Answers:
         self._latest[name] = _Known(value, about)
 
     def again(self, name: str) -> None:
-        """Forget that a question could not be answered."""
+        """Forget that a question could not be answered, and give it twice the time from now on."""
+        self._patience[name] = 2 * self._patience.get(name, 1.0)
         self._failed = {here: why for here, why in self._failed.items() if here[0] != name}
 
     def collect(self) -> None:

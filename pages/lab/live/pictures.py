@@ -20,6 +20,7 @@ State = Literal["fresh", "preview", "stale", "running"]
 
 
 DEADLINE_S = 600.0
+TURNS = 36  # how often that much time a fit may be given: then the engine ends it, whoever looks on
 PREVIEW_SAMPLES = 60_000
 
 
@@ -43,7 +44,7 @@ class Wanted:
     truth            known soft states of the training trials, one [T, any number] each: they get the first colours
     where            the page's own settings behind the data, carried along so that an earlier picture keeps its words
     keep             whether the result may stay on disk for the next visit: not for what somebody uploaded
-    deadline_s       seconds that the fit may take
+    deadline_s       seconds that the fit may take before somebody has to say that it should go on
     """
 
     family: str
@@ -62,7 +63,7 @@ class Wanted:
             dict(self.config),
             self.train,
             preview=tuple(range(previewed(self.train))),
-            deadline_s=self.deadline_s,
+            deadline_s=self.deadline_s * TURNS,
             use_cache=self.keep,
         )
 
@@ -132,6 +133,7 @@ class Shown:
     held        paused
     fitting     a fit is under way; `busy` also while questions are answered
     stopped     the visitor gave up the fit that was under way
+    out_of_time  it has used the time that it was given, and stands where it is
     origin      of `train`, and of whatever the model behind it says of other data in the same order of colours
     """
 
@@ -150,6 +152,7 @@ class Shown:
     fitting: bool = False
     busy: bool = False
     stopped: bool = False
+    out_of_time: bool = False
     origin: Origin = field(default_factory=Origin)
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 

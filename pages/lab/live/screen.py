@@ -85,12 +85,12 @@ def region(live: Live, draw: Callable[[Shown], None], *, patience: float = 1.0) 
     No widgets in `draw`: they belong to the page's script, which does not wait for a fit. A part with more `patience`
     is drawn so many times less often.
     """
-    fitting = live.running
+    fitting, stands = live.running, live.out_of_time
 
     @st.fragment(run_every=patience * pace(live.jobs_about) if fitting else None)
     def body() -> None:
         draw(live.poll())
-        if fitting and not live.running:
+        if (fitting and not live.running) or live.out_of_time != stands:
             st.rerun()
 
     body()
@@ -149,7 +149,13 @@ def transport(live: Live, page: str) -> None:
 
 
 def problem(live: Live, shown: Shown, page: str) -> None:
-    """What went wrong, if anything, with a button to try again. The picture stays."""
+    """What went wrong, if anything, with a button to try again or to go on. The picture stays."""
+    if live.out_of_time and shown.wanted is not None:
+        minutes = f"{shown.wanted.deadline_s / 60:g} minutes"
+        text = f"It stands at step {shown.step:,} of {shown.total:,}, and what it has found by then is shown."
+        shell.empty(f"The fit has had its {minutes}", text)
+        st.button(f"Go on for {minutes} more", type="primary", key=f"{page}-go-on", on_click=live.go_on)
+        return
     if not shown.message:
         return
     title = "The fit was stopped" if "cancel" in shown.message.lower() else "The fit did not work out"
@@ -162,7 +168,7 @@ def progress(shown: Shown, *, key: str) -> None:
     """Where the fit is, and its ELBO while it climbs. Takes the same room whatever there is to show."""
     with st.container(key=f"gdm-progress-{key}"):
         if shown.fitting and shown.total:
-            word = "paused" if shown.held else "fitting"
+            word = "out of time" if shown.out_of_time else "paused" if shown.held else "fitting"
             shell.running(f"{word}, step {shown.step} of {shown.total}", shown.step / shown.total)
         else:
             shell.quiet(_at_rest(shown))

@@ -22,7 +22,7 @@ import numpy as np
 
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import Order, ordered
-from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus
+from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobView
 from gdm_core.errors import GdmError
 from pages.lab.live.answers import Answers
 from pages.lab.live.colours import Colours
@@ -68,6 +68,9 @@ class Live:
         self._stopped = False
         self._moving = False
         self._failure = ""
+        self._spent_s = self._looked_at = 0.0  # running time of the fit under way, as of the last look
+        self._turns = 1
+        self._out_of_time = False
 
     # ---- what the page says -------------------------------------------------------------------------------------
     def want(self, wanted: Wanted, *, first_order: Order | None = None, moving: bool = False) -> None:
@@ -82,7 +85,7 @@ class Live:
         released, self._moving = self._moving, moving
         hurried = now - self._changed_at < HURRY_S and not released  # a slider that is let go has come to rest
         self._changed_at = now
-        self._hold_next = self.held and not self._playing
+        self._hold_next = self.held and not (self._playing or self._out_of_time)
         self._stop()
         if self._wanted is None:
             self._colours.first = first_order
@@ -129,6 +132,7 @@ class Live:
         """Let a paused fit run on, slowly enough to watch; start anew where none is under way."""
         if not self.running:
             self.reset()
+        self._give_time()
         self._playing = True
 
     def pause(self) -> None:
@@ -142,9 +146,20 @@ class Live:
         """A few steps of a paused fit; starts anew where none is under way."""
         if not self.running:
             self.reset()
+        self._give_time()
         self._playing = False
         if (job := self._jobs.get("main")) is not None:
             job.step(STEPS_A_CLICK)
+
+    def go_on(self) -> None:
+        """Let a fit that has used its time run on, for as long again."""
+        if self._out_of_time and (job := self._jobs.get("main")) is not None:
+            self._give_time()
+            job.resume()
+
+    def _give_time(self) -> None:
+        self._turns += self._out_of_time
+        self._out_of_time = False
 
     def stop(self) -> None:
         """Give up what runs. What was fitted before stands, that of the same settings as if nothing had happened."""
@@ -196,6 +211,11 @@ class Live:
         """Whether the fit was told to stand still, or moves a few steps at a time."""
         job = self._jobs.get("main")
         return job is not None and job.orders.hold
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the fit under way has used its time, and waits for somebody to say that it should go on."""
+        return self._out_of_time
 
     @property
     def _stale(self) -> bool:
@@ -284,6 +304,7 @@ class Live:
         request = replace(self._wanted.request, use_cache=False) if fresh else self._wanted.request
         try:
             self._jobs["main"] = self._engine.submit(request, session=self._session, slot="main", bulk=bulk)
+            self._spent_s, self._turns, self._looked_at = 0.0, 1, time.monotonic()
         except GdmError as error:
             self._failure = str(error)
 
@@ -311,7 +332,7 @@ class Live:
 
     def _stop(self) -> None:
         self._due, self._first = None, None
-        self._playing = False
+        self._playing = self._out_of_time = False
         self._end(*list(self._jobs))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
@@ -322,7 +343,7 @@ class Live:
             self._end("preview", "warm")
             self._jobs.pop("main", None)
             self._first = None
-            self._playing = False
+            self._playing = self._out_of_time = False
             if main.status is JobStatus.DONE:
                 assert self._wanted is not None
                 self._good = (self._wanted, main.result)
@@ -335,13 +356,25 @@ class Live:
                 return picture
             self._failure = main.message or "The fit ended without a result."
             main = None
-        elif self._playing and main is not None and main.held:
+        self._mind_time(main)
+        if self._playing and main is not None and main.held:
             self._jobs["main"].step(max(1, main.total // PLAY_LOOKS))
         run = Run(
             main, warm, preview, self._first, self.running, self.busy, self._playing, self.held, self._moving,
-            self._stopped, self._failure,
+            self._stopped, self._out_of_time, self._failure,
         )  # fmt: skip
         return run.picture(self._wanted, self._shown, self._colours)
+
+    def _mind_time(self, main: JobView | None) -> None:
+        """Have a fit stand still once it has run for as long as it may: it is not lost, and can go on."""
+        now, before = time.monotonic(), self._looked_at
+        self._looked_at = now
+        if main is None or main.status is not JobStatus.RUNNING or main.held or self._wanted is None:
+            return
+        self._spent_s += now - before
+        if self._spent_s > self._turns * self._wanted.deadline_s and not self._out_of_time:
+            self.pause()
+            self._out_of_time = True
 
     def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:
         raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()
@@ -374,6 +407,7 @@ def _same(new: Shown, old: Shown) -> bool:
         and new.notes == old.notes
         and new.fitting == old.fitting
         and new.stopped == old.stopped
+        and new.out_of_time == old.out_of_time
         and new.curve.earlier == old.curve.earlier
         and new.result is old.result
         and new.busy == old.busy

@@ -22,7 +22,8 @@ class Run:
     running               a fit is under way or about to be; `busy` also while questions are answered
     playing, held         it is slowed down; it stands still
     moving                a slider is still held
-    stopped, message      the visitor gave it up; what went wrong
+    stopped, out_of_time  the visitor gave it up; it has used the time that it was given
+    message               what went wrong
     """
 
     main: JobView | None = None
@@ -35,6 +36,7 @@ class Run:
     held: bool = False
     moving: bool = False
     stopped: bool = False
+    out_of_time: bool = False
     message: str = ""
 
     def picture(self, wanted: Wanted | None, now: Shown, colours: Colours) -> Shown:
@@ -91,6 +93,7 @@ class Run:
             "busy": self.busy,
             "held": False,
             "stopped": self.stopped,
+            "out_of_time": self.out_of_time,
             "curve": curve,
         }
         if told is not None and wanted is not None:
