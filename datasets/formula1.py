@@ -26,6 +26,7 @@ from .f1.session import (
     SessionSlot,
 )
 from .f1.stints import Stint, laps_on_like_tyres, stints
+from .f1.time_won import LapTrend, TimeWon, lap_trend, time_won
 from .f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emission, to_trials
 
 __all__ = [
@@ -40,16 +41,19 @@ __all__ = [
     "LapClock",
     "LapInfo",
     "LapTable",
+    "LapTrend",
     "Reason",
     "SectorLines",
     "Session",
     "SessionSlot",
     "Stint",
+    "TimeWon",
     "chosen_laps",
     "is_stored",
     "lap_clock",
     "lap_distance",
     "lap_list",
+    "lap_trend",
     "laps_on_like_tyres",
     "load_session",
     "paper_emission",
@@ -60,6 +64,7 @@ __all__ = [
     "simulate_race",
     "stints",
     "stored_sessions",
+    "time_won",
     "to_trials",
     "years",
 ]

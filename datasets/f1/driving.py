@@ -15,6 +15,7 @@ REACH_M = 20.0  # before and behind: the feed's positions are good to a metre or
 CORNER = 1 / 250.0  # curvature, one by the radius in metres: a wider bend is taken flat out
 SLOW_KMH, FAST_KMH = 130.0, 200.0  # of corners, as commentators call them
 MOSTLY, BRAKING = 0.5, 0.4  # shares of a state's time: in corners or at full throttle, and on the brake
+RARE = 0.002  # of the time: less says nothing of a state
 FULL = 95.0  # percent of the throttle
 ACTIVITIES = ("braking", "cornering", "full throttle", "part throttle")
 
@@ -44,6 +45,8 @@ class Driving:
     @property
     def name(self) -> str:
         """What a driver would say of it. What the car never sent says nothing."""
+        if not self.use >= RARE:
+            return "unused"
         corner = ""
         if self.cornering >= MOSTLY:
             side = "left-hander" if self.left >= 2 / 3 else "right-hander" if self.left <= 1 / 3 else "corners"

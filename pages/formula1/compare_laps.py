@@ -11,9 +11,9 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets.formula1 import LapClock, Session, lap_clock
-from pages.formula1 import data, state_names, time_gained
+from pages.formula1 import data, gain_panel, state_names
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Circuit, Floats, Laps
+from pages.formula1.data import Circuit, Floats
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.formula1.figures import lines_along, without_title
 from pages.lab import View, together
@@ -111,7 +111,7 @@ def tab(view: View) -> None:
         picked.append(read(view, laps, name))
         driven.append((int(lap), seconds[lap]))
     names = numbered(state_names.names(view))
-    _gain(view, session, picked[0].laps, picked[1].laps)
+    gain_panel.show(view, session, picked, names)
     asked = tuple((here.laps.trials.fingerprint, lap) for here, (lap, _) in zip(picked, driven, strict=True))
     kept = view.fit.records.last(Compared)
     if len(drivers := together(picked)) == len(picked):
@@ -121,18 +121,6 @@ def tab(view: View) -> None:
         _draw(session, race.circuit, kept.drivers, driven, "stale", ())
     else:
         shell.empty("A moment", "The fitted model is being applied to this driver.")
-
-
-def _gain(view: View, session: Session, one: Laps, other: Laps) -> None:
-    """Where one wins time on the other, over all laps that both drove undisturbed."""
-    circuit, codes = race_of(view).circuit, (one.code, other.code)
-    gain: time_gained.Gain | None = view.shown.once(
-        "gain", lambda: time_gained.measured(session, circuit, one, other), of=(one, other)
-    )
-    if gain is None:
-        return
-    with shell.panel("gain", time_gained.sentence(circuit, codes, gain)):
-        plot(time_gained.bars(circuit, codes, gain), key="gain")
 
 
 def _lap_name(seconds: Mapping[str, float], lap: str) -> str:

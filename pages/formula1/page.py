@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import NoReturn
 
 import streamlit as st
@@ -9,7 +10,18 @@ import streamlit as st
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.formula1 import choices, controls, data, driver_states, loading, picture, state_kinds, state_names, tabs
+from pages.formula1 import (
+    choices,
+    controls,
+    data,
+    driver_states,
+    findings,
+    loading,
+    picture,
+    state_kinds,
+    state_names,
+    tabs,
+)
 from pages.formula1.scorecard import show_card
 from pages.ui import model_controls, shell
 from pages.ui.figures.base import numbered
@@ -140,6 +152,8 @@ race = driver_states.race_of(shown)
 with legend:
     n_states = max(2, view.shown.n_states or choice.n_states)
     shell.state_key(n_states, numbered(state_names.names(shown)) or None)
+    for said in findings.sentences(shown):
+        st.html(f'<p class="gdm-finding">{escape(said)}</p>')
 state_names.keep_in_address(view)
 tabs.show(
     shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which), options

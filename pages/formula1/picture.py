@@ -16,7 +16,7 @@ from pages.formula1.data import Circuit, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
 from pages.lab import live
 from pages.ui import figures, shell
-from pages.ui.figures.base import Figure
+from pages.ui.figures.base import Figure, names_of
 from pages.ui.plot import plot
 
 
@@ -180,6 +180,7 @@ def shares(circuit: Circuit, here: Driver, names: Sequence[str] = ()) -> Figure:
         step=step,
         unit="m",
         names=names,
+        labels=names_of(here.average(circuit).shape[1], None),
         ticks=circuit.ticks,
         height=150,
         caption=f"{here.laps.code}: the mean share of each state at every place of the lap.",

@@ -19,7 +19,7 @@ from pages.lab import Reading, View
 from pages.lab.figures import matrix
 from pages.ui import figures, shell
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure, numbered
+from pages.ui.figures.base import Figure, names_of, numbered
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3
@@ -53,7 +53,7 @@ def usage(view: View, here: Driver) -> None:
             figures.proportions(
                 states[first], step=view.data.step(here.trial), unit="s", height=190,
                 ticks=[(float(seconds[i]), f"lap {laps.lap[first][i]}") for i in starts],
-                names=names,
+                names=names, labels=names_of(states.shape[1], None),
                 caption="The share of each state at every moment. A circuit that is understood repeats itself lap after lap.",
             ),
             key="first-laps", state=here.state,
@@ -132,6 +132,7 @@ def export(view: View, here: Driver, options: Options) -> None:
                 unit="m",
                 ticks=race.circuit.ticks,
                 names=called,
+                labels=names_of(here.states.shape[1], None),
             ),
             key,
         ),

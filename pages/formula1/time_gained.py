@@ -1,119 +1,209 @@
-"""Where time is won: the same laps of a race by two drivers, segment by segment, with how sure that is."""
+"""Where time is won between two drivers: in each segment, in equal short stretches, and in each state, with how sure that is."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
+import streamlit as st
 
-from datasets.formula1 import LapClock, Session, lap_clock
-from pages.formula1.data import Circuit, Laps
-from pages.ui.figures.base import Figure, axis, layout, typed
+from datasets import formula1
+from datasets.f1.time_won import By
+from datasets.formula1 import TimeWon
+from pages.formula1 import data
+from pages.formula1.data import Circuit, Looked, Place
+from pages.formula1.driver_states import Driver, race_of
+from pages.lab import View, together
 
-FEWEST_LAPS = 5
 SURE = 1.96
-SURE_OF_MANY = 3.0  # standard errors: among some twenty segments, chance alone would name one at two
+SURE_OF_MANY = 3.0  # standard errors: among some twenty parts of the lap, chance alone would name one at two
+CELL_M = 10.0
+MINISECTOR_M = 200.0
+KINDS = {"segment": "Segment", "minisector": "Minisector", "state": "State"}
+WORTH_SAYING = 0.3  # of a gain: less in one state is not where it is won
+FRACTIONS = {1 / 3: "a third", 1 / 2: "half", 2 / 3: "two thirds", 3 / 4: "three quarters"}
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """Seconds a lap that the first driver wins on the second, over laps that both drove undisturbed.
+    """Seconds a lap that the first driver wins on the second, in P parts of the lap.
 
-    mean, error   [C] of each segment, with its standard error: over laps, and of clocks between official times
-    whole         (mean, standard error) of the lap
+    names         of the parts; `edges` [P + 1] where they begin and end on the lap in metres, None where that is not one place
+    mean, error   [P] of each, with its standard error
     """
 
-    laps: int
+    names: tuple[str, ...]
     mean: Floats
     error: Floats
-    whole: tuple[float, float]
+    edges: Floats | None = None
+
+    @property
+    def sure(self) -> npt.NDArray[np.bool_]:
+        """[P] where it is told apart from chance, among so many."""
+        return np.asarray(np.abs(self.mean) > SURE_OF_MANY * self.error, bool)
+
+    def most(self, side: float) -> int | None:
+        """The part in which whoever gains over the lap (`side` is its sign) wins most, if that is told apart from chance."""
+        ours = np.where(self.sure, self.mean * side, 0)
+        return int(ours.argmax()) if len(ours) and ours.max() > 0 else None
 
 
-def measured(session: Session, circuit: Circuit, one: Laps, other: Laps) -> Gain | None:
-    """From all laps of the same number that both drove cleanly; None where they are too few, or nothing has a name."""
-    both = np.intersect1d(_clean(session, one), _clean(session, other))
-    pairs = [(lap_clock(session, one.code, int(n)), lap_clock(session, other.code, int(n))) for n in both]
-    known = [(a, b) for a, b in pairs if a is not None and b is not None]
-    if len(known) < FEWEST_LAPS or len(circuit.segments) < 2 or one.code == other.code:
+def minisectors(circuit: Circuit) -> Floats:
+    """[n + 1] where equal stretches of some 200 m begin and end, in metres."""
+    return np.linspace(0, circuit.length, max(2, round(circuit.length / MINISECTOR_M)) + 1)
+
+
+def cells(circuit: Circuit) -> Floats:
+    """[M + 1] the smallest stretches: none of them lies in two segments or in two minisectors."""
+    even = np.linspace(0, circuit.length, max(2, round(circuit.length / CELL_M)) + 1)
+    return np.unique(np.concatenate([even, minisectors(circuit), circuit.edges.astype(np.float64)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Between:
+    """Two drivers: all pairs of laps that nothing disturbed, and who wins where."""
+
+    codes: tuple[str, str]
+    won: TimeWon
+    segments: Gain
+    minisectors: Gain
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def between(place: Place, codes: tuple[str, str], looked: Looked, by: By, stint: int = 0) -> Between | None:
+    """Of the chosen laps; None where too few of them have a partner."""
+    session, circuit = data.open_session(place), data.circuit(place)
+    laps = [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
+    edges = cells(circuit) / circuit.length
+    won = formula1.time_won(session, codes, edges, by=by, laps=(laps[0], laps[1]), stint=stint)
+    return None if won is None else Between(codes, won, in_segments(circuit, won), in_minisectors(circuit, won))
+
+
+def usual(place: Place, codes: tuple[str, str], looked: Looked) -> Between | None:
+    """Laps on tyres alike, or where the feed knows of too few, laps of the same number."""
+    ways: tuple[By, By] = ("tyre age", "lap number")
+    return next((found for by in ways if (found := between(place, codes, looked, by)) is not None), None)
+
+
+def by_state(view: View, found: Between, drivers: Sequence[Driver], names: Sequence[str]) -> Gain | None:
+    """The same by states, once there are those of both drivers, of one and the same fit."""
+    known = together(drivers)
+    if len(known) < 2:
         return None
-    won = np.stack([_segments(circuit, b) - _segments(circuit, a) for a, b in known])  # [L, C]
-    root = np.sqrt(len(won))
-    # What the clock itself leaves open between official times is much the same on every lap of a driver: no mean of laps
-    # makes it smaller.
-    clock = np.mean([_variance(circuit, a) + _variance(circuit, b) for a, b in known], axis=0)
-    whole = won.sum(axis=1)
-    return Gain(
-        len(won),
-        won.mean(axis=0),
-        np.sqrt(won.var(axis=0, ddof=1) / len(won) + clock),
-        (float(whole.mean()), float(whole.std(ddof=1) / root)),
+    gain: Gain = view.shown.once(
+        ("won-by-state", found.codes, found.won.by),
+        lambda: in_states(race_of(view).circuit, found.won, known, names),
+        of=(found, known[0].states, known[1].states),
+        settings=tuple(names),
     )
+    return gain
 
 
-def _clean(session: Session, laps: Laps) -> npt.NDArray[np.int64]:
-    """Numbers of the chosen laps that nothing disturbed."""
-    table = session.driver(laps.code).laps
-    clean = table.accurate & np.isfinite(table.seconds) & ~(table.pit_in | table.pit_out | table.neutralised)
-    return np.asarray(table.number[clean & np.isin(table.number, laps.lap)], np.int64)
+def in_segments(circuit: Circuit, won: TimeWon) -> Gain:
+    """Between numbered corners; the last segment runs over the start line."""
+    if not circuit.segments:
+        return Gain((), np.zeros(0), np.zeros(0))
+    of = circuit.segment_at(_middles(circuit, won))
+    assert of is not None
+    return Gain(circuit.segments, *won.among(np.eye(len(circuit.segments))[of]))
 
 
-def _segments(circuit: Circuit, clock: LapClock) -> Floats:
-    """[C] seconds in each segment; the last one runs over the start line."""
-    at = clock.at(circuit.edges / circuit.length)
-    lap = float(clock.at(1.0) - clock.at(0.0))
-    return np.append(np.diff(at), lap - (at[-1] - at[0]))
+def in_minisectors(circuit: Circuit, won: TimeWon) -> Gain:
+    """In equal stretches, each named by its number and by what lies there."""
+    edges = minisectors(circuit)
+    of = np.searchsorted(edges, _middles(circuit, won), side="right") - 1
+    where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
+    names = tuple(
+        f"{number + 1}" + ("" if where is None else f", {circuit.segments[where[number]]}")
+        for number in range(len(edges) - 1)
+    )
+    return Gain(names, *won.among(np.eye(len(names))[of]), edges)
 
 
-def _variance(circuit: Circuit, clock: LapClock) -> Floats:
-    """[C] squared seconds that the clock is unsure by in each segment."""
-    edges = circuit.edges / circuit.length
-    over_line = clock.variance(edges[-1], 1.0) + clock.variance(0.0, edges[0])
-    return np.append(clock.variance(edges[:-1], edges[1:]), over_line)
+def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[Driver], names: Sequence[str]) -> Gain:
+    """In each state: what is won at a place counts for the states that both drivers have there on average."""
+    mean = np.mean([driver.average(circuit) for driver in drivers], axis=0)  # [bins, K]
+    at = (np.arange(circuit.n_bins) + 0.5) * circuit.length / circuit.n_bins
+    here = np.column_stack([np.interp(_middles(circuit, won), at, share, period=circuit.length) for share in mean.T])
+    here /= here.sum(axis=1, keepdims=True)
+    shown = names if len(names) == mean.shape[1] else [f"S{k + 1}" for k in range(mean.shape[1])]
+    return Gain(tuple(shown), *won.among(here))
 
 
-def sentence(circuit: Circuit, codes: tuple[str, str], gain: Gain) -> str:
-    """The finding: who is ahead by how much a lap, and in which segments beyond chance."""
-    whole, error = gain.whole
-    winner, loser = codes if whole >= 0 else codes[::-1]
-    over = f"over {gain.laps} laps that both drove undisturbed"
+def _middles(circuit: Circuit, won: TimeWon) -> Floats:
+    return (won.edges[1:] + won.edges[:-1]) / 2 * circuit.length
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+def finding(found: Between, states: Gain | None = None) -> str:
+    """Who gains how much a lap, and where most of it; "" where that lies within its uncertainty."""
+    (whole, error), codes, segments = found.won.whole, found.codes, found.segments
     if abs(whole) <= SURE * error:
-        lead = f"Neither gains on the other {over}: {whole:+.3f} ± {SURE * error:.3f} s a lap for {codes[0]}"
-    else:
-        lead = f"{winner} gains {abs(whole):.2f} ± {SURE * error:.2f} s a lap on {loser} {over}"
-    sure = [c for c in np.argsort(-np.abs(gain.mean)) if abs(gain.mean[c]) > SURE_OF_MANY * gain.error[c]][:3]
+        return ""
+    winner, loser = codes if whole > 0 else codes[::-1]
+    said = f"{winner} gains {abs(whole):.2f} ± {SURE * error:.2f} s a lap on {loser}"
+    state, place = (None if states is None else states.most(whole)), segments.most(whole)
+    share = 0.0 if states is None or state is None else abs(states.mean[state] / whole)
+    if states is not None and state is not None and share >= WORTH_SAYING:
+        said += f", {_part(share)} in {states.names[state]}"
+    if place is not None:
+        said += (
+            f", most of all in {segments.names[place]} ({abs(segments.mean[place]):.2f} ± "
+            f"{SURE * segments.error[place]:.2f} s)"
+        )
+    return f"{said}." if share >= WORTH_SAYING or place is not None else f"{said}, spread over the lap."
+
+
+def _part(share: float) -> str:
+    """How much of a gain that is."""
+    if share > 1.1:
+        return "more than all of it"
+    if share > 0.85:
+        return "nearly all of it"
+    return f"{FRACTIONS[min(FRACTIONS, key=lambda known: abs(known - share))]} of it"
+
+
+def sentence(found: Between, states: Gain | None = None) -> str:
+    """The finding, or that there is none; and the segments that are told apart from chance whoever wins the lap."""
+    (whole, error), codes, segments = found.won.whole, found.codes, found.segments
+    said = finding(found, states) or (
+        f"Neither gains on the other beyond chance: {whole:+.2f} ± {SURE * error:.2f} s a lap for {codes[0]}."
+    )
+    sure = [c for c in np.argsort(-np.abs(segments.mean)) if segments.sure[c]][:3]
     if not sure:
-        return f"{lead}; no segment stands out beyond chance."
+        return f"{said} No segment stands out beyond chance." if len(segments.mean) else said
     listed = ", ".join(
-        f"{codes[0] if gain.mean[c] > 0 else codes[1]} {abs(gain.mean[c]):.2f} ± {SURE * gain.error[c]:.2f} s in "
-        f"{circuit.segments[c]}"
+        f"{codes[0] if segments.mean[c] > 0 else codes[1]} {abs(segments.mean[c]):.2f} ± "
+        f"{SURE * segments.error[c]:.2f} s in {segments.names[c]}"
         for c in sure
     )
-    return f"{lead}. Most of all: {listed} (± 95 %)."
+    return f"{said} Beyond chance: {listed} (± 95 %)."
 
 
-def bars(circuit: Circuit, codes: tuple[str, str], gain: Gain) -> Figure:
-    """Seconds a lap in each segment, with 95 % of what laps and clocks leave open."""
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "x": list(circuit.segments),
-                "y": typed(gain.mean),
-                "error_y": {"type": "data", "array": (SURE * gain.error).tolist(), "color": "$ink", "thickness": 1},
-                "marker": {"color": "$accent"},
-                "hovertemplate": "%{x}: %{y:+.3f} s a lap<extra></extra>",
-            }
-        ],
-        "layout": layout(
-            xaxis=axis(tickangle=-50),
-            yaxis=axis("s", fixedrange=True, zeroline=True, zerolinecolor="$line"),
-            margin={"l": 52, "r": 12, "t": 8, "b": 64},
-        ),
-        "caption": f"Above zero {codes[0]} wins time on {codes[1]}. Laps of the same number, so that both carry alike much "
-        "fuel; their tyres may differ in age.",
-        "alt": f"Seconds a lap that {codes[0]} wins on {codes[1]} in each of {len(circuit.segments)} segments.",
-        "height": 200,
-    }
+def about_laps(found: Between) -> str:
+    """Which laps were compared, and what that leaves out."""
+    codes, won, trend = found.codes, found.won, found.won.trend
+    if won.by == "lap number":
+        return (
+            f"{len(won.pairs)} pairs of laps of the same number that both drove undisturbed: both cars carry alike much "
+            "fuel, their tyres may differ in age."
+        )
+    said = f"{len(won.pairs)} pairs of undisturbed laps on tyres of the same compound and age."
+    if trend is None or abs(won.later) < 0.05:
+        return said
+    return (
+        f"{said} Those of {codes[0]} are {abs(won.later):.1f} laps {'later' if won.later > 0 else 'earlier'} on average, "
+        f"for which {abs(won.taken_off):.2f} s a lap are {'taken off' if won.taken_off > 0 else 'added'}: over all drivers "
+        f"of this session a lap time changes by {trend.lap:+.3f} s with each lap of the race (fuel, track) and by "
+        f"{trend.age:+.3f} s with each lap of the tyres."
+    )
+
+
+def as_by(text: str) -> By:
+    """A choice of the page as the library takes it."""
+    return cast(By, text if text in ("tyre age", "lap number") else "tyre age")

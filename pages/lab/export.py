@@ -28,7 +28,7 @@ from pages.ui.card import Score
 from pages.ui.exports import legend, link, tables
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
-from pages.ui.figures.base import Figure, numbered
+from pages.ui.figures.base import Figure, names_of, numbered
 from pages.ui.plot import plot
 
 PICTURE_WIDTH = 900
@@ -169,7 +169,8 @@ def standard_figures(view: View, reading: Reading, names: Sequence[str] = ()) ->
     found: dict[str, Callable[[], Figure | None]] = {
         "States over time": lambda: legend.with_key(figures.state_strips(rows, names=called, **timing), key),
         "Shares of each state": lambda: legend.with_key(
-            figures.proportions(states, names=called, **timing), {"states": legend.states(n_states, called)}
+            figures.proportions(states, names=called, labels=names_of(n_states, None), **timing),
+            {"states": legend.states(n_states, called)},
         ),
         "Use of each state": lambda: usage(reading, called),
         "Stays": lambda: stays_of(view, reading, called),

@@ -14,7 +14,7 @@ from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.analysis.segments import composition
 from gdm_core.errors import DataError
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, compare_laps, data, figures, loading, picture, time_gained
+from pages.formula1 import accuracy, all_drivers, compare_laps, data, figures, loading, picture
 from pages.formula1.data import Looked, Pick, Place
 from pages.formula1.driver_states import Driver
 from pages.lab.live.pictures import Origin
@@ -120,45 +120,6 @@ def test_only_what_is_told_apart_from_chance_is_said_of_a_gap(monkeypatch):
     assert said.startswith("BBB took 0.500 s longer for the lap. Told apart from chance: +")
     same = compare_laps.time_words(circuit, ["AAA", "BBB"], compare_laps.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
     assert same == "BBB took 0.009 s less for the lap; no single segment differs by more than the uncertainty."
-
-
-def test_where_time_is_won_is_found_over_laps_and_only_beyond_chance():
-    place = Place(circuit="shanghai")
-    session, circuit = data.open_session(place), data.circuit(place)
-    one, other = (data.laps_of(place, code, Looked()) for code in (session.codes[0], session.codes[-1]))
-    gain = time_gained.measured(session, circuit, one, other)
-    assert gain is not None
-    tables = [session.driver(laps.code).laps for laps in (one, other)]
-    seconds = [dict(zip(table.number.tolist(), table.seconds.tolist(), strict=True)) for table in tables]
-    clean = np.intersect1d(time_gained._clean(session, one), time_gained._clean(session, other))
-    official = np.mean([seconds[1][n] - seconds[0][n] for n in clean])
-    assert gain.laps == len(clean)
-    assert gain.whole[0] == pytest.approx(official, abs=0.01), "lap times are the official ones"
-    assert gain.mean.sum() == pytest.approx(gain.whole[0])
-    said = time_gained.sentence(circuit, (one.code, other.code), gain)
-    assert said.startswith(f"{one.code} gains {gain.whole[0]:.2f} ±")
-    back = time_gained.measured(session, circuit, other, one)
-    assert back is not None
-    np.testing.assert_allclose(back.mean, -gain.mean, atol=1e-9)
-    assert time_gained.measured(session, circuit, one, one) is None
-    nothing = replace(gain, mean=gain.error, whole=(0.001, 0.01))
-    assert time_gained.sentence(circuit, ("A", "B"), nothing).endswith("no segment stands out beyond chance.")
-    assert time_gained.sentence(circuit, ("A", "B"), nothing).startswith("Neither gains")
-
-
-def test_laps_that_all_agree_still_leave_open_what_the_clock_does(monkeypatch):
-    place = Place(circuit="shanghai")
-    session, circuit = data.open_session(place), data.circuit(place)
-    one, other = (data.laps_of(place, code, Looked()) for code in session.codes[:2])
-    monkeypatch.setattr(
-        time_gained,
-        "lap_clock",
-        lambda session, code, n: _clock(1e-4, 30.0, 30.0, 31.0 if code == other.code else 30.0),
-    )
-    gain = time_gained.measured(session, circuit, one, other)
-    assert gain is not None
-    assert gain.whole == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9)), "the lap times are official"
-    assert (gain.error > 0.005).all(), "where they were lost is not"
 
 
 def test_states_of_two_fits_cannot_be_put_into_one_picture(monkeypatch):

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from datasets import formula1
 from datasets.f1.session import Session
 from datasets.formula1 import Event, SessionSlot
-from pages.formula1 import data, loading
+from pages.formula1 import data, loading, time_gained
 from pages.formula1.data import Place
 from pages.lab import live
 from pages.ui import navigation
@@ -42,7 +42,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
     monkeypatch.setattr(loading, "_loads", loading.Loads())
     engine = QuickEngine()
     monkeypatch.setattr(live.screen, "engine", lambda: engine)
-    for cached in (data.circuit, data.laps_of):
+    for cached in (data.circuit, data.laps_of, time_gained.between):
         cached.clear()
     return engine
 

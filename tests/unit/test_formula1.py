@@ -237,6 +237,27 @@ def test_the_real_race_is_whole(china):
     assert "reading positions" in [text for _, text in heard]
 
 
+def test_where_time_is_won_in_the_real_race(china):
+    """By tyres, a driver of one stop and one of two can be compared: by number, the tyres hide who is faster."""
+    session = china[0]
+    trend = formula1.lap_trend(session)
+    assert trend is not None
+    assert trend.n_laps > 900
+    assert -0.1 < trend.lap < -0.04, "fuel and track make every lap faster"
+    assert 0.02 < trend.age < 0.06, "tyres make it slower"
+    edges = np.linspace(0, 1, 28)
+    won = {by: formula1.time_won(session, ("PIA", "HAM"), edges, by=by) for by in ("tyre age", "lap number")}
+    sure, unsure = (found.whole[1] for found in won.values())
+    assert 2 * sure < unsure
+    mean, error = won["tyre age"].whole
+    assert mean > 3 * error
+    numbered = formula1.time_won(session, ("PIA", "VER"), edges, by="lap number")
+    official = [session.driver(code).laps.seconds for code in ("PIA", "VER")]
+    gaps = [official[1][n - 1] - official[0][n - 1] for n, _ in numbered.pairs]
+    assert numbered.whole[0] == pytest.approx(np.mean(gaps), abs=0.002)
+    assert numbered.whole[1] > 1.5 * np.std(gaps, ddof=1) / np.sqrt(len(gaps)), "neighbouring laps are alike"
+
+
 def test_the_corners_lie_where_others_measured_them(china):
     session = china[0]
     known = pd.read_csv(SHARED / "corners_shanghai_2025.csv")

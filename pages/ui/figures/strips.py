@@ -238,15 +238,20 @@ def proportions(
     step: float = 1.0,
     unit: str = "step",
     names: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
     ticks: Sequence[tuple[float, str]] = (),
     height: int = 170,
     caption: str = "The share of each state at every moment; the shares of one moment add up to 100 %.",
 ) -> Figure:
-    """Stacked proportions of soft states [T, K], each area labelled where it is widest."""
+    """Stacked proportions of soft states [T, K], each area labelled where it is widest.
+
+    labels   of the areas, where names are too long to be written on them
+    """
     soft = np.asarray(states, np.float32)
     palette.mix(soft[:1])  # refuses shapes and numbers of states that cannot be drawn
     shares, width = averaged(soft, MAX_AREA_COLUMNS)
     shown = [plain(name) for name in names_of(soft.shape[1], list(names) if names else None)]
+    written = [plain(label) for label in labels] if labels else shown
     x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
     base = np.cumsum(np.nan_to_num(shares), axis=1) - np.nan_to_num(shares)
     traces, marks = [], []
@@ -267,7 +272,7 @@ def proportions(
         if len(shares) and np.nanmax(shares[:, k], initial=0) > 0.35:
             at = _widest(shares[:, k])
             marks.append(
-                note(shown[k], float(x[at]), float(base[at, k] + shares[at, k] / 2), xref="x", yref="y")
+                note(written[k], float(x[at]), float(base[at, k] + shares[at, k] / 2), xref="x", yref="y")
                 | {"font": {"size": 11, "color": palette.ink_on(colour)}}
             )
     return {

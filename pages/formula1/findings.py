@@ -1,0 +1,84 @@
+"""What the page says on top: where a driver brakes, turns and pushes, and who wins time on whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from datasets.f1.driving import ACTIVITIES, BRAKING, MOSTLY, Driving, activities
+from pages.formula1 import state_names, time_gained
+from pages.formula1.data import Circuit, Laps
+from pages.formula1.driver_states import race_of, read
+from pages.lab import View
+from pages.ui.figures.base import numbered
+
+PLACES = 3  # named for each
+
+
+def sentences(view: View) -> list[str]:
+    """Each in a line; none that would not be known."""
+    race = race_of(view)
+    said = [driving(race.circuit, race.train, state_names.profiles(view))]
+    found = time_gained.usual(race.pick.place, (race.train.code, race.test.code), race.pick.looked)
+    if found is not None:
+        drivers = [read(view, race.train, "train"), read(view, race.test, "test")]
+        said.append(
+            time_gained.finding(found, time_gained.by_state(view, found, drivers, numbered(state_names.names(view))))
+        )
+    return [one for one in said if one]
+
+
+def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
+    """Where a driver brakes, turns and pushes, told from the pedals and the track, and which states say so; "" without pedals."""
+    done = activities(laps.car, circuit.curvature_at(laps.distance))
+    if done is None or not (done >= 0).any():
+        return ""
+    parts = []
+    for words, where, activity, of_state, place in (
+        ("brakes", "into", "braking", [one.brake >= BRAKING for one in states], _into(circuit, laps)),
+        ("turns", "at", "cornering", [one.cornering >= MOSTLY for one in states], _around(circuit, laps)),
+        ("pushes flat out", "from", "full throttle", [one.full >= MOSTLY for one in states], _between(circuit, laps)),
+    ):
+        mine = done == ACTIVITIES.index(activity)
+        said = f"{words} {mine.sum() / (done >= 0).sum():.0%} of the time"
+        if place is not None and mine.any():
+            names, number = place
+            count = np.bincount(number[mine], minlength=len(names))
+            said += f", most {where} " + _listed(
+                [names[k] for k in np.argsort(-count, kind="stable")[:PLACES] if count[k]]
+            )
+        if states:
+            named = [f"S{k + 1}" for k, so in enumerate(of_state) if so]
+            said += f" ({', '.join(named)})" if named else " (no state of its own)"
+        parts.append(said)
+    return f"{laps.code} {'; '.join(parts)}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+Place = tuple[list[str], npt.NDArray[np.int64]]
+
+
+def _into(circuit: Circuit, laps: Laps) -> Place | None:
+    """The corner that comes next."""
+    if laps.segment is None or not circuit.segments:
+        return None
+    names = [f"T{corner[0]}" for corner in circuit.corners]
+    return names, (laps.segment + 1) % len(names)
+
+
+def _around(circuit: Circuit, laps: Laps) -> Place | None:
+    """The corner that is nearest along the lap."""
+    if not circuit.segments:
+        return None
+    apart = np.abs(laps.distance[:, None] - circuit.edges)
+    return [f"T{corner[0]}" for corner in circuit.corners], np.minimum(apart, circuit.length - apart).argmin(axis=1)
+
+
+def _between(circuit: Circuit, laps: Laps) -> Place | None:
+    """From corner to corner."""
+    return None if laps.segment is None else (list(circuit.segments), laps.segment)
