@@ -27,15 +27,17 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
 from gdm_core.analysis import looks  # noqa: E402
-from gdm_core.analysis.matching import match  # noqa: E402
+from gdm_core.analysis.matching import contrasting  # noqa: E402
 from gdm_core.analysis.metrics import evaluate, match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
 from pages.formula1 import data as laps  # noqa: E402
 from pages.lab import shipped  # noqa: E402
 from pages.lab.card import MORE_SEEDS, with_spread  # noqa: E402
+from pages.lab.live.pictures import unpack  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 from pages.nascar.scorecard import score_rows  # noqa: E402
+from pages.ui import palette  # noqa: E402
 
 DEMO = Path(__file__).parent / "demo"
 SEEDS = range(5)
@@ -135,9 +137,11 @@ def make_formula1() -> Result:
         print(f"  seed {seed}: {accuracy[-1]:.3f}, {best} {lines[-1]:.3f}, {seconds[-1]:.1f} s", flush=True)
         if shown is None:
             shipped.write(laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores})
+            assert result.snapshot is not None
             states = model.predict_proba(test)[0]
             part = np.isin(test[0].segments, (2, 3, 4))  # one lap would have gaps, all would hide each other
-            order = list(match(states, []))
+            fitted_on = np.concatenate(unpack(result.snapshot, train))
+            order = list(contrasting(fitted_on, palette.DIFFERENCES))  # as the page colours the fitted driver
             place = laps.turned(test[0].position[part], session.rotation)
             shown = place, states[part][:, order], test[0].labels[part]
             line_name = best

@@ -17,6 +17,7 @@ States = npt.NDArray[np.floating[Any]]
 Array = npt.NDArray[np.float32]
 
 TRUTH_WEIGHT = 0.5
+ALIKE = 18.0  # difference (OKLab x 100) at which two colours begin to be taken for each other
 MAX_SAMPLES = 6_000  # of each comparison; evenly spaced ones say as much as all of them
 
 
@@ -61,14 +62,62 @@ def _by_appearance(states: States) -> npt.NDArray[np.int64]:
     return np.argsort(first, kind="stable")
 
 
-def order_of(raw: tuple[Array, ...], truth: tuple[Array, ...] | None, anchor: tuple[Array, ...] | None) -> Order:
-    """Colours for the model's states: those of the picture before, and of the known states where there are any."""
+def neighbours(states: States) -> npt.NDArray[np.float64]:
+    """[K, K] how often one state follows another as the strongest, or stands beside it at the same moment; sums to 1."""
+    soft = np.nan_to_num(np.asarray(states, np.float64))
+    strongest = soft.argmax(axis=1)
+    n_states = soft.shape[1]
+    beside = overlap(soft, soft)
+    follows = np.bincount(strongest[:-1] * n_states + strongest[1:], minlength=n_states**2).reshape(n_states, n_states)
+    found = follows / max(1.0, follows.sum() - np.trace(follows)) + beside / max(1e-9, beside.sum() - np.trace(beside))
+    np.fill_diagonal(found, 0)
+    total: npt.NDArray[np.float64] = (found + found.T) / max(1e-9, 2 * found.sum())
+    return total
+
+
+def contrasting(states: States, differences: npt.NDArray[Any]) -> Order:
+    """The order in which neighbouring states have colours that are told apart, as near to that of their appearance as
+    exchanging two states at a time leads.
+
+    differences   [n, n] between the colours of at least as many places
+    """
+    order = _by_appearance(states)
+    beside = neighbours(states)
+    alike = np.exp(-((differences[: len(order), : len(order)] / ALIKE) ** 2))
+    pairs = [(i, j) for j in range(len(order)) for i in range(j)]
+
+    def mixed_up(tried: npt.NDArray[np.int64]) -> float:
+        return float((beside[np.ix_(tried, tried)] * alike).sum())
+
+    cost = mixed_up(order)
+    while pairs:
+        trials = [np.array(order) for _ in pairs]
+        for tried, (i, j) in zip(trials, pairs, strict=True):
+            tried[[i, j]] = tried[[j, i]]
+        costs = [mixed_up(tried) for tried in trials]
+        best = int(np.argmin(costs))
+        if costs[best] > cost - 1e-3:  # less is not worth another number for a state
+            break
+        order, cost = trials[best], costs[best]
+    return tuple(int(state) for state in order)
+
+
+def order_of(
+    raw: tuple[Array, ...],
+    truth: tuple[Array, ...] | None,
+    anchor: tuple[Array, ...] | None,
+    differences: npt.NDArray[Any] | None = None,
+) -> Order:
+    """Colours for the model's states: those of the picture before, and of the known states where there are any; else, if
+    `differences` of colours are given, so that neighbouring states differ in theirs."""
     states = np.concatenate(raw)
     references = []
     if anchor is not None:
         references.append((np.concatenate(anchor), 1.0))
     if truth is not None:
         references.append((np.concatenate(truth), TRUTH_WEIGHT))
+    if not references and differences is not None and states.shape[1] <= len(differences):
+        return contrasting(states, differences)
     return match(states, references)
 
 

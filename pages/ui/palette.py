@@ -96,6 +96,9 @@ def difference(first: npt.NDArray[Any], second: npt.NDArray[Any], vision: str = 
     return result
 
 
+DIFFERENCES = difference(rgb(PALETTE), rgb(PALETTE))  # [colours, colours]
+
+
 @lru_cache(maxsize=MAX_STATES)
 def _palette_oklab(n_states: int) -> Array:
     return to_oklab(rgb(PALETTE[:n_states])).astype(np.float32)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from gdm_core.analysis import matching
 from pages.lab.live import Live, Shown, Wanted, session
 from pages.lab.live.colours import is_plain
+from pages.ui import palette
 from tests.support.live_engine import QuickEngine
 from tests.support.live_fit import CONFIG, TEST, TRAIN, at_rest, wanted
 
@@ -52,6 +55,27 @@ def test_colours_stay_when_a_state_is_split_or_dropped():
 def test_without_a_reference_states_come_in_order_of_appearance():
     states = _soft(np.repeat([2, 0, 1], 20), 4)
     assert matching.match(states, []) == (2, 0, 1, 3)
+
+
+def test_neighbouring_states_get_colours_that_are_told_apart():
+    # As on a lap: seven states in a row, those of the palette's like colours (violet, blue, lilac) side by side at first.
+    lap = np.repeat([0, 6, 7, 1, 2, 3, 4, 5], 25)
+    states = _soft(np.tile(lap, 4), 8)
+    differences = palette.DIFFERENCES
+    order = matching.contrasting(states, differences)
+    assert sorted(order) == list(range(8))
+    colour = {state: place for place, state in enumerate(order)}
+
+    def least(colours: dict[int, int]) -> float:
+        around = np.append(lap[::25], lap[0])
+        return min(float(differences[colours[a], colours[b]]) for a, b in pairwise(around))
+
+    by_appearance = {int(state): place for place, state in enumerate(matching.match(states, []))}
+    assert least(by_appearance) < 17, "or there is nothing to mend"
+    assert least(colour) > 19
+    assert matching.order_of((states,), None, None, differences) == order
+    assert matching.order_of((states,), None, (states,), differences) == tuple(range(8)), "then they are kept"
+    assert matching.contrasting(states[:, :1], differences) == (0,)
 
 
 def test_refits_keep_the_colours_of_the_picture(engine, live):

@@ -1,9 +1,11 @@
-"""Which state has which colour: as a link says, as known states say, as in the picture before, or as they appear."""
+"""Which state has which colour: as a link says, as known states say, as in the picture before, or so that neighbouring
+states are told apart."""
 
 from __future__ import annotations
 
 from gdm_core.analysis.matching import Order, inverse, order_of, ordered
 from pages.lab.live.pictures import Array, Shown, Wanted
+from pages.ui import palette
 
 
 class Colours:
@@ -26,12 +28,16 @@ class Colours:
             return self.first
         anchor = self._anchor
         here = anchor is not None and anchor[0] == wanted.train.fingerprint
-        return order_of(raw, wanted.truth, anchor[1] if here and anchor is not None else None)
+        return order_of(raw, wanted.truth, anchor[1] if here and anchor is not None else None, palette.DIFFERENCES)
 
 
 def is_plain(shown: Shown) -> bool:
     """Whether anybody who opens the link gets these colours without being told."""
     if shown.wanted is None or not shown.train:
         return True
-    raw = ordered(shown.train, inverse(shown.order))
-    return shown.order == order_of(raw, shown.wanted.truth, None)
+    truth = shown.wanted.truth
+
+    def plain() -> Order:
+        return order_of(ordered(shown.train, inverse(shown.order)), truth, None, palette.DIFFERENCES)
+
+    return bool(shown.order == shown.once("plain-order", plain, of=shown.train))
