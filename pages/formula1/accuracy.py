@@ -11,6 +11,7 @@ import numpy as np
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from gdm_core.analysis.controls import accuracy_controls
 from gdm_core.engine import sweep as engine_sweep
 from gdm_core.engine.bulk import BulkView
 from gdm_core.engine.records import Record
@@ -19,6 +20,7 @@ from gdm_core.errors import GdmError
 from pages.formula1.driver_states import race_of
 from pages.formula1.state_kinds import kind_of
 from pages.lab import View, live
+from pages.lab.view import question_key
 from pages.ui import figures, shell
 from pages.ui.plot import plot
 
@@ -27,6 +29,9 @@ SCORER = "gdm_core.analysis.metrics:state_accuracy"
 SCORES = {"paper_accuracy": "The paper's state accuracy (10-NN)", "majority_map_accuracy": "One segment a state"}
 RSLDS = {"transitions": "recurrent"}
 LOOK_EVERY_S = 1.0
+UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clusters", "majority class"
+
+Controls = dict[int, dict[str, dict[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,10 @@ def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
             shell.running(f"{done} of {total} fits", done / total)
         records = {name: job.records() for name, job in jobs.items()}
         _keep(view, records)
-        _curves(records, n_seeds)
+        beaten, pending = controls(view) if done == total else ({}, False)  # after the fits that were asked for
+        _curves(records, n_seeds, beaten)
+        if pending:
+            shell.quiet(f"What has to be beaten is known for {len(beaten)} of {len(STATES)} numbers of states.")
         trouble = [record.message for found in records.values() for record in found if record.message]
         if trouble:
             shell.quiet(f"{len(trouble)} fits did not work out: {trouble[0]}")
@@ -179,7 +187,37 @@ def _keep(view: View, records: dict[str, list[Record]]) -> None:
         view.fit.records.keep(RivalScores(found))
 
 
-def _curves(records: dict[str, list[Record]], n_seeds: int) -> None:
+def controls(view: View) -> tuple[Controls, bool]:
+    """(by number of states what has learned no dynamics, whether more is being worked out): one question after another."""
+    found: Controls = {}
+    choice, data = view.choice, view.data
+    for k in STATES:
+        asked = (choice.family, dict(choice.config) | {"n_states": k}, data.train, data.test)
+        key = question_key("controls", accuracy_controls, asked)
+        answer = view.fit.ask(f"controls-{k}", key, accuracy_controls, *asked, deadline_s=120.0)
+        if answer.fresh:
+            found[k] = answer.value
+        elif answer.pending:
+            return found, True
+    return found, False
+
+
+def lines_to_beat(found: Controls, score: str) -> dict[str, np.ndarray[Any, Any]]:
+    """[K, 1] one score of the untrained model, and of the best clusters without a model, at each number of states."""
+
+    def at(k: int, names: Iterable[str]) -> float:
+        known = [one[name][score] for one in (found.get(k, {}),) for name in names if name in one]
+        return max(known, default=np.nan)
+
+    clusters = {name for known in found.values() for name in known if name.startswith(("k-means", "Gaussian HMM"))}
+    lines = {
+        UNTRAINED: [at(k, ["untrained model"]) for k in STATES],
+        CLUSTERS: [at(k, sorted(clusters)) for k in STATES],
+    }
+    return {name: np.array(line, np.float32)[:, None] for name, line in lines.items() if np.isfinite(line).any()}
+
+
+def _curves(records: dict[str, list[Record]], n_seeds: int, beaten: Controls) -> None:
     columns = st.columns(len(SCORES), gap="small")
     for column, (score, words) in zip(columns, SCORES.items(), strict=True):
         curves = {name: table(found, score, n_seeds) for name, found in records.items()}
@@ -189,9 +227,15 @@ def _curves(records: dict[str, list[Record]], n_seeds: int) -> None:
                 shell.quiet("The first fits are under way.")
                 continue
             known = np.any([np.isfinite(values).any(axis=1) for values in curves.values()], axis=0)
+            lines = lines_to_beat(beaten, score)
+            guess = next((one["majority class"][score] for one in beaten.values()), None)
             plot(
                 figures.sweep(
-                    np.array(STATES)[known], {name: values[known] for name, values in curves.items()}, score_name="",
+                    np.array(STATES)[known],
+                    {name: values[known] for name, values in (curves | lines).items()},
+                    lines={} if guess is None else {MAJORITY: guess},
+                    caption="The line is the mean over seeds, the band one standard deviation, each dot one fit. To beat: the "
+                    "same model untrained, and the best of k-means and a Gaussian HMM on place and step, at as many states.",
                 ),
                 key=f"against-{score}",
-            )  # fmt: skip
+            )

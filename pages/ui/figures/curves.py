@@ -190,7 +190,9 @@ def sweep(
         s = np.atleast_2d(np.asarray(values, np.float32))
         if s.shape[0] != len(x):
             raise DataError(f"{name!r} has scores for {s.shape[0]} settings; there are {len(x)}.")
-        mean, spread = np.nanmean(s, axis=1), np.nanstd(s, axis=1)
+        known = np.isfinite(s).any(axis=1)
+        mean, spread = np.full((2, len(s)), np.nan)
+        mean[known], spread[known] = np.nanmean(s[known], axis=1), np.nanstd(s[known], axis=1)
         if s.shape[1] > 1:
             traces += _band(x, (mean - spread, mean + spread), "$band" if colour == "$accent" else "$clear")
         traces.append(

@@ -1,0 +1,53 @@
+"""What a model's accuracy has to beat at any number of states: the same model untrained, and clusters without dynamics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gdm_core.analysis import baselines
+from gdm_core.analysis.looks import states_of
+from gdm_core.analysis.metrics import majority_map, mapped_accuracy, paper_accuracy
+from gdm_core.models.registry import import_family
+from gdm_core.trials import UNLABELLED, Trials
+
+Accuracies = dict[str, float]
+
+
+def accuracy_controls(
+    family: str, config: Mapping[str, Any], train: Trials, test: Trials, seed: int = 0
+) -> dict[str, Accuracies]:
+    """By name, the two accuracies of `state_accuracy` of everything that has learned no dynamics, with as many states.
+
+    family, config   of the model whose control is never fitted; its number of states is everybody's
+    train, test      what is learned from, and what is scored
+    seed             of clusters and of random parameters
+    """
+    known, truth = (
+        np.concatenate([np.full(t.n_samples, UNLABELLED) if t.labels is None else t.labels for t in side])
+        for side in (train, test)
+    )
+    n_states = int(config["n_states"])
+
+    def scored(soft: Any, soft_test: Any) -> Accuracies:
+        mapping = majority_map(soft.argmax(axis=1), known, soft.shape[1])
+        return {
+            "paper_accuracy": paper_accuracy(soft, known, soft_test, truth),
+            "majority_map_accuracy": mapped_accuracy(mapping, soft_test.argmax(axis=1), truth),
+        }
+
+    model = import_family(family)(**config)
+    found = {}
+    if hasattr(model, "untrained"):
+        control = model.untrained(train, seed)
+        found["untrained model"] = scored(*(np.concatenate(states_of(control, side)) for side in (train, test)))
+    for name, (rows, rows_test) in baselines.features(train, test).items():
+        clusters, hmm = baselines.k_means_and_hmm(rows, rows_test, n_states, seed)
+        found[f"k-means on {name}"] = scored(clusters.train, clusters.test)
+        found[f"Gaussian HMM on {name}"] = scored(hmm.train, hmm.test)
+    alike = np.zeros(len(known), np.int64)
+    constant = mapped_accuracy(majority_map(alike, known, 1), np.zeros(len(truth), np.int64), truth)
+    found["majority class"] = {"paper_accuracy": constant, "majority_map_accuracy": constant}
+    return found
