@@ -1,18 +1,16 @@
 """Makes the finished results that Home shows, from real fits: `python assets/make_demo.py [name ...]`.
 
-Each maker returns what `pages/ui/demo.py` reads. A result shows the test trial of the first seed; its scores are means
-over several seeds, with their standard deviation, beside the line they have to beat.
+Each maker writes the result that a page opens with, and returns its card (pages/ui/result_files.py): the test trial of the
+first seed, with scores over several seeds beside the line they have to beat.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +36,10 @@ from pages.lab.live.pictures import unpack  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 from pages.nascar.scorecard import score_rows  # noqa: E402
 from pages.ui import palette  # noqa: E402
+from pages.ui.card import Score  # noqa: E402
+from pages.ui.result_files import Card, write_card  # noqa: E402
 
-DEMO = Path(__file__).parent / "demo"
 SEEDS = range(5)
-
-
-@dataclass(frozen=True)
-class Result:
-    """One result: a path [T, 2], soft states [T, K], and words and scores about it."""
-
-    position: npt.NDArray[Any]
-    states: npt.NDArray[Any]
-    words: dict[str, Any]
-    labels: npt.NDArray[Any] | None = None
 
 
 def fitted(train: Trials, config: dict[str, Any]) -> FitResult:
@@ -67,6 +56,11 @@ def fitted(train: Trials, config: dict[str, Any]) -> FitResult:
     return FitResult("", content, str(model.status_), model.elbo_, seconds, steps, elbos, picture)
 
 
+def headline(name: str, row: Score) -> Score:
+    """What a card says of a page's own row: the number that a visitor finds there again."""
+    return Score(name, row.value, row.line, row.line_name, row.spread, ahead=row.ahead)
+
+
 def open_nascar() -> None:
     """What the NASCAR lab opens with by itself and from Home, with the model's controls as they stand then."""
     for name, track in lab.BUNDLED.items():
@@ -81,7 +75,7 @@ def open_nascar() -> None:
         shipped.write(name, train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores, "seeds": seeds})
 
 
-def make_nascar() -> Result:
+def make_nascar() -> Card:
     """The soft track: fitted on one lap, applied to another that the model has not seen. Also the lab's own first results."""
     open_nascar()
     found = shipped.load("nascar-soft")
@@ -93,35 +87,26 @@ def make_nascar() -> Result:
     coloured[:, order] = states  # state k of the model takes the colour of the true state it matches
     # The very row that the lab shows of this result, so that a visitor finds the number that he has followed.
     row, *_ = with_spread(score_rows(found.more["scores"]), [score_rows(one) for one in found.more["seeds"]])
-    words = {
-        "title": "Soft track",
-        "about": "A car on a simulated track, 1,000 steps the model had not seen, in the states it found.",
-        "facts": {"states K": "4", "fitted in": f"{found.result.seconds:.1f} s", "measured over": row.over},
-        "query": {"trial": "New trial"},
-        "licence": "NASCAR: simulated data.",
-        "scores": [
-            {
-                "name": "matches the true states",
-                "value": round(row.value, 4),
-                "spread": None if row.spread is None else round(row.spread, 4),
-                "ahead": None if row.ahead is None else round(row.ahead, 4),
-                "line": row.line,
-                "line_name": row.line_name,
-                "digits": 3,
-            }
-        ],
-    }
-    return Result(test[0].position, coloured, words, test[0].labels)
+    return Card(
+        test[0].position,
+        coloured,
+        "Soft track",
+        "A car on a simulated track, 1,000 steps the model had not seen, in the states it found.",
+        {"states K": "4", "fitted in": f"{found.result.seconds:.1f} s", "measured over": row.over},
+        (headline("matches the true states", row),),
+        {"trial": "New trial"},
+        "NASCAR: simulated data.",
+    )
 
 
-def make_formula1() -> Result:
+def make_formula1() -> Card:
     """A simulated race: fitted on the winner, applied to the driver who came fifth. Also the page's own first result."""
     session = formula1.simulate_race(laps.FIRST_CIRCUIT)
     codes = session.codes[0], session.codes[laps.FIFTH]
     train, test = (formula1.to_trials(session, code, preset="paper") for code in codes)
     accuracy, lines, seconds = [], [], []
     torch.set_num_threads(1)  # as the workers and the exported script do: with more, sums come out otherwise
-    shown: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None = None
+    shown: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
     for seed in range(3):
         config = laps.FIRST_CONFIG | {"seed": seed}
         result = fitted(train, config)
@@ -143,46 +128,29 @@ def make_formula1() -> Result:
             fitted_on = np.concatenate(unpack(result.snapshot, train))
             order = list(contrasting(fitted_on, palette.DIFFERENCES))  # as the page colours the fitted driver
             place = laps.turned(test[0].position[part], session.rotation)
-            shown = place, states[part][:, order], test[0].labels[part]
+            shown = place, states[part][:, order]
             line_name = best
     assert shown is not None
-    words = {
-        "title": "Shanghai, simulated",
-        "about": f"Three simulated laps of a driver whom the model had not seen: it learned from the winner, {codes[0]}.",
-        "facts": {"states K": "8", "fitted in": f"{np.median(seconds):.1f} s", "samples": f"{train.n_samples:,}"},
-        "query": {"who": f"{codes[1]}, applied"},
-        "licence": "Formula 1: simulated laps by invented drivers on an approximate layout.",
-        "scores": [
-            {
-                "name": "names the track segment",
-                "value": round(float(np.mean(accuracy)), 4),
-                "spread": round(float(np.std(accuracy)), 4),
-                "line": round(float(np.mean(lines)), 4),
-                "line_name": line_name,
-                "digits": 2,
-            }
-        ],
-    }
-    return Result(shown[0], shown[1], words, shown[2])
+    score = Score(
+        "names the track segment",
+        float(np.mean(accuracy)),
+        float(np.mean(lines)),
+        line_name,
+        spread=float(np.std(accuracy)),
+        digits=2,
+    )
+    return Card(
+        *shown,
+        "Shanghai, simulated",
+        f"Three simulated laps of a driver whom the model had not seen: it learned from the winner, {codes[0]}.",
+        {"states K": "8", "fitted in": f"{np.median(seconds):.1f} s", "samples": f"{train.n_samples:,}"},
+        (score,),
+        {"who": f"{codes[1]}, applied"},
+        "Formula 1: simulated laps by invented drivers on an approximate layout.",
+    )
 
 
-MAKERS: dict[str, Callable[[], Result]] = {"nascar": make_nascar, "formula1": make_formula1}
-
-
-def write(name: str, result: Result) -> None:
-    """Save a result as small as it can be shown."""
-    DEMO.mkdir(exist_ok=True)
-    arrays = {
-        "x": result.position[:, 0].astype(np.float32),
-        "y": result.position[:, 1].astype(np.float32),
-        "states": np.round(np.asarray(result.states) * 255).astype(np.uint8),
-    }
-    if result.labels is not None:
-        arrays["labels"] = np.asarray(result.labels).astype(np.int16)
-    np.savez_compressed(DEMO / f"{name}.npz", **arrays)
-    (DEMO / f"{name}.json").write_text(json.dumps(result.words, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    size = (DEMO / f"{name}.npz").stat().st_size / 1000
-    print(f"{name}: {len(result.position):,} samples, {size:.0f} kB")
+MAKERS: dict[str, Callable[[], Card]] = {"nascar-soft": make_nascar, laps.SHIPPED: make_formula1}
 
 
 def main() -> int:
@@ -194,7 +162,7 @@ def main() -> int:
         print(f"Unknown result {unknown[0]!r}; known: {', '.join(MAKERS)}.", file=sys.stderr)
         return 2
     for name in names:
-        write(name, MAKERS[name]())
+        write_card(name, MAKERS[name]())
     return 0
 
 

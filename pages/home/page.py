@@ -9,7 +9,7 @@ import streamlit as st
 from pages.home.pictures import animation, strip_svg, track_svg
 from pages.ui import navigation, shell
 from pages.ui.card import Score, explained
-from pages.ui.demo import Demo, load_demo
+from pages.ui.result_files import Card, load_card
 from pages.ui.styles import style
 
 CARDS = (
@@ -25,6 +25,7 @@ CARDS = (
     ),
     ("behaviour", "Mice", "Two mice meet. States found in their poses, beside what an expert wrote down."),
 )
+RESULTS = {"nascar": "nascar-soft"}  # the result behind a card, where it is not called like the page
 
 
 def introduction() -> None:
@@ -50,17 +51,17 @@ def _score_line(score: Score) -> str:
     return f"<li>{mark}{escape(score.name)} <b>{score.value:.{score.digits}f}</b>{line}</li>"
 
 
-def _card_html(title: str, about: str, demo: Demo | None) -> str:
+def _card_html(title: str, about: str, card: Card | None) -> str:
     head = f"<h2>{escape(title)}</h2><p>{escape(about)}</p>"
-    if demo is None:
+    if card is None:
         return f'<div class="gdm-result">{head}</div>'
-    alt = f"{demo.title}: path in the colours of {demo.states.shape[1]} states"
-    facts = " · ".join(f"{escape(n)} {escape(v)}" for n, v in demo.facts.items())
-    scores = "".join(_score_line(score) for score in demo.scores[:2])
+    alt = f"{card.title}: path in the colours of {card.states.shape[1]} states"
+    facts = " · ".join(f"{escape(n)} {escape(v)}" for n, v in card.facts.items())
+    scores = "".join(_score_line(score) for score in card.scores[:2])
     return (
-        f'<div class="gdm-result">{track_svg(demo.position, demo.states, alt)}'
-        f"{strip_svg(demo.states, f'{demo.title}: states over time')}{head}"
-        f'<p class="gdm-quiet">{escape(demo.about)}</p><p class="gdm-quiet">{facts}</p><ul>{scores}</ul></div>'
+        f'<div class="gdm-result">{track_svg(card.position, card.states, alt)}'
+        f"{strip_svg(card.states, f'{card.title}: states over time')}{head}"
+        f'<p class="gdm-quiet">{escape(card.about)}</p><p class="gdm-quiet">{facts}</p><ul>{scores}</ul></div>'
     )
 
 
@@ -68,17 +69,17 @@ def results() -> list[str]:
     """The three cards; returns the licences of the data shown."""
     licences = []
     for column, (folder, title, about) in zip(st.columns(3, gap="small"), CARDS, strict=True):
-        demo = load_demo(folder)
+        card = load_card(RESULTS.get(folder, folder))
         with column, shell.panel(f"home-{folder}"):
-            st.html(_card_html(title, about, demo))
+            st.html(_card_html(title, about, card))
             entry = navigation.info(folder)
             if entry.path.is_file():
-                query = {k: str(v) for k, v in demo.query.items()} if demo else None
+                query = {k: str(v) for k, v in card.query.items()} if card else None
                 st.page_link(navigation.page(folder), label=f"Open {entry.title}", query_params=query)
             else:
                 shell.quiet("This page is not part of this installation.")
-        if demo and demo.licence and demo.licence not in licences:
-            licences.append(demo.licence)
+        if card and card.licence and card.licence not in licences:
+            licences.append(card.licence)
     return licences
 
 

@@ -1,20 +1,15 @@
 """A page's first result, which ships with the app: made beforehand, so that it is there before any worker has started.
 
-assets/demo/<name>-fit.npz   the model file, its snapshot, and the soft states of all trials in eight bits
-assets/demo/<name>-fit.json  data, family and configuration that it belongs to, and what was measured
-
-It stands for a fit only where data and settings are the very same. `assets/make_demo.py` and `assets/make_mice.py`
-make the files; tests fit them anew and compare.
+The part "fit" of a result's files (pages/ui/result_files.py) has the model file, its snapshot, the soft states of all trials,
+which data, family and configuration they belong to, and what was measured. It stands for a fit only where data and settings
+are the very same. `assets/make_demo.py` and `assets/make_mice.py` make the files; tests fit them anew and compare.
 """
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +19,7 @@ from gdm_core.analysis.looks import Look
 from gdm_core.engine import FitResult, Snapshot
 from gdm_core.trials import Trials
 from pages.lab.live import Wanted
-from pages.ui.demo import FOLDER
+from pages.ui import result_files
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,39 +55,28 @@ def both(train: Trials, test: Trials) -> str:
     return f"{train.fingerprint}/{test.fingerprint}"
 
 
-def files(name: str) -> tuple[Path, Path]:
-    """(arrays, words) of the result `name`."""
-    return FOLDER / f"{name}-fit.npz", FOLDER / f"{name}-fit.json"
-
-
 def load(name: str) -> Shipped | None:
     """The result that ships with the app, or None where it does not."""
-    arrays, words = files(name)
-    if not (arrays.is_file() and words.is_file()):
-        return None
-    return _read(arrays, words, arrays.stat().st_mtime_ns)
+    return None if (here := result_files.version(name)) is None else _load(name, here)
 
 
 @lru_cache(maxsize=4)
-def _read(arrays: Path, words_path: Path, changed: int) -> Shipped:
-    words = json.loads(words_path.read_text(encoding="utf-8"))
-    with np.load(arrays, allow_pickle=False) as file:
-        model = file["model"].tobytes()
-        levels = tuple(file[f"level_{i}"] for i in range(len(words["strides"])))
-        train = tuple(_soft(file[f"train_{i}"]) for i in range(words["n_train"]))
-        test = tuple(_soft(file[f"test_{i}"]) for i in range(words["n_test"]))
+def _load(name: str, here: tuple[str, int]) -> Shipped | None:
+    found = result_files.read(name, "fit")
+    if found is None:
+        return None
+    arrays, words = found
+    levels = tuple(arrays[f"level_{i}"] for i in range(len(words["strides"])))
+    train, test = (
+        tuple(result_files.soft(arrays[f"{side}_{i}"]) for i in range(words[f"n_{side}"])) for side in ("train", "test")
+    )
     snapshot = Snapshot(words["steps"][-1], tuple(range(len(levels))), tuple(words["strides"]), levels)
     result = FitResult(
-        "", model, words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]), tuple(words["elbos"]),
-        snapshot, from_cache=True,
+        "", arrays["model"].tobytes(), words["fit_status"], words["elbo"], words["seconds"], tuple(words["steps"]),
+        tuple(words["elbos"]), snapshot, from_cache=True,
     )  # fmt: skip
     look = Look(train, test, words["stay"], words["sees"])
     return Shipped(words["fingerprint"], words["family"], words["config"], result, look, words["more"])
-
-
-def _soft(levels: np.ndarray) -> np.ndarray:
-    soft = levels.astype(np.float32)
-    return soft / np.maximum(soft.sum(axis=1, keepdims=True), 1)
 
 
 def offer(name: str, wanted: Wanted, cache: Any) -> Shipped | None:
@@ -121,11 +105,7 @@ def write(
     arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
     arrays |= {f"level_{i}": level for i, level in enumerate(result.snapshot.levels)}
     for side, parts in (("train", look.train), ("test", look.test)):
-        arrays |= {f"{side}_{i}": np.rint(soft * 255).astype(np.uint8) for i, soft in enumerate(parts)}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    arrays_path, words_path = files(name)
-    arrays_path.write_bytes(buffer.getvalue())
+        arrays |= {f"{side}_{i}": result_files.levels(soft) for i, soft in enumerate(parts)}
     words = {
         "fingerprint": both(train, test),
         "family": family,
@@ -142,7 +122,7 @@ def write(
         "sees": look.sees,
         "more": dict(more),
     }
-    words_path.write_text(json.dumps(words, ensure_ascii=False) + "\n", encoding="utf-8")
+    result_files.write(name, "fit", arrays, words)
     found = load(name)
     assert found is not None
     return found

@@ -22,7 +22,7 @@ from pages.behaviour import recordings, shipped
 from pages.lab import live
 from pages.lab.live import screen
 from pages.lab.live.pictures import PREVIEW_SAMPLES, Origin, Wanted, previewed
-from pages.lab.shipped import both, files
+from pages.lab.shipped import both
 from pages.recording import analysis_figures, export, naming, player, scores
 from pages.recording.naming import Naming, arrange
 from pages.recording.view import Here
@@ -72,8 +72,7 @@ def html(app: AppTest) -> str:
 def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(engine):
     engine.auto = False
     text = html(opened())
-    words = json.loads(files(shipped.NAME)[1].read_text())
-    assert f"{words['more']['scores']['macro_f1']:.3f}" in text
+    assert f"{shipped.bundled().more['scores']['macro_f1']:.3f}" in text
     assert "Macro-F1" in text
     assert "Simulated mice" in text
     assert not engine.waiting("main")

@@ -8,10 +8,11 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.f1.layouts import LAYOUTS
 from pages.formula1.data import turned
+from pages.lab import shipped
 from pages.lab.live import screen
 from pages.lab.view import Looked
 from pages.ui import navigation
-from pages.ui.demo import load_demo
+from pages.ui.result_files import Card, load_card
 from tests.support.live_engine import QuickEngine
 
 APP = str(navigation.ROOT / "app.py")
@@ -24,10 +25,11 @@ def engine(monkeypatch) -> QuickEngine:
     return made
 
 
-def followed(card: str) -> AppTest:
+def followed(page: str, card: Card | None) -> AppTest:
     """The page behind a card of Home, at the address of the card's link."""
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(str(navigation.info(card).path))
-    for name, value in load_demo(card).query.items():
+    assert card is not None
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(str(navigation.info(page).path))
+    for name, value in card.query.items():
         app.query_params[name] = str(value)
     app.run()
     assert not app.exception, app.exception[0].message
@@ -35,37 +37,39 @@ def followed(card: str) -> AppTest:
 
 
 def test_the_card_of_the_track_opens_that_track_on_the_lap_it_shows(engine):
-    demo = load_demo("nascar")
-    app = followed("nascar")
+    card = load_card("nascar-soft")
+    app = followed("nascar", card)
     live = app.session_state["live-nascar"]
     assert live.poll().state == "fresh"
     assert engine.waiting("main") == []
     trial, states = live.poll().wanted.test[0], live.records.last(Looked).states(1)
     assert trial.name == "nascar soft, seed 100"
-    np.testing.assert_allclose(trial.position, demo.position, atol=1e-4)
-    assert np.abs(states - demo.states).mean() < 0.02, "in the same colours"
+    np.testing.assert_allclose(trial.position, card.position, atol=1e-4)
+    assert np.abs(states - card.states).mean() < 0.02, "in the same colours"
     assert app.button_group(key="trial").value == "test"
 
 
 def test_the_card_of_the_race_opens_the_driver_it_shows(engine):
-    app = followed("formula1")
+    card = load_card("formula1")
+    app = followed("formula1", card)
     shown = app.session_state["live-formula1"].poll()
     assert shown.state == "fresh"
     assert app.button_group(key="who").value == "test"
     assert engine.waiting("main") == []
     laps = shown.wanted.test[0]
     shown = turned(laps.position, LAYOUTS["shanghai"].rotation)
-    assert np.isin(load_demo("formula1").position.round(2), shown.round(2)).all(), "turned as the page turns it"
+    assert np.isin(card.position.round(2), shown.round(2)).all(), "turned as the page turns it"
 
 
 def test_the_card_of_the_mice_opens_the_trial_it_shows(engine):
-    demo = load_demo("behaviour")
-    app = followed("behaviour")
+    card = load_card("behaviour")
+    app = followed("behaviour", card)
     shown = app.session_state["live-behaviour"].poll()
     assert shown.state == "fresh"
     assert engine.waiting("main") == []
     first_new = shown.wanted.test[0]
-    np.testing.assert_array_equal(first_new.labels, demo.labels)
+    assert len(card.position) == first_new.n_samples
+    np.testing.assert_allclose(card.states, shipped.load("behaviour").look.test[0], atol=0.01)
     assert "new-" in app.selectbox(key="trial").value
 
 

@@ -15,7 +15,9 @@ from streamlit.testing.v1 import AppTest
 from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError
 from pages.lab.live import screen
-from pages.ui import card, demo, navigation, server
+from pages.ui import card, navigation, result_files, server
+from pages.ui.card import Score
+from pages.ui.result_files import Card, load_card, write_card
 
 APP = str(navigation.ROOT / "app.py")
 GET_READY = server.get_ready  # before tests are kept from starting workers
@@ -162,30 +164,44 @@ def test_an_unknown_plot_event_is_named():
     assert issubclass(ConfigError, ValueError)
 
 
-def _write_demo(folder, **arrays) -> None:
-    np.savez(folder / "nascar.npz", **arrays)
-    (folder / "nascar.json").write_text(
-        '{"title": "Track", "about": "1,000 steps", "facts": {"states K": "2"}, "licence": "simulated",'
-        ' "scores": [{"name": "match", "value": 0.93, "line": 0.9, "line_name": "k-means", "spread": 0.01}]}'
-    )
+def _track(states) -> Card:
+    turn = np.linspace(0, 6, len(states))
+    score = Score("match", 0.93, 0.9, "k-means", spread=0.01)
+    where = np.column_stack([np.cos(turn), np.sin(turn)])
+    return Card(where, states, "Track", "1,000 steps", {"states K": "2"}, (score,), {"trial": "New"}, "simulated")
 
 
-def test_bundled_results_come_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "FOLDER", tmp_path)
-    assert demo.load_demo("nascar") is None
-    _write_demo(tmp_path, x=np.arange(3), y=np.zeros(3), states=np.full((3, 2), 255, np.uint8), labels=[-1, 0, 1])
-    found = demo.load_demo("nascar")
-    assert found is not None
-    assert found.states.tolist() == [[1, 1]] * 3
-    assert found.position.shape == (3, 2)
+@pytest.fixture
+def shipped_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(result_files, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_cards_of_results_come_back(shipped_to):
+    assert load_card("nascar") is None
+    given = _track(np.eye(2)[[0, 1, 1]])
+    write_card("nascar", given)
+    found = load_card("nascar")
+    assert found.states.tolist() == given.states.tolist()
+    np.testing.assert_allclose(found.position, given.position, atol=1e-6)
+    assert (found.title, found.facts, found.query, found.licence) == ("Track", given.facts, given.query, "simulated")
+    assert found.scores == given.scores
     assert found.scores[0].verdict == "beats"
-    assert found.labels.tolist() == [-1, 0, 1]
 
 
-def test_home_shows_a_bundled_result(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "FOLDER", tmp_path)
-    turn = np.linspace(0, 6, 400)
-    _write_demo(tmp_path, x=np.cos(turn), y=np.sin(turn), states=np.eye(2)[(turn > 3).astype(int)].astype(np.float16))
+def test_parts_of_a_result_are_written_side_by_side(shipped_to):
+    result_files.write("nascar", "fit", {"model": np.arange(3)}, {"elbo": 1.5})
+    assert load_card("nascar") is None
+    write_card("nascar", _track(np.eye(2)))
+    write_card("nascar", _track(np.eye(3)))
+    arrays, words = result_files.read("nascar", "fit")
+    assert arrays["model"].tolist() == [0, 1, 2]
+    assert words == {"elbo": 1.5}
+    assert load_card("nascar").states.shape == (3, 3)
+
+
+def test_home_shows_the_card_of_a_result(shipped_to):
+    write_card("nascar-soft", _track(np.eye(2)[(np.arange(400) > 200).astype(int)]))
     app = AppTest.from_file(APP, default_timeout=30).run()
     assert not app.exception
     text = _html(app)
@@ -194,14 +210,15 @@ def test_home_shows_a_bundled_result(tmp_path, monkeypatch):
     assert "simulated" in text
 
 
-def test_a_damaged_bundled_result_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "FOLDER", tmp_path)
-    _write_demo(tmp_path, x=np.arange(3), states=np.eye(3))
-    with pytest.raises(DataError, match="lacks y"):
-        demo.load_demo("nascar")
-    _write_demo(tmp_path, x=np.arange(4), y=np.arange(4), states=np.eye(3))
+def test_a_damaged_card_is_named(shipped_to):
+    write_card("nascar", _track(np.eye(3)))
+    _, words = result_files.read("nascar", "card")
+    result_files.write("nascar", "card", {"states": np.eye(3)}, words)
+    with pytest.raises(DataError, match="lacks position"):
+        load_card("nascar")
+    result_files.write("nascar", "card", {"states": np.eye(3), "position": np.zeros((4, 2))}, words)
     with pytest.raises(DataError, match="4 positions but 3 states"):
-        demo.load_demo("nascar")
+        load_card("nascar")
 
 
 def _errors() -> None:

@@ -1,0 +1,120 @@
+"""The files of results that ship with the app, and the card of each on Home, which opens before anything else has loaded.
+
+assets/demo/<name>.npz and <name>.json hold what belongs to a result, in parts: "fit" (pages/lab/shipped.py) and "card".
+Arrays are called <part>.<name>; states are kept in eight bits, 255 for 1. Scripts in assets/ make the files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+from pages.ui.card import Score
+from pages.ui.theme import ASSETS
+
+FOLDER = ASSETS / "demo"
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """What Home shows of a result: a path, its soft states, and what was measured when it was made.
+
+    query   the address of the view that the card shows
+    """
+
+    position: npt.NDArray[np.float32]  # [T, 2]
+    states: npt.NDArray[np.float32]  # [T, K]
+    title: str
+    about: str
+    facts: Mapping[str, str]
+    scores: tuple[Score, ...]
+    query: Mapping[str, Any]
+    licence: str
+
+
+def load_card(name: str) -> Card | None:
+    """The card of the result `name`, or None where this installation has none."""
+    return None if (here := version(name)) is None else _card(name, here)
+
+
+@lru_cache(maxsize=8)
+def _card(name: str, here: tuple[str, int]) -> Card | None:
+    found = read(name, "card")
+    if found is None:
+        return None
+    arrays, words = found
+    if missing := {"position", "states"} - set(arrays):
+        raise DataError(f"{name}.npz lacks {', '.join(sorted(missing))}. Make it again with the scripts in assets.")
+    position, states = arrays["position"], soft(arrays["states"])
+    if len(position) != len(states):
+        raise DataError(f"{name}.npz has {len(position)} positions but {len(states)} states.")
+    return Card(position, states, **words | {"scores": tuple(Score(**score) for score in words["scores"])})
+
+
+def write_card(name: str, card: Card) -> None:
+    """Put the card beside what else is known of the result `name`."""
+    arrays: Arrays = {"position": np.asarray(card.position, np.float32), "states": levels(card.states)}
+    words: dict[str, Any] = {
+        field.name: getattr(card, field.name) for field in fields(card) if field.name not in arrays
+    }
+    words["scores"] = [_given(score) for score in card.scores]
+    write(name, "card", arrays, words)
+
+
+def _given(score: Score) -> dict[str, Any]:
+    """What is not the default of a score, to four digits."""
+    default = asdict(Score("", score.value))
+    given = {"value": score.value} | {name: value for name, value in asdict(score).items() if value != default[name]}
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in given.items()}
+
+
+def levels(states: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    return np.rint(np.asarray(states) * 255).astype(np.uint8)
+
+
+def soft(states: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Shares that sum to one, back from eight bits."""
+    found = states.astype(np.float32)
+    return found / np.maximum(found.sum(axis=1, keepdims=True), 1)
+
+
+def version(name: str) -> tuple[str, int] | None:
+    """Which files of the result `name` are there, for what is remembered of them; None where there are none."""
+    path = FOLDER / f"{name}.npz"
+    return (str(path), path.stat().st_mtime_ns) if path.is_file() else None
+
+
+def read(name: str, part: str) -> tuple[Arrays, dict[str, Any]] | None:
+    """(arrays, words) of one part of the result `name`, or None where it does not ship with that."""
+    if version(name) is None:
+        return None
+    words = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    if part not in words:
+        return None
+    with np.load(FOLDER / f"{name}.npz", allow_pickle=False) as file:
+        own = [key for key in file.files if key.startswith(f"{part}.")]
+        return {key.removeprefix(f"{part}."): file[key] for key in own}, words[part]
+
+
+def write(name: str, part: str, arrays: Arrays, words: Mapping[str, Any]) -> None:
+    """Save one part of the result `name`; the others stay."""
+    FOLDER.mkdir(exist_ok=True)
+    arrays_path, words_path = FOLDER / f"{name}.npz", FOLDER / f"{name}.json"
+    whole, every = {}, {}
+    if arrays_path.is_file():
+        with np.load(arrays_path, allow_pickle=False) as file:
+            whole = {key: file[key] for key in file.files if not key.startswith(f"{part}.")}
+        every = json.loads(words_path.read_text(encoding="utf-8"))
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **whole | {f"{part}.{key}": value for key, value in arrays.items()})
+    arrays_path.write_bytes(buffer.getvalue())
+    words_path.write_text(json.dumps(every | {part: words}, ensure_ascii=False) + "\n", encoding="utf-8")
