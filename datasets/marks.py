@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from gdm_core.analysis.tables import NO_SUBJECT, harmless
 from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Trials
 
@@ -142,9 +143,9 @@ class Marks:
             start, stop = mark.start / rates[mark.recording], mark.stop / rates[mark.recording]
             rows.append(
                 [
-                    mark.recording,
-                    "No focal subject",
-                    mark.word,
+                    harmless(mark.recording),
+                    NO_SUBJECT,
+                    harmless(mark.word),
                     "STATE",
                     start,
                     stop,

@@ -68,7 +68,7 @@ def measure(
         "bout_s": median_bout(hard_test) / test[0].rate_hz,
         "n_bouts": sum(int(np.count_nonzero(np.diff(z)) + 1) for z in hard_test),
         "raw_bout_s": median_bout([s.argmax(axis=1) for s in soft_test]) / test[0].rate_hz,
-        "pieces": {"n": len(pieces.parts), "words": pieces.words},
+        "pieces": {"n": len(pieces.parts), "words": pieces.words, "in_steps": pieces.in_steps},
         "r2": _explained(model, test, pieces),
     }
     kinds = [_kinds(known), _kinds(truth)]

@@ -35,13 +35,6 @@ class BoutRule:
         """Whether bouts are read as they come."""
         return self.smooth_s == 0 and self.shortest_s == 0
 
-    @property
-    def words(self) -> str:
-        """As a part of a sentence."""
-        if self.plain:
-            return "as fitted"
-        return f"smoothed over {self.smooth_s:g} s, none below {self.shortest_s:g} s"
-
     def soft(self, states: Soft, rate_hz: float) -> npt.NDArray[np.float32]:
         """[T, K] states after smoothing.
 
@@ -60,18 +53,22 @@ class BoutRule:
         return without_short(strongest, max(1, round(self.shortest_s * rate_hz)))
 
 
-def like_expert(parts: list[npt.NDArray[Any]], rate_hz: float) -> BoutRule | None:
+def like_expert(
+    parts: list[npt.NDArray[Any]], rate_hz: float, *, longest: float = LONGEST_S, unit: float = 0.1
+) -> BoutRule | None:
     """Both times at half of the expert's median bout: what comes and goes within it the expert does not call a bout.
 
-    `parts` are the labels of the fitted trials alone. None where they hold no bout. In tenths of a second, as the
-    controls have them.
+    `parts` are the labels of the fitted trials alone. None where they hold no bout. In whole units, as the controls have
+    them.
 
     rate_hz   samples a second
+    longest   the most that bouts are smoothed over, in seconds
+    unit      what times are rounded to, in seconds
     """
     median = median_bout(parts)
     if not np.isfinite(median):
         return None
-    seconds = float(np.clip(round(EXPERT_SHARE * median / rate_hz, 1), 0.1, LONGEST_S))
+    seconds = float(np.clip(round(round(EXPERT_SHARE * median / rate_hz / unit) * unit, 6), unit, longest))
     return BoutRule(seconds, seconds)
 
 

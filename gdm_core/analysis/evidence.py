@@ -29,10 +29,11 @@ Labels = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Where the test trials are cut: (trial, from, to) of each piece; `words` say what they are."""
+    """Where the test trials are cut: (trial, from, to) of each piece; `words` say what they are, `in_steps` without time."""
 
     parts: tuple[tuple[int, int, int], ...]
     words: str
+    in_steps: str = ""
 
     def counts(self, guess: Sequence[Labels], truth: Sequence[Labels]) -> Counts:
         """[pieces, labels, labels] how often each label was guessed where each was true; unlabelled samples do not count.
@@ -53,15 +54,19 @@ class Pieces:
 def cut(trials: Trials, bout: float = float("nan")) -> Pieces:
     """Pieces of test trials whose expert's median bout is `bout` samples, NaN where nobody labelled bouts."""
     if len(trials) >= ENOUGH:
-        return Pieces(tuple((i, 0, trial.n_samples) for i, trial in enumerate(trials)), f"{len(trials)} trials")
+        whole = f"{len(trials)} trials"
+        return Pieces(tuple((i, 0, trial.n_samples) for i, trial in enumerate(trials)), whole, whole)
     size = max(LEAST_SAMPLES, int(np.ceil(BOUTS_A_BLOCK * bout)) if np.isfinite(bout) else 0)
     size = max(size, -(-trials.n_samples // MOST_BLOCKS))
     parts = []
     for i, trial in enumerate(trials):
         edges = np.linspace(0, trial.n_samples, max(1, trial.n_samples // size) + 1).astype(int)
         parts += [(i, int(a), int(b)) for a, b in pairwise(edges)]
-    many = f"{len(parts)} blocks of about {size / trials[0].rate_hz:.3g} s"
-    return Pieces(tuple(parts), many if len(parts) > 1 else f"one piece of {trials.n_samples:,} samples")
+    if len(parts) == 1:
+        one = f"one piece of {trials.n_samples:,} samples"
+        return Pieces(tuple(parts), one, one)
+    many = f"{len(parts)} blocks of about"
+    return Pieces(tuple(parts), f"{many} {size / trials[0].rate_hz:.3g} s", f"{many} {size:,} steps")
 
 
 def score(counts: Counts, name: str) -> float:

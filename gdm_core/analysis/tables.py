@@ -1,7 +1,8 @@
-"""Soft states as a table: what the command line and every export write."""
+"""Soft states and bouts as tables: what the command line, every export and every exported script write."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gdm_core.trials import Trial
 
 TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are
 
+NO_SUBJECT = "No focal subject"  # as BORIS calls it
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a cell begins with that spreadsheets take for one
 
 
@@ -46,6 +48,70 @@ def states_table(states: npt.ArrayLike, trial: Trial) -> pd.DataFrame:
     table["state"] = soft.argmax(axis=1) + 1
     table["entropy"] = entropy_of(soft)
     return table
+
+
+def bouts_table(
+    states: npt.ArrayLike,
+    trial: Trial,
+    names: Sequence[str] | None = None,
+    *,
+    bouts: npt.ArrayLike | None = None,
+    observation: str = "",
+    subject: str = "",
+    unit: str = "s",
+) -> pd.DataFrame:
+    """One row for each uninterrupted stay, stop excluded, in the columns of a tabular export of BORIS.
+
+    Times are on the recording's clock, and so are frames. Where samples have no time (`unit` "step") they are counted,
+    and columns say so.
+
+    states        [T, K] soft states; the share of a bout's own state in it is among the columns
+    trial         that they belong to
+    names         of the states
+    bouts         [T] the state of each moment, the strongest one if not given
+    observation   what BORIS calls so: the recording, which a trial may be a part of
+    subject       whom the states are about
+    unit          "s" or "step"
+    """
+    soft = np.asarray(states)
+    labels = soft.argmax(axis=1) if bouts is None else np.asarray(bouts)
+    shown = list(names) if names else [f"S{k + 1}" for k in range(soft.shape[1])]
+    starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
+    stops = np.append(starts[1:], len(labels))
+    state = labels[starts]
+    cumulative = np.concatenate([np.zeros((1, soft.shape[1])), np.cumsum(soft, axis=0, dtype=np.float64)])
+    share = (cumulative[stops, state] - cumulative[starts, state]) / (stops - starts)
+    frame = first_frame(trial)
+    first, rate = (trial.start_seconds, trial.rate_hz) if unit == "s" else (frame, 1)
+    table = pd.DataFrame(
+        {
+            "Observation id": observation or trial.name,
+            "Subject": subject or NO_SUBJECT,
+            "Behavior": [shown[k] for k in state],
+            "Behavioral category": "soft state",
+            "Behavior type": "STATE",
+            f"Start ({unit})": first + starts / rate,
+            f"Stop ({unit})": first + stops / rate,
+            f"Duration ({unit})": (stops - starts) / rate,
+            "Mean share": share.round(4),
+            "Comment start": "",
+            "Comment stop": "",
+            "FPS": trial.rate_hz,
+            "Image index start": frame + starts,
+            "Image index stop": frame + stops,
+        }
+    )
+    if unit == "s":
+        return table
+    return table.drop(columns="FPS").astype({f"{name} ({unit})": np.int64 for name in ("Start", "Stop", "Duration")})
+
+
+def first_frame(trial: Trial) -> int:
+    """Which frame of the recording a trial begins with, counted from 0.
+
+    trial   that is, or is a part of, a recording
+    """
+    return round(trial.start_seconds * trial.rate_hz)
 
 
 def csv(table: pd.DataFrame) -> bytes:

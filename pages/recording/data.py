@@ -18,6 +18,7 @@ from gdm_core.trials import Trial, Trials
 from pages import lab
 from pages.lab.live.pictures import previewed
 from pages.recording.labels import Words, words_of
+from pages.recording.units import longest
 from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 
@@ -56,12 +57,13 @@ class Data(lab.Data):
     def expert_rule(self) -> BoutRule | None:
         """How to read bouts, as the labels of the fitted trials suggest; None without labels."""
         known = [np.asarray(trial.labels) for trial in self.train if trial.labels is not None]
-        return like_expert(known, self.train[0].rate_hz)
+        whole = {"unit": 1.0} if self.unit == "step" else {}
+        return like_expert(known, self.train[0].rate_hz, longest=longest(self.unit), **whole)
 
     @property
     def bouts_of(self) -> str:
         """What the controls of bouts belong to: this recording, with the expert's bouts that they start from."""
-        return settings.of(self.of, self.expert_rule)
+        return settings.of(self.of, self.expert_rule, *([self.unit] if self.unit == "step" else []))
 
     @cached_property
     def words(self) -> Words | None:

@@ -10,18 +10,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.analysis.bouts import transition_shares
-from gdm_core.trials import Trial
+from gdm_core.analysis.tables import bouts_table, csv, first_frame, states_table
 from pages import lab
 from pages.lab.card import Rows
 from pages.lab.export import File
 from pages.recording import analysis_figures, state_figures
 from pages.recording.data import Data
 from pages.recording.naming import Naming
+from pages.recording.units import rule_words
 from pages.recording.view import Here, View
 from pages.ui import exports, figures, palette
 from pages.ui.figures.base import Figure
-
-NO_SUBJECT = "No focal subject"  # as BORIS calls it
 
 
 def panel(view: View, here: Here, rows_of: Rows) -> None:
@@ -32,7 +31,7 @@ def panel(view: View, here: Here, rows_of: Rows) -> None:
     facts = [
         ("data", view.data.about),
         ("names", ", ".join(here.names[k] for k in here.used)),
-        ("bouts", view.rule.words),
+        ("bouts", rule_words(view.rule, view.data.unit)),
     ]
     if here.expert is not None:
         facts.append(("expert's labels", ", ".join(label_words(view.data, here.expert))))
@@ -60,15 +59,15 @@ def files(view: View, index: int) -> list[File]:
     data, at = view.data, view.at(index).read()
     words = () if at.expert is None else label_words(data, at.expert)
     return [
-        ("States (CSV)", lambda: exports.csv(named_states(at, words)), "states.csv"),
+        ("States (CSV)", lambda: csv(named_states(at, words)), "states.csv"),
         ("States (Parquet)", lambda: exports.parquet(named_states(at, words)), "states.parquet"),
         (
             "Bouts (CSV, as in BORIS)",
-            lambda: exports.csv(bouts_of(at, data.observation(at.trial), data.subject)),
+            lambda: csv(bouts_of(at, data.observation(at.trial), data.subject)),
             "bouts.csv",
         ),
-        ("Key (CSV)", lambda: exports.csv(key_of(at)), "key.csv"),
-        ("Features (CSV)", lambda: exports.csv(features_of(at.trial)), "features.csv"),
+        ("Key (CSV)", lambda: csv(key_of(at)), "key.csv"),
+        ("Features (CSV)", lambda: csv(features_of(at)), "features.csv"),
     ]
 
 
@@ -79,7 +78,7 @@ def label_words(data: Data, labels: npt.NDArray[np.int64]) -> list[str]:
 
 
 def named_states(here: Here, words: Sequence[str] = ()) -> pd.DataFrame:
-    """time, p_1 .. p_K, state, entropy, the name of the bout at each moment, and what the expert called it.
+    """time, frame, p_1 .. p_K, state, entropy, the name of the bout at each moment, and what the expert called it.
 
     words   the expert's names, of which `expert_code` is the place; empty and -1 where nothing was marked. Columns that a
             merger left empty are left out.
@@ -87,8 +86,7 @@ def named_states(here: Here, words: Sequence[str] = ()) -> pd.DataFrame:
     assert here.states is not None
     assert here.bouts is not None
     kept = here.used
-    table = exports.states_table(here.states[:, kept], here.trial)
-    table.insert(1, "frame", first_frame(here.trial) + np.arange(len(table)))
+    table = _timed(states_table(here.states[:, kept], here.trial), here)
     table["bout"] = [here.names[k] for k in here.bouts]
     if (expert := here.expert) is not None:
         table["expert"] = [words[z] if 0 <= z < len(words) else "" for z in expert]
@@ -97,11 +95,6 @@ def named_states(here: Here, words: Sequence[str] = ()) -> pd.DataFrame:
     numbers = [here.naming.numbers[column] for column in kept]
     table["state"] = np.array(numbers)[table["state"] - 1]
     return table.rename(columns={f"p_{j + 1}": f"p_{number}" for j, number in enumerate(numbers)})
-
-
-def first_frame(trial: Trial) -> int:
-    """Which frame of the recording a trial begins with, counted from 0."""
-    return round(trial.start_seconds * trial.rate_hz)
 
 
 def key_of(here: Here) -> pd.DataFrame:
@@ -120,31 +113,27 @@ def key_of(here: Here) -> pd.DataFrame:
 
 
 def bouts_of(here: Here, observation: str = "", subject: str = "") -> pd.DataFrame:
-    """One row a bout, in the columns of BORIS: bouts as shown, with the mean share of their state, and in frames.
+    """One row a bout as shown, in the columns of BORIS.
 
     observation  what is called so in BORIS: the recording, also where the trial is a part of it
     """
     assert here.states is not None
-    assert here.bouts is not None
-    hot = np.asarray(figures.one_hot(here.bouts, len(here.names)), np.float32)
-    table = exports.bouts_table(hot, here.trial, here.names)
-    starts = np.flatnonzero(np.diff(here.bouts, prepend=-1))
-    stops = np.append(starts[1:], len(here.bouts))
-    state = here.bouts[starts]
-    total = np.concatenate([np.zeros((1, hot.shape[1])), np.cumsum(here.states, axis=0, dtype=np.float64)])
-    table["Mean share"] = ((total[stops, state] - total[starts, state]) / (stops - starts)).round(4)
-    table["Observation id"], table["Subject"] = observation or here.trial.name, subject or NO_SUBJECT
-    table["FPS"] = here.trial.rate_hz
-    table["Image index start"] = first_frame(here.trial) + starts
-    table["Image index stop"] = first_frame(here.trial) + stops
-    return table
+    named = {"observation": observation, "subject": subject, "unit": here.counted}
+    return bouts_table(here.states, here.trial, here.names, bouts=here.bouts, **named)
 
 
-def features_of(trial: Trial) -> pd.DataFrame:
-    """time and every channel that the model saw."""
-    table = pd.DataFrame(trial.y, columns=list(trial.channels))
-    table.insert(0, "time", trial.seconds)
-    return table
+def features_of(here: Here) -> pd.DataFrame:
+    """Time, frame, and every channel that the model saw."""
+    return _timed(pd.DataFrame(here.trial.y, columns=list(here.trial.channels)), here)
+
+
+def _timed(table: pd.DataFrame, here: Here) -> pd.DataFrame:
+    """The table with frames after its time, which is left out where nobody said how long a frame takes."""
+    made = table.drop(columns="time", errors="ignore")
+    made.insert(0, "frame", first_frame(here.trial) + np.arange(len(table)))
+    if here.counted == "s":
+        made.insert(0, "time", here.trial.seconds)
+    return made
 
 
 def strips(view: View, here: Here) -> Figure:
@@ -181,37 +170,32 @@ def transitions(here: Here, used: Sequence[int]) -> dict[str, Callable[[], Figur
     }
 
 
+SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
+
+
 def after_fit(view: View, naming: Naming) -> list[str]:
-    """How the script names, merges and cuts states into bouts as the page does, those of all trials written down."""
+    """How the script names, merges and cuts states into bouts as the page does, and scores them against the labels."""
     rule, data = view.rule, view.data
-    starts = [trial.start_seconds for trial in data.trials]
     return [
+        "from pathlib import Path",
+        "",
         "import pandas as pd",
         "",
+        "from gdm_core.analysis import bout_scores",
         "from gdm_core.analysis.bouts import BoutRule",
+        "from gdm_core.analysis.tables import bouts_table, csv",
         "",
         *naming.code(),
         f"rule = BoutRule(smooth_s={rule.smooth_s!r}, shortest_s={rule.shortest_s!r})  # how the page reads bouts",
-        f"rate_hz = {data.train[0].rate_hz!r}",
         f"titles = {[data.observation(trial) for trial in data.trials]!r}",
-        f"subject = {data.subject or NO_SUBJECT!r}",
-        f"starts = {starts!r}  # in seconds, on the recording's clock"
-        if any(starts)
-        else "starts = [0.0] * len(titles)",
-        "rows = []",
-        "for title, start, soft in zip(titles, starts, [*named, *new_named]):",
-        "    bouts = rule.labels(soft, rate_hz)  # a column of `named` at each moment",
-        "    edges = [*np.flatnonzero(np.diff(bouts, prepend=-1)), len(bouts)]",
-        "    frame = round(start * rate_hz)",
-        "    for first, stop in zip(edges, edges[1:]):",
-        "        k = bouts[first]",
-        "        rows.append({",
-        '            "Observation id": title, "Subject": subject, "Behavior": names[k],',
-        '            "Behavioral category": "soft state", "Behavior type": "STATE",',
-        '            "Start (s)": start + first / rate_hz, "Stop (s)": start + stop / rate_hz,',
-        '            "Duration (s)": (stop - first) / rate_hz, "Mean share": round(float(soft[first:stop, k].mean()), 4),',
-        '            "Comment start": "", "Comment stop": "", "FPS": rate_hz,',
-        '            "Image index start": frame + first, "Image index stop": frame + stop,',
-        "        })",
-        'pd.DataFrame(rows).to_csv("bouts.csv", index=False)',
+        "rows = [",
+        f"    bouts_table(soft, trial, names, bouts=rule.labels(soft, trial.rate_hz), observation=title, "
+        f"subject={data.subject!r}, unit={data.unit!r})",
+        "    for title, soft, trial in zip(titles, [*named, *new_named], [*train, *test])",
+        "]",
+        'Path("bouts.csv").write_bytes(csv(pd.concat(rows, ignore_index=True)))',
+        "scores = bout_scores.scores(model.to_bytes(), train, test, rule.smooth_s, rule.shortest_s, model.config.seed)",
+        f"for name in {SCORES!r}:",
+        "    if name in scores:  # the trials have labels; states stand for what they mostly were in the fitted ones",
+        '        print(f"{name}: {scores[name]:.3f}")',
     ]

@@ -11,12 +11,13 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis import bout_scores
-from gdm_core.analysis.bouts import LONGEST_S, BoutRule
+from gdm_core.analysis.bouts import BoutRule
 from pages import lab
 from pages.lab import live
 from pages.recording import naming, player, scores, tabs
 from pages.recording.data import Data
 from pages.recording.labels import Words
+from pages.recording.units import longest, rule_words, unit_for
 from pages.recording.view import Here, View, as_named
 from pages.ui import figures, model_controls, palette, settings, shell
 from pages.ui.card import Score
@@ -27,7 +28,6 @@ PURPOSE = (
     "A model watches how animals (or anything else) move and cuts time into states by itself; here they stand beside what an "
     "expert called each moment, with scores on trials that it has never seen."
 )
-SECONDS = (0.0, LONGEST_S, 0.1)
 
 
 def show(
@@ -48,7 +48,10 @@ def show(
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     measure = lab.Measure(
-        bout_scores.scores, bout_scores.seed_scores, (rule.smooth_s, rule.shortest_s), f"bouts {rule.words}"
+        bout_scores.scores,
+        bout_scores.seed_scores,
+        (rule.smooth_s, rule.shortest_s),
+        f"bouts {rule_words(rule, data.unit)}",
     )
     with page.picture:
         index = pick(data)
@@ -57,7 +60,7 @@ def show(
     measured, own = _measured(view)
 
     def rows_of(found: Mapping[str, Any]) -> list[Score]:
-        return scores.with_own(scores.score_rows(found), found, own)
+        return scores.with_own(scores.score_rows(found, data.unit), found, own)
 
     with page.picture:
         _poses(view)
@@ -124,20 +127,21 @@ def bout_controls(data: Data, unlabelled: BoutRule) -> BoutRule:
     """How bouts are read from soft states: at first as the expert's own bouts suggest, where there are any."""
     shell.section("Bouts")
     start = data.expert_rule or unlabelled
-    if LONGEST_S * data.train[0].rate_hz < 2:
+    if longest(data.unit) * data.train[0].rate_hz < 2:
         shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
         return BoutRule()
-    of = data.bouts_of
+    of, unit = data.bouts_of, unit_for(0.0, data.unit)
+    most, step = longest(data.unit), 1.0 if data.unit == "step" else 0.1
     why = " Starts at half of the median bout in the expert's labels." if data.expert_rule else ""
     smooth = st.slider(
-        "Smooth over (s)", *SECONDS[:2], start.smooth_s, SECONDS[2], key=settings.key("smooth", of), bind="query-params",
+        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key=settings.key("smooth", of), bind="query-params",
         help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
     )  # fmt: skip
     shortest = st.slider(
-        "Shortest bout (s)", *SECONDS[:2], start.shortest_s, SECONDS[2], key=settings.key("shortest", of), bind="query-params",
-        help="Bouts below it go to their neighbours." + why,
+        f"Shortest bout ({unit.plural})", 0.0, most, start.shortest_s, step, key=settings.key("shortest", of),
+        bind="query-params", help="Bouts below it go to their neighbours." + why,
     )  # fmt: skip
-    return BoutRule(float(np.clip(smooth, *SECONDS[:2])), float(np.clip(shortest, *SECONDS[:2])))
+    return BoutRule(float(np.clip(smooth, 0.0, most)), float(np.clip(shortest, 0.0, most)))
 
 
 @dataclass(frozen=True)

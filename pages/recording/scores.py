@@ -23,16 +23,17 @@ _MARGIN = (
 )
 
 
-def score_rows(found: Mapping[str, Any]) -> list[Score]:
-    """Each score beside what it has to beat; `found` is what bout_scores.scores gives."""
+def score_rows(found: Mapping[str, Any], counted: str = "s") -> list[Score]:
+    """Each score beside what it has to beat; `found` is what bout_scores.scores gives, and time is `counted` in s or step."""
     rows = []
+    over = found["pieces"]["in_steps" if counted == "step" else "words"]
     if "macro_f1" in found:
         rows += [
-            _labelled(found, "macro_f1", "Macro-F1", "majority_f1", _F1_HELP),
-            _labelled(found, "balanced_accuracy", "Balanced accuracy", "majority_balanced", _BALANCED_HELP),
-            _labelled(found, "paper_accuracy", "The paper's accuracy", "majority", _PAPER),
+            _labelled(found, "macro_f1", "Macro-F1", "majority_f1", _F1_HELP, over),
+            _labelled(found, "balanced_accuracy", "Balanced accuracy", "majority_balanced", _BALANCED_HELP, over),
+            _labelled(found, "paper_accuracy", "The paper's accuracy", "majority", _PAPER, over),
         ]
-    rows.append(_bout_row(found))
+    rows.append(_bout_row(found, counted))
     ours = found["r2"]
     if ours["value"] is not None and ours["persistence"] is not None:
         fitted = [row["r2"] for row in found["train"] if row["r2"] is not None]
@@ -45,7 +46,7 @@ def score_rows(found: Mapping[str, Any]) -> list[Score]:
                 spread=ours["margin"],
                 others=[("fitted trials", float(np.mean(fitted)))] if fitted else [],
                 help=f"Reconstruction of all new trials together: the states have seen what they explain. {_MARGIN}",
-                over=found["pieces"]["words"],
+                over=over,
                 short=ours["margin"] is None,
             )
         )
@@ -90,17 +91,17 @@ def lost_by_smoothing(found: Mapping[str, Any]) -> str:
     return ""
 
 
-def _bout_row(found: Mapping[str, Any]) -> Score:
+def _bout_row(found: Mapping[str, Any], counted: str) -> Score:
     """The median bout, beside the expert's, in a unit that suits both."""
     ours, raw, theirs = (_finite(found.get(name)) for name in ("bout_s", "raw_bout_s", "expert_bout_s"))
-    unit = unit_for(max(ours, theirs) if np.isfinite(theirs) else ours)
+    unit = unit_for(max(ours, theirs) if np.isfinite(theirs) else ours, counted)
     if not np.isfinite(theirs):
-        return Score("Median bout", unit.of(ours), digits=2, unit=f" {unit.name}", span=(0, 10))
+        return Score("Median bout", unit.of(ours), digits=2, unit=f" {unit.plural}", span=(0, 10))
     return Score(
         "Median bout",
         unit.of(ours),
         digits=2,
-        unit=f" {unit.name}",
+        unit=f" {unit.plural}",
         span=(0, 2 * max(unit.of(theirs), 0.1)),
         others=[("the expert's", unit.of(theirs)), ("as fitted", unit.of(raw))],
         help="Half the length of the expert's bouts or less would be spurious switching.",
@@ -117,7 +118,7 @@ _PAPER = (
 )
 
 
-def _labelled(found: Mapping[str, Any], field: str, name: str, majority: str, help: str) -> Score:
+def _labelled(found: Mapping[str, Any], field: str, name: str, majority: str, help: str, over: str) -> Score:
     lines: Mapping[str, Mapping[str, Any]] = found["lines"]
     known = {"majority class": float(found[majority])}
     taught: dict[str, float] = {}
@@ -140,7 +141,7 @@ def _labelled(found: Mapping[str, Any], field: str, name: str, majority: str, he
     margin = evidence.margin(np.array(found["counts"][kind]), None if rival is None else np.array(rival), measured)
     return Score(
         name, float(found[field]), known[best], best, spread=margin, others=others, help=f"{help} {_MARGIN}",
-        over=found["pieces"]["words"], short=margin is None,
+        over=over, short=margin is None,
     )  # fmt: skip
 
 

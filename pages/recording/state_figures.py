@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pages.recording.units import Unit
 from pages.recording.view import Here
@@ -29,13 +30,19 @@ def timing(here: Here, unit: Unit) -> dict[str, Any]:
     return {"step": unit.of(1 / here.trial.rate_hz), "unit": unit.name}
 
 
+def lengths(here: Here, labels: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """The same for the lengths of stays."""
+    unit = here.stays(labels)
+    return timing(here, unit) | {"unit": unit.plural}
+
+
 def dwell(here: Here) -> Figure:
     """How long bouts last."""
     assert here.bouts is not None
     row = np.full(len(here.names), -1)
     row[here.used] = np.arange(len(here.used))
     named: dict[str, Any] = {"names": names_of(here), "colours": colours_of(here)}
-    return figures.dwell(row[here.bouts], len(here.used), **named, **timing(here, here.stays(here.bouts)))
+    return figures.dwell(row[here.bouts], len(here.used), **named, **lengths(here, here.bouts))
 
 
 def usage(here: Here) -> Figure:

@@ -16,6 +16,7 @@ from pages import lab
 from pages.recording import analysis_figures, export, state_figures
 from pages.recording.data import MOST_LATENT
 from pages.recording.labels import Words
+from pages.recording.units import rule_words
 from pages.recording.view import Here, View
 from pages.ui import figures, shell
 from pages.ui.plot import plot
@@ -35,6 +36,7 @@ def show(view: View, measured: Mapping[str, Any] | None, own: Mapping[str, Any] 
         "Trials": lambda _, __: trials(view, measured),
         "Prediction": lab.prediction,
         "Features": lambda _, __: features(view, here),
+        "Suggest settings": lab.suggest,
         EXPORT: lambda _, __: export.panel(view, here, rows_of),
     }
     lab.show_tabs(view, named, here, early=["Features"])
@@ -57,20 +59,21 @@ def bouts(view: View, here: Here) -> None:
                 words.grouped(expert),
                 len(words.names),
                 names=words.names,
-                **state_figures.timing(here, here.stays(expert)),
+                **state_figures.lengths(here, expert),
             )
             plot(_remarked(figure, words), key="dwell-expert")
     table = export.bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
-        said = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}, {view.rule.words}."
+        said = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}, {rule_words(view.rule, view.data.unit)}."
         if view.data.pose(view.index) is not None:
             said += " The player's buttons jump to the next bout of a state."
         shell.quiet(said)
-        shown = table[["Behavior", "Start (s)", "Stop (s)", "Duration (s)", "Mean share"]].head(MAX_ROWS).copy()
-        for what in ("Start", "Stop", "Duration"):
-            shown[f"{what} (s)"] = shown[f"{what} (s)"] / here.unit.seconds
+        counted, unit = here.counted, here.unit
+        times = {f"{what} ({counted})": f"{what} ({unit.plural})" for what in ("Start", "Stop", "Duration")}
+        shown = table[["Behavior", *times, "Mean share"]].head(MAX_ROWS).copy()
+        shown[list(times)] = shown[list(times)] / unit.seconds
         st.dataframe(
-            shown.round(2).rename(columns=lambda name: name.replace("(s)", f"({here.unit.name})")),
+            shown.round(2).rename(columns=times),
             hide_index=True,
             height=rows_high(len(shown), 260),
             key="bout-rows",

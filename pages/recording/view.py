@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from pages import lab
 from pages.lab import live
 from pages.recording.data import Data
 from pages.recording.naming import Naming
-from pages.recording.units import SECONDS, Unit, unit_for
+from pages.recording.units import SECONDS, STEPS, Unit, unit_for
 
 Array = npt.NDArray[np.float32]
 
@@ -46,9 +47,14 @@ class Here(lab.Reading):
         """From one sample to the next, in `unit`."""
         return self.unit.of(1.0 / self.trial.rate_hz)
 
+    @property
+    def counted(self) -> Literal["s", "step"]:
+        """What exports count in."""
+        return "step" if self.unit is STEPS else "s"
+
     def stays(self, labels: npt.NDArray[np.int64]) -> Unit:
         """The unit for the lengths of stays, which may be short in a long trial."""
-        return unit_for(median_bout([labels]) / self.trial.rate_hz)
+        return unit_for(median_bout([labels]) / self.trial.rate_hz, self.counted)
 
     @property
     def start(self) -> float:
@@ -93,9 +99,9 @@ class View(lab.View):
     @property
     def unit(self) -> Unit:
         """Seconds beside the player, which counts them; else what suits the length of the trial."""
-        return (
-            SECONDS if self.data.pose(self.index) is not None else unit_for(self.trial.n_samples / self.trial.rate_hz)
-        )
+        if self.data.pose(self.index) is not None:
+            return SECONDS
+        return unit_for(self.trial.n_samples / self.trial.rate_hz, self.data.unit)
 
     def _made(self, soft: Array, naming: Naming) -> tuple[Array, npt.NDArray[np.int64]]:
         states = naming.apply(soft)

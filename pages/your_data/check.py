@@ -17,7 +17,7 @@ from pages.ui import figures, settings, shell
 from pages.ui.figures.base import Figure, axis, layout, note, typed
 from pages.ui.figures.states import plain
 from pages.ui.plot import plot
-from pages.your_data.intake import KEPT, Opened, TableOptions, edited
+from pages.your_data.intake import KEPT, Opened, TableOptions, edited, rate_of
 
 UNITS: dict[TimeUnit, str] = {
     "auto": "as guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
@@ -55,10 +55,12 @@ def table_options(file: Opened) -> TableOptions:
         0.0,
         key=settings.key("rate", of),
         bind="query-params",
-        help="As found in the time column; without one, a sample counts as a second.",
+        help="As found in the time column; without one, samples are counted.",
     )
+    timed = _is_timed(table, roles, unit, rate)
+    most, key = (5.0, settings.key("fill", of)) if timed else (50.0, settings.key("fill-steps", of))
     fill = st.slider(
-        "Fill gaps up to (s)", 0.0, 5.0, 0.0, 0.1, key=settings.key("fill", of), bind="query-params",
+        f"Fill gaps up to ({'s' if timed else 'steps'})", 0.0, most, 0.0, 0.1 if timed else 1.0, key=key, bind="query-params",
         help="Straight lines across short gaps. Longer ones stay missing, and models skip them.",
     )  # fmt: skip
     outliers = st.toggle(
@@ -88,10 +90,18 @@ def table_options(file: Opened) -> TableOptions:
         rate_hz=float(rate) if rate else None,
         unit=unit,
         resample=bool(resample),
-        fill_seconds=min(max(float(fill), 0.0), 5.0),
+        fill_seconds=min(max(float(fill), 0.0), most),
         drop_outliers=bool(outliers),
         position_is_channel=bool(place),
     )
+
+
+def _is_timed(table: Table, roles: dict[str, str], unit: TimeUnit, rate: float) -> bool:
+    """Whether somebody or something says how fast samples follow one another."""
+    try:
+        return rate_of(table, TableOptions(tuple(roles.items()), rate or None, unit)) is not None
+    except GdmError:  # the roles contradict each other, which the report says
+        return bool(rate)
 
 
 def edited_roles(file: Opened) -> dict[str, str]:
@@ -153,8 +163,8 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
 
 
 NO_CLOCK = (
-    "No column tells the time and no rate was given: until you say how many samples a second there are, at the left, a sample "
-    "counts as a second wherever seconds are written."
+    "No column tells the time and no rate was given: samples are counted, as steps, until you say at the left how many a "
+    "second there are."
 )
 
 
@@ -163,12 +173,6 @@ def missing(table: Table, name: str) -> float:
     column = table.frame[name]
     numbers, there = np.isfinite(numeric_values(column)), column.notna().to_numpy()
     return float(1 - (numbers if numbers.sum() >= 0.5 * there.sum() else there).mean())
-
-
-def rate_of(table: Table, options: TableOptions) -> float | None:
-    """Samples a second, as said or as the time column has them; None where nothing says so."""
-    clock = table.clock(dict(options.roles), options.unit)
-    return options.rate_hz or (None if clock is None else clock.rate_hz)
 
 
 def sentences(said: list[str]) -> None:
@@ -199,7 +203,7 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None) -> Figure:
             if np.isfinite(low[j])
         ],
         "layout": layout(
-            xaxis=axis("row" if rate_hz is None else "s", showgrid=False),
+            xaxis=axis("step" if rate_hz is None else "s", showgrid=False),
             yaxis=axis(showticklabels=False, fixedrange=True, showgrid=False),
             annotations=[
                 note(
@@ -216,7 +220,7 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None) -> Figure:
             ],
         ),
         "caption": f"The first {min(len(names), MAX_LINES)} of {len(names)} channels over "
-        f"{'rows' if rate_hz is None else 'time'}, each on its own scale.",
+        f"{'steps' if rate_hz is None else 'time'}, each on its own scale.",
         "alt": f"Lines of {', '.join(names[:MAX_LINES])}.",
         "height": 60 + 52 * len(names[:MAX_LINES]),
     }

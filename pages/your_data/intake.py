@@ -273,7 +273,14 @@ def from_table(file: Opened, options: TableOptions) -> Data:
     return from_trials(
         f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
         notes=table.report(roles, options.unit).sentences(), licences=(OWN,), of=file.of, keep=False,
+        unit="step" if rate_of(table, options) is None else "s",
     )  # fmt: skip
+
+
+def rate_of(table: Table, options: TableOptions) -> float | None:
+    """Samples a second, as said or as the time column has them; None where nothing says so."""
+    clock = table.clock(dict(options.roles), options.unit)
+    return options.rate_hz or (None if clock is None else clock.rate_hz)
 
 
 def table_recipe(file: Opened, roles: Mapping[str, str], options: TableOptions) -> Recipe:

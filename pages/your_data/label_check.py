@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,13 @@ import streamlit as st
 
 from pages.recording.data import Data
 from pages.recording.tabs import rows_high
+from pages.recording.units import unit_for
 from pages.ui import figures, shell
 from pages.ui.plot import plot
 
 
 def label_panel(data: Data) -> None:
-    """Counts, time and a strip of the labels; nothing where there are none."""
+    """Counts, time, and a strip of the labels over the channels of the same moments; nothing where there are none."""
     words = data.words
     if words is None:
         return
@@ -23,7 +25,6 @@ def label_panel(data: Data) -> None:
         [np.full(t.n_samples, -1) if t.labels is None else np.asarray(t.labels, np.int64) for t in data.trials]
     )
     with shell.panel("labels", "Labels"):
-        rate = data.train[0].rate_hz
         shell.quiet(
             f"{100 * (every >= 0).mean():.3g} % of {len(every):,} samples have a label. The fit does not see them: states are "
             "scored against those of the trials kept aside."
@@ -31,25 +32,27 @@ def label_panel(data: Data) -> None:
         for note in data.notes:
             if note.startswith("labels: "):
                 shell.quiet(f"· {note.removeprefix('labels: ')}")
-        table = counted(data, every, rate)
+        table = counted(data, every)
         st.dataframe(table, hide_index=True, height=rows_high(len(table), 260), key="label-counts")
-        step = 1.0 / rate
-        figure = figures.state_strips(
+        unit = unit_for(len(every) * data.step(data.trials[0]), data.unit)
+        timing: dict[str, Any] = {"step": unit.of(1.0 / data.trials[0].rate_hz), "unit": unit.name}
+        strip = figures.state_strips(
             {"expert": words.hot(every)},
-            step=step,
-            unit="s",
+            **timing,
             caption="The labels of all trials, one after the other: those to be fitted first. " + words.remark,
             height=96,
         )
-        plot(figure, key="label-strip")
+        plot(strip, key="label-strip")
+        signal = np.concatenate([trial.y for trial in data.trials])
+        plot(figures.channel_strip(signal, **timing, height=min(60 + 8 * signal.shape[1], 200)), key="label-signal")
         items = "".join(
-            f'<span><i style="background:{colour}"></i>{escape(name)}</span>'
+            f'<span role="listitem"><i style="background:{colour}"></i>{escape(name)}</span>'
             for name, colour in zip(words.names, words.colours, strict=True)
         )
-        st.html(f'<div class="gdm-key">{items}</div>')
+        st.html(f'<div class="gdm-key" role="list" aria-label="Labels">{items}</div>')
 
 
-def counted(data: Data, every: np.ndarray, rate_hz: float) -> pd.DataFrame:
+def counted(data: Data, every: np.ndarray) -> pd.DataFrame:
     """A row for each behaviour: bouts, samples, time, and how much of it is kept aside as new."""
     fitted = data.train.n_samples
     starts = np.flatnonzero(np.diff(every, prepend=-2))
@@ -61,9 +64,10 @@ def counted(data: Data, every: np.ndarray, rate_hz: float) -> pd.DataFrame:
                 "behaviour": name,
                 "bouts": int((every[starts] == k).sum()),
                 "samples": int(of.sum()),
-                "seconds": round(float(of.sum()) / rate_hz, 1),
+                "seconds": round(float(of.sum()) / data.train[0].rate_hz, 1),
                 "share of the labelled": f"{100 * of.sum() / max((every >= 0).sum(), 1):.3g} %",
                 "of these new": f"{100 * of[fitted:].sum() / of.sum():.3g} %" if of.any() else "–",
             }
         )
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return table.drop(columns="seconds") if data.unit == "step" else table

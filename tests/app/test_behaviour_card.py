@@ -16,11 +16,13 @@ from gdm_core.analysis.metrics import macro_f1
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings, shipped
+from pages.lab.card import with_spread
 from pages.recording import analysis_figures, naming, scores
 from pages.recording.naming import Naming, arrange
 from pages.recording.tabs import label_counts, shortened, trial_table
 from pages.recording.units import unit_for
 from pages.ui import navigation
+from pages.ui.result_files import load_card
 from tests.support.controls import control
 from tests.support.live_engine import QuickEngine, Sketch
 from tests.support.recording import view_of
@@ -150,6 +152,16 @@ def test_the_table_of_labels_counts_each_frame_once_and_says_what_is_yours(sketc
                         for s in model_from_bytes(content).predict_proba(data.test)])
     ]  # fmt: skip
     assert own["macro_f1"] == pytest.approx(macro_f1(guess, np.concatenate([t.labels for t in data.test])))
+
+
+def test_home_shows_the_row_of_the_card_that_it_opens(engine):
+    (home,) = load_card("behaviour").scores
+    found = shipped.bundled().more
+    row, *_ = with_spread(scores.score_rows(found["scores"]), [scores.score_rows(one) for one in found["seeds"]])
+    for field in ("value", "spread", "ahead", "line"):
+        assert getattr(home, field) == pytest.approx(getattr(row, field), abs=5e-5), field
+    assert (home.line_name, home.digits, home.verdict) == (row.line_name, row.digits, row.verdict)
+    assert f"{home.value:.3f} <small>± {home.spread:.3f}" in card(opened())
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------

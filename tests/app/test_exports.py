@@ -19,6 +19,7 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import train_test
 from gdm_core import load_model
+from gdm_core.analysis.tables import states_table
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial
 from pages.lab.live import screen
@@ -84,7 +85,7 @@ def test_bouts_of_what_has_no_seconds_are_counted_in_steps():
 
 def test_states_of_another_trial_are_refused():
     with pytest.raises(DataError, match="4 samples"):
-        exports.states_table(STATES[:3], TRIAL)
+        states_table(STATES[:3], TRIAL)
 
 
 # ---- figures and reports ------------------------------------------------------------------------------------------

@@ -13,20 +13,24 @@ import pytest
 
 from datasets import mice
 from datasets.splits import split_recording
+from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.trials import Trials
+from gdm_core.analysis.tables import csv, harmless
+from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings
 from pages.lab import live
 from pages.lab.live import Wanted, screen
+from pages.lab.live.pictures import Origin
 from pages.recording import export, lab, player, state_figures
 from pages.recording.data import Data, from_recordings
 from pages.recording.naming import Naming, arrange
-from pages.recording.view import View
+from pages.recording.view import Here, View
 from pages.ui import exports, navigation, palette
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
 from tests.support.recording import view_of
 
+SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
 CONFIG = {"n_states": 3, "seed": 0}
 FIT_S = 180 / 30  # the fitted part of 300 frames
 
@@ -66,7 +70,7 @@ def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data)
     here = view.read()
     times = FIT_S + np.arange(120) / 30
     np.testing.assert_allclose(export.named_states(here)["time"], times)
-    np.testing.assert_allclose(export.features_of(here.trial)["time"], times)
+    np.testing.assert_allclose(export.features_of(here)["time"], times)
     bouts = export.bouts_of(here)
     assert bouts["Start (s)"].iloc[0] == pytest.approx(FIT_S)
     assert bouts["Stop (s)"].iloc[-1] == pytest.approx(300 / 30)
@@ -139,15 +143,11 @@ def test_transitions_are_among_the_figures(merged):
 
 
 # ---- the script ---------------------------------------------------------------------------------------------------
-def test_the_script_counts_the_held_out_part_from_where_it_was_cut(view):
-    assert any(line.startswith(f"starts = [0.0, {FIT_S}]") for line in export.after_fit(view, view.naming))
-
-
 @pytest.mark.parametrize("named", [True, False])
 def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     data = recordings.load_simulated(recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1))))
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}
-    naming = arrange(["rest", 'a "fast" one', ""], [0, 1, 0]) if named else Naming.plain(3)
+    naming = arrange(["=rest", 'a "fast" one', ""], [0, 1, 0]) if named else Naming.plain(3)
     view = fitted(data, config, QuickEngine(real=True), naming)
     fit = exports.Fit("gdm", config, view.shown.order)
     recipe = replace(data.recipe, after=export.after_fit(view, view.naming))
@@ -157,6 +157,9 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    scores = bout_scores.scores(view.shown.result.model_bytes, data.train, data.test, 0.2, 0.2, 0)
+    for name in export.SCORES:
+        assert f"{name}: {scores[name]:.3f}" in done.stdout, "the scores of the page, from the labels of its data"
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
         [
@@ -165,13 +168,58 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
         ],
         ignore_index=True,
     )
-    assert list(found["Behavior"]) == list(expected["Behavior"])
+    assert list(found["Behavior"]) == [harmless(name) for name in expected["Behavior"]]
     assert list(found) == list(expected), "every column of the page"
     for column in ("Observation id", "Subject", "FPS", "Image index start", "Image index stop"):
         assert list(found[column]) == list(expected[column])
     np.testing.assert_allclose(found["Mean share"], expected["Mean share"], atol=2e-4)
     for name in ("Start (s)", "Stop (s)"):
         np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+
+
+def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
+    soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2, 0], [30, 20, 40, 10])]
+    trial = Trial(np.zeros((100, 2)), 10.0, labels=np.repeat([0, 1], 50), name="t")
+    made = arrange(["", "walk", ""], [0, 1, 1])
+    states = made.apply(soft)
+    here = Here(trial, states, "fresh", Origin(), naming=made, bouts=BoutRule().labels(states, 10.0))
+    bouts = export.bouts_of(here)
+    assert list(bouts["Behavior"]) == ["S1", "walk", "S1"]
+    assert list(bouts["Stop (s)"]) == [3.0, 9.0, 10.0]
+    assert (bouts["Mean share"] == 1).all()
+    table = export.named_states(here)
+    assert [name for name in table if name.startswith("p_")] == ["p_1", "p_2"]
+    assert list(table["bout"][[0, 40, 99]]) == ["S1", "walk", "S1"]
+    assert set(table["state"]) == {1, 2}
+    assert list(export.features_of(here)) == ["time", "frame", "y1", "y2"]
+
+
+@pytest.mark.parametrize("features", ["egocentric", "keypoints"])
+def test_the_script_makes_the_same_trials(features):
+    data = recordings.load_simulated(replace(SMALL, features=features))
+    space: dict = {}
+    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(a.y, b.y)
+
+
+def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path, monkeypatch):
+    whole = mice.simulate_recordings(1, 300, seed=3)[0]
+    xy = np.array(whole.xy)
+    xy[:, 1, 0, 3] = np.nan  # a part that is never seen: its channel cannot be fitted
+    np.savez(tmp_path / "pair.npz", keypoints=xy, scores=whole.scores)
+    repairs = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
+    repairs |= {"undo_side_flips": False, "undo_identity_swaps": False}
+    options = {"file": "pair.npz", "rate": 30.0} | repairs
+    data = recordings._load_file(recordings.Chosen("file", "keypoints", tuple(options.items())))
+    assert any("never vary" in note for note in data.notes)
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
+        np.testing.assert_array_equal(ours[0].y, theirs[0].y)
+        assert ours[0].start_seconds == theirs[0].start_seconds
 
 
 # ---- other programs ------------------------------------------------------------------------------------------------
@@ -198,7 +246,7 @@ def test_the_key_says_which_column_is_which_state(merged):
 
 def test_no_text_of_an_export_is_run_as_a_formula():
     table = pd.DataFrame({"time": [-1.5, 0.0], "Behavior": ['=HYPERLINK("http://x")', "rest"], "@x": [-2.0, 1.0]})
-    lines = exports.csv(table).decode().splitlines()
+    lines = csv(table).decode().splitlines()
     assert lines[0] == "time,Behavior,'@x"
     assert lines[1].startswith("-1.5,")
     assert "'=HYPERLINK" in lines[1]

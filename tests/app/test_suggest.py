@@ -11,6 +11,7 @@ from gdm_core.analysis.suggestions import Probe
 from gdm_core.errors import FitError
 from pages.ui import navigation
 from tests.support.nascar_page import opened, settled, text
+from tests.support.sliders import slider
 
 LEVEL = {1: 10.0, 2: 18.0, 3: 25.0}
 
@@ -27,9 +28,13 @@ def probes(monkeypatch):
     monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
 
 
+def button(app, label):
+    (found,) = [each for each in app.button if each.label == label]
+    return found
+
+
 def pressed(app, label):
-    (button,) = [each for each in app.button if each.label == label]
-    return settled(button.click().run())
+    return settled(button(app, label).click().run())
 
 
 def test_a_suggestion_is_asked_for_explained_and_applied(engine, probes):
@@ -68,3 +73,15 @@ def test_a_suggestion_that_fails_says_why(engine, monkeypatch):
     monkeypatch.setattr("gdm_core.engine.suggest.probe", never)
     app = pressed(opened(view="Suggest settings"), "Suggest settings")
     assert "Settings cannot be compared: Every fit of this setting diverged." in text(app)
+
+
+def test_behaviour_suggests_too_and_sets_the_controls_of_its_recording(engine, probes):
+    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=60).run()
+    app.query_params["view"] = "Suggest settings"
+    app = app.switch_page(str(navigation.info("behaviour").path)).run()
+    app = button(app, "Suggest settings").click().run().run()
+    assert "Take three states" in "\n".join(element.value for element in app.markdown)
+    app = button(app, "Use these settings").click().run().run()
+    assert not app.exception, app.exception[0].value
+    assert slider(app, "K").value == 3
+    assert slider(app, "tau").value == pytest.approx(0.3)

@@ -7,30 +7,30 @@ import io
 import os
 import re
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
-import gdm_studio.datasets.splits
 import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from datasets import keypoints, mice, splits, tables
+from datasets import tables
 from gdm_core import GDM
 from gdm_core.analysis import bout_scores
-from gdm_core.errors import DataError, GdmError
+from pages.lab import export as lab_export
+from pages.lab import tabs as lab_tabs
+from pages.recording import lab as recording_lab
 from pages.recording import scores
+from pages.recording import tabs as recording_tabs
 from pages.ui import navigation
-from pages.your_data import check, example, intake
-from pages.your_data.intake import Opened, TableOptions
-from pages.your_data.poses import PoseOptions, from_poses
+from pages.your_data import check, example, intake, label_check
 from tests.support.controls import control
+from tests.support.drawn import record
 from tests.support.live_engine import ended
+from tests.support.your_data_page import ROOT, fitted, html, opened, read, upload, uploaded, waves
 
 EVERY = "Keep each n-th row"
-ROOT = Path(__file__).resolve().parents[2]
 REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
 REPAIRS |= {"undo_side_flips": False, "undo_identity_swaps": False}
 
@@ -48,29 +48,6 @@ def session(monkeypatch) -> dict:
     made: dict = {}
     monkeypatch.setattr(st, "session_state", made)
     return made
-
-
-def opened() -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
-    app = app.switch_page(str(navigation.info("your_data").path)).run()
-    assert not app.exception, app.exception[0].value
-    return app
-
-
-def html(app: AppTest) -> str:
-    return " ".join(str(element.value) for element in app.get("html"))
-
-
-def read(name: str, content: bytes | None = None) -> Opened:
-    data = tables.template(name) if content is None else content
-    file = io.BytesIO(data)
-    return intake.opened(file, name, intake.digest_of(file), lambda share, text: None)
-
-
-def fitted(name: str, content: bytes | None = None):
-    """The data of a file as its columns are guessed."""
-    file = read(name, content)
-    return intake.from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))
 
 
 # ---- the page -----------------------------------------------------------------------------------------------------
@@ -161,15 +138,6 @@ def test_the_first_fit_after_a_file_was_replaced_runs_to_its_end(engine):
     app.run()
     assert "The fit was stopped" not in html(app)
     assert "No fit under way" not in html(app)
-
-
-def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:
-    """A table of noisy waves that turn at two speeds, ten samples a second."""
-    noise = np.random.default_rng(seed).normal(0, 0.05, (n, channels))
-    phase = np.cumsum(np.where(np.arange(n) // 100 % 2, 2 * np.pi / period, np.pi / period))
-    columns = {"time": np.arange(n) / 10}
-    columns |= {f"c{j}": np.cos(phase + j) + noise[:, j] for j in range(channels)}
-    return pd.DataFrame(columns).round(4).to_csv(index=False).encode()
 
 
 def last_fit(engine) -> tuple[int, int]:
@@ -299,17 +267,6 @@ def test_what_is_suggested_is_followed_until_a_visitor_sets_it(engine):
     assert last_fit(engine) == (k + 3, 2)
 
 
-def uploaded(name: str, content: bytes) -> AppTest:
-    return upload(opened(), name, content)
-
-
-def upload(app: AppTest, name: str, content: bytes) -> AppTest:
-    """Put a file in place of the one that is there."""
-    app.file_uploader(key="upload").set_value((name, content, "application/octet-stream")).run()
-    assert not app.exception, app.exception[0].value
-    return app
-
-
 ANNOTATIONS = {
     "bouts.csv": b"behaviour,start,stop\nwalk,0,1\nrest,1,2\n",
     "frames.csv": b"label\n" + b"walk\n" * 30 + b"rest\n" * 30,
@@ -350,129 +307,6 @@ def test_controls_that_would_do_nothing_are_not_there(engine):
     assert len(app.file_uploader) == 1, "labels of a table are a column of it"
 
 
-# ---- files --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", [name for name in tables.TEMPLATES if name != "deeplabcut.csv"])
-def test_each_template_is_understood_and_its_script_makes_the_same_trials(name, session, tmp_path, monkeypatch):
-    file = read(name)
-    assert not file.tracked
-    options = TableOptions(tuple((column, str(role)) for column, role in file.content.roles.items()), fill_seconds=0.1)
-    data = intake.from_table(file, options)
-    assert data.label_names == ("fast", "slow")
-    (tmp_path / name).write_bytes(tables.template(name))
-    monkeypatch.chdir(tmp_path)
-    space: dict = {}
-    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
-        assert len(ours) == len(theirs)
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(a.y, b.y)
-            assert a.rate_hz == b.rate_hz
-
-
-def test_a_tracking_file_becomes_features_with_its_labels(session):
-    file = read("deeplabcut.csv")
-    assert file.tracked
-    options = PoseOptions(30.0, "egocentric", tuple(REPAIRS.items()))
-    labels = keypoints.Annotation(np.repeat([0, 1], 30), ("walk", "rest"))
-    data = from_poses(file, options, labels)
-    assert data.label_names == ("walk", "rest")
-    assert data.train.n_samples + data.test.n_samples == 60
-    assert len(data.poses) == 2
-    assert from_poses(file, options).key != data.key
-
-
-def test_channels_that_a_fit_cannot_use_are_left_out_in_the_script_too(session, tmp_path, monkeypatch):
-    rows = "\n".join(f"{t},{np.sin(t):.4f},{5 if t < 70 else t}" for t in range(100))
-    content = f"time,a,late\n{rows}\n".encode()
-    file = read("late.csv", content)
-    data = intake.from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))
-    assert data.train[0].channels == ("a",)
-    assert any("late" in note for note in data.notes)
-    (tmp_path / "late.csv").write_bytes(content)
-    monkeypatch.chdir(tmp_path)
-    space: dict = {}
-    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    np.testing.assert_array_equal(space["test"][0].y, data.test[0].y)
-
-
-def test_a_script_holds_out_what_the_page_does_whatever_share_that_is(session, tmp_path, monkeypatch):
-    for module in (splits, gdm_studio.datasets.splits):  # the loaders under both of their names
-        monkeypatch.setattr(module, "HELD_OUT", 0.25)
-    monkeypatch.chdir(tmp_path)
-    long = waves(200, 20.0)
-    poses = read("deeplabcut.csv")
-    made = [fitted("waves.csv", long), from_poses(poses, PoseOptions(30.0, "keypoints", tuple(REPAIRS.items())))]
-    (tmp_path / "waves.csv").write_bytes(long)
-    (tmp_path / "deeplabcut.csv").write_bytes(tables.template("deeplabcut.csv"))
-    for data, samples in zip(made, (200, 60), strict=True):
-        space: dict = {}
-        exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-        sizes = [sum(trial.n_samples for trial in side) for side in (space["train"], space["test"])]
-        assert sizes == [data.train.n_samples, data.test.n_samples] == [0.75 * samples, 0.25 * samples]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("empty.csv", b""),
-        ("words.csv", b"a,b\nx,y\nz,w\n"),
-        ("no.h5", b"not an hdf5 file"),
-        ("no.npz", b"PK\x03\x04 broken"),
-        ("no.parquet", b"PAR1"),
-        ("no.xlsx", b"PK\x05\x06" + bytes(18)),
-        ("what.exe", b"MZ"),
-    ],
-)
-def test_a_bad_file_says_what_is_wrong_and_the_one_before_stays(name, content, session):
-    good = read("table.csv")
-    with pytest.raises(GdmError) as trouble:
-        fitted(name, content)
-    assert len(str(trouble.value)) > 15
-    assert read("table.csv").content.frame.equals(good.content.frame)
-
-
-def test_a_file_is_read_once_and_forgotten_when_it_is_taken_away(session):
-    first = read("table.csv")
-    assert read("table.csv") is first
-    made = intake.remembered("k", lambda: "made")  # type: ignore[arg-type,return-value]
-    assert made == "made"
-    assert intake.remembered("k", lambda: "again") == "made"  # type: ignore[arg-type,return-value]
-    intake.forget()
-    assert not session
-
-
-def test_roles_are_those_of_the_editor(session):
-    file = read("table.csv")
-    assert check.edited_roles(file)["channel 2"] == "channel"
-    row = list(file.content.roles).index("channel 2")
-    session[f"your-data-roles-{file.digest}"] = {"edited_rows": {row: {"role": "ignore"}}}
-    roles = check.edited_roles(file)
-    assert roles["channel 2"] == "ignore"
-    data = intake.from_table(file, TableOptions(tuple(roles.items())))
-    assert data.train[0].channels == ("channel 1",)
-
-
-def test_roles_that_contradict_each_other_are_refused_with_their_names(session):
-    file = read("table.csv")
-    roles = check.edited_roles(file) | {"channel 1": "time"}
-    with pytest.raises(GdmError, match="channel 1"):
-        intake.from_table(file, TableOptions(tuple(roles.items())))
-
-
-def test_a_recording_too_short_to_split_is_refused(session):
-    table = mice.simulate_recordings(1, 20, seed=0)[0]
-    file = Opened("short.npz", "d", replace(table, name="short"))
-    with pytest.raises(DataError, match="at least 40"):
-        from_poses(file, PoseOptions(30.0, "keypoints", tuple(REPAIRS.items())))
-
-
-def test_the_first_look_draws_gaps_and_flat_channels():
-    y = np.column_stack([np.arange(5000.0), np.full(5000, 2.0), np.full(5000, np.nan)])
-    figure = check.lines(y, ["up", "flat", "empty"])
-    assert len(figure["data"]) == 2
-    assert "up, flat, empty" in figure["alt"]
-
-
 # ---- before a fit --------------------------------------------------------------------------------------------------
 def test_labels_are_shown_before_a_fit_with_their_counts_and_what_was_left_out(engine):
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
@@ -497,11 +331,11 @@ def test_the_label_column_of_a_table_is_shown_before_a_fit_too(engine):
 def test_without_a_clock_the_page_says_what_it_counts_and_the_first_look_has_time_where_there_is_one(engine):
     plain = pd.read_csv(io.BytesIO(waves(600, 20.0))).drop(columns="time").to_csv(index=False).encode()
     app = uploaded("plain.csv", plain)
-    assert "a sample counts as a second" in html(app)
+    assert "samples are counted, as steps" in html(app)
     control(app, "number_input", "rate").set_value(10.0).run()
-    assert "a sample counts as a second" not in html(app)
+    assert "samples are counted, as steps" not in html(app)
     y = np.zeros((50, 1))
-    assert check.lines(y, ["a"])["layout"]["xaxis"]["title"]["text"] == "row"
+    assert check.lines(y, ["a"])["layout"]["xaxis"]["title"]["text"] == "step"
     assert check.lines(y, ["a"], 10.0)["layout"]["xaxis"]["title"]["text"] == "s"
 
 
@@ -513,3 +347,36 @@ def test_what_is_missing_is_the_same_in_the_table_and_in_the_words_beside_it(ses
     assert check.missing(table, "time") == 0
     words = read("words.csv", b"time,a,label\n0,1,walk\n1,2,\n2,3,rest\n3,4,rest\n").content
     assert check.missing(words, "label") == pytest.approx(0.25)
+
+
+def test_without_a_clock_steps_are_the_unit_everywhere_until_somebody_says_how_fast_they_are(engine, monkeypatch):
+    drawn = record(monkeypatch, recording_lab, recording_tabs, lab_tabs, lab_export, label_check, check)
+    whole = pd.read_csv(io.BytesIO(example.content())).drop(columns="time")
+    app = uploaded("plain.csv", whole.to_csv(index=False).encode())
+    counts = next(frame.value for frame in app.dataframe if "behaviour" in frame.value)
+    assert "seconds" not in counts
+    assert [one.label for one in app.slider if one.label.startswith("Fill gaps")] == ["Fill gaps up to (steps)"]
+    app.button(key="fit").click().run()
+    assert {"Smooth over (steps)", "Shortest bout (steps)"} <= {one.label for one in app.slider}
+    assert float(control(app, "slider", "smooth").value).is_integer()
+    for view in ("Bouts", "Shares", "Transitions", "Labels", "Trials", "Prediction", "Features", "Export & reproduce"):
+        app.session_state["view"] = view
+        app.run().run()  # what a tab asks is answered in the next run
+        assert not app.exception, app.exception[0].value
+        said = re.sub(r"<style.*?</style>|took [\d.]+ s", "", html(app).replace(check.NO_CLOCK, ""), flags=re.S)
+        seconds = re.findall(r"[\d.]+ s\b|\(s\)|second\b|seconds", said)
+        assert not seconds, (view, seconds)
+        for frame in app.dataframe:
+            assert not [name for name in frame.value if "(s)" in str(name)], view
+    axes = {key: figure["layout"].get("xaxis", {}).get("title") for key, (figure, _) in drawn.items()}
+    titles = {key: title["text"] for key, title in axes.items() if title}
+    assert not {key: text for key, text in titles.items() if re.search(r"\bs\b", text)}
+    assert {titles[key] for key in ("label-strip", "strips", "proportions", "envelope", "first-look")} == {"step"}
+    assert {titles[key] for key in ("dwell-inferred", "dwell-expert")} == {"stay (steps, logarithmic)"}
+    np.testing.assert_allclose(drawn["label-strip"][0]["data"][0]["dx"], 1)
+    assert drawn["label-signal"][0]["layout"]["margin"] == drawn["label-strip"][0]["layout"]["margin"], "one time axis"
+    assert "blocks of about" in html(app)
+    assert "unit='step'" in app.code[0].value
+    control(app, "number_input", "rate").set_value(10.0).run().run()
+    assert {"Smooth over (s)", "Shortest bout (s)"} <= {one.label for one in app.slider}
+    assert "unit='s'" in app.code[0].value

@@ -4,14 +4,12 @@ from pages.ui.exports import legend
 from pages.ui.exports.address import link
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
-from pages.ui.exports.tables import bouts_csv, bouts_table, csv, parquet, states_csv, states_parquet, states_table
+from pages.ui.exports.tables import bouts_csv, parquet, states_csv, states_parquet
 
 __all__ = [
     "Fit",
     "Recipe",
     "bouts_csv",
-    "bouts_table",
-    "csv",
     "figure_html",
     "legend",
     "link",
@@ -22,5 +20,4 @@ __all__ = [
     "script",
     "states_csv",
     "states_parquet",
-    "states_table",
 ]

@@ -1,0 +1,60 @@
+"""The page Your data under test: opened, given a file, read."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from streamlit.testing.v1 import AppTest
+
+from datasets import tables
+from pages.ui import navigation
+from pages.your_data import intake
+from pages.your_data.intake import Opened, TableOptions
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def opened() -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    app = app.switch_page(str(navigation.info("your_data").path)).run()
+    assert not app.exception, app.exception[0].value
+    return app
+
+
+def html(app: AppTest) -> str:
+    return " ".join(str(element.value) for element in app.get("html"))
+
+
+def uploaded(name: str, content: bytes) -> AppTest:
+    return upload(opened(), name, content)
+
+
+def upload(app: AppTest, name: str, content: bytes) -> AppTest:
+    """Put a file in place of the one that is there."""
+    app.file_uploader(key="upload").set_value((name, content, "application/octet-stream")).run()
+    assert not app.exception, app.exception[0].value
+    return app
+
+
+def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:
+    """A table of noisy waves that turn at two speeds, ten samples a second."""
+    noise = np.random.default_rng(seed).normal(0, 0.05, (n, channels))
+    phase = np.cumsum(np.where(np.arange(n) // 100 % 2, 2 * np.pi / period, np.pi / period))
+    columns = {"time": np.arange(n) / 10}
+    columns |= {f"c{j}": np.cos(phase + j) + noise[:, j] for j in range(channels)}
+    return pd.DataFrame(columns).round(4).to_csv(index=False).encode()
+
+
+def read(name: str, content: bytes | None = None) -> Opened:
+    data = tables.template(name) if content is None else content
+    file = io.BytesIO(data)
+    return intake.opened(file, name, intake.digest_of(file), lambda share, text: None)
+
+
+def fitted(name: str, content: bytes | None = None):
+    """The data of a file as its columns are guessed."""
+    file = read(name, content)
+    return intake.from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))
