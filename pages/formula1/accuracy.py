@@ -26,7 +26,10 @@ from pages.ui.plot import plot
 
 STATES = tuple(range(2, 11))
 SCORER = "gdm_core.analysis.metrics:state_accuracy"
-SCORES = {"paper_accuracy": "The paper's state accuracy (10-NN)", "majority_map_accuracy": "One segment a state"}
+SCORES = {
+    "paper_accuracy": "The paper's state accuracy (10-NN)",
+    "majority_map_accuracy": "Names the segment, one a state",
+}
 RSLDS = {"transitions": "recurrent"}
 LOOK_EVERY_S = 1.0
 UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clusters", "majority class"

@@ -58,7 +58,7 @@ def tab(view: View) -> None:
         shell.empty(
             f"Who drives most unlike {winner}?",
             f"Applies the model of {race.pick.train} to all {len(codes)} drivers, as it is, and compares their states place "
-            "by place with the winner's. Racing laps only.",
+            "by place with the winner's, over the racing laps that both drove.",
         )
         if not st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply"):
             return
@@ -95,7 +95,7 @@ def rows_of(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float3
     table = pd.DataFrame(
         {
             "Driver": [f"{laps.code} · {laps.name}" for laps in found],
-            "Laps": [laps.n_laps for laps in found],
+            "Laps both drove": [len(np.intersect1d(laps.lap, found[0].lap)) for laps in found],
             "Whole lap": whole,
             "By chance": noise,
             "Beyond chance": np.sqrt(np.clip(whole**2 - noise**2, 0, None)),  # both stray independently
@@ -134,7 +134,8 @@ def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]
         st.dataframe(table, hide_index=True, column_config=bars, height=35 * (len(table) + 1) + 4)
         most = table.iloc[1]
         shell.quiet(
-            f"Share of states that would have to change to drive like {found[0].code}: none at 0 %, all at 100 %. "
+            f"Share of states that would have to change to drive like {found[0].code}: none at 0 %, all at 100 %, on the "
+            "laps that both drove. "
             "By chance: what two drivers of one style would differ by after so few laps, told from odd against even laps. "
             + (
                 f"Most unlike here, beyond chance: {most['Driver']}, {most['Beyond chance']:.1f} % over the lap"

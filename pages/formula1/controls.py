@@ -25,7 +25,7 @@ WATCHED = {
     "car": "What the car does",
     "where": "Where it is",
     "both": "Both",
-    "paper": "The paper's mixtures",
+    "paper": "As in the paper",
     "channels": "My choice",
 }
 
@@ -191,7 +191,7 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
 
 
 def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
-    """What the model sees of the laps; () is the paper's mixtures."""
+    """What the model sees of the laps; () is as in the paper."""
     both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
     place, car = ("X", "Y"), tuple(name for name in data.CAR_CHANNELS if name in both)
     seen = {"car": car, "where": place, "both": (*place, *car)}
@@ -200,8 +200,8 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
         "watch",
         {name: words for name, words in WATCHED.items() if car or name not in ("car", "both")},
         "paper",
-        "What the car does: speed, pedals and gear, so that states are ways of driving. Where it is: X and Y. The paper "
-        "observes ten random mixtures of X and Y with a little noise. Or choose channels yourself.",
+        "What the car does: speed, pedals and gear, so that states are ways of driving. Where it is: X and Y. As in the "
+        "paper: ten random mixtures of X and Y with a little noise, so that states divide the track. Or choose yourself.",
         rows=True,
     )
     if watched != "channels":

@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 BIN_M = 10.0
+MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # what the paper observes
 CAR_CHANNELS = ("speed", "throttle", "brake", "gear")
 RACING = ("first", "pit", "safety_car")
 FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
@@ -67,7 +68,7 @@ class Looked:
     """How laps become observations.
 
     laps      "all", "racing" (without lap 1, pit and safety-car laps) or "first-last"
-    channels  what is observed; () is the paper's ten mixtures of X and Y
+    channels  what is observed; () is ten random mixtures of X and Y, as in the paper
     """
 
     laps: str = "all"
@@ -92,7 +93,7 @@ class Looked:
 
     @property
     def sees(self) -> str:
-        return ", ".join(self.channels) if self.channels else "ten mixtures of X and Y"
+        return ", ".join(self.channels) if self.channels else "ten random mixtures of X and Y, as in the paper"
 
 
 @dataclass(frozen=True)
@@ -333,4 +334,5 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
         ),
         licences=licences,
         source=race,
+        called={} if pick.looked.channels else MIXTURES,
     )

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from gdm_core.analysis.metrics import majority_map
 from pages import lab
 from pages.formula1.accuracy import RivalScores
+from pages.formula1.driver_states import race_of, read
 from pages.lab import scores as rows
 from pages.lab.card import Rows
 from pages.ui import shell
@@ -16,16 +19,18 @@ from pages.ui.card import Score
 
 TESTED = "other driver"
 PAPER = "The paper's state accuracy"
+NAMES = "Names the segment"
 _CAUTION = (
-    "The paper's measure reads soft shares, which can pass on where the car is: even an untrained model scores high. "
-    "One segment a state is the stricter test. A state is no corner: one that stands in several names only one of them."
+    "The paper's measure reads soft shares, which can pass on where the car is: even an untrained model scores high. To "
+    "name the segment, each state standing for one, is the stricter test."
 )
 _PAPER_HELP = (
     "The paper's measure: from the states of a moment alone, its ten nearest neighbours in the fitted driver's laps say "
     "between which corners the car is. Measured on the other driver. It reads soft shares, so blends carry information."
 )
 _VOTE_HELP = (
-    "Each state stands for the segment where the fitted driver has it most; share of the other driver's samples."
+    "Each state stands for the one segment, from a corner to the next, where the fitted driver has it most: how often that "
+    "is where the other driver is. A state is no corner: it stands in several, and then names only one of them."
 )
 
 
@@ -33,7 +38,25 @@ def show_card(view: lab.View) -> None:
     """The card, and what has to be known to read it."""
     if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view))):
         with view.frame.card:
-            shell.quiet(_CAUTION)
+            shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
+
+
+def named_segments(view: lab.View) -> str:
+    """How many segments have a state of their own: a state is no corner."""
+    race = race_of(view)
+    states, segment = read(view, race.train, "train").states, race.train.segment
+    if states is None or segment is None:
+        return ""
+    found: int = view.shown.once("named-segments", lambda: _distinct(states, segment), of=(states, segment))
+    return f"A state is no corner: these {states.shape[1]} name {found} of {len(race.circuit.segments)} segments."
+
+
+def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -> int:
+    """Segments that are the most frequent one of some state which is ever the strongest."""
+    strongest = states.argmax(axis=1)
+    known = segment >= 0
+    mapping = majority_map(strongest[known], segment[known], states.shape[1])
+    return len(set(mapping[np.unique(strongest[known])].tolist()))
 
 
 def rows_of(view: lab.View) -> Rows:
@@ -56,7 +79,7 @@ def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[S
     beside = [(f"rSLDS, {len(rslds)} seeds", float(np.mean(rslds)))] if rslds else []
     return rows.known(
         [
-            accuracy("majority_map_accuracy", "One segment a state", _VOTE_HELP),
+            accuracy("majority_map_accuracy", NAMES, _VOTE_HELP),
             accuracy("paper_accuracy", PAPER, _PAPER_HELP, beside),
             rows.forecast_row(scores, TESTED, "A step is a quarter of a second unless chosen otherwise."),
             rows.coverage_row(scores, TESTED),

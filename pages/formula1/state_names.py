@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
 from datasets.f1.driving import ACTIVITIES, Driving, activities, describe, proposed_names
-from gdm_core.analysis.metrics import majority_map, mapped_accuracy
+from gdm_core.analysis.metrics import majority_map
 from pages.formula1.data import Laps, Race
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.lab import View, live
@@ -141,14 +143,8 @@ def tab(view: View) -> None:
             "proposed from these numbers; double-click one to change it, empty it to have the proposal back. They stand in "
             "the legend, under the pointer, in the link and in exports."
         )
-        if agreed := agreement(view):
-            right, lines = agreed[0][1], ", ".join(f"{name} {value:.0%}" for name, value in agreed[1:])
-            shell.quiet(
-                f"Do states say what a car does ({', '.join(ACTIVITIES)}, told from pedals and the track)? Each stands for "
-                f"what {race_of(view).train.code} does most in it: right for {right:.0%} of the samples of "
-                f"{race_of(view).test.code}. Without a model: {lines}."
-                + (" This model sees the pedals themselves." if "brake" in view.data.train[0].channels else "")
-            )
+    if (agreed := agreement(view)) is not None:
+        _agreement_panel(view, agreed)
 
 
 def in_numbers(found: Sequence[Driving], named: Sequence[str]) -> pd.DataFrame:
@@ -182,40 +178,82 @@ def in_words(one: Driving) -> str:
     return ", ".join([f"{one.use:.0%} of the time", *(text for value, text in parts if np.isfinite(value))])
 
 
-def agreement(view: View) -> list[tuple[str, float]]:
-    """(name, share of the other driver's samples) of the states, then of guesses that need no model; [] if not known."""
+@dataclass(frozen=True)
+class Agreement:
+    """How well states say what a car does, beside guesses that need no model: the states first.
+
+    right   (name, share of the other driver's samples that are told rightly)
+    f1      [activities] for each of them: 1 where every moment of an activity is told, and nothing else for it
+    """
+
+    right: tuple[tuple[str, float], ...]
+    f1: tuple[tuple[float, ...], ...]
+
+
+def agreement(view: View) -> Agreement | None:
+    """Each state stands for what the fitted driver does most in it, and is held against what the other one does."""
     race = race_of(view)
     ours, theirs = read(view, race.train, "train"), read(view, race.test, "test")
     if theirs.states is None or ours.states is None or ours.origin is not theirs.origin or ours.state != "fresh":
-        return []
-    found: list[tuple[str, float]] = view.shown.once(
+        return None
+    found: Agreement | None = view.shown.once(
         "agreement", lambda: _agreement(race, ours, theirs), of=(ours.states, theirs.states, race.train, race.test)
     )
     return found
 
 
-def _agreement(race: Race, ours: Driver, theirs: Driver) -> list[tuple[str, float]]:
+def _agreement(race: Race, ours: Driver, theirs: Driver) -> Agreement | None:
     learned, seen = (_done(race, laps) for laps in (race.train, race.test))
-    if learned is None or seen is None:
-        return []
+    if learned is None or seen is None or not ((learned >= 0).any() and (seen >= 0).any()):
+        return None
     assert ours.states is not None
     k = ours.states.shape[1]
     known, known_seen = learned >= 0, seen >= 0
-
-    def score(fitted: np.ndarray, applied: np.ndarray, n: int) -> float:
-        mapping = majority_map(fitted[known], learned[known], n)
-        return mapped_accuracy(mapping, applied[known_seen], seen[known_seen])
-
     stretches = [
         np.clip(laps.distance / race.circuit.length * k, 0, k - 1).astype(np.int64) for laps in (race.train, race.test)
     ]
     once = [np.zeros(len(part), np.int64) for part in (learned, seen)]
-    return [
-        ("the states", score(ours.labels, theirs.labels, k)),
-        (f"{k} equal stretches of the lap", score(stretches[0], stretches[1], k)),
-        ("one answer always", score(once[0], once[1], 1)),
-    ]
+    ways = {
+        "the states": (ours.labels, theirs.labels, k),
+        f"{k} equal stretches of the lap": (stretches[0], stretches[1], k),
+        "one answer always": (once[0], once[1], 1),
+    }
+    right, f1 = [], []
+    for name, (fitted, applied, n) in ways.items():
+        told = majority_map(fitted[known], learned[known], n)[applied[known_seen]]
+        right.append((name, float((told == seen[known_seen]).mean())))
+        f1.append(tuple(_f1(told == a, seen[known_seen] == a) for a in range(len(ACTIVITIES))))
+    return Agreement(tuple(right), tuple(f1))
 
 
-def _done(race: Race, laps: Laps) -> np.ndarray | None:
+def _f1(told: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> float:
+    both = float((told & true).sum())
+    return 2 * both / float(told.sum() + true.sum()) if told.any() or true.any() else float("nan")
+
+
+def _done(race: Race, laps: Laps) -> npt.NDArray[np.int64] | None:
     return activities(laps.car, race.circuit.curvature_at(laps.distance))
+
+
+def _agreement_panel(view: View, agreed: Agreement) -> None:
+    """Whether states say what a car does, as measured from its pedals and the track."""
+    race = race_of(view)
+    table = pd.DataFrame(
+        {
+            "": [name.capitalize() for name, _ in agreed.right],
+            "Told rightly": [100 * value for _, value in agreed.right],
+        }
+        | {name.capitalize(): [row[index] for row in agreed.f1] for index, name in enumerate(ACTIVITIES)}
+    )
+    shapes = {"Told rightly": "%.0f %%"} | {name.capitalize(): "%.2f" for name in ACTIVITIES}
+    with shell.panel("state-agreement", "Do states say what a car does?"):
+        st.dataframe(
+            table,
+            hide_index=True,
+            column_config={name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()},
+        )
+        shell.quiet(
+            f"Each state stands for what {race.train.code} does most in it, and is held against what {race.test.code} does, "
+            "as pedals and track say. Under each activity: 1 where every moment of it is told, and nothing else for it (F1)."
+            + (" This model sees the pedals themselves." if "brake" in view.data.train[0].channels else "")
+        )

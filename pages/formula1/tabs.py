@@ -105,7 +105,8 @@ def prediction(view: View, reading: Reading) -> None:
     """One prediction with its envelope."""
     if not race_of(view).pick.looked.channels:
         shell.quiet(
-            "y1 to y10 are the paper's mixtures of X and Y. Choose what the car does at the left to predict its speed."
+            "The model sees ten random mixtures of X and Y, as in the paper, and predicts those. Choose what the car does at "
+            "the left to predict its speed."
         )
     lab.prediction(view, reading)
 

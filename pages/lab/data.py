@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ class Data:
     keep       whether finished fits may stay on disk: not for what somebody uploaded
     source     the page's own record of where the data come from
     moving     whether a slider that the data depend on is still held
+    called     what channels are called on the screen, by their names, where those say little
     """
 
     about: str
@@ -44,6 +45,7 @@ class Data:
     keep: bool = True
     source: Any = None
     moving: bool = False
+    called: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def trials(self) -> tuple[Trial, ...]:

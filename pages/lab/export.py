@@ -181,7 +181,11 @@ def standard_figures(view: View, reading: Reading, names: Sequence[str] = ()) ->
             lab_figures.plane(plane.value, trial.position, view.shown.order) if plane.fresh else None
         )
     found["Prediction"] = lambda: (
-        lab_figures.prediction(envelope.value, trial, index, **timing) if envelope.fresh else None
+        lab_figures.prediction(
+            envelope.value, trial, index, name=view.data.called.get(trial.channels[index], ""), **timing
+        )
+        if envelope.fresh
+        else None
     )
     return found
 

@@ -37,7 +37,9 @@ def plane(found: PlaneMap, path: npt.NDArray[Any] | None, order: Sequence[int]) 
     return figures.transition_map(found.xs, found.ys, found.probabilities[..., list(order)], path=path, caption=caption)
 
 
-def prediction(found: Envelope, trial: Trial, channel: int, *, step: float = 1.0, unit: str = "step") -> Figure:
+def prediction(
+    found: Envelope, trial: Trial, channel: int, *, name: str = "", step: float = 1.0, unit: str = "step"
+) -> Figure:
     """The prediction of one channel from its moment on; `step` is the time from one sample to the next, in `unit`."""
     n, first = found.origin, max(0, found.origin - BEFORE)
     time = np.arange(n + 1, n + 1 + len(found.mean))
@@ -54,5 +56,5 @@ def prediction(found: Envelope, trial: Trial, channel: int, *, step: float = 1.0
         persistence=(time * step, last),
         now=n * step,
         unit=unit,
-        channel=trial.channels[channel],
+        channel=name or trial.channels[channel],
     )

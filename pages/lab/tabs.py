@@ -142,7 +142,10 @@ def prediction(view: View, reading: Reading) -> None:
         moment = _moment(view, trial)
     horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", bind="query-params")
     horizon = min(max(horizon, 1), MAX_HORIZON)
-    channel = right.selectbox("Channel", list(trial.channels), key="channel", bind="query-params")
+    called = view.data.called
+    channel = right.selectbox(
+        "Channel", list(trial.channels), key="channel", bind="query-params", format_func=lambda c: called.get(c, c)
+    )
     answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon)
     with shell.panel("envelope"):
         if (
@@ -174,7 +177,7 @@ def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: St
     timing: dict[str, Any] = {"step": view.data.step(trial), "unit": view.data.unit}
     made = view.shown.once(
         ("envelope", view.index),
-        lambda: lab_figures.prediction(found, trial, index, **timing),
+        lambda: lab_figures.prediction(found, trial, index, name=view.data.called.get(channel, ""), **timing),
         of=(found, trial),
         settings=index,
     )

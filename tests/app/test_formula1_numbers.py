@@ -147,9 +147,9 @@ def test_who_drives_unlike_the_winner_is_found_where_it_happens(monkeypatch):
     n = 40
     rng = np.random.default_rng(0)
     base = rng.dirichlet(np.ones(3), n)
-    profiles = np.stack([np.stack([base, base])] * 3).astype(np.float32)  # [D, 2, stations, K]
-    profiles[2, :, 12:18] = profiles[2, :, 12:18][..., ::-1]
-    profiles[1, 0, 5] = np.nan
+    profiles = np.stack([np.stack([np.stack([base, base])] * 2)] * 3).astype(np.float32)  # [D, 2, 2, stations, K]
+    profiles[2, 0, :, 12:18] = profiles[2, 0, :, 12:18][..., ::-1]
+    profiles[1, 0, 0, 5] = np.nan
     apart, chance = unlikeness(profiles)
     assert np.nanmax(apart[1]) == 0
     assert np.isnan(apart[1, 5])
@@ -178,14 +178,15 @@ def test_who_drove_few_laps_is_not_most_unlike_for_that(monkeypatch):
         halves = means + rng.normal(0, 0.1 / np.sqrt(n_laps / 2), (2, *means.shape))
         return halves.clip(0) / halves.clip(0).sum(axis=-1, keepdims=True)
 
-    profiles = np.stack([seen(style, 50), seen(style, 50), seen(other, 50), seen(style, 2)])
+    first = seen(style, 50)
+    profiles = np.stack([[one, first] for one in (first, seen(style, 50), seen(other, 50), seen(style, 2))])
     apart, chance = unlikeness(profiles)
     assert apart[3].mean() > apart[2].mean(), "by distance alone it is the one who retired"
     assert chance[3].mean() > 3 * chance[1].mean()
     table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], profiles)
     assert [text[-1] for text in table["Driver"]][:2] == ["a", "c"]
     silent = profiles.copy()
-    silent[3, 1] = np.nan  # one lap alone has no other to be compared with
+    silent[3, :, 1] = np.nan  # one lap alone has no other to be compared with
     table, _ = all_drivers.rows_of(circuit, [replace(laps, name=name) for name in "abcd"], silent)
     assert table["Driver"].iloc[-1][-1] == "d"
 
@@ -237,7 +238,24 @@ def test_a_model_applied_to_many_drivers_gives_each_its_own_profile(monkeypatch)
     n = circuit.n_bins // 5
     stations = [all_drivers.stations_of(circuit, one) for one in (laps, other)]
     found = drivers_along_lap(model.to_bytes(), stations, n, laps.trials, other.trials)
-    assert found.shape == (2, 2, n, 3)
+    assert found.shape == (2, 2, 2, n, 3)
     states = np.concatenate(model.predict_proba(laps.trials))
     part = (stations[0] == 4) & (laps.lap % 2 == 1)
-    np.testing.assert_allclose(found[0, 0, 4], states[part].mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found[0, 0, 0, 4], states[part].mean(axis=0), rtol=1e-5)
+    np.testing.assert_array_equal(found[1, 1], found[0, 0], "the first driver on the laps that both drove: here all")
+
+
+def test_only_laps_that_both_drove_are_compared(monkeypatch):
+    """Who retires early is held against the winner's early laps, not against what he did when the tank was empty."""
+    circuit, laps = _laps(monkeypatch, "AAA")
+    _, other = _laps(monkeypatch, "BBB", Looked("1-2"))
+    model, n = Sketch(n_states=3).fit(laps.trials), circuit.n_bins // 5
+    stations = [all_drivers.stations_of(circuit, one) for one in (laps, other)]
+    found = drivers_along_lap(model.to_bytes(), stations, n, laps.trials, other.trials)
+    states = np.concatenate(model.predict_proba(laps.trials))
+    for half, number in enumerate((1, 2)):
+        part = (stations[0] == 4) & (laps.lap == number)
+        np.testing.assert_allclose(found[1, 1, half, 4], states[part].mean(axis=0), rtol=1e-5)
+    assert not np.allclose(found[1, 1], found[0, 1]), "the winner himself is seen over all his laps"
+    table, _ = all_drivers.rows_of(circuit, [laps, other], found)
+    assert table["Laps both drove"].tolist() == [4, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +33,11 @@ def test_a_first_visit_shows_the_simulated_race_without_a_fit(feed):
     assert "Simulated race" in text
     assert "Real sessions" in text
     assert "simulated race · fitted on FLT" in text
-    assert "One segment a state" in text, "scores come with the bundled result"
+    assert "Names the segment" in text, "scores come with the bundled result"
+    strongest = shipped.load(data.SHIPPED).look.train[0].argmax(axis=1)
+    segment = data.laps_of(Place(circuit=data.FIRST_CIRCUIT), "FLT", Looked()).segment
+    own = {Counter(segment[strongest == k].tolist()).most_common(1)[0][0] for k in range(8) if (strongest == k).any()}
+    assert f"A state is no corner: these 8 name {len(own)} of 16 segments." in text
     fits = [job for job in feed.jobs if job.slot == "main" and job.poll().result is None]
     assert fits == []
     done = next(job for job in feed.jobs if job.slot == "main")

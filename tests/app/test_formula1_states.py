@@ -22,7 +22,7 @@ def feed(monkeypatch, tmp_path):
 def test_states_are_named_by_what_the_car_does_in_them(feed):
     app = visit(view="What a state is")
     assert not app.exception
-    (table,) = [frame.value for frame in app.dataframe]
+    table, agreed = [frame.value for frame in app.dataframe]
     assert list(table["State"]) == [f"S{k}" for k in range(1, 9)]
     assert table["Of the time"].sum() == pytest.approx(100)
     assert table["Speed"].between(50, 340).all()
@@ -32,7 +32,12 @@ def test_states_are_named_by_what_the_car_does_in_them(feed):
     text = words(app)
     for state, name in zip(table["State"], table["Name"], strict=True):
         assert f"{state} {name}" in text, "the legend"
-    assert "right for 56% of the samples of RGL. Without a model: 8 equal stretches of the lap 58%" in text
+    assert agreed[""].tolist() == ["The states", "8 equal stretches of the lap", "One answer always"]
+    assert agreed["Told rightly"].round().tolist() == [56, 58, 42], (
+        "states of where a car is say no more than the place"
+    )
+    assert (agreed["Cornering"] > agreed["Part throttle"]).all()
+    assert agreed["Cornering"].iloc[2] == pytest.approx(2 * 0.42 / 1.42, abs=0.01), "one answer: cornering"
 
 
 HOSTILE = "<b>%{x}</b> $ink ~ & co"
