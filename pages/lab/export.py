@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import streamlit as st
-from streamlit.components.v2 import component
 
 from gdm_core.analysis.envelopes import envelope as envelope_from
 from gdm_core.analysis.looks import Look
@@ -25,47 +24,15 @@ from pages.lab.tabs import stays_of, usage
 from pages.lab.view import Reading, View
 from pages.ui import figures, shell
 from pages.ui.card import Score
-from pages.ui.exports import legend, link, tables
+from pages.ui.exports import install, legend, link, save_picture, tables
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
 from pages.ui.figures.base import Figure, names_of, numbered
 from pages.ui.plot import plot
 
-PICTURE_WIDTH = 900
 MODEL = "model.safetensors"
 States = npt.NDArray[np.floating[Any]]
 File = tuple[str, Callable[[], bytes], str]
-
-_SAVE = """
-export default function ({ data, parentElement }) {
-  parentElement.querySelectorAll("button").forEach((button) => {
-    button.onclick = () => {
-      const plot = document.querySelector(`.st-key-${data.key} .gdm-plot`);
-      if (!plot?._fullLayout) return;
-      // A file is read elsewhere: it is as wide as a page of text, however narrow this window is.
-      const width = Math.max(plot._fullLayout.width, data.width);
-      const fit = plot.gdm?.refit(width);
-      const height = fit?.height ?? data.height;
-      const format = button.dataset.format;
-      const paper_bgcolor = plot.gdm?.tokens.surface ?? "#ffffff";
-      const figure = { data: plot.data, layout: { ...plot.layout, ...fit, width, height, paper_bgcolor }, config: {} };
-      window.Plotly.downloadImage(figure, { format, width, height, filename: data.name, scale: format === "png" ? 3 : 1 });
-    };
-  });
-}
-"""
-_SAVE_LOOK = """
-div { display: flex; gap: 0.5rem; flex-wrap: wrap; }
-button { font: inherit; cursor: pointer; padding: 0.42rem 0.8rem; border-radius: var(--st-button-radius);
-  border: 1px solid var(--st-border-color); background: transparent; color: var(--st-text-color); white-space: nowrap; }
-button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
-"""
-_save = component(
-    "gdm_save",
-    html="<div><button type='button' data-format='svg'>SVG</button><button type='button' data-format='png'>PNG</button></div>",
-    css=_SAVE_LOOK,
-    js=_SAVE,
-)
 
 
 @dataclass(frozen=True)
@@ -197,7 +164,7 @@ def panel(export: Export) -> None:
         shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
         return
     fit = Fit(shown.wanted.family, shown.wanted.config, shown.order, f"{export.page}-{MODEL}" if export.shipped else "")
-    code = script(export.recipe, fit, export.title, export.link)
+    code = script(export.recipe, fit, export.title, export.link, install())
     left, right = st.columns([0.34, 0.66], gap="small")
     with left, shell.panel("export-data", "Data"):
         if look is None:
@@ -207,7 +174,10 @@ def panel(export: Export) -> None:
         for label, make in export.tables.items():
             _file(f"{label} (CSV)", lambda make=make: csv(make()), f"{_slug(label)}.csv", export)  # type: ignore[misc]
         _file("Model (safetensors)", lambda: shown.result.model_bytes, MODEL, export)  # type: ignore[union-attr]
-        shell.quiet("States have the colours' order; the model file has its own, which the script says.")
+        shell.quiet(
+            f'Load it with gdm_core.load_model("{export.page}-{MODEL}"). States have the colours\' order; the model file has its '
+            "own, which the script says."
+        )
     with right, shell.panel("export-figures", "Figures"):
         _figures(export)
     with left, shell.panel("export-whole", "All of it"):
@@ -233,7 +203,7 @@ def panel(export: Export) -> None:
         _file("Python script", lambda: code.encode(), "reproduce.py", export)
         _file(
             "Notebook",
-            lambda: notebook(export.recipe, fit, export.title, export.link).encode(),
+            lambda: notebook(export.recipe, fit, export.title, export.link, install()).encode(),
             "reproduce.ipynb",
             export,
         )
@@ -256,10 +226,7 @@ def _figures(export: Export) -> None:
     with first:
         _file("HTML, interactive", lambda: figure_html(figure, name), f"{stem}.html", export)
     with second:
-        _save(
-            key=f"save-{export.page}",
-            data={"key": preview, "name": f"{export.page}-{stem}", "width": PICTURE_WIDTH, "height": figure["height"]},
-        )
+        save_picture(preview, f"{export.page}-{stem}", figure)
     shell.quiet("SVG and PNG are saved as the figure stands here, zoom and theme included.")
 
 

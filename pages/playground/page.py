@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 import torch
 
 from gdm_core.maths.relaxed import gumbel_softmax_kl
-from pages.playground import gumbel, pictures
-from pages.ui import charts, figures, palette, shell
+from pages.playground import export, gumbel, pictures
+from pages.ui import charts, exports, figures, limits, palette, shell
+from pages.ui.figures import Figure
 from pages.ui.plot import plot
 from pages.ui.slider import slider
 
@@ -39,6 +41,7 @@ class Settings:
 
 
 def _slider(label: str, low: float, high: float, value: float, step: float, key: str, help: str | None = None) -> float:
+    limits.within(key, label, low, high, float)
     return slider(label, low, high, value, step, key=key, help=help, bind="query-params", live=True).value
 
 
@@ -86,21 +89,27 @@ def controls() -> Settings:
     return Settings(np.array(logits), softness, noise, np.array(other), stay, seed)
 
 
-def triangle(s: Settings) -> None:
+def dots(s: Settings) -> tuple[gumbel.Array, gumbel.Array]:
+    """The draws that are shown, and those that they are compared with."""
+    z = gumbel.draws(s.logits, s.softness, gumbel.noise(SHOWN, 3, s.seed), s.noise)
+    return z, gumbel.draws(s.other, s.softness, gumbel.noise(COMPARED, 3, s.seed + 2), s.noise)
+
+
+def triangle(s: Settings) -> Figure:
     """The draws on the simplex over their density, and some of the distribution they are compared with."""
     logits, softness = s.effective
     many = figures.inside(gumbel.draws(s.logits, s.softness, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise))
     levels = figures.holding(gumbel.log_density_on_simplex(many, logits, softness))
     x, y, grid = figures.simplex_grid(many)
     density = gumbel.log_density_on_simplex(grid, logits, softness)
-    z = gumbel.draws(s.logits, s.softness, gumbel.noise(SHOWN, 3, s.seed), s.noise)
-    other = gumbel.draws(s.other, s.softness, gumbel.noise(COMPARED, 3, s.seed + 2), s.noise)
+    z, other = dots(s)
     figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=other, names=NAMES, height=520)
     figure["caption"] += (
         " Hollow dots: the second distribution (φ), at the same softness and noise. Drag a dot, and the evidence follows."
     )
     figure["layout"]["dragmode"] = False  # a drag takes hold of a dot
     plot(figure, key="triangle", module="simplex", more={"follow": followed(s)})
+    return figure
 
 
 def followed(s: Settings) -> dict[str, Any]:
@@ -139,13 +148,15 @@ def marginal(s: Settings) -> None:
     )
 
 
-def divergence(s: Settings) -> None:
+def divergence(s: Settings) -> tuple[Figure, pd.DataFrame]:
     """The divergence from the second distribution, exactly and by chance."""
     first, second = s.logits / s.noise, s.other / s.noise
     exact = float(gumbel_softmax_kl(torch.from_numpy(first), torch.from_numpy(second)))
     sampled = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed + 1)
     st.html('<p class="gdm-panel-title">How far from the hollow dots</p>')
-    plot(pictures.kl_against_softness(sampled, exact), key="divergence")
+    figure = pictures.kl_against_softness(sampled, exact)
+    plot(figure, key="divergence")
+    return figure, export.divergence_table(sampled, exact)
 
 
 def staying(s: Settings) -> None:
@@ -209,12 +220,31 @@ page.header(
     ],
 )
 with page.picture:
-    triangle(settings)
+    limits.tell()
+    triangle_figure = triangle(settings)
 with page.card:
     marginal(settings)
-    divergence(settings)
+    divergence_figure, divergences = divergence(settings)
+
+
+def take_along(s: Settings) -> None:
+    """Files of what the page shows."""
+    code = export.script(
+        s.logits, s.other, s.softness, s.noise, s.seed, SHOWN, COMPARED, exports.link(), exports.install()
+    )
+    shown = {
+        "Draws on the triangle": ("triangle", triangle_figure),
+        "How far from the hollow dots": ("divergence", divergence_figure),
+    }
+    export.tab(shown, {"Draws": export.draws_table(*dots(s)), "Divergence": divergences}, code)
+
+
 with page.below:
-    named = {"How long to stay (γ)": staying, "Noise is softness (β)": same_noise}
+    named = {
+        "How long to stay (γ)": staying,
+        "Noise is softness (β)": same_noise,
+        "Export & reproduce": take_along,
+    }
     for tab, draw in zip(
         st.tabs(list(named), key="about", on_change="rerun", bind="query-params"), named.values(), strict=True
     ):

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from html import unescape
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -25,7 +26,6 @@ from gdm_core.trials import Trial
 from pages.lab.live import screen
 from pages.ui import exports, figures, navigation, palette
 from pages.ui.card import Score
-from pages.ui.exports.code import NEEDS
 from pages.ui.figures import entropy_of
 from tests.support.live_engine import QuickEngine
 
@@ -186,6 +186,26 @@ def test_the_script_reproduces_the_page(page, tmp_path):
     np.testing.assert_allclose(model.predict_proba(train)[:, list(shown.order)], exact, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("host", "place"), [("localhost", str(navigation.ROOT)), ("lab.example", "path/to/gdm-studio")]
+)
+def test_where_the_project_is_missing_the_script_says_how_to_install_it(page, monkeypatch, tmp_path, host, place):
+    monkeypatch.setattr(type(st.context), "url", f"http://{host}:8501/nascar")
+    page.run()
+    (tmp_path / "reproduce.py").write_text(page.code[0].value)
+    (tmp_path / "gdm_core.py").write_text("raise ModuleNotFoundError(\"No module named 'gdm_core'\")")
+    done = subprocess.run(
+        [sys.executable, "reproduce.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("No module named 'gdm_core'. This needs GDM Studio: pip install ")
+    assert place in line
+    assert 'gdm_core.load_model("nascar-model.safetensors")' in unescape(
+        "".join(element.proto.body for element in page.get("html"))
+    )
+
+
 def test_every_figure_of_the_panel_can_be_saved_and_the_shown_trial_comes_first(page):
     page.run()  # the map and the prediction, which a worker was asked for
     names = page.selectbox(key="nascar-export-figure").options
@@ -201,7 +221,7 @@ def test_every_figure_of_the_panel_can_be_saved_and_the_shown_trial_comes_first(
 
 def test_the_link_reopens_the_view(page):
     code = page.code[0].value
-    link = code.split(NEEDS, 1)[1].split('"""')[0].strip()
+    link = code.split('"""')[1].splitlines()[1]
     assert link.startswith("http://host/nascar?")
     query = dict(parse_qsl(urlsplit(link).query))
     assert {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items() <= query.items()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -12,7 +15,7 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.maths.relaxed import gumbel_softmax_kl
-from pages.playground import gumbel
+from pages.playground import export, gumbel
 from pages.ui import figures, navigation
 from pages.ui.figures.base import untyped
 from pages.ui.figures.simplex import barycentric
@@ -43,6 +46,45 @@ def test_every_slider_moves_without_an_error(opened):
             assert not opened.exception, f"{each.key} = {value}"
             assert slider(opened, each.key).value == value
         slider(opened, each.key).set_value(each.value)
+
+
+def test_the_script_draws_the_dots_of_the_page(tmp_path):
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    for name, value in {"about": "Export & reproduce", "logit1": "1.5", "softness": "0.6", "dice": "3"}.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    assert {button.label for button in app.get("download_button")} >= {
+        "Draws (CSV)",
+        "Divergence (CSV)",
+        "Python script",
+    }
+    (tmp_path / "playground.py").write_text(app.code[0].value)
+    environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
+    done = subprocess.run(
+        [sys.executable, "playground.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    table = export.draws_table(
+        gumbel.draws(np.array([1.5, 0.0, -0.2]), 0.6, gumbel.noise(500, 3, 3), 0.3),
+        gumbel.draws(np.array([-0.2, 0.2, 0.2]), 0.6, gumbel.noise(150, 3, 5), 0.3),
+    )
+    with np.load(tmp_path / "playground.npz") as file:
+        drawn = np.concatenate([file["states"], file["hollow"]])
+    np.testing.assert_allclose(drawn, table[["p_1", "p_2", "p_3"]].to_numpy(), atol=1e-12)
+    assert list(table["drawn_from"]).count("compared_with") == len(drawn) - 500
+    exact = gumbel_softmax_kl(torch.tensor([1.5, 0.0, -0.2]) / 0.3, torch.tensor([-0.2, 0.2, 0.2]) / 0.3)
+    assert float(done.stdout.split()[1]) == pytest.approx(float(exact), abs=1e-3)
+
+
+def test_a_link_beyond_a_range_says_what_is_used_instead():
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    for name, value in {"softness": "99", "logit2": "-7"}.items():
+        app.query_params[name] = value
+    app.run()
+    said = "".join(html.proto.body for html in app.get("html"))
+    assert "Softness (τ) in the link is 99, but 0.05 to 3 is offered: 3 is used." in said
+    assert "in the link is -7, but -4 to 4 is offered: -4 is used." in said
 
 
 def test_draws_lie_on_the_simplex_and_repeat():

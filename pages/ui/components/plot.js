@@ -103,12 +103,18 @@ function build(parent) {
   return { root, plot, cursor, badge, caption, alt, updates: 0 };
 }
 
-function save(plot, format, name) {
-  const { width, height } = plot._fullLayout;
-  const options = { format, width, height, filename: name, scale: format === "png" ? 3 : 1 };
+// A file is read without this page's fonts: it is drawn, and its words are measured, in letters that are everywhere.
+const FILE_FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif";
+
+function save(plot, format, filename, { least = 0, height } = {}) {
+  const shown = plot._fullLayout;
+  const width = Math.max(shown.width, least);
+  const fit = plot.gdm.refit(width);
+  const look = { width, height: fit?.height ?? height ?? shown.height, font: { ...plot.layout.font, family: FILE_FONT } };
   // A transparent picture pasted into a document of the other theme is unreadable: give it its own background.
-  const figure = { data: plot.data, layout: { ...plot.layout, paper_bgcolor: plot.gdm.tokens.surface }, config: {} };
-  return window.Plotly.downloadImage(figure, options);
+  const layout = { ...plot.layout, ...fit, ...look, paper_bgcolor: plot.gdm.tokens.surface };
+  const options = { format, width, height: look.height, filename, scale: format === "png" ? 3 : 1 };
+  return window.Plotly.downloadImage({ data: plot.data, layout, config: {} }, options);
 }
 
 function configuration(view, options) {
@@ -243,7 +249,7 @@ async function draw(Plotly, view, figure, options, tokens) {
     const fit = fitting(figure, width);
     return fit && (fit === fitting(figure, view.width) ? { height: fit.height } : layoutAt(width, figure, options, tokens));
   };
-  plot.gdm = { tokens, refit };
+  plot.gdm = { tokens, refit, save: (...how) => save(plot, ...how) };
   // Said once: Plotly compares a configuration with the last one at every update, which takes it 6 ms.
   await Plotly.react(plot, coloured, layout, view.updates ? undefined : configuration(view, options));
   oneStop(plot);

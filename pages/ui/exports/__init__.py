@@ -1,9 +1,10 @@
 """Export & reproduce: what a page shows, to take along. pages/lab/export.py offers it."""
 
 from pages.ui.exports import legend
-from pages.ui.exports.address import link
+from pages.ui.exports.address import install, link
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
+from pages.ui.exports.save import save_picture
 from pages.ui.exports.tables import bouts_csv, parquet, states_csv, states_parquet
 
 __all__ = [
@@ -11,12 +12,14 @@ __all__ = [
     "Recipe",
     "bouts_csv",
     "figure_html",
+    "install",
     "legend",
     "link",
     "notebook",
     "parquet",
     "plain_score",
     "report_html",
+    "save_picture",
     "script",
     "states_csv",
     "states_parquet",

@@ -1,10 +1,16 @@
-"""The address that shows this view again."""
+"""The address that shows this view again, and the command that brings the project to where a script runs."""
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
+
+from pages.ui.exports.code import INSTALL
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+HERE = ("localhost", "127.0.0.1", "::1")
 
 
 def link() -> str:
@@ -12,3 +18,9 @@ def link() -> str:
     address = (st.context.url or "").partition("?")[0]  # a page's address comes without what stands behind the "?"
     pairs = [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
     return f"{address}?{urlencode(pairs)}" if address and pairs else address
+
+
+def install() -> str:
+    """The command that installs this project: from where it lies, for who sits at the machine that serves the page."""
+    here = urlsplit(st.context.url or "").hostname in HERE
+    return f'pip install "{CHECKOUT}"' if here and (CHECKOUT / "pyproject.toml").is_file() else INSTALL

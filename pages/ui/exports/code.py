@@ -10,7 +10,17 @@ from typing import Any
 from gdm_core.models.registry import FAMILIES
 
 # Data comes from gdm_studio.datasets: it has that name in a checkout and where the package is installed.
-NEEDS = "Runs in a checkout of GDM Studio, or anywhere once one was installed: pip install path/to/checkout"
+INSTALL = "pip install path/to/gdm-studio"
+
+
+def installed(first: str, install: str) -> list[str]:
+    """Statements that import `first`, the project's own, or say in a line how to get it."""
+    return [
+        "try:",
+        f"    {first}",
+        "except ModuleNotFoundError as missing:",
+        f"    raise SystemExit(f{f'{{missing}}. This needs GDM Studio: {install}'!r}) from None",
+    ]
 
 
 @dataclass(frozen=True)
@@ -62,13 +72,14 @@ def _loaded(file: str) -> list[str]:
     ]
 
 
-def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[str, str]]:
-    """(what it does, code) in order."""
+def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = INSTALL) -> list[tuple[str, str]]:
+    """(what it does, code) in order. `install` is the command that brings this project to another machine."""
     name = FAMILIES[fit.family][1]
     note = f" {recipe.note}" if recipe.note else ""
-    head = ["import numpy as np", "import torch", "", f"from gdm_core import {name}", *recipe.imports]
+    own = f"from gdm_core import {name}{', load_model' if fit.shipped else ''}"
+    head = [*installed(own, install), "", "import numpy as np", "import torch", *recipe.imports]
     if fit.shipped:
-        head = ["from pathlib import Path", "", *head[:3], f"from gdm_core import {name}, load_model", *recipe.imports]
+        head = ["from pathlib import Path", "", *head]
     data = [*recipe.lines]
     model = [
         "torch.set_num_threads(1)  # with one thread the same numbers come out every time",
@@ -84,7 +95,7 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[st
     if recipe.has_test:
         look.append("new_states = [np.asarray(soft)[:, order] for soft in model.predict_proba(test)]")
     keep = [
-        'model.save("model.safetensors")',
+        'model.save("model.safetensors")  # another day: model = gdm_core.load_model("model.safetensors")',
         'arrays = {f"trial_{i}": soft for i, soft in enumerate(states)}',
         'np.savez("states.npz", **arrays)',
     ]
@@ -92,7 +103,7 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[st
         keep.insert(2, 'arrays |= {f"new_trial_{i}": soft for i, soft in enumerate(new_states)}')
     where = f"\n{link}" if link else ""
     return [
-        (f"{title}.{note} {NEEDS}{where}", "\n".join(head)),
+        (f"{title}.{note} Needs GDM Studio: {install}{where}", "\n".join(head)),
         ("The data.", "\n".join(data)),
         ("The fit.", "\n".join(model)),
         ("Its soft states.", "\n".join(look)),
@@ -101,19 +112,19 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "") -> list[tuple[st
     ]
 
 
-def script(recipe: Recipe, fit: Fit, title: str, link: str = "") -> str:
+def script(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = INSTALL) -> str:
     """A script that reproduces the view."""
-    first, *rest = cells(recipe, fit, title, link)
+    first, *rest = cells(recipe, fit, title, link, install)
     words = first[0].replace("\\", "\\\\").replace('"', '\\"')  # the title may hold the name of a visitor's file
     parts = [f'"""{words}"""\n\n{first[1]}']
     parts += [f"# {words}\n{code}" for words, code in rest]
     return "\n\n".join(parts) + "\n"
 
 
-def notebook(recipe: Recipe, fit: Fit, title: str, link: str = "") -> str:
+def notebook(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = INSTALL) -> str:
     """The script as a Jupyter notebook."""
     found: list[dict[str, Any]] = []
-    for number, (words, code) in enumerate(cells(recipe, fit, title, link)):
+    for number, (words, code) in enumerate(cells(recipe, fit, title, link, install)):
         text = {"cell_type": "markdown", "id": f"words-{number}", "metadata": {}, "source": _lines(words)}
         work: dict[str, Any] = {
             "cell_type": "code",
