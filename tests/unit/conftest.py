@@ -11,6 +11,7 @@ import pytest
 from benchmarks.local_cluster import running_cluster, wait_for_workers
 from datasets.f1 import feed, feed_log
 from datasets.storage import cache_dir
+from gdm_core.models.registry import FAMILIES, NAMED_MODELS
 from tests.support.formula1 import cut_off
 
 
@@ -35,3 +36,10 @@ def log(home: Path) -> Iterator[feed_log.FeedLog]:
     listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
     yield listener
     logging.getLogger("fastf1").removeHandler(listener)
+
+
+@pytest.fixture
+def simple_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quick model family under the name "simple"."""
+    monkeypatch.setitem(FAMILIES, "simple", ("tests.support.simple_model", "SimpleModel"))
+    monkeypatch.setitem(NAMED_MODELS, "simple", ("simple", {}))

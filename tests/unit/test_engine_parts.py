@@ -1,8 +1,7 @@
-"""The parts of the engine that need no cluster: turns, kept results, requests, snapshots."""
+"""The parts of the engine that need no cluster: turns, requests, snapshots, the start."""
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import platform
@@ -23,7 +22,6 @@ from gdm_core.analysis.metrics import state_accuracy
 from gdm_core.engine import (
     Engine,
     FitRequest,
-    FitResult,
     Job,
     QueueFull,
     ResultCache,
@@ -46,11 +44,6 @@ TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((400, 3))),))
 
 def job(session: str, bulk: bool = False) -> Job:
     return Job(FitRequest(FAMILY, {}, TRIALS), session, None, bulk, lambda _: None)
-
-
-def result(key: str, n_bytes: int = 100) -> FitResult:
-    snapshot = Snapshot(3, (0,), (2,), (np.array([[255, 0], [51, 204]], dtype=np.uint8),))
-    return FitResult(key, os.urandom(n_bytes), "converged", -1.5, 0.25, (1, 2, 3), (-3.0, -2.0, float("nan")), snapshot)
 
 
 # ---- turns ------------------------------------------------------------------------------------------------------
@@ -96,97 +89,6 @@ def test_a_job_that_comes_back_is_first_and_never_refused() -> None:
     turns.add(waiting)
     turns.add(back, again=True)
     assert turns.take([], bulk=False) is back
-
-
-# ---- kept results -----------------------------------------------------------------------------------------------
-def test_a_kept_result_comes_back_from_disk_as_it_was(tmp_path: Path) -> None:
-    kept = result("k")
-    assert ResultCache(tmp_path).put(kept) == ""
-    found, note = ResultCache(tmp_path).get("k")
-    assert note == ""
-    assert found is not None
-    assert found.from_cache
-    assert (found.model_bytes, found.elbo, found.seconds, found.steps) == (kept.model_bytes, -1.5, 0.25, (1, 2, 3))
-    assert found.elbos[:2] == (-3.0, -2.0)
-    assert np.isnan(found.elbos[2])
-    assert found.snapshot is not None
-    np.testing.assert_allclose(found.snapshot.states(), [[1.0, 0.0], [0.2, 0.8]], atol=1e-6)
-    assert ResultCache(tmp_path).get("other") == (None, "")
-
-
-@pytest.mark.parametrize("damage", ["model", "truncated model", "side", "side not json", "side of another"])
-def test_damaged_files_are_moved_aside_with_a_note(tmp_path: Path, damage: str) -> None:
-    cache = ResultCache(tmp_path)
-    cache.put(result("k"))
-    model, side = tmp_path / "k.safetensors", tmp_path / "k.json"
-    if damage == "model":
-        model.write_bytes(b"x" + model.read_bytes()[1:] + b"y")
-    elif damage == "truncated model":
-        model.write_bytes(model.read_bytes()[:50])
-    elif damage == "side":
-        side.write_text(json.dumps({"sha256": "0"}))
-    elif damage == "side not json":
-        side.write_bytes(b"\xff\xfe not text")
-    else:
-        cache.put(result("other"))
-        side.write_text((tmp_path / "other.json").read_text())
-    found, note = ResultCache(tmp_path).get("k")
-    assert found is None
-    assert "damaged" in note
-    assert str(tmp_path / "damaged") in note
-    assert (tmp_path / "damaged" / "k.safetensors").exists()
-    assert not model.exists()
-    assert ResultCache(tmp_path).get("k") == (None, "")
-
-
-def test_the_disk_is_bounded_and_the_oldest_goes_first(tmp_path: Path) -> None:
-    cache = ResultCache(tmp_path, memory_bytes=1, disk_bytes=35_000)
-    for i, key in enumerate(["a", "b", "c"]):
-        cache.put(result(key, 10_000))
-        for path in tmp_path.glob(f"{key}.*"):
-            os.utime(path, (1000 + i, 1000 + i))
-    assert cache.get("a")[0] is not None  # from disk; used, so no longer the oldest
-    cache.put(result("d", 10_000))
-    fresh = ResultCache(tmp_path)
-    assert [key for key in "abcd" if fresh.get(key)[0] is not None] == ["a", "c", "d"]
-    assert sum(path.stat().st_size for path in tmp_path.rglob("*")) <= 35_000
-
-
-def test_memory_is_bounded_and_forgets_what_was_used_longest_ago(tmp_path: Path) -> None:
-    cache = ResultCache(tmp_path, memory_bytes=25_000)
-    for key in "ab":
-        cache.put(result(key, 10_000))
-    cache.get("a")
-    cache.put(result("c", 10_000))
-    for path in tmp_path.iterdir():
-        path.unlink()
-    assert [key for key in "abc" if cache.get(key)[0] is not None] == ["a", "c"]
-
-
-def test_a_disk_that_cannot_be_written_costs_a_note_alone(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    cache = ResultCache(tmp_path / "file" / "fits")
-    assert "could not be kept on disk" in cache.put(result("k"))
-    assert cache.get("k")[0] is not None
-    assert "could not be kept on disk" in cache.put_value("v", 1)
-
-
-def test_values_of_calls_are_kept_unless_damaged(tmp_path: Path) -> None:
-    cache = ResultCache(tmp_path)
-    assert cache.get_value("v") == (False, None)
-    assert cache.put_value("v", {"a": [1, None]}) == ""
-    assert cache.get_value("v") == (True, {"a": [1, None]})
-    assert "could not be kept" in cache.put_value("w", object())
-    (tmp_path / "v.json").write_text("{")
-    assert cache.get_value("v") == (False, None)
-    assert (tmp_path / "damaged" / "v.json").exists()
-    assert call_key(divmod, "a") != call_key(divmod, "b") != call_key(pow, "b")
-
-
-def test_the_data_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    ResultCache().put(result("k"))
-    assert (tmp_path / "fits" / "k.safetensors").exists()
 
 
 # ---- requests ---------------------------------------------------------------------------------------------------
