@@ -23,6 +23,7 @@ from gdm_core.analysis.metrics import (
     N_PATHS,
     majority_map,
     match_states,
+    r2,
     state_baselines,
     state_scores,
 )
@@ -113,10 +114,19 @@ def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Tr
     if predict.held:
         scores["coverage_90"] = float(np.average(predict.held, weights=predict.counts))
     known, truth = _labels(train), _labels(test)
+    for side, trials in (("train", train), ("test", test)):
+        scores[f"smoothed_r2_{side}"] = r2(
+            np.concatenate([trial.y for trial in trials]), np.concatenate(model.smooth(trials))
+        )
     if (truth != UNLABELLED).any() and (known != UNLABELLED).any():
         fitted = np.concatenate(model.predict_proba(train)).astype(np.float64)
         scores |= _numbers(state_scores(fitted, known, soft, truth))
         blocks["states"] = _agreement(fitted, known, soft, truth, blocks_of(test))
+        if hasattr(model, "untrained"):
+            blank = model.untrained(train, 0)
+            sides = [np.concatenate(blank.predict_proba(trials)).astype(np.float64) for trials in (train, test)]
+            untrained = _numbers(state_scores(sides[0], known, sides[1], truth))
+            scores |= {f"untrained.{name}": value for name, value in untrained.items()}
     return Cell(
         blocks=blocks,
         scores=scores,

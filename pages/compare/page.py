@@ -42,5 +42,5 @@ except GdmError as error:
     with frame.picture:
         shell.error("These settings cannot be compared", str(error))
 if asked is not None:
-    results.show(frame, source, asked)
+    results.show(frame, source, chosen, asked)
 shell.footer(["What is fitted here is measured on trials that no model has seen."])

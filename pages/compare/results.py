@@ -15,7 +15,8 @@ from gdm_core.analysis import comparisons, consensus
 from gdm_core.analysis.comparisons import MEASURES, Verdict
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, CompareJob
-from pages.compare import pictures
+from pages.compare import grid, pictures
+from pages.compare.settings import Chosen
 from pages.compare.sources import Source
 from pages.ui import figures, shell
 from pages.ui.plot import plot
@@ -33,16 +34,16 @@ SCORES = {
 States = npt.NDArray[np.float32]
 
 
-def show(frame: Frame, source: Source, job: CompareJob) -> None:
+def show(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
     """Everything below the controls. What comes in while fits run is drawn by the part that looks for it."""
     found = job.poll()
     _watch(frame, source, job, found)
     with frame.below:
-        tabs = ["Scores", "Differences", "Where they disagree", "Seeds", "Export"]
+        tabs = ["Scores", "Differences", "Where they disagree", "Seeds", "Other K", "Export"]
         for place, name in zip(st.tabs(tabs, key="view", on_change="rerun", bind="query-params"), tabs, strict=True):
             if place.open:
                 with place:
-                    _tab(name, source, found)
+                    _tab(name, source, chosen, found)
 
 
 def _watch(frame: Frame, source: Source, job: CompareJob, first: Compared) -> None:
@@ -94,7 +95,7 @@ def verdict_of(found: Compared, measure: str) -> Verdict | None:
     return comparisons.verdict(measure, {**tables, **lines})
 
 
-def _tab(name: str, source: Source, found: Compared) -> None:
+def _tab(name: str, source: Source, chosen: list[Chosen], found: Compared) -> None:
     if not any(found.cells.values()):
         shell.empty("Nothing fitted yet", "This fills in with the first result.")
     elif name == "Scores":
@@ -104,6 +105,8 @@ def _tab(name: str, source: Source, found: Compared) -> None:
         _differences(found)
     elif name == "Where they disagree":
         _disagreement(source, found)
+    elif name == "Other K":
+        grid.tab(source, chosen)
     elif name == "Seeds":
         _seeds(source, found)
     else:

@@ -9,6 +9,7 @@ import streamlit as st
 from datasets import formula1, mice, nascar
 from gdm_core.trials import Trials
 from pages.lab import live
+from pages.lab.card import OPEN_ON
 from pages.ui import limits, navigation, shell
 
 SIMULATED = {
@@ -58,7 +59,7 @@ def simulated(name: str, seed: int) -> Source:
 def choose() -> Source | None:
     """Show the controls. None, with what to do on the screen, where nothing is open on the page that was chosen."""
     shell.section("Data")
-    pages = {info.folder: f"What is open on: {info.title}" for info in navigation.available() if info.folder in LABS}
+    pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.available() if info.folder in LABS}
     names = SIMULATED | pages
     name = st.selectbox(
         "Compare on",

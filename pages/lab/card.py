@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import streamlit as st
 
 from pages.lab import live
 from pages.lab.data import Setting
+from pages.lab.finding import finding
 from pages.lab.view import View, question_key
-from pages.ui import card, shell
+from pages.ui import card, navigation, shell
 from pages.ui.card import Score
 from pages.ui.model_controls import SEED_RANGE
 
 MORE_SEEDS = 4  # fits besides the one that stands, to tell a score from luck
+OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
 DEADLINE_S = 300.0  # a second of work, on a machine that may have much else to do
 Rows = Callable[[Mapping[str, Any]], list[Score]]
 
@@ -49,8 +52,11 @@ def measured(view: View) -> live.Answer:
     return view.ask("scores", measure.scores, *question, deadline_s=DEADLINE_S, about=about, kept=True)
 
 
-def honest_card(view: View, rows_of: Rows) -> list[Score]:
-    """Show the card and the progress of the fit; the rows, once they belong to what stands."""
+def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None) -> list[Score]:
+    """Show the card and the progress of the fit; the rows, once they belong to what stands.
+
+    names   of the states, for a line on top that says what was found; without, there is none
+    """
     answer, shown = measured(view), view.shown
     rows = rows_of(answer.value) if answer.value is not None else []
     seeds = other_seeds(view) if answer.fresh or not view.settled else []
@@ -58,6 +64,9 @@ def honest_card(view: View, rows_of: Rows) -> list[Score]:
     scored: live.Wanted | None = answer.about
     with view.frame.card:
         if answer.fresh:
+            if names is not None:
+                said = finding(view.read(), names, rows, view.data.step(view.trial), view.data.unit)
+                st.html(f'<p class="gdm-finding">{escape(said)}</p>')
             card.scores(rows, status=shown.status)
         elif rows and scored is not None and scored.train.fingerprint == view.data.train.fingerprint:
             card.scores(rows, earlier=earlier(view.setting, scored.where), meanwhile=_waiting(view, answer))
@@ -70,6 +79,12 @@ def honest_card(view: View, rows_of: Rows) -> list[Score]:
             st.rerun()
         if view.came:
             shell.quiet(SHIPPED)
+        st.page_link(
+            navigation.page("compare"),
+            label="Compare with other models",
+            icon=":material/compare_arrows:",
+            query_params={"data": OPEN_ON.format(view.frame.title)},
+        )
         live.region(view.fit, lambda now: live.progress(now, key="elbo"), patience=2)
     return rows if answer.fresh else []
 

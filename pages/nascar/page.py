@@ -9,7 +9,7 @@ from pages import lab
 from pages.lab import live
 from pages.nascar import pictures, simulator
 from pages.nascar.scorecard import score_rows
-from pages.ui import model_controls, shell
+from pages.ui import figures, model_controls, shell
 
 frame = shell.frame("nascar")
 with frame.controls:
@@ -63,5 +63,7 @@ lab.show_tabs(
         "Export & reproduce": export,
     },
 )
-lab.honest_card(view, score_rows)  # last: what the open tab asks is answered before the scores, which take longest
+lab.honest_card(
+    view, score_rows, figures.names_of(view.shown.n_states)
+)  # last: what the open tab asks is answered before the scores, which take longest
 lab.end(view)

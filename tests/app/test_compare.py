@@ -4,36 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gdm_core.analysis.comparisons import Cell
 from gdm_core.engine.compare import CompareJob, Comparison
-from gdm_core.errors import ConfigError, FitError
-from pages.compare import settings, sources
+from gdm_core.errors import ConfigError
+from pages.compare import grid, settings, sources
 from pages.ui import navigation
+from tests.support.compared import fits, lines, made_up
 from tests.support.nascar_page import APP, settled, text
 
 PAGE = str(navigation.info("compare").path)
-GOOD = {"gdm": 0.9, "arhmm": 0.6, "slds": 0.88, "pdlds": 0.3}
-fits: list[tuple[str, int]] = []
-
-
-def made_up(family: str, setting: dict[str, Any], train: Any, test: Any) -> dict[str, Any]:
-    """The GDM and the SLDS name states as well as each other; the other two do not."""
-    fits.append((family, setting["seed"]))
-    if family == "pdlds":
-        raise FitError("The fit diverged.")
-    noise = np.random.default_rng((setting["seed"], len(family))).normal(size=12) * 0.03
-    k = setting["n_states"]
-    states = np.eye(k, dtype=np.float32)[(np.arange(test.n_samples) // 20 + (family == "slds")) % k]
-    blocks = {name: tuple(GOOD[family] + noise) for name in ("states", "density", "ten", "next")}
-    return Cell(blocks, {"coverage_90": 0.9, "matched_accuracy": GOOD[family]}, states, 1, 100, 0.5).to_dict()
-
-
-def lines(train: Any, test: Any, n_states: int) -> dict[str, Any]:
-    return {"linear AR(1)": Cell({name: (0.1,) * 12 for name in ("density", "ten", "next")}).to_dict()}
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +82,24 @@ def test_every_tab_draws(tab):
     assert "Nothing fitted yet" not in text(app)
     if tab == "Export":
         assert {button.label for button in app.get("download_button")} >= {"Scores (CSV)", "Every block (CSV)"}
+
+
+def test_other_numbers_of_states_fill_a_map_where_a_failure_is_a_mark(engine):
+    app = opened(view="Other K")
+    assert len(fits) == 9
+    app = pressed(app, "Fit 24 models")
+    app.run()
+    assert len(fits) == 9 + 23, "one of them was compared already"
+    assert "24 fits of one seed" not in text(app)
+    app.selectbox(key="model-B").set_value("pdlds").run()
+    app.selectbox(key="grid-of").set_value("B").run()
+    app = pressed(app, "Fit 6 models")
+    app.run()
+    assert not app.exception
+    asked = grid.settings_of(settings.Chosen("B", "pdlds", "pdlds", {"n_states": 4, "n_latent": 2}), None)
+    source = sources.simulated("nascar-soft", 0)
+    made = grid.heat(CompareJob(Comparison(asked, (0,), source.train, source.test), engine, "one").poll(), None, "ten")
+    assert [mark["text"] for mark in made["layout"]["annotations"]] == ["×"] * 6
 
 
 def test_one_setting_and_one_seed_say_what_is_missing():

@@ -328,3 +328,10 @@ def test_a_held_slider_of_the_track_shows_the_data_at_once(engine, monkeypatch):
     assert len(engine.jobs) > jobs
     assert drawn["inferred-track"][1] == "fresh"
     assert app.query_params["standard.noise"] == "0.5"
+
+
+def test_a_line_on_top_says_what_was_found_and_what_that_is_worth(engine):
+    said = text(opened())
+    assert "Four states" in said
+    assert "a stay lasts" in said
+    assert any(words in said for words in ("does as well.", "does better.", "ahead of"))

@@ -2,6 +2,7 @@
 
 from gdm_core.analysis.tables import entropy_of as entropy_of
 from pages.ui.figures.base import Figure as Figure
+from pages.ui.figures.base import names_of as names_of
 from pages.ui.figures.base import note as note
 from pages.ui.figures.curves import envelope as envelope
 from pages.ui.figures.curves import heat as heat

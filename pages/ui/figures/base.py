@@ -124,7 +124,7 @@ def headline(text: str) -> Dict:
     )
 
 
-def names_of(n_states: int, names: tuple[str, ...] | list[str] | None) -> list[str]:
+def names_of(n_states: int, names: tuple[str, ...] | list[str] | None = None) -> list[str]:
     """The states' names: those given, or S1..SK."""
     return list(names) if names else [f"S{k + 1}" for k in range(n_states)]
 

@@ -1,0 +1,138 @@
+"""One of the settings with other K and softness: a heat map that fills while its fits come in, and the way to each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from gdm_core.analysis.comparisons import MEASURES
+from gdm_core.engine.compare import Compared, CompareJob, Comparison
+from gdm_core.errors import GdmError
+from pages.compare.settings import STAYS, Chosen
+from pages.compare.sources import Source
+from pages.lab import live
+from pages.lab.live import screen
+from pages.ui import figures, shell
+from pages.ui.figures.base import Figure, note
+from pages.ui.plot import plot
+
+LOOK_EVERY_S = 1.0
+STATES = (2, 3, 4, 5, 6, 8)
+GRIDS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "temperature": ("softness (τ)", (0.3, 0.6, 0.99, 1.5)),
+    "stickiness": ("stickiness (γ)", tuple(stay if stay == "learn" else float(stay) for stay in STAYS)),
+}
+_KEPT = "_compare-grid"
+
+
+@dataclass
+class Asked:
+    """The grid that this visitor has started."""
+
+    key: str
+    job: CompareJob
+
+
+def tab(source: Source, chosen: list[Chosen]) -> None:
+    """Which setting, against what; a button that says how many fits that is; then the map."""
+    left, middle, right = st.columns(3, gap="medium", vertical_alignment="bottom")
+    letters = {one.letter: one for one in chosen}
+    letter = left.selectbox("Setting", list(letters), key="grid-of", bind="query-params")
+    one = letters.get(letter, chosen[0])
+    offered = [name for name in GRIDS if name in one.config]
+    against = (
+        middle.selectbox(
+            "K against", offered, format_func=lambda name: GRIDS[name][0] if name in GRIDS else name, key="grid-against"
+        )
+        if offered
+        else None
+    )
+    against = against if against in offered else None
+    comparison = Comparison(settings_of(one, against), (0,), source.train, source.test, keep=source.keep)
+    kept: Asked | None = st.session_state.get(_KEPT)
+    if kept is None or kept.key != comparison.key:
+        if right.button(f"Fit {comparison.n_fits} models", type="primary", width="stretch", key="grid-start"):
+            if kept is not None:
+                kept.job.cancel()
+            try:
+                job = CompareJob(comparison, screen.engine(), f"{live.visitor()}/compare-grid")
+            except GdmError as error:
+                shell.error("The fits could not be started", str(error))
+                return
+            st.session_state[_KEPT] = Asked(comparison.key, job)
+            st.rerun()
+        shell.empty(
+            f"{one.letter} with other numbers of states",
+            f"{comparison.n_fits} fits of one seed each, in the background; finished fits are kept. One seed says where to look, "
+            "not what is best: compare what looks good with several.",
+        )
+        return
+    _watch(one, against, kept.job)
+
+
+def _name(k: int, value: Any) -> str:
+    return f"{k}/{value}"
+
+
+def settings_of(one: Chosen, against: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Every cell of the map, by its name."""
+    values = GRIDS[against][1] if against else (None,)
+    return {
+        _name(k, value): (one.family, {**one.config, "n_states": k, **({against: value} if against else {})})
+        for k in STATES
+        for value in values
+    }
+
+
+def _watch(one: Chosen, against: str | None, job: CompareJob) -> None:
+    first = job.poll()
+    measures = {name: words for name, (words, _) in MEASURES.items()}
+    name = st.segmented_control(
+        "Measure", list(measures), default="density", format_func=lambda each: measures.get(each, each), required=True,
+        key="grid-measure",
+    )  # fmt: skip
+    name = name if name in measures else "density"
+
+    @st.fragment(run_every=None if first.finished else LOOK_EVERY_S)
+    def body() -> None:
+        found = job.poll()
+        if not found.finished:
+            shell.running(f"{found.done} of {found.total} fits", found.done / max(1, found.total))
+        with shell.panel("grid"):
+            plot(heat(found, against, name), key="grid")
+        if found.finished and not first.finished:
+            st.rerun()
+
+    body()
+
+
+def heat(found: Compared, against: str | None, measure: str) -> Figure:
+    """The measure for each K and value; what failed is marked, what is not there yet is blank."""
+    words, values = GRIDS[against] if against else ("", (None,))
+    table = np.full((len(values), len(STATES)), np.nan, np.float32)
+    failed = []
+    for i, value in enumerate(values):
+        for j, k in enumerate(STATES):
+            name = _name(k, value)
+            if name in found.failures:
+                failed.append((str(k), _text(value)))
+            for cell in found.cells.get(name, {}).values():
+                table[i, j] = cell.mean(measure)
+    made = figures.heat(
+        table,
+        STATES,
+        [_text(value) for value in values],
+        x_name="states (K)",
+        y_name=words,
+        digits=MEASURES[measure][1],
+        caption=f"{MEASURES[measure][0]}; brighter is better. × marks a fit that did not work out.",
+    )
+    made["layout"]["annotations"] = [note("×", x, y, xref="x", yref="y") for x, y in failed]  # type: ignore[arg-type]
+    return made
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else STAYS.get(str(value), f"{value}")

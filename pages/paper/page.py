@@ -1,0 +1,85 @@
+"""Paper: its tables and figures, each beside the code released with it and what is measured here, and run anew on request."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gdm_studio import paper
+from pages.lab import live
+from pages.paper import panels, run
+from pages.ui import limits, shell
+
+LOOK_EVERY_S = 1.0
+PANELS = {
+    "table": ("Table 1: states on two tracks", panels.table),
+    "nascar": ("Figure 2: NASCAR, states and ranges", panels.nascar),
+    "formula1": ("Figure 3: Formula 1, accuracy against K", panels.formula1),
+    "usage": ("Appendix F: use of states", panels.usage),
+    "mice": ("Figure 4: CalMS21, two mice", panels.mice),
+}
+
+frame = shell.frame("paper", card_share=0.34)
+with frame.controls:
+    shell.section("From the paper")
+    name = st.radio(
+        "Table or figure", list(PANELS), format_func=lambda one: PANELS[one][0] if one in PANELS else one,
+        key="panel", bind="query-params", label_visibility="collapsed",
+    )  # fmt: skip
+    name = name if name in PANELS else "table"
+    setting, protocol = "soft", "paper"
+    if name in ("table", "nascar"):
+        setting = st.segmented_control(
+            "Track", list(paper.SETTINGS), default="soft", format_func=lambda one: paper.SETTINGS.get(one, one),
+            required=True, key="track", bind="query-params",
+        )  # fmt: skip
+        setting = setting if setting in paper.SETTINGS else "soft"
+    if name == "table":
+        protocol = st.segmented_control(
+            "Run it anew under", list(paper.PROTOCOLS), default="fair", format_func=lambda one: f"{one} protocol".capitalize(),
+            required=True, key="protocol", bind="query-params",
+            help="Paper: one simulation, every seed another fit. Fair: every seed another simulation and another fit.",
+        )  # fmt: skip
+        protocol = protocol if protocol in paper.PROTOCOLS else "fair"
+    experiment = {"formula1": "formula1", "usage": "formula1", "mice": "mice"}.get(name, f"table/{setting}/{protocol}")
+    most = paper.N_SEEDS[experiment.split("/")[0]]
+    limits.within("seeds", "Seeds", 1, most)
+    n_seeds = st.number_input("Seeds", 1, most, min(2, most), key="seeds", bind="query-params", help="Of a run anew.")
+    asked = paper.experiment(experiment, int(n_seeds))
+    running = run.current(experiment)
+    if running is None:
+        st.button(
+            f"Run it now: {asked.n_fits} fits", type="primary", on_click=run.start, args=(asked,), width="stretch"
+        )
+    else:
+        st.button("Show what is stored", on_click=run.stop, width="stretch")
+
+stored = paper.load()
+frame.header(PANELS[name][0])
+with frame.picture:
+    limits.tell()
+    first = running.poll() if running is not None else []
+    going = any(not found.finished for found in first)
+
+    @st.fragment(run_every=LOOK_EVERY_S if going else None)
+    def body() -> None:
+        """What is stored, or what has come in of a run."""
+        polled = running.poll() if running is not None else []
+        if polled:
+            done, total = sum(one.done for one in polled), sum(one.total for one in polled)
+            if any(not one.finished for one in polled):
+                shell.running(f"{done} of {total} fits", done / max(1, total))
+            else:
+                shell.quiet(f"Measured now: {total} fits on this machine.")
+            for label, message in {k: v for one in polled for k, v in one.failures.items()}.items():
+                shell.quiet(f"{label} is left out: {message}")
+        PANELS[name][1](panels.Material(stored, experiment, setting, [one.cells for one in polled]))
+        if going and all(one.finished for one in polled):
+            st.rerun()
+
+    body()
+with frame.card:
+    panels.sentences(name)
+live.mind_departure()
+shell.footer(
+    ["Interpretable time series analysis with Gumbel dynamics. What others' code came to is measured with that code."]
+)

@@ -1,0 +1,239 @@
+"""Each table and figure: drawn from the fits that are stored or that run, beside the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis import consensus
+from gdm_core.analysis.comparisons import Cell
+from gdm_core.analysis.ranges import SPREADS
+from gdm_studio import paper
+from pages.paper import numbers
+from pages.paper.words import SENTENCES
+from pages.ui import figures, shell
+from pages.ui.figures.base import Figure
+from pages.ui.plot import plot
+
+LAPS_SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What a panel is drawn from: what is stored, and of the chosen experiment what has been fitted anew, if anything."""
+
+    stored: paper.Stored
+    experiment: str
+    setting: str
+    anew: paper.Found
+
+    def cells(self, experiment: str) -> dict[str, list[Cell]]:
+        """Every fit of an experiment by its setting: those made anew, once there are any, else those stored."""
+        found = self.anew if experiment == self.experiment and self.anew else self.stored.cells.get(experiment, [])
+        made: dict[str, list[Cell]] = {}
+        for one in found:
+            for label, by_seed in one.items():
+                made.setdefault(label, []).extend(by_seed.values())
+        return made
+
+    def shown(self, experiment: str, label: str) -> Cell | None:
+        """A fit whose states can be drawn."""
+        return next((cell for cell in self.cells(experiment).get(label, []) if len(cell.states)), None)
+
+
+def spread(cells: Sequence[Cell], score: str, digits: int = 3) -> str:
+    """Mean and standard deviation over fits, as it is printed."""
+    values = [cell.scores[score] for cell in cells if score in cell.scores]
+    if not values:
+        return ""
+    return f"{np.mean(values):.{digits}f}" + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
+
+
+# ---- Table 1 --------------------------------------------------------------------------------------------------------
+def table(material: Material) -> None:
+    """Inferred state accuracy: the paper's, its released code's, and ours under both protocols."""
+    setting = material.setting
+    ours = {protocol: material.cells(f"table/{setting}/{protocol}") for protocol in paper.PROTOCOLS}
+    rows = {}
+    for label in [*paper.TABLE_1, "GDM, untrained"]:
+        blank = label.endswith("untrained")
+        score = "untrained.paper_accuracy" if blank else "paper_accuracy"
+        source = label.split(",")[0]
+        rows[label] = {
+            "paper": numbers.PAPER[setting].get(label, ""),
+            "released code": numbers.RELEASED[setting].get(label, ""),
+            "ours, paper's protocol": spread(ours["paper"].get(source, []), score),
+            "ours, fair": spread(ours["fair"].get(source, []), score),
+            "ours, fair, one to one": spread(ours["fair"].get(source, []), score.replace("paper", "matched")),
+        }
+    lines = material.stored.lines.get(f"table/{setting}/paper", {})
+    for name in ("k-means on steps", "majority class"):
+        if name in lines:
+            rows[name] = {"ours, paper's protocol": spread([lines[name]], "paper_accuracy")}
+    st.table(pd.DataFrame.from_dict(rows, orient="index").fillna(""), border="horizontal")
+    shell.quiet(
+        "Mean ± standard deviation over seeds. The first four columns are the paper's measure: ten nearest neighbours from "
+        "states to labels. One to one: each state is one true state, matched on the fitted trial."
+    )
+
+
+# ---- Figure 2 -------------------------------------------------------------------------------------------------------
+def nascar(material: Material) -> None:
+    """True states, those of GDM and p-dLDS, and ranges one step ahead."""
+    experiment = f"table/{material.setting}/paper"
+    test = paper.experiment(experiment, 1).comparisons[0].test
+    trial = test[0]
+    assert trial.states is not None
+    assert trial.position is not None
+    truth = np.asarray(trial.states, np.float32)
+    rows = {"true": truth}
+    for label in ("GDM", "p-dLDS"):
+        cell = material.shown(experiment, label)
+        if cell is not None:
+            rows[label] = consensus.like(cell.states, truth)
+    for place, (label, states) in zip(st.columns(len(rows), gap="small"), rows.items(), strict=True):
+        with place:
+            plot(
+                figures.track(trial.position, states, title=label, height=210, width=3.0, caption=""),
+                key=f"paper-{label}",
+            )
+    plot(figures.state_strips(rows, height=50 + 40 * len(rows)), key="paper-strips")
+    found = material.stored.ranges.get(material.setting)
+    if found is not None:
+        plot(_ranges(found), key="paper-ranges")
+
+
+def _ranges(found: dict[str, object]) -> Figure:
+    mean, wide = (np.asarray(found[name], np.float32) for name in ("mean", "spread"))
+    time = np.arange(len(mean)) + int(str(found["from"]))
+    seen = np.array([np.nan if value is None else value for value in found["observed"]], np.float32)  # type: ignore[attr-defined]
+    held = 100 * float(str(found["held"]))
+    return figures.envelope(
+        time,
+        mean,
+        band90=(mean - SPREADS * wide, mean + SPREADS * wide),
+        observed=(time, seen),
+        channel="first channel",
+        height=240,
+        caption=f"One step ahead in the first channel, three standard deviations to either side: {held:.1f} % of outcomes lie "
+        "inside (a Gaussian would hold 99.7 %).",
+    )
+
+
+# ---- Figure 3 -------------------------------------------------------------------------------------------------------
+def formula1(material: Material) -> None:
+    """Accuracy against K for GDM and rSLDS, with untrained ones, and what both find at K = 8."""
+    cells, k = material.cells("formula1"), np.array(paper.STATES)
+    n_seeds = max((len(found) for found in cells.values()), default=1)
+    curves = {}
+    for model in ("GDM", "rSLDS (RO)"):
+        for name, score in ((model, "paper_accuracy"), (f"{model}, untrained", "untrained.paper_accuracy")):
+            values = np.full((len(k), n_seeds), np.nan, np.float32)
+            for i, states in enumerate(paper.STATES):
+                known = [cell.scores[score] for cell in cells.get(f"{model}, K = {states}", []) if score in cell.scores]
+                values[i, : len(known)] = known
+            curves[name] = values
+    there = np.any([np.isfinite(v).any(axis=1) for v in curves.values()], axis=0)
+    curves = {name: v[there] for name, v in curves.items() if np.isfinite(v[there]).any(axis=1).all()}
+    if not curves:
+        shell.empty("The first fits are under way", "The curves begin once every model has a fit of some K.")
+        return
+    lines = {
+        name: float(cell.scores["paper_accuracy"])
+        for name, cell in material.stored.lines.get("formula1", {}).items()
+        if name in ("majority class", "10-NN on position")
+    }
+    plot(
+        figures.sweep(k[there], curves, lines=lines, score_name="inferred state accuracy", height=320),
+        key="paper-against-k",
+    )
+    test = paper.experiment("formula1", 1).comparisons[0].test
+    position = np.concatenate([np.asarray(trial.position) for trial in test])
+    for place, model in zip(st.columns(2, gap="small"), ("GDM", "rSLDS (RO)"), strict=True):
+        cell = material.shown("formula1", f"{model}, K = {paper.SHOWN_STATES}")
+        if cell is not None:
+            with place:
+                plot(
+                    figures.track(
+                        position[:: cell.stride],
+                        cell.states,
+                        title=f"{model}, K = {paper.SHOWN_STATES}",
+                        height=260,
+                        caption="",
+                    ),
+                    key=f"paper-f1-{model}",
+                )
+
+
+def usage(material: Material) -> None:
+    """All states over the first three laps, and how much each is used."""
+    cell = material.shown("formula1", f"GDM, K = {paper.SHOWN_STATES}")
+    if cell is None:
+        shell.empty("Not fitted yet", f"This shows the GDM with K = {paper.SHOWN_STATES} once it is there.")
+        return
+    test = paper.experiment("formula1", 1).comparisons[0].test
+    laps = np.concatenate([np.asarray(trial.segments) for trial in test])[:: cell.stride]
+    first = np.isin(laps, np.unique(laps)[:LAPS_SHOWN])
+    step = cell.stride / test[0].rate_hz
+    plot(figures.proportions(cell.states[first], step=step, unit="s"), key="paper-usage-time")
+    plot(figures.usage(cell.states), key="paper-usage")
+
+
+# ---- Figure 4 -------------------------------------------------------------------------------------------------------
+def mice(material: Material) -> None:
+    """Smoothed R2 and accuracy: the authors' on CalMS21, ours on simulated mice, and how to get the recordings."""
+    theirs = {
+        name: {"R², fitted trials": r_train, "R², new trials": r_test, "state accuracy": accuracy, "on": "CalMS21"}
+        for name, (r_train, r_test, accuracy) in numbers.CALMS21.items()
+    }
+    cells = material.cells("mice")
+    ours = {
+        f"{label}, ours": {
+            "R², fitted trials": spread(found, "smoothed_r2_train", 2),
+            "R², new trials": spread(found, "smoothed_r2_test", 2),
+            "state accuracy": spread(found, "paper_accuracy"),
+            "on": "simulated mice",
+        }
+        for label, found in cells.items()
+    }
+    lines = material.stored.lines.get("mice", {})
+    if "majority class" in lines:
+        ours["majority class, ours"] = {
+            "state accuracy": spread([lines["majority class"]], "paper_accuracy"),
+            "on": "simulated mice",
+        }
+    st.table(pd.DataFrame.from_dict(theirs | ours, orient="index").fillna(""), border="horizontal")
+    _beside_the_expert({label: cell for label in cells if (cell := material.shown("mice", label)) is not None})
+    shell.quiet(
+        "The CalMS21 recordings cannot ship with the app. Put task1_classic_classification.zip, from the dataset's own page, into "
+        "the data folder, open Behaviour and choose it: it fits and scores the real trials."
+    )
+
+
+def _beside_the_expert(cells: dict[str, Cell]) -> None:
+    """States of the new trials below what a simulated expert says of them."""
+    if not cells:
+        return
+    test = paper.experiment("mice", 1).comparisons[0].test
+    stride = next(iter(cells.values())).stride
+    said = np.concatenate([np.full(t.n_samples, -1) if t.labels is None else np.asarray(t.labels) for t in test])[
+        ::stride
+    ]
+    truth = figures.one_hot(said, int(said.max()) + 1)
+    rows = {"expert": truth} | {
+        label: consensus.like(cell.states, np.nan_to_num(truth)) for label, cell in cells.items()
+    }
+    made = figures.state_strips(rows, step=stride / test[0].rate_hz, unit="s", height=50 + 44 * len(rows))
+    plot(made, key="paper-mice-strips")
+
+
+# ---- what to make of it ---------------------------------------------------------------------------------------------
+def sentences(name: str) -> None:
+    """Why the numbers differ, in a few sentences."""
+    st.html('<p class="gdm-panel-title">What to make of it</p>')
+    for text in SENTENCES[name]:
+        st.html(f"<p>{text}</p>")

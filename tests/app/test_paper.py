@@ -1,0 +1,66 @@
+"""Paper: every table and figure draws from what ships, and is run anew on request."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from gdm_studio import paper
+from pages.paper import numbers
+from pages.ui import navigation
+from tests.support.compared import lines, made_up
+from tests.support.nascar_page import APP, text
+
+PAGE = str(navigation.info("paper").path)
+
+
+@pytest.fixture(autouse=True)
+def _made_up(engine, monkeypatch):
+    monkeypatch.setattr("gdm_core.engine.compare.fitted_cell", made_up)
+    monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
+
+
+def opened(**address: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=90).run().switch_page(PAGE)
+    for name, value in address.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, app.exception[0].message
+    return app
+
+
+def test_the_table_stands_at_once_beside_the_papers_numbers():
+    app = opened()
+    (table,) = app.table
+    shown = table.value
+    assert shown.loc["GDM", "paper"] == numbers.PAPER["soft"]["GDM"]
+    assert shown.loc["GDM, untrained", "released code"] == numbers.RELEASED["soft"]["GDM, untrained"]
+    ours = [
+        cell.scores["paper_accuracy"] for one in paper.load().cells["table/soft/fair"] for cell in one["GDM"].values()
+    ]
+    assert shown.loc["GDM", "ours, fair"].startswith(f"{sum(ours) / len(ours):.3f} ± ")
+
+
+@pytest.mark.parametrize("panel", ["nascar", "formula1", "usage", "mice"])
+def test_every_figure_draws_from_what_ships(panel):
+    app = opened()
+    app.radio(key="panel").set_value(panel).run()
+    assert not app.exception, app.exception[0].message
+    assert "What to make of it" in text(app)
+    assert "under way" not in text(app)
+
+
+def test_a_table_is_run_anew_and_what_is_stored_comes_back():
+    app = opened()
+    stored = app.table[0].value.loc["GDM", "ours, fair"]
+    (button,) = [each for each in app.button if each.label.startswith("Run it now")]
+    assert button.label == "Run it now: 12 fits"
+    button.click().run()
+    app.run()
+    assert not app.exception, app.exception[0].message
+    assert "Measured now: 12 fits" in text(app)
+    assert "p-dLDS is left out: The fit diverged." in text(app)
+    assert app.table[0].value.loc["p-dLDS", "ours, fair"] == ""
+    (button,) = [each for each in app.button if each.label == "Show what is stored"]
+    button.click().run()
+    assert app.table[0].value.loc["GDM", "ours, fair"] == stored

@@ -1,0 +1,118 @@
+"""The paper's experiments: what `gdm reproduce all` runs, stores and prints, and what ships with the app."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from datasets import nascar
+from gdm_core.analysis.comparisons import Cell
+from gdm_core.analysis.ranges import next_ranges
+from gdm_core.errors import ConfigError, FitError
+from gdm_core.trials import Trials
+from gdm_studio import paper
+from gdm_studio.cli import main
+
+
+def made_up(family: str, setting: dict[str, Any], train: Any, test: Any) -> dict[str, Any]:
+    if family == "pdlds":
+        raise FitError("The fit diverged.")
+    states = np.eye(setting["n_states"], dtype=np.float32)[:2]
+    score = 0.5 + setting["seed"] / 10
+    return Cell({"ten": (score,) * 4}, {"paper_accuracy": score}, states, 1, 10, 0.1).to_dict()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(paper, "fitted_cell", made_up)
+    monkeypatch.setattr(
+        paper, "lines_to_beat", lambda *_: {"majority class": Cell({}, {"paper_accuracy": 0.3}).to_dict()}
+    )
+    monkeypatch.setattr(
+        paper, "next_ranges", lambda *_: {"from": 1, "mean": [], "spread": [], "observed": [], "held": 1.0}
+    )
+
+
+def test_the_papers_protocol_has_one_simulation_and_the_fair_one_a_new_one_for_each_seed():
+    one, fair = (paper.experiment(f"table/soft/{protocol}", 3, 100) for protocol in paper.PROTOCOLS)
+    assert len(one.comparisons) == 1
+    assert len(fair.comparisons) == 3
+    assert one.n_fits == fair.n_fits == 3 * len(paper.TABLE_1)
+    assert len({comparison.train.fingerprint for comparison in fair.comparisons}) == 3
+    lap, _ = nascar.paper_train_test("soft", T=100)
+    assert one.comparisons[0].train.fingerprint == Trials((lap,), lap.name).fingerprint
+
+
+def test_an_unknown_experiment_is_refused_with_those_there_are():
+    with pytest.raises(ConfigError, match="table/standard/paper"):
+        paper.experiment("table/9")
+
+
+def test_everything_is_stored_and_found_again(quick, tmp_path):
+    steps = []
+    found = paper.reproduce_all(2, samples=100, progress=steps.append)
+    assert steps == list(range(1, paper.n_pieces(2) + 1))
+    assert found["failed"], "p-dLDS diverged, and it is said"
+    paper.save(found, tmp_path / "paper.json", "code")
+    stored = paper.load(tmp_path / "paper.json")
+    assert set(stored.cells) == set(paper.names())
+    table = stored.cells["table/soft/fair"]
+    assert [sorted(one["GDM"]) for one in table] == [[0], [1]]
+    assert table[1]["GDM"][1].scores["paper_accuracy"] == pytest.approx(0.6)
+    assert len(table[0]["GDM"][0].states), "the first fit is drawn"
+    assert not len(table[1]["GDM"][1].states), "of the others numbers are enough"
+    assert "  GDM                      0.550 ± 0.071 (2)" in paper.summary(found)
+
+
+def test_the_command_writes_what_the_page_reads(quick, tmp_path, capsys):
+    assert main(["reproduce", "all", "--seeds", "1", "--samples", "100", "--json", str(tmp_path / "all.json")]) == 1
+    said = capsys.readouterr()
+    assert "inferred state accuracy" in said.out
+    assert "fits did not work out" in said.err
+    assert set(paper.load(tmp_path / "all.json").lines) == set(paper.names())
+
+
+def test_no_seed_is_refused(quick, capsys):
+    assert main(["reproduce", "all", "--seeds", "0"]) != 0
+    assert "at least 1 is needed" in capsys.readouterr().err
+
+
+def test_ranges_hold_what_they_say():
+    lap, another = nascar.train_test("standard", 0, 300)
+    found = next_ranges(
+        "arhmm", {"n_states": 4, "n_latent": 2, "seed": 0}, Trials((lap,)), Trials((another,)), moments=100
+    )
+    mean, spread, seen = (np.array(found[name]) for name in ("mean", "spread", "observed"))
+    assert found["held"] == pytest.approx(np.mean(np.abs(seen - mean) <= 3 * spread), abs=0.011)
+    assert np.allclose(seen, another.y[found["from"] : found["from"] + len(seen), 0], atol=1e-4)
+    assert found["held"] > 0.8
+
+
+# ---- what ships -----------------------------------------------------------------------------------------------------
+def test_what_ships_has_every_fit_of_every_experiment():
+    stored = paper.load()
+    plain = json.loads(paper.FILE.read_text())
+    assert plain["failed"] == []
+    for name in paper.names():
+        asked = paper.experiment(name)
+        for comparison, found in zip(asked.comparisons, stored.cells[name], strict=True):
+            assert set(found) == set(comparison.settings)
+            assert all(tuple(sorted(by_seed)) == comparison.seeds for by_seed in found.values())
+        assert all(
+            np.isfinite(list(cell.scores.values())).all()
+            for one in stored.cells[name] for by_seed in one.values() for cell in by_seed.values()
+        )  # fmt: skip
+        assert "majority class" in stored.lines[name]
+    assert set(stored.ranges) == set(paper.SETTINGS)
+
+
+def test_what_ships_is_what_a_fit_gives_here():
+    """To the digits that machines share: the first fit of the table on the soft track."""
+    asked = paper.experiment("table/soft/paper", 1).comparisons[0]
+    family, config = asked.settings["AR-HMM (RO)"]
+    again = Cell.from_dict(paper.fitted_cell(family, {**config, "seed": 0}, asked.train, asked.test))
+    shipped = paper.load().cells["table/soft/paper"][0]["AR-HMM (RO)"][0]
+    assert again.scores["matched_accuracy"] == pytest.approx(shipped.scores["matched_accuracy"], abs=0.02)
