@@ -224,7 +224,16 @@ class Stored:
 
 def save(found: dict[str, Any], path: Path, code: str) -> None:
     """Write what was found so that `load` reads it."""
-    write_whole(path, json.dumps({"code": code, **found}, separators=(",", ":")).encode())
+    write_whole(path, json.dumps(_rounded({"code": code, **found}), separators=(",", ":")).encode())
+
+
+def _rounded(value: Any) -> Any:
+    """Six digits of every number: more than any table prints, at a third of the size."""
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def load(path: Path = FILE) -> Stored:

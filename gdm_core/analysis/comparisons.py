@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -68,13 +69,13 @@ class Cell:
 
     def to_dict(self) -> dict[str, Any]:
         rounded = np.round(255 * self.states).astype(np.uint8)
-        plain = {"values": rounded.tobytes().hex(), "shape": list(rounded.shape)}
+        plain = {"values": b64encode(rounded.tobytes()).decode("ascii"), "shape": list(rounded.shape)}
         return {**asdict(self), "blocks": {k: list(v) for k, v in self.blocks.items()}, "states": plain}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Cell:
         packed = plain["states"]
-        rounded = np.frombuffer(bytes.fromhex(packed["values"]), np.uint8).reshape(packed["shape"])
+        rounded = np.frombuffer(b64decode(packed["values"]), np.uint8).reshape(packed["shape"])
         blocks = {name: tuple(values) for name, values in plain["blocks"].items()}
         return cls(**{**plain, "blocks": blocks, "states": (rounded / np.float32(255)).astype(np.float32)})
 

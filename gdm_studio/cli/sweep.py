@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.analysis.scores import align
@@ -45,6 +47,9 @@ def add_sweep(commands: Any) -> None:
     parser.add_argument("--scores", action="store_true", help="every score of each fit, too (see docs/scores.md)")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
     parser.add_argument("--json", action="store_true", help="print the outcomes as JSON")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="also write a row for each fit to FILE (.csv or .parquet)"
+    )
     parser.set_defaults(run=sweep)
 
 
@@ -55,11 +60,15 @@ def sweep(options: argparse.Namespace) -> int:
     wanted = _sweep_of(options, read_trials(options))
     if options.jobs < 1:
         raise ConfigError(f"jobs is {options.jobs}; at least 1 process is needed.")
+    if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
+        raise ConfigError(f"--out is {options.out}; its name must end in .csv or .parquet.")
     bar = Bar(f"Sweeping {options.model}", len(wanted.cells()))
     try:
         records = _run(wanted, options.jobs, bar)
     finally:
         bar.close()
+    if options.out is not None:
+        _write(records, options.out)
     groups = aggregate(records, by=list(wanted.grid))
     winner = best(groups)
     if options.json:
@@ -76,6 +85,24 @@ def sweep(options: argparse.Namespace) -> int:
     if winner is None:
         raise FitError(f"Every fit of the sweep failed. The first said: {records[0].message}")
     return 0
+
+
+def _write(records: Sequence[Record], path: Path) -> None:
+    """One row a fit: its configuration, seed and numbers."""
+    import pandas as pd
+
+    from gdm_core.files import write_whole
+
+    table = pd.DataFrame([record.row() for record in records])
+    for name in table:
+        if table[name].map(type).nunique() > 1:  # "learn" beside numbers
+            table[name] = table[name].astype(str)
+    buffer = io.BytesIO()
+    if path.suffix == ".csv":
+        table.to_csv(buffer, index=False)
+    else:
+        table.to_parquet(buffer, index=False)
+    write_whole(path, buffer.getvalue())
 
 
 def hold_out(trials: Trials, share: float) -> tuple[Trials, Trials]:

@@ -32,7 +32,7 @@ def finding(reading: Reading, names: Sequence[str], rows: Sequence[Score], step:
     idle = f", {n_states - used} of them hardly used" if used < n_states else ""
     stay = median_bout([reading.labels]) * step
     lasts = f"{stay:.3g} {unit}" if unit != "step" else f"{stay:.0f} step{'s' * (stay >= 1.5)}"
-    held = f"{names[most]} holds {100 * share[most]:.0f} % of the {reading.trial.name}"
+    held = f"{names[most]} holds {100 * share[most]:.0f} % of {reading.trial.name}"
     said = [f"{counted.capitalize()}{idle}. {held}; half of all stays last {lasts} or less."]
     first = next((row for row in rows if row.verdict is not None and np.isfinite(row.value)), None)
     if first is not None and first.verdict is not None:

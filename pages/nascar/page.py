@@ -63,7 +63,6 @@ lab.show_tabs(
         "Export & reproduce": export,
     },
 )
-lab.honest_card(
-    view, score_rows, figures.names_of(view.shown.n_states)
-)  # last: what the open tab asks is answered before the scores, which take longest
+# Last: what the open tab asks is answered before the scores, which take longest.
+lab.honest_card(view, score_rows, figures.names_of(view.shown.n_states))
 lab.end(view)

@@ -333,5 +333,5 @@ def test_a_held_slider_of_the_track_shows_the_data_at_once(engine, monkeypatch):
 def test_a_line_on_top_says_what_was_found_and_what_that_is_worth(engine):
     said = text(opened())
     assert "Four states" in said
-    assert "a stay lasts" in said
+    assert "half of all stays last" in said
     assert any(words in said for words in ("does as well.", "does better.", "ahead of"))
