@@ -19,7 +19,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "formula1": (
         "The paper's finding is that the GDM's states match the corners better than those of an rSLDS at small K.",
-        "With more states this measure stops saying anything: untrained models reach as much, because many random "
+        "With more states this measure stops saying anything: untrained models reach as much or more, because many random "
         "stretches of the track are as good as learned ones to a neighbour search. Look at small K, and at what "
         "untrained models reach there.",
         "Laps here are simulated, so that they can ship; the Formula 1 page draws the same curve for any real race.",
