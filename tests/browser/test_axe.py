@@ -27,7 +27,9 @@ PAGES = {
     "behaviour": ("/behaviour", "desktop"),
     "your_data": ("/your-data", "desktop"),
     "your_data, its example": ("/your-data?example=open", "desktop"),
+    "compare": ("/compare?settings=2&seeds=1", "desktop"),
     "playground": ("/playground", "desktop"),
+    "paper": ("/paper", "desktop"),
 }
 
 
