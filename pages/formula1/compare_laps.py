@@ -10,32 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from datasets.formula1 import LapClock, Session, lap_clock
-from pages.formula1 import data, gain_panel, state_names
+from datasets.formula1 import LapClock, Session
+from pages.formula1 import data, gain_panel, lap_panel, state_names
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.formula1.figures import lines_along, without_title
+from pages.formula1.traces import STEP_M, trace
 from pages.lab import View, together
 from pages.lab.live.pictures import State
 from pages.ui import figures, shell
 from pages.ui.figures.base import numbered
 from pages.ui.plot import plot
 
-STEP_M = 10.0
 SURE = 1.96  # standard deviations of the band: 95 % of places lie within
 SURE_OF_MANY = 3.0  # below which a difference in one of some twenty segments says nothing: chance alone would name one
-
-
-@dataclass(frozen=True, eq=False)
-class OneLap:
-    """One lap of one driver on an even grid of distances."""
-
-    name: str
-    seconds: float
-    states: Floats  # [D, K]
-    speed: Floats  # [D] km/h
-    clock: LapClock | None  # None where the lap's times or speeds are not known well enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,29 +41,6 @@ def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> 
     there = np.isin(table.number, driven) & np.isfinite(table.seconds)
     order = np.argsort(table.seconds[there])
     return [(int(n), float(s)) for n, s in zip(table.number[there][order], table.seconds[there][order], strict=True)]
-
-
-def one_lap(session: Session, circuit: Circuit, here: Driver, lap: int, seconds: float) -> OneLap | None:
-    """A lap on the grid, or None where too little of it was driven with positions."""
-    assert here.states is not None
-    laps = here.laps
-    part = np.flatnonzero(laps.lap == lap)
-    if len(part) < 20:
-        return None
-    # A step back (the line itself, or noise while standing) has no place on the grid.
-    distance = np.unwrap(laps.distance[part].astype(np.float64), period=circuit.length)
-    distance -= circuit.length * round((np.median(distance) - circuit.length / 2) / circuit.length)
-    ahead = np.append(True, np.diff(np.maximum.accumulate(distance)) > 0) & (distance > 0) & (distance < circuit.length)
-    part, distance = part[ahead], distance[ahead]
-    if len(part) < 20:
-        return None
-    grid = np.arange(0, circuit.length, STEP_M)
-    states = np.column_stack([np.interp(grid, distance, column) for column in here.states[part].T])
-    pace = np.interp(grid, distance, laps.speed[part])
-    return OneLap(
-        f"{laps.code} lap {lap}", seconds, states.astype(np.float32), pace.astype(np.float32),
-        lap_clock(session, laps.code, lap),
-    )  # fmt: skip
 
 
 def tab(view: View) -> None:
@@ -111,7 +77,8 @@ def tab(view: View) -> None:
         picked.append(read(view, laps, name))
         driven.append((int(lap), seconds[lap]))
     names = numbered(state_names.names(view))
-    gain_panel.show(view, session, picked, names)
+    with st.container():  # one element of the page, however many are in it: what stands below keeps its place
+        gain_panel.show(view, session, picked, names)
     asked = tuple((here.laps.trials.fingerprint, lap) for here, (lap, _) in zip(picked, driven, strict=True))
     kept = view.fit.records.last(Compared)
     if len(drivers := together(picked)) == len(picked):
@@ -140,12 +107,12 @@ def _draw(
     state: State,
     called: Sequence[str],
 ) -> None:
-    found = [one_lap(session, circuit, here, *lap) for here, lap in zip(drivers, driven, strict=True)]
+    found = [trace(session, circuit, here, lap) for here, (lap, _) in zip(drivers, driven, strict=True)]
     if found[0] is None or found[1] is None:
         shell.empty("Too little of this lap", "The feed has too few positions in it. Choose another lap.")
         return
     one, other = found[0], found[1]
-    grid = np.arange(0, circuit.length, STEP_M).astype(np.float32)
+    grid = one.distance
     names = [one.name, other.name] if one.name != other.name else [one.name, f"{other.name} again"]
     apart = 0.5 * np.abs(one.states - other.states).sum(axis=1)
     with shell.panel("compared"):
@@ -157,12 +124,6 @@ def _draw(
             )),
             key="compared-states", state=state,
         )  # fmt: skip
-        plot(
-            lines_along(
-                circuit, grid, dict(zip(names, (one.speed, other.speed), strict=True)), unit="km/h", height=170
-            ),
-            key="compared-speed",
-        )
         gap = Gap(one.clock, other.clock) if one.clock is not None and other.clock is not None else None
         if gap is None:
             shell.quiet("One of these laps lacks a lap time or speeds, so there is no time gap along the lap.")
@@ -178,7 +139,9 @@ def _draw(
                 ),
                 key="compared-gap",
             )  # fmt: skip
-    _words(circuit, names, apart, gap)
+    with st.container():
+        _words(circuit, names, apart, gap)
+    lap_panel.show(session, circuit, (one, other), called, state)
 
 
 @dataclass(frozen=True, eq=False)

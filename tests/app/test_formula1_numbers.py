@@ -17,6 +17,7 @@ from pages import lab
 from pages.formula1 import accuracy, all_drivers, compare_laps, data, figures, loading, picture
 from pages.formula1.data import Looked, Pick, Place
 from pages.formula1.driver_states import Driver
+from pages.formula1.traces import trace
 from pages.lab.live.pictures import Origin
 from pages.ui.figures.base import untyped
 from tests.support.formula1 import LAP_S
@@ -91,13 +92,13 @@ def test_a_lap_driven_evenly_has_an_even_clock(monkeypatch):
     states = np.eye(4, dtype=np.float32)[laps.segment]
     here = Driver(laps.trials[0], states, "fresh", Origin(), laps=laps)
     session = ring_race()
-    one = compare_laps.one_lap(session, circuit, here, 2, LAP_S)
+    one = trace(session, circuit, here, 2)
     assert one is not None
     assert one.clock is not None
     share = np.linspace(0, 1, 50)
     np.testing.assert_allclose(one.clock.at(share), LAP_S * share, atol=0.05)
     np.testing.assert_allclose(one.states.sum(axis=1), 1, atol=1e-5)
-    assert compare_laps.one_lap(session, circuit, here, 99, LAP_S) is None
+    assert trace(session, circuit, here, 99) is None
 
 
 def _clock(drift: float, *times: float) -> LapClock:

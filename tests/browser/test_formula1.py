@@ -201,3 +201,50 @@ def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
               { "xaxis.autorange": "reset", "yaxis.autorange": "reset" })""")
     assert len(set(seen.values())) == 4, seen
     assert opened.errors == []
+
+
+REACHES = """(canvas, least) => new Promise((done, fail) => {
+  const give_up = setTimeout(() => fail(new Error(`stands at ${canvas.dataset.seconds}, not at ${least}`)), 30000);
+  const look = () => Number(canvas.dataset.seconds) < least ? setTimeout(look, 50) : done(clearTimeout(give_up));
+  look();
+})"""
+COUNT_FRAMES = """() => {
+  window.framesAsked = 0;
+  const ask = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = (then) => {
+    if (/advance/.test(String(then))) window.framesAsked += 1;
+    return ask(then);
+  };
+}"""
+
+
+def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
+    opened = visit("/formula1?view=Drivers+compared")
+    page = opened.ready(MAP, seconds=90)
+    canvas = page.locator('.st-key-lap-player canvas[data-ready="yes"]')
+    canvas.wait_for(timeout=60_000)
+    page.locator(".gdm-score").first.wait_for(timeout=60_000)
+    seconds = lambda: float(canvas.evaluate("(canvas) => canvas.dataset.seconds"))  # noqa: E731
+    canvas.scroll_into_view_if_needed()
+    assert seconds() == 0
+    canvas.press("Space")
+    canvas.evaluate(REACHES, 0.5)
+    page.locator(".st-key-lap-player").get_by_role("button", name="Pause").click()
+    stood = seconds()
+    canvas.press("PageDown")
+    assert seconds() == pytest.approx(stood + 5, abs=0.01)
+    # The cursor of the page goes with the first car.
+    for figure in ("map", "traces", "compared-states"):
+        page.locator(f".st-key-{figure} .gdm-cursor:not([hidden])").wait_for(state="attached")
+    canvas.press("End")
+    last = page.locator(".st-key-lap-player input").get_attribute("max")
+    assert last is not None
+    assert seconds() == pytest.approx(float(last), abs=0.01)
+    # Who asks for less motion gets a still picture a second: no frame is asked for.
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate(COUNT_FRAMES)
+    canvas.press("Home")
+    canvas.press("Space")
+    canvas.evaluate(REACHES, 0.9)
+    assert page.evaluate("window.framesAsked") == 0
+    assert opened.errors == []

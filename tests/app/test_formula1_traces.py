@@ -1,0 +1,133 @@
+"""One lap of two drivers: traces over states, colours of teams, and what the player is sent."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from pages.formula1 import data, lap_player, teams, traces
+from pages.formula1.data import Looked, Place
+from pages.formula1.driver_states import Driver
+from pages.lab.live.pictures import Origin
+from pages.ui import palette, theme
+from pages.ui.figures.base import untyped
+
+SHANGHAI = Place(circuit="shanghai")
+
+
+@pytest.fixture(scope="module")
+def race():
+    """(session, circuit, two drivers with states that are the gear halves)."""
+    session = data.open_session(SHANGHAI)
+    circuit = data.circuit(SHANGHAI)
+    found = []
+    for code in session.codes[:2]:
+        laps = data.laps_of(SHANGHAI, code, Looked("2-6"))
+        slow = laps.car["speed"] < 180
+        states = np.column_stack([slow, ~slow, 0 * slow]).astype(np.float32)
+        found.append(Driver(laps.trials[0], states, "fresh", Origin(), laps=laps))
+    return session, circuit, found
+
+
+@pytest.fixture(scope="module")
+def pair(race):
+    session, circuit, drivers = race
+    found = [traces.trace(session, circuit, driver, 4) for driver in drivers]
+    assert None not in found
+    return found
+
+
+def test_a_trace_is_what_the_car_did_at_each_place(race, pair):
+    session, circuit, drivers = race
+    one, laps = pair[0], drivers[0].laps
+    part = laps.lap == 4
+    at = np.abs(one.distance[:, None] - laps.distance[part]).argmin(axis=1)
+    np.testing.assert_allclose(one.car["speed"], laps.speed[part][at], atol=25)
+    assert set(np.unique(one.car["gear"])) <= set(range(1, 9)), "gears are not averaged"
+    assert set(np.unique(one.car["brake"])) <= {0.0, 1.0}
+    assert (np.diff(one.seconds) > 0).all()
+    assert one.seconds[-1] < session.driver(one.code).laps.seconds[3]
+    slow = one.car["speed"] < 170
+    assert one.states[slow, 0].mean() > 0.9
+    assert traces.trace(session, circuit, drivers[0], 99) is None
+
+
+def test_every_channel_has_a_panel_with_both_drivers_over_both_their_states(race, pair):
+    session, circuit, _ = race
+    figure = traces.figure(circuit, pair, teams.looks(session, [one.code for one in pair]))
+    go.Figure(theme.resolve({"data": figure["data"], "layout": figure["layout"]}), skip_invalid=False)
+    panels = [name for name in figure["layout"] if name.startswith("yaxis")]
+    assert len(panels) == 4
+    behind = [trace for trace in figure["data"] if trace["type"] == "heatmap"]
+    lines = [trace for trace in figure["data"] if trace["type"] == "scatter"]
+    assert (len(behind), len(lines)) == (4, 8)
+    colours = palette.rgb(palette.colours(3))
+    for trace in behind:
+        cells = untyped(trace["z"])
+        # The first driver's states lie above: rows of a heat map go upwards.
+        for row, one in zip((1, 0), pair, strict=True):
+            shown = palette.rgb([trace["colorscale"][2 * int(i)][1][:7] for i in cells[row]])
+            sure = one.states.max(axis=1) > 0.99
+            apart = np.abs(shown[sure].astype(int) - colours[one.states[sure].argmax(axis=1)]).max(axis=1)
+            assert apart.mean() < 12
+    edges = [figure["layout"][name]["domain"] for name in panels]
+    assert all(low < high for low, high in edges)
+    assert all(upper[0] > lower[1] - 1e-9 for upper, lower in itertools.pairwise(edges))
+    assert figure["cursor"] == {"kind": "time"}, "pointing at it moves the cursor of the map"
+
+
+def test_a_channel_that_no_car_sent_has_no_panel(race, pair):
+    session, circuit, _ = race
+    looks = teams.looks(session, [one.code for one in pair])
+    bare = [
+        replace(one, car={"speed": one.car["speed"], "gear": np.full_like(one.car["gear"], np.nan)}) for one in pair
+    ]
+    figure = traces.figure(circuit, bare, looks)
+    assert [name for name in figure["layout"] if name.startswith("yaxis")] == ["yaxis"]
+    half = [bare[0], replace(bare[1], car={})]
+    figure = traces.figure(circuit, half, looks)
+    assert np.isnan(untyped(figure["data"][-1]["y"])).all(), "who sent nothing has an empty line"
+
+
+def test_teammates_share_a_colour_and_differ_in_their_dash(race):
+    session = race[0]
+    by_team: dict[str, list[str]] = {}
+    for driver in session.drivers:
+        by_team.setdefault(driver.team, []).append(driver.code)
+    mates = next(codes for codes in by_team.values() if len(codes) == 2)
+    first, second = teams.looks(session, mates)
+    assert first.colour == second.colour
+    assert (first.dash, second.dash) == ("solid", "dash")
+
+
+@pytest.mark.parametrize("colour", ["#ffffff", "#000000", "#b6babd", "#ff8000", "#3671c6", "#e8002d", "#27f4d2", ""])
+def test_the_colour_of_every_team_is_seen_on_both_themes(colour):
+    shown = teams.readable(colour)
+
+    def light(colour: str) -> float:
+        return float(palette.to_linear(palette.rgb([colour]))[0] @ np.array([0.2126, 0.7152, 0.0722])) + 0.05
+
+    for theme_name in ("light", "dark"):
+        pair = sorted([light(shown), light(theme.TOKENS[theme_name]["surface"])])
+        assert pair[1] / pair[0] > 2.9, (theme_name, shown)
+
+
+def test_the_player_is_sent_each_lap_once_and_small(race, pair):
+    session, circuit, _ = race
+    sent = lap_player.played(circuit, pair, teams.looks(session, [one.code for one in pair]), [])
+    assert sent["names"] == ["S1", "S2", "S3"]
+    assert len(sent["corners"]) == 16
+    for car, one in zip(sent["cars"], pair, strict=True):
+        seconds = np.frombuffer(base64.b64decode(car["seconds"]), "<f4")
+        np.testing.assert_allclose(seconds, one.seconds, atol=1e-3)
+        state = np.frombuffer(base64.b64decode(car["state"]), np.uint8)
+        np.testing.assert_array_equal(state, one.states.argmax(axis=1))
+    line = np.frombuffer(base64.b64decode(sent["line"]), "<f4").reshape(-1, 2)
+    assert len(line) == len(pair[0].distance) + 1, "the lap closes at the line"
+    assert np.linalg.norm(line[0] - line[-1]) < 5
+    assert len(repr(sent)) < 60_000
