@@ -34,6 +34,7 @@ def test_a_first_visit_shows_the_simulated_race_without_a_fit(feed):
     assert "Real sessions" in text
     assert "simulated race · fitted on FLT" in text
     assert "Names the segment" in text, "scores come with the bundled result"
+    assert "over 5 seeds" in text, "as do those of further fits"
     strongest = shipped.load(data.SHIPPED).look.train[0].argmax(axis=1)
     segment = data.laps_of(Place(circuit=data.FIRST_CIRCUIT), "FLT", Looked()).segment
     own = {Counter(segment[strongest == k].tolist()).most_common(1)[0][0] for k in range(8) if (strongest == k).any()}
