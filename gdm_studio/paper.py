@@ -81,6 +81,12 @@ def experiment(name: str, n_seeds: int | None = None, samples: int = 1000) -> Ex
     return Experiment(name, tuple(each))
 
 
+def on(name: str, train: Trials, test: Trials, n_seeds: int, keep: bool = True) -> Experiment:
+    """ "formula1" or "mice" on data of one's own: the fits are the same, what they see is not."""
+    asked = experiment(name, n_seeds).comparisons[0]
+    return Experiment(f"{name}/open", (Comparison(asked.settings, asked.seeds, train, test, keep),))
+
+
 def _settings(models: dict[str, str], n_states: int, n_latent: int) -> dict[str, Setting]:
     size = {"n_states": n_states, "n_latent": n_latent}
     return {label: (NAMED_MODELS[name][0], {**size, **NAMED_MODELS[name][1]}) for label, name in models.items()}

@@ -44,8 +44,8 @@ with frame.controls:
     most = paper.N_SEEDS[experiment.split("/")[0]]
     limits.within("seeds", "Seeds", 1, most)
     n_seeds = st.number_input("Seeds", 1, most, min(2, most), key="seeds", bind="query-params", help="Of a run anew.")
-    asked = paper.experiment(experiment, int(n_seeds))
-    running = run.current(experiment)
+    asked = panels.own(experiment, int(n_seeds)) or paper.experiment(experiment, int(n_seeds))
+    running = run.current(asked.name)
     if running is None:
         st.button(
             f"Run it now: {asked.n_fits} fits", type="primary", on_click=run.start, args=(asked,), width="stretch"
@@ -72,7 +72,7 @@ with frame.picture:
                 shell.quiet(f"Measured now: {total} fits on this machine.")
             for label, message in {k: v for one in polled for k, v in one.failures.items()}.items():
                 shell.quiet(f"{label} is left out: {message}")
-        PANELS[name][1](panels.Material(stored, experiment, setting, [one.cells for one in polled]))
+        PANELS[name][1](panels.Material(stored, asked, setting, polled))
         if going and all(one.finished for one in polled):
             st.rerun()
 

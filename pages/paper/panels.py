@@ -12,33 +12,72 @@ import streamlit as st
 from gdm_core.analysis import consensus
 from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.ranges import SPREADS
+from gdm_core.engine.compare import Compared
+from gdm_core.trials import Trials
 from gdm_studio import paper
+from pages.lab import live
 from pages.paper import numbers
 from pages.paper.words import SENTENCES
-from pages.ui import figures, shell
+from pages.ui import figures, navigation, shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 LAPS_SHOWN = 3
 
 
+OPEN = {"formula1": "formula1", "mice": "behaviour"}  # experiments that can be run on what is open on another page
+
+
+def own(name: str, n_seeds: int) -> paper.Experiment | None:
+    """The experiment on the visitor's own data, if he chooses so: what he has open on the page that has such data."""
+    page = OPEN.get(name)
+    setting = live.opened().get(page) if page is not None else None
+    if page is None:
+        return None
+    title = navigation.info(page).title
+    chosen = st.segmented_control(
+        "Run it on", ["shipped", "open"], default="shipped", required=True, key=f"on-{name}", bind="query-params",
+        format_func=lambda one: f"What is open on {title}" if one == "open" else "What ships",
+    )  # fmt: skip
+    if chosen != "open":
+        return None
+    if setting is None or not len(setting.data.test):
+        shell.quiet(f"Nothing is open on {title} in this session.")
+        st.page_link(navigation.page(page), label=f"Open {title} first")
+        return None
+    data = setting.data
+    return paper.on(name, data.train, data.test, n_seeds, data.keep)
+
+
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What a panel is drawn from: what is stored, and of the chosen experiment what has been fitted anew, if anything."""
+    """What a panel is drawn from: what is stored, and of the experiment that is asked for what has come in, if anything."""
 
     stored: paper.Stored
-    experiment: str
+    asked: paper.Experiment
     setting: str
-    anew: paper.Found
+    anew: list[Compared]
+
+    def _is_asked(self, experiment: str) -> bool:
+        return bool(self.anew) and self.asked.name in (experiment, f"{experiment}/open")
 
     def cells(self, experiment: str) -> dict[str, list[Cell]]:
         """Every fit of an experiment by its setting: those made anew, once there are any, else those stored."""
-        found = self.anew if experiment == self.experiment and self.anew else self.stored.cells.get(experiment, [])
+        anew = [one.cells for one in self.anew] if self._is_asked(experiment) else None
         made: dict[str, list[Cell]] = {}
-        for one in found:
+        for one in self.stored.cells.get(experiment, []) if anew is None else anew:
             for label, by_seed in one.items():
                 made.setdefault(label, []).extend(by_seed.values())
         return made
+
+    def lines(self, experiment: str) -> dict[str, Cell]:
+        """What has to be beaten on the same data."""
+        return self.anew[0].lines if self._is_asked(experiment) else self.stored.lines.get(experiment, {})
+
+    def test(self, experiment: str) -> Trials:
+        """The new trials of what is drawn."""
+        asked = self.asked if self._is_asked(experiment) else paper.experiment(experiment, 1)
+        return asked.comparisons[0].test
 
     def shown(self, experiment: str, label: str) -> Cell | None:
         """A fit whose states can be drawn."""
@@ -85,7 +124,7 @@ def table(material: Material) -> None:
 def nascar(material: Material) -> None:
     """True states, those of GDM and p-dLDS, and ranges one step ahead."""
     experiment = f"table/{material.setting}/paper"
-    test = paper.experiment(experiment, 1).comparisons[0].test
+    test = material.test(experiment)
     trial = test[0]
     assert trial.states is not None
     assert trial.position is not None
@@ -144,14 +183,16 @@ def formula1(material: Material) -> None:
         return
     lines = {
         name: float(cell.scores["paper_accuracy"])
-        for name, cell in material.stored.lines.get("formula1", {}).items()
+        for name, cell in material.lines("formula1").items()
         if name in ("majority class", "10-NN on position")
     }
     plot(
         figures.sweep(k[there], curves, lines=lines, score_name="inferred state accuracy", height=320),
         key="paper-against-k",
     )
-    test = paper.experiment("formula1", 1).comparisons[0].test
+    test = material.test("formula1")
+    if any(trial.position is None for trial in test):
+        return
     position = np.concatenate([np.asarray(trial.position) for trial in test])
     for place, model in zip(st.columns(2, gap="small"), ("GDM", "rSLDS (RO)"), strict=True):
         cell = material.shown("formula1", f"{model}, K = {paper.SHOWN_STATES}")
@@ -175,9 +216,9 @@ def usage(material: Material) -> None:
     if cell is None:
         shell.empty("Not fitted yet", f"This shows the GDM with K = {paper.SHOWN_STATES} once it is there.")
         return
-    test = paper.experiment("formula1", 1).comparisons[0].test
-    laps = np.concatenate([np.asarray(trial.segments) for trial in test])[:: cell.stride]
-    first = np.isin(laps, np.unique(laps)[:LAPS_SHOWN])
+    test = material.test("formula1")
+    laps = np.concatenate([np.zeros(t.n_samples) if t.segments is None else np.asarray(t.segments) for t in test])
+    first = np.isin(laps, np.unique(laps)[:LAPS_SHOWN])[:: cell.stride]
     step = cell.stride / test[0].rate_hz
     plot(figures.proportions(cell.states[first], step=step, unit="s"), key="paper-usage-time")
     plot(figures.usage(cell.states), key="paper-usage")
@@ -191,34 +232,35 @@ def mice(material: Material) -> None:
         for name, (r_train, r_test, accuracy) in numbers.CALMS21.items()
     }
     cells = material.cells("mice")
+    where = material.test("mice").name if material.anew else "simulated mice"
     ours = {
         f"{label}, ours": {
             "R², fitted trials": spread(found, "smoothed_r2_train", 2),
             "R², new trials": spread(found, "smoothed_r2_test", 2),
             "state accuracy": spread(found, "paper_accuracy"),
-            "on": "simulated mice",
+            "on": where,
         }
         for label, found in cells.items()
     }
-    lines = material.stored.lines.get("mice", {})
+    lines = material.lines("mice")
     if "majority class" in lines:
         ours["majority class, ours"] = {
             "state accuracy": spread([lines["majority class"]], "paper_accuracy"),
-            "on": "simulated mice",
+            "on": where,
         }
     st.table(pd.DataFrame.from_dict(theirs | ours, orient="index").fillna(""), border="horizontal")
-    _beside_the_expert({label: cell for label in cells if (cell := material.shown("mice", label)) is not None})
+    shown = {label: cell for label in cells if (cell := material.shown("mice", label)) is not None}
+    _beside_the_expert(material.test("mice"), shown)
     shell.quiet(
         "The CalMS21 recordings cannot ship with the app. Put task1_classic_classification.zip, from the dataset's own page, into "
-        "the data folder, open Behaviour and choose it: it fits and scores the real trials."
+        "the data folder, open it on Behaviour, and run this on what is open there."
     )
 
 
-def _beside_the_expert(cells: dict[str, Cell]) -> None:
+def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:
     """States of the new trials below what a simulated expert says of them."""
     if not cells:
         return
-    test = paper.experiment("mice", 1).comparisons[0].test
     stride = next(iter(cells.values())).stride
     said = np.concatenate([np.full(t.n_samples, -1) if t.labels is None else np.asarray(t.labels) for t in test])[
         ::stride

@@ -64,3 +64,23 @@ def test_a_table_is_run_anew_and_what_is_stored_comes_back():
     (button,) = [each for each in app.button if each.label == "Show what is stored"]
     button.click().run()
     assert app.table[0].value.loc["GDM", "ours, fair"] == stored
+
+
+def test_data_of_ones_own_are_asked_for_where_none_are_open():
+    app = opened()
+    app.radio(key="panel").set_value("formula1").run()
+    app.button_group(key="on-formula1").set_value("open").run()
+    assert not app.exception, app.exception[0].message
+    assert "Nothing is open on Formula 1 in this session." in text(app)
+
+
+def test_an_experiment_runs_on_data_of_ones_own():
+    lap, another = (
+        paper.experiment("table/soft/paper", 1, 100).comparisons[0].train,
+        paper.experiment("formula1", 1).comparisons[0].test,
+    )
+    asked = paper.on("formula1", lap, another, 2, keep=False)
+    assert asked.name == "formula1/open"
+    assert asked.comparisons[0].settings == paper.experiment("formula1").comparisons[0].settings
+    assert asked.comparisons[0].train is lap
+    assert not asked.comparisons[0].keep
