@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gdm_core.analysis.bouts import median_bout
 from gdm_core.analysis.metrics import matched_accuracy
@@ -41,7 +42,9 @@ class Probe:
     held_out      nats per sample of each block, by the model of the other half
     agreement     share of all moments that both halves' models put into the same state, states matched one to one
     elbo          nats per sample of what was fitted, mean of both halves
+    seeds         the same share for models of one half from different seeds, mean of both halves; NaN with one seed
     idle          states that are used less than 1 % of the time, in the half with more of them
+    copies        states that share their counterpart in the other half's model with another one, in the half with more of them
     stay          median stay in a state, samples
     parameters    how many numbers were learned
     """
@@ -54,6 +57,8 @@ class Probe:
     stay: float
     parameters: int
     seconds: float = 0.0
+    seeds: float = math.nan
+    copies: int = 0
 
     @property
     def mean(self) -> float:
@@ -109,7 +114,7 @@ def probe(family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequen
     """Try one setting; of several seeds the fit with the higher ELBO stands for its half. As plain values, for a store."""
     kind: Any = import_family(family)
     sides = halves(trials)
-    models, scores, seconds = [], [], 0.0
+    models, scores, between, seconds = [], [], [], 0.0
     for side, other in (sides, sides[::-1]):
         fits = [kind(**setting, seed=seed).fit(side) for seed in seeds]
         sound = [fit for fit in fits if fit.status_ is not Status.DIVERGED and np.isfinite(fit.elbo_)]
@@ -117,6 +122,8 @@ def probe(family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequen
             raise FitError("Every fit of this setting diverged.")
         best = max(sound, key=lambda fit: fit.elbo_)
         models.append(best)
+        said = [np.concatenate(fit.predict_proba(side)).argmax(axis=1) for fit in sound]
+        between += [matched_accuracy(one, another) for one, another in itertools.combinations(said, 2)]
         scores.append([best.score(block) for block in other])
         seconds += sum(fit.seconds_ for fit in fits)
     soft = [np.concatenate(model.predict_proba(trials)) for model in models]
@@ -133,7 +140,19 @@ def probe(family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequen
         stay=median_bout(np.split(found[0], lengths)),
         parameters=sum(int(value.size) for value in models[0].params_.values()),
         seconds=seconds,
+        seeds=float(np.mean(between)) if between else math.nan,
+        copies=max(copies(*found), copies(*found[::-1])),
     ).to_dict()
+
+
+def copies(states: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> int:
+    """How many of the states in use are not the only one that mostly meets its counterpart among the others."""
+    counterparts = []
+    for state in np.unique(states):
+        there = states == state
+        if there.mean() >= IDLE:
+            counterparts.append(int(np.bincount(others[there]).argmax()))
+    return len(counterparts) - len(set(counterparts))
 
 
 # ---- deciding -------------------------------------------------------------------------------------------------------
@@ -172,9 +191,15 @@ def choose_states(probes: Sequence[Probe]) -> Verdict:
         ),
     }[sure]
     lost, error = deficit(second, best)
+    spare = second.copies + second.idle
     runner_up = (
         f"Next comes {_named(second.setting['n_states'])}: {abs(lost):.2f} ± {error:.2f} nats a sample below the best, "
-        f"halves agree on {second.agreement:.0%}."
+        f"halves agree on {second.agreement:.0%}"
+        + (
+            f", and {spare} of its states {'is' if spare == 1 else 'are'} a copy of another or hardly used."
+            if spare
+            else "."
+        )
     )
     return Verdict(
         "n_states",

@@ -122,13 +122,15 @@ def _verdicts(suggestion: Suggestion) -> None:
             ),
             key="suggest-held-out",
         )
-    with right, shell.panel("suggest-agreement", "Both halves find the same states"):
+    with right, shell.panel("suggest-agreement", "The same states are found again"):
         plot(
             figures.sweep(
                 counts,
-                {"agreement": _column(tried, "agreement")},
+                {"halves": _column(tried, "agreement")}
+                | ({"seeds": seeds} if np.isfinite(seeds := _column(tried, "seeds")).all() else {}),
                 score_name="share of moments",
-                caption="Share of all moments that models of the two halves put into the same state, matched one to one.",
+                caption="Share of moments that two models put into the same state, matched one to one: of the two halves, and of "
+                "one half from two seeds.",
             ),
             key="suggest-agreement",
         )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from datasets import polygons
+from gdm_core.analysis import suggestions
 from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.suggest import Question, suggest
@@ -122,3 +123,26 @@ def test_questions_are_checked():
         Question("gdm", trials, states=(3, 3))
     with pytest.raises(ConfigError, match="at least one fit"):
         Question("gdm", trials, seeds=())
+
+
+def test_states_of_one_half_that_share_a_counterpart_are_copies():
+    one = np.repeat([0, 1, 2, 3], 50)
+    merged = np.repeat([0, 1, 1, 2], 50)
+    assert suggestions.copies(one, merged) == 1
+    assert suggestions.copies(merged, one) == 0
+    rare = one.copy()
+    rare[:1] = 4
+    assert suggestions.copies(rare, merged) == 1, "a state that is hardly used is counted as that"
+
+
+def test_copies_and_idle_states_of_the_runner_up_are_said():
+    spare = Probe({"n_states": 4}, (25.05,) * 10, 0.8, 25.0, 1, 5.0, 100, copies=1)
+    found = choose_states([tried(1, 10, 1), tried(2, 18, 1), tried(3, 25, 1), spare])
+    assert found.sentences[2].endswith("and 2 of its states are a copy of another or hardly used.")
+
+
+def test_a_probe_says_how_seeds_agree():
+    trials = as_trials(polygons.simulate(3, T=400))
+    found = Probe.from_dict(probe("arhmm", {"n_states": 3, "n_latent": 2}, trials, (0, 1)))
+    assert 1 / 3 <= found.seeds <= 1
+    assert found.copies >= 0
