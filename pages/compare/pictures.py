@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 import streamlit as st
@@ -17,6 +19,7 @@ from pages.ui.plot import plot
 
 ROW, TALL_ROW = 34, 58  # pixels of a strip, with tracks above it and without; and of an interval
 TRACKS = 4  # side by side
+ROOM = 30  # samples shown before and after a moment, at least
 
 
 def draw(source: Source, found: Compared) -> None:
@@ -129,3 +132,30 @@ def apart(values: npt.NDArray[np.float32], step: float, unit: str) -> Figure:
         "height": 110,
         "cursor": time_cursor(),
     }
+
+
+def around(span: tuple[int, int], length: int) -> tuple[int, int]:
+    """The samples to look at for a moment: as much before and after it as it lasts, and never next to nothing."""
+    room = max(ROOM, span[1] - span[0])
+    return max(0, span[0] - room), min(length, span[1] + room)
+
+
+def zoomed(figure: Figure, low: float, high: float) -> Figure:
+    """The same over a part of its time."""
+    wide = figure["layout"] | {"xaxis": figure["layout"]["xaxis"] | {"range": [low, high], "autorange": False}}
+    return figure | {"layout": wide}
+
+
+def on_the_map(
+    source: Source, stride: int, window: tuple[int, int], rows: Mapping[str, npt.NDArray[np.float32]]
+) -> None:
+    """Both readings of the moment where it happened, over the whole path in grey, where there is one."""
+    if len(source.test) > 1 or source.test[0].position is None:
+        return
+    path, (low, high) = np.asarray(source.test[0].position)[::stride], window
+    for place, (name, states) in zip(st.columns(len(rows), gap="small"), rows.items(), strict=True):
+        with place:
+            made = figures.track(
+                path[low:high], states[low:high], title=name, ghost=path, height=190, width=4.0, caption=""
+            )
+            plot(made, key=f"disagree-map-{name}")

@@ -170,29 +170,38 @@ def _disagreement(source: Source, found: Compared) -> None:
     other = right.selectbox("The other", labels, 1, key="disagree-other")
     a, b = firsts[one if one in firsts else labels[0]], firsts[other if other in firsts else labels[1]]
     apart = consensus.distance(a.states, b.states)
+    like = consensus.like(b.states, a.states)
     step = pictures.step_of(source, a.stride)
-    with shell.panel("disagreement"):
-        rows = {"one": a.states, "the other": consensus.like(b.states, a.states)}
-        plot(
-            figures.state_strips(rows, step=step, unit=source.unit, height=130), key="disagree-strips", group="disagree"
-        )
-        plot(pictures.apart(apart, step, source.unit), key="disagree-apart", group="disagree")
-    spans = consensus.moments(apart)
+    spans = consensus.moments(apart)[:MOST_MOMENTS]
     share = 100 * (1 - float(apart.mean()))
-    shell.quiet(
-        f"They agree on {share:.0f} % of all weight, states matched one to one. "
-        + (f"{len(spans)} stretches in which more than half of the weight differs; the longest:" if spans else "")
-    )
-    if spans:
-        shown = [
-            {
-                "from": f"{lo * step:.4g} {source.unit}",
-                "to": f"{hi * step:.4g} {source.unit}",
-                "differs": f"{100 * apart[lo:hi].mean():.0f} %",
-            }
-            for lo, hi in spans[:MOST_MOMENTS]
-        ]
-        st.table(pd.DataFrame(shown), border="horizontal")
+    said = f"They agree on {share:.0f} % of all weight, states matched one to one."
+    at = _moment(f"{one}/{other}", len(spans))
+    window = None if at is None else pictures.around(spans[at], len(apart))
+    if at is None:
+        shell.quiet(f"{said} No stretch differs by more than half of its weight." if not spans else said)
+    else:
+        low, high = spans[at]
+        where = f"{low * step:.4g} to {high * step:.4g} {source.unit}"
+        differs = f"{100 * apart[low:high].mean():.0f} % of the weight differs"
+        shell.quiet(f"{said} Moment {at + 1} of {len(spans)}, from {where}: {differs}.")
+    with shell.panel("disagreement"):
+        rows = {"one": a.states, "the other": like}
+        strips = figures.state_strips(rows, step=step, unit=source.unit, height=130)
+        over_time = pictures.apart(apart, step, source.unit)
+        for key, figure in (("disagree-strips", strips), ("disagree-apart", over_time)):
+            shown = figure if window is None else pictures.zoomed(figure, window[0] * step, window[1] * step)
+            plot(shown, key=key, group="disagree", revision=f"{one}/{other}/{at}")
+        if window is not None:
+            pictures.on_the_map(source, a.stride, window, rows)
+
+
+def _moment(of: str, count: int) -> int | None:
+    """Which moment is looked at: none at first, then one after the other, with a button or its key."""
+    kept: dict[str, int] = st.session_state.setdefault("_compare-moment", {})
+    if count and st.button("Next moment", shortcut="n", key="disagree-next", help="The weightiest first; key N."):
+        kept[of] = (kept.get(of, -1) + 1) % count
+    at = kept.get(of)
+    return at if at is not None and at < count else None
 
 
 def _seeds(source: Source, found: Compared) -> None:

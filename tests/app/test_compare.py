@@ -9,9 +9,10 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core.engine.compare import CompareJob, Comparison
 from gdm_core.errors import ConfigError
-from pages.compare import grid, settings, sources
+from pages.compare import grid, pictures, results, settings, sources
 from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
+from tests.support.drawn import record
 from tests.support.nascar_page import APP, settled, text
 
 PAGE = str(navigation.info("compare").path)
@@ -82,6 +83,21 @@ def test_every_tab_draws(tab):
     assert "Nothing fitted yet" not in text(app)
     if tab == "Export":
         assert {button.label for button in app.get("download_button")} >= {"Scores (CSV)", "Every block (CSV)"}
+
+
+def test_moments_of_disagreement_come_one_after_the_other(monkeypatch):
+    drawn = record(monkeypatch, results, pictures)
+    app = opened(view="Where they disagree", settings="3")
+    app.selectbox(key="disagree-other").set_value("C rSLDS").run()
+    assert "Moment" not in text(app)
+    app = pressed(app, "Next moment")
+    assert "Moment 1 of" in text(app)
+    first = drawn["disagree-strips"][0]["layout"]["xaxis"]["range"]
+    assert first[1] - first[0] < 240
+    assert {"disagree-map-one", "disagree-map-the other"} <= set(drawn)
+    app = pressed(app, "Next moment")
+    assert "Moment 2 of" in text(app)
+    assert drawn["disagree-strips"][0]["layout"]["xaxis"]["range"] != first
 
 
 def test_other_numbers_of_states_fill_a_map_where_a_failure_is_a_mark(engine):
