@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from pages.compare.settings import STAYS, Chosen
 from pages.compare.sources import Source
 from pages.lab import live
 from pages.lab.live import screen
-from pages.ui import figures, shell
+from pages.ui import figures, navigation, shell
 from pages.ui.figures.base import Figure, note
 from pages.ui.plot import plot
 
@@ -70,7 +71,7 @@ def tab(source: Source, chosen: list[Chosen]) -> None:
             "not what is best: compare what looks good with several.",
         )
         return
-    _watch(one, against, kept.job)
+    _watch(source, one, against, kept.job)
 
 
 def _name(k: int, value: Any) -> str:
@@ -87,7 +88,7 @@ def settings_of(one: Chosen, against: str | None) -> dict[str, tuple[str, dict[s
     }
 
 
-def _watch(one: Chosen, against: str | None, job: CompareJob) -> None:
+def _watch(source: Source, one: Chosen, against: str | None, job: CompareJob) -> None:
     first = job.poll()
     measures = {name: words for name, (words, _) in MEASURES.items()}
     name = st.segmented_control(
@@ -102,11 +103,44 @@ def _watch(one: Chosen, against: str | None, job: CompareJob) -> None:
         if not found.finished:
             shell.running(f"{found.done} of {found.total} fits", found.done / max(1, found.total))
         with shell.panel("grid"):
-            plot(heat(found, against, name), key="grid")
+            clicked = plot(heat(found, against, name), key="grid", events=("click",)).click
+            _lead(source, one, against, clicked)
         if found.finished and not first.finished:
             st.rerun()
 
     body()
+
+
+def _lead(source: Source, one: Chosen, against: str | None, clicked: Mapping[str, Any] | None) -> None:
+    """The way from a cell of the map to that fit on the page of its data."""
+    if not source.page:
+        shell.quiet("These data are shown on no other page.")
+        return
+    cell = cell_at(one, against, clicked)
+    if cell is None:
+        shell.quiet("Click a cell to open its fit.")
+        return
+    page = navigation.info(source.page)
+    st.page_link(
+        navigation.page(source.page),
+        label=f"Open K {cell.config['n_states']}"
+        + (f", {GRIDS[against][0]} {_text(cell.config[against])}" if against else "")
+        + f" on {page.title}",
+        query_params=source.query(cell),
+    )
+
+
+def cell_at(one: Chosen, against: str | None, clicked: Mapping[str, Any] | None) -> Chosen | None:
+    """The setting of a cell that was clicked, as the browser names it; None where there is none."""
+    if not clicked or str(clicked.get("x")) not in map(str, STATES):
+        return None
+    config = {**one.config, "n_states": int(str(clicked["x"]))}
+    if against is not None:
+        values = {_text(value): value for value in GRIDS[against][1]}
+        if str(clicked.get("y")) not in values:
+            return None
+        config[against] = values[str(clicked["y"])]
+    return replace(one, config=config)
 
 
 def heat(found: Compared, against: str | None, measure: str) -> Figure:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import streamlit as st
 
 from datasets import formula1, mice, nascar
 from gdm_core.trials import Trials
+from pages.compare.settings import Chosen
 from pages.lab import live
 from pages.lab.card import OPEN_ON
-from pages.ui import limits, navigation, shell
+from pages.ui import limits, navigation, shell, turning
+from pages.ui import settings as ui_settings
+from pages.ui.model_controls import MODELS
 
 SIMULATED = {
     "nascar-soft": "NASCAR, soft and sticky",
@@ -20,6 +25,11 @@ SIMULATED = {
     "mice": "Mice, simulated",
 }
 SETTINGS = {"nascar-soft": "soft", "nascar-standard": "standard", "nascar-variable": "variable_speed"}
+LAB_SETTINGS = {  # how the NASCAR lab calls them in its address
+    "nascar-soft": "Soft and sticky",
+    "nascar-standard": "Standard",
+    "nascar-variable": "Variable speed",
+}
 LABS = ("nascar", "formula1", "behaviour", "your_data")  # pages whose data can be compared on
 T, LAPS, FRAMES = 1000, 6, 2000
 SEEDS = (0, 9999)
@@ -31,6 +41,7 @@ class Source:
 
     n_latent   dimensions of the dynamics, the same for all settings
     keep       whether what is found may stay on disk
+    page       the folder of the page that shows these data, at `address` and with K under the key `k_key`; "" for none
     """
 
     about: str
@@ -39,6 +50,19 @@ class Source:
     n_latent: int = 2
     unit: str = "step"
     keep: bool = True
+    page: str = ""
+    address: Mapping[str, Any] = field(default_factory=dict)
+    k_key: str = "K"
+
+    def query(self, chosen: Chosen) -> dict[str, Any]:
+        """The address at which the page shows `chosen` fitted to these data."""
+        config = chosen.config
+        query = {**self.address, "model": MODELS[chosen.name], self.k_key: str(config["n_states"])}
+        if "temperature" in config:
+            stay = config["stickiness"]
+            query |= {"tau": f"{config['temperature']:g}", "stay": "Learn it" if stay == "learn" else "Set it"}
+            query |= {} if stay == "learn" else {"gamma": f"{stay:g}"}
+        return query
 
 
 @st.cache_resource(max_entries=12, show_spinner="Simulating")
@@ -47,7 +71,9 @@ def simulated(name: str, seed: int) -> Source:
     about = f"{SIMULATED[name]}, number {seed}"
     if name in SETTINGS:
         lap, another = nascar.train_test(SETTINGS[name], seed, T)
-        return Source(about, Trials((lap,), name=lap.name), Trials((another,), name=another.name))
+        address = {"setting": LAB_SETTINGS[name], "track": str(seed)}
+        sides = Trials((lap,), name=lap.name), Trials((another,), name=another.name)
+        return Source(about, *sides, page="nascar", address=address)
     if name == "race":
         session = formula1.simulate_race(drivers=2, laps=LAPS, seed=seed)
         train, test = (formula1.to_trials(session, driver.code) for driver in session.drivers)
@@ -89,4 +115,6 @@ def _open(page: str) -> Source | None:
         st.page_link(navigation.page(page), label=f"Open {title} first")
         return None
     data, choice = setting.data, setting.choice
-    return Source(data.about, data.train, data.test, int(choice.config["n_latent"]), data.unit, data.keep)
+    n_latent, left = int(choice.config["n_latent"]), turning.left_at(navigation.info(page).url)
+    k_key = ui_settings.key("K", choice.of)
+    return Source(data.about, data.train, data.test, n_latent, data.unit, data.keep, page, left, k_key)

@@ -60,6 +60,12 @@ def remember(page: Page) -> None:
         st.session_state.setdefault(_LEFT, {})[page.url_path] = _address()
 
 
+def left_at(url_path: str) -> Address:
+    """The address that a page had when this visitor last left it; empty for one that he has not opened."""
+    found: Address = st.session_state.get(_LEFT, {}).get(url_path, {})
+    return dict(found)
+
+
 def _address() -> Address:
     return {name: st.query_params.get_all(name) for name in st.query_params}
 

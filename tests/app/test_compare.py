@@ -13,7 +13,7 @@ from pages.compare import grid, pictures, results, settings, sources
 from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
 from tests.support.drawn import record
-from tests.support.nascar_page import APP, settled, text
+from tests.support.nascar_page import APP, live_of, settled, text
 
 PAGE = str(navigation.info("compare").path)
 
@@ -116,6 +116,24 @@ def test_other_numbers_of_states_fill_a_map_where_a_failure_is_a_mark(engine):
     source = sources.simulated("nascar-soft", 0)
     made = grid.heat(CompareJob(Comparison(asked, (0,), source.train, source.test), engine, "one").poll(), None, "ten")
     assert [mark["text"] for mark in made["layout"]["annotations"]] == ["×"] * 6
+
+
+def test_a_cell_of_the_map_leads_to_its_fit_on_the_page_of_the_data(engine):
+    chosen = settings.Chosen(
+        "A", "gdm", "gdm", {"n_states": 4, "n_latent": 2, "temperature": 0.99, "stickiness": "learn"}
+    )
+    cell = grid.cell_at(chosen, "stickiness", {"x": "6", "y": "0.7"})
+    assert cell is not None
+    assert (cell.config["n_states"], cell.config["stickiness"]) == (6, 0.7)
+    assert grid.cell_at(chosen, "stickiness", {"x": "6", "y": "none such"}) is None
+    assert grid.cell_at(chosen, None, None) is None
+    source = sources.simulated("nascar-standard", 3)
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(str(navigation.info("nascar").path))
+    for name, value in {**source.query(cell), "T": "240"}.items():
+        app.query_params[name] = value
+    wanted = live_of(settled(app.run()))._wanted
+    assert wanted.train.fingerprint == source.train.fingerprint
+    assert {**wanted.config, "seed": 0} == {**cell.config, "posterior": "window", "seed": 0}
 
 
 def test_one_setting_and_one_seed_say_what_is_missing():
