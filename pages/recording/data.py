@@ -75,6 +75,12 @@ class Data(lab.Data):
         """(K, D) to begin with: as suggested, within what the controls offer."""
         return self.suggestion.n_states, min(self.suggestion.n_latent, MOST_LATENT, self.train.n_channels)
 
+    @property
+    def why_latent(self) -> str:
+        """The reason for the D to begin with."""
+        most, wanted = self.start[1], self.suggestion.n_latent
+        return self.suggestion.why_latent if wanted == most else f"as many as are offered; {self.suggestion.why_latent}"
+
     def is_new(self, index: int) -> bool:
         return index >= len(self.train)
 

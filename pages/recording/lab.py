@@ -114,8 +114,7 @@ def suggestion(data: Data, choice: model_controls.Choice, of: str) -> None:
             on_click=_take,
             args=(of, k, d),
             width="stretch",
-            help=f"D: {data.suggestion.why_latent} (at most {model_controls.D_RANGE[1]} are offered). "
-            f"K: {data.suggestion.why_states}.",
+            help=f"D: {data.why_latent}. K: {data.suggestion.why_states}.",
         )
 
 

@@ -44,7 +44,9 @@ function build(parent) {
     event.preventDefault();
   };
   view.heard = ({ detail }) => {
-    if (detail.group !== view.data.group || detail.from === view || detail.time === null || view.playing) return;
+    if (detail.group !== view.data.group || detail.from === view || detail.time === null) return;
+    if (detail.follow) setPlaying(view, false);
+    if (view.playing) return;
     seek(view, (detail.time - view.data.start) / view.data.step, false);
   };
   window.addEventListener(ANNOUNCE, view.heard);
@@ -61,13 +63,13 @@ function seek(view, frame, tell) {
 
 function announce(view) {
   const time = view.data.start + view.frame * view.data.step;
-  window.dispatchEvent(new CustomEvent(ANNOUNCE, { detail: { group: view.data.group, time, from: view } }));
+  window.dispatchEvent(new CustomEvent(ANNOUNCE, { detail: { group: view.data.group, time, from: view, follow: true } }));
 }
 
 function setPlaying(view, playing) {
   if (playing && view.frame >= view.data.n - 1) view.frame = 0;
   view.playing = playing;
-  view.play.textContent = playing ? "Pause" : "Play";
+  view.play.textContent = playing ? "Pause poses" : "Play poses";
   view.play.setAttribute("aria-pressed", playing);
   view.last = null;
   if (playing) requestAnimationFrame((now) => advance(view, now));

@@ -26,7 +26,7 @@ _HTML = """
   <div class="now"><span data-role="animals" class="animals"></span><span data-role="expert" class="chip"></span>
     <span data-role="found" class="chip"></span></div>
   <div class="row">
-    <button type="button" data-role="play">Play</button>
+    <button type="button" data-role="play">Play poses</button>
     <input type="range" data-role="scrub" min="0" max="1" value="0" step="1" aria-label="Moment" />
     <output data-role="time"></output>
     <select data-role="speed" aria-label="Speed"><option value="0.25">¼×</option><option value="1" selected>1×</option>
@@ -60,7 +60,7 @@ button, select { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border
 option { color: #1d1f27; background: #ffffff; }
 @media (max-width: 640px) { .row { gap: 0.35rem; } output { min-width: 2.8rem; } select { padding: 0.25rem; } }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
-[data-role=play] { min-width: 4.6rem; }
+[data-role=play] { min-width: 7.2rem; white-space: nowrap; }
 .jumps span { color: var(--gdm-muted); }
 .jumps button { display: inline-flex; align-items: center; gap: 0.35rem; padding: 0.1rem 0.55rem; }
 .jumps[hidden] { display: none; }

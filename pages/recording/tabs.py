@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,11 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.bouts import transition_shares
+from gdm_core.analysis.tables import harmless
 from pages import lab
 from pages.recording import analysis_figures, export, state_figures
-from pages.recording.data import MOST_LATENT
 from pages.recording.labels import Words
+from pages.recording.tables import jump, show_table
 from pages.recording.units import rule_words
 from pages.recording.view import Here, View
 from pages.ui import figures, shell
@@ -64,27 +65,21 @@ def bouts(view: View, here: Here) -> None:
             plot(_remarked(figure, words), key="dwell-expert")
     table = export.bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
-        said = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}, {rule_words(view.rule, view.data.unit)}."
-        if view.data.pose(view.index) is not None:
-            said += " The player's buttons jump to the next bout of a state."
-        shell.quiet(said)
+        number = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}"
+        shell.quiet(f"{number}, {rule_words(view.rule, view.data.unit)}. A click on a row shows its moment above.")
         counted, unit = here.counted, here.unit
         times = {f"{what} ({counted})": f"{what} ({unit.plural})" for what in ("Start", "Stop", "Duration")}
         shown = table[["Behavior", *times, "Mean share"]].head(MAX_ROWS).copy()
         shown[list(times)] = shown[list(times)] / unit.seconds
-        st.dataframe(
-            shown.round(2).rename(columns=times),
-            hide_index=True,
-            height=rows_high(len(shown), 260),
-            key="bout-rows",
-        )
+        chosen = show_table(
+            shown.round(2).rename(columns=times), 260, f"bout-rows-{view.index}", on_select="rerun",
+            selection_mode="single-cell",
+        )  # fmt: skip
+        for row, _ in chosen.selection.cells[:1]:
+            if row < len(shown):
+                jump(float(shown[f"Start ({counted})"].iloc[row]), f"{view.data.key}/{view.index}")
         if len(table) > MAX_ROWS:
             shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
-
-
-def rows_high(n: int, most: int) -> int | Literal["content"]:
-    """How high a table of `n` rows is: as its rows, so that no empty one shows below, and at the most so many pixels."""
-    return "content" if 35 * (n + 1) <= most else most
 
 
 def shares(view: View, here: Here) -> None:
@@ -215,10 +210,10 @@ def share_table(
     table = pd.DataFrame({what: list(rows), **{name: list(values) for name, values in more.items()}, "frames": total})
     shown: dict[str, Any] = {}
     for j, name in enumerate(columns):
-        title = name if name not in table else f"{name} "
+        title = harmless(name if name not in table else f"{name} ")
         table[title] = share[:, j]
         shown[title] = st.column_config.ProgressColumn(title, min_value=0.0, max_value=1.0, format="percent")
-    st.dataframe(table, hide_index=True, height=rows_high(len(table), 300), key=key, column_config=shown)
+    show_table(table, 300, key, column_config=shown)
 
 
 def trials(view: View, measured: Mapping[str, Any] | None) -> None:
@@ -231,7 +226,7 @@ def trials(view: View, measured: Mapping[str, Any] | None) -> None:
         plot(analysis_figures.trial_scores(measured), key="trial-scores")
     with right, shell.panel("trial-table", "In numbers"):
         table = trial_table(measured)
-        st.dataframe(table, hide_index=True, height=rows_high(len(table), 300), key="trial-rows")
+        show_table(table, 300, "trial-rows")
         if "mapping" in measured:
             words = view.data.label_names
             order = view.shown.order
@@ -285,17 +280,17 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:
 def features(view: View, here: Here) -> None:
     """What the model sees: components, what they suggest, and what was found in the recording."""
     data = view.data
-    dims = view.shown.wanted.config["n_latent"] if view.shown.wanted is not None else data.suggestion.n_latent
+    suggested = data.start[1]
+    dims = view.shown.wanted.config["n_latent"] if view.shown.wanted is not None else suggested
     left, right = st.columns(2, gap="small")
     with left, shell.panel("variance", "Components of the features"):
         plot(
-            analysis_figures.variance_held(data.components.variance_held, int(dims), data.suggestion.n_latent),
+            analysis_figures.variance_held(data.components.variance_held, int(dims), suggested),
             key="variance",
         )
         shell.quiet(
-            f"Suggested D {data.suggestion.n_latent}: {data.suggestion.why_latent}"
-            f"{f' (at most {MOST_LATENT} are offered)' if data.suggestion.n_latent > MOST_LATENT else ''}. "
-            f"Suggested K {data.suggestion.n_states}: {data.suggestion.why_states}."
+            f"Suggested D {suggested}: {data.why_latent}. Suggested K {data.suggestion.n_states}: "
+            f"{data.suggestion.why_states}."
         )
     with right, shell.panel("components", "This trial on two of them"):
         pca = data.components

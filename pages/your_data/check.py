@@ -12,7 +12,7 @@ from datasets.readers.roles import is_numeric, numeric_values
 from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.errors import GdmError
-from pages.recording.tabs import rows_high
+from pages.recording.tables import rows_high
 from pages.ui import figures, settings, shell
 from pages.ui.figures.base import Figure, axis, layout, note, typed
 from pages.ui.figures.states import plain

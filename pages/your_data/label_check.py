@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.recording.data import Data
-from pages.recording.tabs import rows_high
+from pages.recording.tables import show_table
 from pages.recording.units import unit_for
 from pages.ui import figures, shell
 from pages.ui.plot import plot
@@ -33,7 +33,7 @@ def label_panel(data: Data) -> None:
             if note.startswith("labels: "):
                 shell.quiet(f"· {note.removeprefix('labels: ')}")
         table = counted(data, every)
-        st.dataframe(table, hide_index=True, height=rows_high(len(table), 260), key="label-counts")
+        show_table(table, 260, "label-counts")
         unit = unit_for(len(every) * data.step(data.trials[0]), data.unit)
         timing: dict[str, Any] = {"step": unit.of(1.0 / data.trials[0].rate_hz), "unit": unit.name}
         strip = figures.state_strips(

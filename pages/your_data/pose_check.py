@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -15,10 +16,10 @@ from datasets.keypoints import KeypointTable
 from gdm_core.errors import GdmError
 from pages.recording.data import FEATURES
 from pages.recording.repairs import cleaning
-from pages.recording.tabs import rows_high
+from pages.recording.tables import rows_high
 from pages.ui import settings, shell
 from pages.ui.plot import plot
-from pages.your_data import problems
+from pages.your_data import pose_sketch, problems
 from pages.your_data.check import sentences
 from pages.your_data.intake import KEPT, Opened, edited, remembered
 from pages.your_data.poses import Picked, PoseOptions, chosen
@@ -90,17 +91,25 @@ def pose_panel(file: Opened, options: PoseOptions) -> bool:
                 "tracked": [f"{100 * share:.3g} %" for share in (*seen.mean(axis=(0, 2)), *seen.mean(axis=(0, 1)))],
             }
         )
-        st.data_editor(
-            shown,
-            hide_index=True,
-            key=_key(file),
-            disabled=["what", "tracked"],
-            height=rows_high(len(shown), 300),
-            column_config={
-                "use": st.column_config.CheckboxColumn("use", help="Without it, the animal or part is left out."),
-                "tracked": st.column_config.TextColumn("tracked", help="The share of frames that say where it is."),
-            },
-        )
+        left, right = st.columns([0.55, 0.45], gap="small")
+        with left:
+            st.data_editor(
+                shown,
+                hide_index=True,
+                key=_key(file),
+                disabled=["what", "tracked"],
+                height=rows_high(len(shown), 300),
+                column_config={
+                    "use": st.column_config.CheckboxColumn("use", help="Without it, the animal or part is left out."),
+                    "tracked": st.column_config.TextColumn("tracked", help="The share of frames that say where it is."),
+                },
+            )
+        with right:
+            pose = _kept(table, options) if options.animals and options.parts else None
+            if pose is not None:
+                of = repr((file.digest, options.animals, options.parts))
+                at = remembered(of, partial(pose_sketch.clearest, pose), "sketch")
+                plot(pose_sketch.sketch(pose, *at), key="pose-sketch")
     with shell.panel("report", "What was found"):
         if not (options.animals and options.parts):
             shell.error("Nothing is left", "Keep at least one animal and one part.")
@@ -118,6 +127,14 @@ def pose_panel(file: Opened, options: PoseOptions) -> bool:
             plot(problems.picture(codes, kept), key="problems")
             _key_of_colours(problems.shares(codes))
     return True
+
+
+def _kept(table: KeypointTable, options: PoseOptions) -> KeypointTable | None:
+    """What is kept of the recording, None where two names are the same, which the report says."""
+    try:
+        return chosen(table, options)
+    except GdmError:
+        return None
 
 
 def _share(value: float) -> str:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,8 @@ from pages.behaviour import recordings
 from pages.lab import live
 from pages.lab.live import Wanted, screen
 from pages.lab.live.pictures import Origin
-from pages.recording import export, lab, player, state_figures
+from pages.recording import export, lab, player, state_figures, tabs
+from pages.recording import tables as shown_tables
 from pages.recording.data import Data, from_recordings
 from pages.recording.naming import Naming, arrange
 from pages.recording.view import Here, View
@@ -140,6 +142,31 @@ def test_transitions_are_among_the_figures(merged):
     made = {name: make() for name, make in export.transitions(here, here.used).items()}
     assert len(made) == 2
     assert made["What follows what, in numbers"]["layout"]["xaxis"]["ticktext"] == ["rest", "S2"]
+
+
+def test_a_row_of_the_table_of_bouts_leads_to_its_moment(view, monkeypatch):
+    here, asked, shown = view.read(), [], []
+    table = export.bouts_of(here)
+
+    def clicked(frame, most, key, **more):
+        shown.append(frame)
+        return SimpleNamespace(selection=SimpleNamespace(cells=[(1, "Behavior")]))
+
+    monkeypatch.setattr(tabs, "show_table", clicked)
+    monkeypatch.setattr(tabs, "plot", lambda *_, **__: None)
+    monkeypatch.setattr(tabs, "jump", lambda time, recording: asked.append(time))
+    tabs.bouts(view, here)
+    assert asked == [pytest.approx(table["Start (s)"][1])], "on the clock of the recording, as the strips have it"
+    assert len(shown[0]) == len(table)
+
+
+def test_no_table_of_the_screen_holds_a_formula(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(shown_tables.st, "dataframe", lambda frame, **_: drawn.append(frame))
+    shown_tables.show_table(pd.DataFrame({"=name": ["=1+1", "rest"], "share": [-0.5, 1.0]}), 200, "key")
+    assert list(drawn[0]) == ["'=name", "share"]
+    assert list(drawn[0]["'=name"]) == ["'=1+1", "rest"]
+    assert list(drawn[0]["share"]) == [-0.5, 1.0]
 
 
 # ---- the script ---------------------------------------------------------------------------------------------------

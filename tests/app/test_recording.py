@@ -19,7 +19,8 @@ from pages.behaviour import recordings
 from pages.lab import live
 from pages.lab.live import screen
 from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
-from pages.recording import analysis_figures, player, scores
+from pages.recording import analysis_figures, player, scores, tabs
+from pages.recording.data import MOST_LATENT
 from pages.recording.naming import Naming
 from tests.support.live_engine import Sketch
 from tests.support.recording import view_of
@@ -143,6 +144,21 @@ def test_a_new_trial_waits_for_the_exact_look(engine):
     mapping = [3, 1, 0, 2]
     read = view.as_labels(here, shown.order, mapping)
     np.testing.assert_array_equal(read, np.array(mapping)[np.asarray(look.test[0]).argmax(axis=1)])
+
+
+def test_what_is_suggested_is_what_is_offered(monkeypatch):
+    data = recordings.load_simulated(SMALL)
+    wide = replace(data, suggestion=replace(data.suggestion, n_latent=MOST_LATENT + 2, why_latent="8 hold 91 %"))
+    assert wide.start[1] == MOST_LATENT
+    assert wide.why_latent == "as many as are offered; 8 hold 91 %"
+    drawn, said = {}, []
+    monkeypatch.setattr(tabs, "plot", lambda figure, key, **_: drawn.update({key: figure}))
+    monkeypatch.setattr(tabs.shell, "quiet", said.append)
+    view = view_of(wide, Naming.plain(4), BoutRule())
+    tabs.features(view, view.read())
+    assert f"Suggested D {MOST_LATENT}: as many as are offered" in said[0]
+    lines = {shape["x0"] for shape in drawn["variance"]["layout"]["shapes"]}
+    assert lines == {MOST_LATENT}
 
 
 # ---- the player ---------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ from datasets import keypoints, mice, tables
 from gdm_core.errors import DataError
 from pages.ui import navigation
 from pages.ui.figures.base import untyped
-from pages.your_data import intake, pose_check, problems
+from pages.your_data import intake, pose_check, pose_sketch, problems
 from pages.your_data.intake import Opened
 from pages.your_data.poses import PoseOptions, chosen, from_poses
 from tests.support.controls import control
+from tests.support.drawn import record
 
 ROOT = Path(__file__).resolve().parents[2]
 REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
@@ -269,3 +270,35 @@ def test_the_unit_of_time_can_be_set(engine):
     app.button(key="fit").click().run()
     fitted = next(job.work.trials[0] for job in engine.jobs if job.slot == "main")
     assert fitted.rate_hz == pytest.approx(1000)
+
+
+# ---- which part is which -------------------------------------------------------------------------------------------
+def test_a_sketch_names_the_parts_before_one_is_renamed_and_follows_the_new_names(engine, monkeypatch):
+    drawn = record(monkeypatch, pose_check)
+    app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
+    figure = drawn["pose-sketch"][0]
+    found = {mark["text"] for mark in figure["layout"]["annotations"]}
+    file = app.session_state["your-data"][1]
+    table, editor = file.content, f"your-data-parts-{file.digest}-drawn"
+    assert found == set(table.parts)
+    rows = app.session_state[editor]
+    first = len(table.animals)
+    rows[first] = rows[first] | {"name": "muzzle"}
+    app.session_state[editor] = rows
+    app.run()
+    assert not app.exception, app.exception[0].value
+    assert "muzzle" in {mark["text"] for mark in drawn["pose-sketch"][0]["layout"]["annotations"]}
+
+
+def test_the_sketch_takes_a_pose_with_all_parts_apart():
+    xy = np.full((50, 2, 2, 3), np.nan, np.float32)
+    xy[:, 0, :, :2] = 1.0
+    xy[20, 1] = [[0, 0.1, 0.2], [0, 0, 0]]
+    xy[30, 1] = [[0, 5, 10], [0, 5, 0]]
+    table = keypoints.KeypointTable(xy, ("a", "b"), ("p", "<i>", "r"))
+    assert pose_sketch.clearest(table) == (30, 1)
+    figure = pose_sketch.sketch(table, 30, 1)
+    assert "<i>" not in str(figure["layout"])
+    assert figure["layout"]["yaxis"]["autorange"] == "reversed", "as the image has it"
+    lost = keypoints.KeypointTable(np.full((4, 1, 2, 2), np.nan, np.float32), ("a",), ("p", "q"))
+    assert pose_sketch.sketch(lost, *pose_sketch.clearest(lost))["layout"]["annotations"] == []

@@ -46,6 +46,17 @@ async ({ figures, tokens, plotly, rounds }) => {
 """
 
 
+# Shows a stretch of the strips; the moment of the cursor in them, -1 where it is out of sight.
+WINDOW = """range => window.Plotly.relayout(document.querySelector(".st-key-strips .gdm-plot"), { "xaxis.range": range })
+  .then(() => range)"""
+SEEN = """() => {
+  const plot = document.querySelector(".st-key-strips .gdm-plot");
+  const line = document.querySelector(".st-key-strips .gdm-cursor:not([hidden])");
+  const { xaxis } = plot._fullLayout;
+  return line ? xaxis.p2l(parseFloat(line.style.left) - xaxis._offset) : -1;
+}"""
+
+
 def _frame(page: Page) -> float:
     """The frame that the player shows. It draws in a shadow tree, which a plain query does not look into."""
     return float(page.locator(PLAYER).evaluate("canvas => canvas.dataset.frame"))
@@ -82,7 +93,17 @@ def test_the_player_and_the_strips_point_at_the_same_moment(visit):
     )
     assert place == pytest.approx(_frame(page) / 30, abs=0.3)
 
+    # Zoomed in to a window without the next bout, a jump takes the window along; and so does a row of the table of bouts.
+    row = "window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time: 30, follow: true } }))"
+    for move in (button.click, lambda: page.evaluate(row)):
+        page.evaluate(WINDOW, [0, 3])
+        move()
+        page.wait_for_function(f"() => ({SEEN})() > 3")
+        assert page.evaluate(SEEN) == pytest.approx(_frame(page) / 30, abs=0.05)
+    assert _frame(page) == pytest.approx(900)
+
     before = _frame(page)
+    assert page.locator("[data-role=play]").inner_text() == "Play poses", "the fit has a Play of its own"
     page.locator("[data-role=play]").click()
     end = time.monotonic() + 60
     while _frame(page) < before + 10 and time.monotonic() < end:

@@ -8,6 +8,7 @@ from typing import Any
 from gdm_core.analysis.bouts import BoutRule
 from pages import lab
 from pages.lab import live
+from pages.lab.live.records import Records
 from pages.recording.data import Data
 from pages.recording.naming import Naming
 from pages.recording.view import View
@@ -21,6 +22,6 @@ def view_of(
 ) -> View:
     """The trial `index` of `data`, as a fit shows it; without one, before any fit."""
     choice: Any = SimpleNamespace(label="GDM", facts=[])
-    fit = SimpleNamespace(looked=None) if fit is None else fit
+    fit = SimpleNamespace(records=Records()) if fit is None else fit
     setting = lab.Setting(data, choice)
     return View(FRAME, setting, fit, shown or live.Shown("running"), look, index=index, naming=naming, rule=rule)

@@ -202,6 +202,18 @@ function announce(view, time) {
   }
 }
 
+// Zoomed in, the window goes along with a moment that somebody jumps or plays to.
+function keepInView({ plot, figure }, time) {
+  const axis = plot._fullLayout?.xaxis;
+  if (figure.cursor?.kind !== "time" || !axis || axis.autorange) return;
+  const whole = figure.layout.xaxis?.range ?? [-Infinity, Infinity];
+  const moment = Math.min(Math.max(time, whole[0]), whole[1]);
+  const [from, to] = axis.range;
+  if (moment >= from && moment <= to) return;
+  const start = moment - (to - from) / 4;
+  window.Plotly.relayout(plot, { "xaxis.range": [start, start + to - from] });
+}
+
 function showCursor(view, time) {
   const { plot, cursor } = view;
   const spec = view.figure.cursor;
@@ -326,7 +338,10 @@ function follow(view) {
   });
   view.resize.observe(plot);
   view.heard = ({ detail }) => {
-    if (detail.group === view.group) showCursor(view, detail.from === view ? null : detail.time);
+    if (detail.group !== view.group) return;
+    const time = detail.from === view ? null : detail.time;
+    if (detail.follow && time !== null) keepInView(view, time);
+    showCursor(view, time);
   };
   window.addEventListener(ANNOUNCE, view.heard);
 }
