@@ -9,6 +9,7 @@ test = formula1.to_trials(session, "VER", preset="paper")
 from __future__ import annotations
 
 from .f1.cache import stored_sessions
+from .f1.lap_choice import PARTS, laps_where
 from .f1.lap_clock import LapClock, SectorLines, lap_clock
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race
@@ -32,6 +33,7 @@ from .f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emis
 __all__ = [
     "CHANNELS",
     "DROPS",
+    "PARTS",
     "STEP_S",
     "UNITS",
     "Corner",
@@ -55,6 +57,7 @@ __all__ = [
     "lap_list",
     "lap_trend",
     "laps_on_like_tyres",
+    "laps_where",
     "load_session",
     "paper_emission",
     "schedule",

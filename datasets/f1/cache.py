@@ -19,8 +19,12 @@ from gdm_core.files import write_whole
 from ..storage import cache_dir, move_aside
 from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot
 
-FORMAT_VERSION = 3
-WITHOUT = {1: "sector times and tyre ages", 2: "tyre ages"}  # what files of earlier versions lack
+FORMAT_VERSION = 4
+WITHOUT = {
+    1: "sector times and tyre ages",
+    2: "tyre ages",
+    3: "the parts of qualifying sessions",
+}  # what files of earlier versions lack
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
 OUTDATED = (
     "This session was stored by an earlier version, without {}: what needs them is not shown. Clear the extracted Formula 1 "
@@ -103,8 +107,10 @@ def read_session(path: Path) -> Session:
                 "laps_sectors": np.full((n_laps, 3), np.nan),
                 "laps_stint": np.zeros(n_laps, np.int64),
                 "laps_tyre_age": np.full(n_laps, np.nan),
+                "laps_part": np.zeros(n_laps, np.int64),
             } | arrays
-            header["notes"].append(OUTDATED.format(WITHOUT[version]))
+            if version < 3 or "ualifying" in header["name"] or "hootout" in header["name"]:
+                header["notes"].append(OUTDATED.format(WITHOUT[version]))
         elif version != FORMAT_VERSION:
             raise DataError(f"{path} has format version {version}, not {FORMAT_VERSION}.")
         return _assemble(header, arrays)

@@ -86,6 +86,7 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
     end = np.where(np.isfinite(end), end, after)
     keep = np.isfinite(start) & np.isfinite(end) & (end > start)
     stint, tyre_age = tyres_of(rows)
+    part = rows["Part"].to_numpy(np.int64) if "Part" in rows else np.zeros(len(rows), np.int64)
     status = rows["TrackStatus"].fillna("").astype(str)
     return LapTable(
         number=rows["LapNumber"].to_numpy(float)[keep].astype(np.int64),
@@ -100,6 +101,7 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
         compound=tuple(rows["Compound"].fillna("").astype(str).to_numpy()[keep]),
         stint=stint[keep],
         tyre_age=tyre_age[keep],
+        part=part[keep],
     )
 
 

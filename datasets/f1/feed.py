@@ -20,6 +20,7 @@ from fastf1.mvapi import get_circuit_info
 from ..storage import move_aside
 from .extract import corners_from, driver_from, in_order_of_result, remarks_on_result
 from .feed_log import FeedLog, rate_limited, unavailable
+from .lap_choice import parts_of
 from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
     log.progress(0.8, "putting the drivers' samples together")
     dropped = 0
     drivers = []
+    laps = laps.assign(Part=parts_of(laps))
     classified = in_order_of_result(source.results)
     for _, result in classified.iterrows():
         driver, zeros = driver_from(result, laps, positions, cars)

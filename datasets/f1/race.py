@@ -120,6 +120,7 @@ def _drive(
         compound=tuple(np.array(["MEDIUM", "HARD", "SOFT"])[stint]),
         stint=stint + 1,
         tyre_age=age + 1.0,
+        part=np.zeros(n_laps, np.int64),
     )
     code, name, team, colour = entry
     time = ticks[(ticks > start[0]) & (ticks <= end[-1])]

@@ -126,6 +126,7 @@ class LapTable:
     compound          tyres
     stint             from 1 with each set of tyres; 0 where unknown
     tyre_age          laps that the tyres have done at the end of this one; NaN where unknown
+    part              1 to 3 for Q1 to Q3 of a qualifying session; 0 elsewhere
     """
 
     number: IntArray
@@ -140,6 +141,7 @@ class LapTable:
     compound: tuple[str, ...]
     stint: IntArray
     tyre_age: FloatArray
+    part: IntArray
 
     def __len__(self) -> int:
         return int(self.number.size)

@@ -15,12 +15,12 @@ import streamlit as st
 from datasets import formula1
 from datasets.formula1 import Event, Session
 from pages.formula1 import data, loading
-from pages.formula1.choices import choose_of_few, choose_one, choose_range, choose_several
+from pages.formula1.choices import choose_of_few, choose_one, choose_several
 from pages.formula1.data import FIFTH, Looked, Pick, Place
+from pages.formula1.lap_choice import choose_laps
 from pages.ui import shell
 
 SOURCES = {"simulated": "Simulated", "real": "Real sessions"}
-LAPS = {"all": "All laps", "racing": "Racing laps only", "range": "From lap to lap"}
 WATCHED = {
     "car": "What the car does",
     "where": "Where it is",
@@ -175,18 +175,7 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
     absent = [driver.code for driver in session.drivers if driver.code not in codes]
     if absent:
         st.caption(f"Without position data: {', '.join(absent)}.")
-    laps = choose_one(
-        "Laps",
-        "laps-of",
-        list(LAPS),
-        "all",
-        show=lambda kind: LAPS.get(kind, kind),
-        help="Racing laps leave out lap 1, laps into and out of the pits, and safety-car laps.",
-    )
-    if laps == "range":
-        last = max(2, *(int(session.driver(code).laps.number.max()) for code in (train, test)))
-        first, end = choose_range("Laps from, to", "laps", last, (1, min(10, last)), among=key)
-        laps = f"{first}-{end}"
+    laps = choose_laps(session, train, test, key)
     return Pick(place, train, test, Looked(laps, _channels(session, train, test)))
 
 

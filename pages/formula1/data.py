@@ -67,7 +67,8 @@ class Place:
 class Looked:
     """How laps become observations.
 
-    laps      "all", "racing" (without lap 1, pit and safety-car laps) or "first-last"
+    laps      "all", "racing" (without lap 1, pit and safety-car laps), "first-last", or what has to hold of them:
+              "stint=2", "compound=HARD", "age=5-15", "part=Q1" ("part=all" are the fast laps of all parts)
     channels  what is observed; () is ten random mixtures of X and Y, as in the paper
     """
 
@@ -79,6 +80,8 @@ class Looked:
         found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
         if self.laps == "racing":
             found["drop"] = RACING
+        elif self.where:
+            found["laps"] = formula1.laps_where(session, code, **self.where)
         elif self.laps != "all":
             first, last = (int(part) for part in self.laps.split("-"))
             numbers = [lap.number for lap in formula1.lap_list(session, code)]
@@ -88,8 +91,33 @@ class Looked:
         return found
 
     @property
+    def where(self) -> dict[str, Any]:
+        """What has to hold of the laps, as `laps_where` takes it; {} where they are chosen otherwise."""
+        kind, _, value = self.laps.partition("=")
+        if kind == "stint":
+            return {"stint": int(value)}
+        if kind == "compound":
+            return {"compound": value}
+        if kind == "age":
+            first, last = value.split("-")
+            return {"tyre_age": (int(first), int(last))}
+        if kind == "part":
+            return ({} if value == "all" else {"part": value}) | {"quick": True}
+        return {}
+
+    @property
     def about(self) -> str:
-        return {"all": "all laps", "racing": "racing laps"}.get(self.laps, f"laps {self.laps.replace('-', ' to ')}")
+        """In words."""
+        kind, _, value = self.laps.partition("=")
+        known = {
+            "all": "all laps",
+            "racing": "racing laps",
+            "stint": f"stint {value}",
+            "compound": f"laps on {value.lower()} tyres",
+            "age": f"laps on tyres {value.replace('-', ' to ')} laps old",
+            "part": f"fast laps of {'qualifying' if value == 'all' else value}",
+        }
+        return known.get(kind, f"laps {self.laps.replace('-', ' to ')}")
 
     @property
     def sees(self) -> str:
@@ -115,15 +143,16 @@ class Pick:
         given = [f"channels={self.looked.channels!r}"] if self.looked.channels else ['preset="paper"']
         if self.looked.laps == "racing":
             given.append(f"drop={RACING!r}")
-        elif self.looked.laps != "all":
+        elif self.looked.laps != "all" and not self.looked.where:
             first, last = (int(part) for part in self.looked.laps.split("-"))
             given.append(f"laps=range({first}, {last + 1})")
-        options = ", ".join(given)
-        return [
-            self.place.call,
-            f"train = formula1.to_trials(session, {self.train!r}, {options})",
-            f"test = formula1.to_trials(session, {self.test!r}, {options})",
-        ]
+        where = ", ".join(f"{name}={value!r}" for name, value in self.looked.where.items())
+
+        def trials(name: str, code: str) -> str:
+            laps = [f"laps=formula1.laps_where(session, {code!r}, {where})"] if where else []
+            return f"{name} = formula1.to_trials(session, {code!r}, {', '.join([*given, *laps])})"
+
+        return [self.place.call, trials("train", self.train), trials("test", self.test)]
 
 
 @dataclass(frozen=True, eq=False)

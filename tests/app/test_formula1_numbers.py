@@ -193,7 +193,8 @@ def test_who_drove_few_laps_is_not_most_unlike_for_that(monkeypatch):
 
 
 def test_the_script_makes_the_same_trials(monkeypatch):
-    for looked in (Looked(), Looked("racing", ("X", "Y", "speed")), Looked("2-3", ("X", "Y"))):
+    chosen = [Looked("stint=1"), Looked("compound=SOFT"), Looked("age=1-2", ("X", "Y")), Looked("part=all")]
+    for looked in (Looked(), Looked("racing", ("X", "Y", "speed")), Looked("2-3", ("X", "Y")), *chosen):
         pick = Pick(RING, "AAA", "BBB", looked)
         _, laps = _laps(monkeypatch, "AAA", looked)
         scope: dict[str, object] = {"formula1": formula1}

@@ -122,9 +122,9 @@ def test_a_choice_is_kept_in_the_address():
     app = visit(source="real")
     box(app, "Apply to (test)").set_value("BBB").run()
     assert app.query_params["test"] in ("BBB", ["BBB"])
-    app.selectbox(key="f1-laps-of").set_value("racing").run()
+    box(app, "Laps").set_value("racing").run()
     assert app.query_params["laps-of"] in ("racing", ["racing"])
-    app.selectbox(key="f1-laps-of").set_value("all").run()
+    box(app, "Laps").set_value("all").run()
     assert "laps-of" not in app.query_params, "what anybody finds there needs no word"
 
 
@@ -264,7 +264,7 @@ def test_laps_and_channels_change_what_is_fitted(feed):
     app.radio(key="f1-watch").set_value("channels").run()
     assert not app.exception
     app.multiselect(key="f1-channels").set_value(["X", "Y"]).run()
-    app.selectbox(key="f1-laps-of").set_value("range").run()
+    box(app, "Laps").set_value("range").run()
     assert not app.exception
     fits = [job.work for job in feed.jobs if job.slot == "main"]
     assert fits[-1].trials.n_channels == 2

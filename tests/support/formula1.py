@@ -60,6 +60,7 @@ def ring_driver(
             compound=("SOFT",) * n_laps,
             stint=np.ones(n_laps, np.int64),
             tyre_age=number.astype(np.float64),
+            part=np.zeros(n_laps, np.int64),
         ),
     )
 

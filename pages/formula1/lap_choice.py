@@ -1,0 +1,71 @@
+"""Which laps are fitted and applied: all, racing laps, a range, or by stint, compound, tyre age or part of qualifying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from datasets import formula1
+from datasets.formula1 import LapTable, Session
+from pages.formula1.choices import choose_one, choose_range
+
+KINDS = {
+    "all": "All laps",
+    "racing": "Racing laps only",
+    "range": "From lap to lap",
+    "stint": "One stint",
+    "compound": "One compound",
+    "age": "By age of the tyres",
+    "part": "Fast laps of qualifying",
+}
+HELP = (
+    "Racing laps leave out lap 1, laps into and out of the pits, and safety-car laps. A stint is what is driven on one set of "
+    "tyres. Fast laps of qualifying are those within 107 % of the driver's best, without those into and out of the pits."
+)
+
+
+def choose_laps(session: Session, train: str, test: str, among: str) -> str:
+    """The choice as `Looked.laps` has it; only what is known of both drivers is offered."""
+    tables = [session.driver(code).laps for code in dict.fromkeys((train, test))]
+    stints = _both(tables, lambda laps: {str(n) for n in laps.stint[laps.stint > 0]})
+    compounds = _both(tables, lambda laps: {name for name in laps.compound if name})
+    parts = _both(tables, lambda laps: {formula1.PARTS[n - 1] for n in laps.part[laps.part > 0]})
+    oldest = min(int(np.nanmax(laps.tyre_age, initial=0)) for laps in tables)
+    known = {"stint": len(stints) > 0, "compound": len(compounds) > 0, "age": oldest > 1, "part": len(parts) > 0}
+    kind = choose_one(
+        "Laps",
+        "laps-of",
+        [kind for kind in KINDS if known.get(kind, True)],
+        "all",
+        show=lambda kind: KINDS.get(kind, kind),
+        help=HELP,
+        among="" if not any(known.values()) else "-".join(kind for kind in known if known[kind]),
+    )
+    if kind == "range":
+        last = max(2, *(int(laps.number.max()) for laps in tables))
+        first, end = choose_range("Laps from, to", "laps", last, (1, min(10, last)), among=among)
+        return f"{first}-{end}"
+    if kind == "age":
+        first, end = choose_range("Laps on the tyres from, to", "tyres", oldest, (1, min(10, oldest)), among=among)
+        return f"age={first}-{end}"
+    lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
+    if kind in lists:
+        options = lists[kind]
+        words = {"stint": "Stint", "compound": "Compound", "part": "Part"}[kind]
+        value = choose_one(
+            words, f"laps-{kind}", options, options[0], show=_shown, among=f"{among}-{'-'.join(options)}"
+        )
+        return f"{kind}={value}"
+    return kind
+
+
+def _both(tables: list[LapTable], of: Callable[[LapTable], set[str]]) -> list[str]:
+    """What all drivers have, in order."""
+    return sorted(set.intersection(*(of(laps) for laps in tables)))
+
+
+def _shown(value: str) -> str:
+    if value == "all":
+        return "Q1 to Q3"
+    return value.capitalize() if len(value) > 2 else value
