@@ -11,11 +11,12 @@ import streamlit as st
 
 from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
-from pages.formula1 import data
+from pages.formula1 import data, standings, state_names
 from pages.formula1.data import Circuit, Laps, Looked
 from pages.formula1.driver_states import race_of
 from pages.lab import View
 from pages.ui import shell
+from pages.ui.figures.base import names_of, numbered
 
 SHOWN = 8  # segments with a column of their own, those that differ most first
 
@@ -61,6 +62,7 @@ def tab(view: View) -> None:
             "by place with the winner's, over the racing laps that both drove.",
         )
         if not st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply"):
+            standings.show(session, {}, ())
             return
         view.fit.records.keep(Asked(), asked)
     looked = Looked("racing", race.pick.looked.channels)
@@ -84,6 +86,9 @@ def tab(view: View) -> None:
     if not answer.fresh:
         shell.quiet("The table below is of the earlier fit.")
     _show(race.circuit, found, answer.value)
+    _, order = answer.about
+    names = numbered(state_names.names(view)) if answer.fresh else names_of(len(order), None)
+    standings.show(session, standings.usage_of([laps.code for laps in found], answer.value, order), names)
     if missing:
         shell.quiet(f"Without racing laps: {', '.join(missing)}.")
 
