@@ -39,7 +39,7 @@ def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
     for words, where, activity, of_state, place in (
         ("brakes", "into", "braking", [one.brake >= BRAKING for one in states], _into(circuit, laps)),
         ("turns", "at", "cornering", [one.cornering >= MOSTLY for one in states], _around(circuit, laps)),
-        ("pushes flat out", "from", "full throttle", [one.full >= MOSTLY for one in states], _between(circuit, laps)),
+        ("pushes flat out", "on", "full throttle", [one.full >= MOSTLY for one in states], _between(circuit, laps)),
     ):
         mine = done == ACTIVITIES.index(activity)
         said = f"{words} {mine.sum() / (done >= 0).sum():.0%} of the time"

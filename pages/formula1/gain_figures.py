@@ -96,8 +96,7 @@ def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, height: int =
 
 def bars(codes: tuple[str, str], gain: Gain, what: str, height: int = 230) -> Figure:
     """Seconds a lap in each part, with 95 % of what laps and clocks leave open."""
-    shown = [plain(name) for name in gain.names]
-    places = list(range(len(shown)))
+    places = list(range(len(gain.names)))
     return {
         "data": [
             {
@@ -111,7 +110,7 @@ def bars(codes: tuple[str, str], gain: Gain, what: str, height: int = 230) -> Fi
             }
         ],
         "layout": layout(
-            xaxis=axis(tickvals=places, ticktext=[_short(name) for name in shown], tickangle=-50, showgrid=False),
+            xaxis=axis(tickvals=places, ticktext=[plain(_short(name)) for name in gain.names], tickangle=-50, showgrid=False),
             yaxis=axis("s a lap", fixedrange=True, zeroline=True, zerolinecolor="$line"),
             margin={"l": 56, "r": 12, "t": 8, "b": 64},
         ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -14,6 +15,7 @@ from pages.formula1.choices import choose_of_few, choose_one
 from pages.formula1.driver_states import Driver, race_of
 from pages.lab import View
 from pages.ui import shell
+from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
@@ -61,6 +63,26 @@ def show(view: View, session: Session, picked: Sequence[Driver], names: Sequence
         with chart:
             plot(gain_figures.bars(codes, gain, kind), key="gain")
         shell.quiet(time_gained.about_laps(found))
+
+
+def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
+    """The figures, to take along: of the fitted driver against the other, over all laps that can be compared."""
+    race = race_of(view)
+    found = time_gained.usual(race.pick.place, (race.train.code, race.test.code), race.pick.looked)
+    if found is None:
+        return {}
+    codes = found.codes
+    gains = {
+        "segment": found.segments,
+        "minisector": found.minisectors,
+        "state": time_gained.by_state(view, found, drivers, names),
+    }
+    bars = {
+        f"Time won by {kind}": partial(gain_figures.bars, codes, gain, kind)
+        for kind, gain in gains.items()
+        if gain is not None and gain.names
+    }
+    return {"Time won on the map": lambda: gain_figures.gain_map(race.circuit, codes, found.minisectors)} | bars
 
 
 def _too_few(by: str, codes: tuple[str, str]) -> str:

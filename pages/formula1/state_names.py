@@ -135,6 +135,7 @@ def tab(view: View) -> None:
             args=(key, fit, order),
             disabled=[str(name) for name in table if name != "Name"],
             height=35 * (len(table) + 1) + 4,
+            placeholder="–",
             column_config={name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
             | {"Name": st.column_config.TextColumn("Name", max_chars=LONGEST, width="medium")},
         )

@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, compare_laps, state_names
+from pages.formula1 import accuracy, all_drivers, compare_laps, findings, gain_panel, state_names
 from pages.formula1.data import Circuit
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.formula1.picture import Options, strips, track_map
@@ -142,9 +142,12 @@ def export(view: View, here: Driver, options: Options) -> None:
         view,
         here,
         rows_of(view),
-        maps | along,
+        maps | along | gain_panel.exported(view, drivers, called),
         names=named,
-        facts=[(name, state_names.in_words(one)) for name, one in zip(called, found, strict=True)],
+        facts=[
+            *(("finding", said) for said in findings.sentences(view)),
+            *((name, state_names.in_words(one)) for name, one in zip(called, found, strict=True)),
+        ],
         after=[f"names = {named!r}  # of the columns of states"] if named else [],
         tables={"What the states are": lambda: state_names.in_numbers(found, named)},
     )

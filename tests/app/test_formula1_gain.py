@@ -114,8 +114,10 @@ def test_what_lies_within_its_uncertainty_stays_grey():
 
 
 def test_names_of_states_are_text_in_bars_too():
-    gain = Gain(("S1 <b>%{x}</b>", "S2"), np.array([0.1, 0.0]), np.array([0.01, 0.01]))
-    (trace,) = gain_figures.bars(("AAA", "BBB"), gain, "state")["data"]
+    gain = Gain(("S1 <b>%{x}</b> of the long &", "S2"), np.array([0.1, 0.0]), np.array([0.01, 0.01]))
+    figure = gain_figures.bars(("AAA", "BBB"), gain, "state")
+    (trace,) = figure["data"]
+    assert figure["layout"]["xaxis"]["ticktext"][0] == "S1 &lt;b&gt;%&#123;x}&lt;/b&gt; of the l…", "no entity is cut"
     assert "<b>" not in trace["customdata"][0]
     assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
 
@@ -133,7 +135,7 @@ def test_where_a_driver_brakes_turns_and_pushes_is_told_from_the_pedals():
     silent = replace(laps, car={"speed": laps.car["speed"]})
     assert findings.driving(circuit, silent, found) == ""
     nowhere = replace(laps, segment=None)
-    assert "most from" not in findings.driving(circuit, nowhere, found)
+    assert "most on" not in findings.driving(circuit, nowhere, found)
 
 
 def test_the_page_says_it_on_top_and_in_its_panel(feed):

@@ -40,6 +40,13 @@ def test_states_are_named_by_what_the_car_does_in_them(feed):
     assert agreed["Cornering"].iloc[2] == pytest.approx(2 * 0.42 / 1.42, abs=0.01), "one answer: cornering"
 
 
+WITHOUT_STATES = {
+    "Prediction",
+    "Which state wins where",
+    "Time won on the map",
+    "Time won by segment",
+    "Time won by minisector",
+}
 HOSTILE = "<b>%{x}</b> $ink ~ & co"
 
 
@@ -79,10 +86,12 @@ def test_a_name_of_ones_own_stands_everywhere_as_text_and_in_the_link(feed, monk
     assert "%{" not in shown
     for name, make in export.figures.items():
         figure = make()
-        if figure is None or name in ("Prediction", "Which state wins where"):
+        if figure is None or name in WITHOUT_STATES:
             continue
         assert shown in json.dumps(figure, ensure_ascii=False), name
         assert named not in json.dumps(figure["data"], ensure_ascii=False), name
+    assert {"Time won on the map", "Time won by minisector", "Time won by state"} <= set(export.figures)
+    assert "FLT brakes" in dict(reversed(export.facts))["finding"]
     assert dict(export.facts)[f"S1 {named}"].endswith("in 10 m")
     assert f"names = ['{named}'" in export.recipe.after[-1]
     table = export.tables["What the states are"]()
