@@ -117,7 +117,7 @@ def test_names_of_states_are_text_in_bars_too():
     gain = Gain(("S1 <b>%{x}</b> of the long &", "S2"), np.array([0.1, 0.0]), np.array([0.01, 0.01]))
     figure = gain_figures.bars(("AAA", "BBB"), gain, "state")
     (trace,) = figure["data"]
-    assert figure["layout"]["xaxis"]["ticktext"][0] == "S1 &lt;b&gt;%&#123;x}&lt;/b&gt; of the l…", "no entity is cut"
+    assert figure["layout"]["xaxis"]["ticktext"][0] == "S1 &lt;b&gt;%&#123;x}&lt;/b&gt; of the…", "no entity is cut"
     assert "<b>" not in trace["customdata"][0]
     assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
 
