@@ -17,21 +17,6 @@ _NOISE_SHAPE, _NOISE_RATE = 1.0, 1e-6
 
 
 @dataclass(frozen=True)
-class Emission:
-    """y ~ N(C x + d, diag(R))."""
-
-    loadings: Float  # C [N, D]
-    offset: Float  # d [N]
-    noise: Float  # R [N]
-
-    def log_prior(self) -> float:
-        joined = np.concatenate([self.loadings, self.offset[:, None]], axis=1)
-        size = joined.shape[1]
-        squares = _LOADING_STRENGTH * (joined**2).sum(axis=1) + 2 * _NOISE_RATE
-        return float(-0.5 * (squares / self.noise + (size + 2 * _NOISE_SHAPE + 2) * np.log(self.noise)).sum())
-
-
-@dataclass(frozen=True)
 class Observed:
     """The samples of all trials, T in all."""
 
@@ -50,12 +35,44 @@ class Observed:
         return cls(np.where(known, y, 0.0), known.astype(np.float64), starts)
 
 
-def masked_precision(mask: Float, e: Emission) -> Float:
-    """[T, D, D] C' R^-1 C over the observed channels of each sample."""
-    d = e.loadings.shape[1]
-    outer = e.loadings[:, :, None] * e.loadings[:, None, :] / e.noise[:, None, None]
-    result: Float = (mask @ outer.reshape(-1, d * d)).reshape(-1, d, d)
-    return result
+@dataclass(frozen=True)
+class Emission:
+    """y ~ N(C x + d, diag(R))."""
+
+    loadings: Float  # C [N, D]
+    offset: Float  # d [N]
+    noise: Float  # R [N]
+
+    def mean(self, x: Float) -> Float:
+        """[..., D] -> [..., N]."""
+        return x @ self.loadings.T + self.offset
+
+    def sample(self, x: Float, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+        """Observations [..., N] with noise, of latents [..., D]."""
+        y = self.mean(x).astype(np.float32)
+        y += rng.standard_normal(y.shape, dtype=np.float32) * np.sqrt(self.noise).astype(np.float32)
+        return y
+
+    def precision(self, mask: Float) -> Float:
+        """[T, D, D] C' R^-1 C over the observed channels of each sample."""
+        d = self.loadings.shape[1]
+        outer = self.loadings[:, :, None] * self.loadings[:, None, :] / self.noise[:, None, None]
+        result: Float = (mask @ outer.reshape(-1, d * d)).reshape(-1, d, d)
+        return result
+
+    def evidence(self, observed: Observed) -> tuple[Float, Float]:
+        """What each sample says about its latent: precision [T, D, D] C' R^-1 C and linear term [T, D] C' R^-1 (y - d)."""
+        weighted = self.loadings / self.noise[:, None]
+        if observed.mask is None:
+            precision = np.tile(self.loadings.T @ weighted, (len(observed.y), 1, 1))
+            return precision, (observed.y - self.offset) @ weighted
+        return self.precision(observed.mask), ((observed.y - self.offset) * observed.mask) @ weighted
+
+    def log_prior(self) -> float:
+        joined = np.concatenate([self.loadings, self.offset[:, None]], axis=1)
+        size = joined.shape[1]
+        squares = _LOADING_STRENGTH * (joined**2).sum(axis=1) + 2 * _NOISE_RATE
+        return float(-0.5 * (squares / self.noise + (size + 2 * _NOISE_SHAPE + 2) * np.log(self.noise)).sum())
 
 
 def regress_emission(observed: Observed, mean: Float, variance: Float) -> Emission:

@@ -21,6 +21,24 @@ Float = npt.NDArray[np.float64]
 LOG_2PI = float(np.log(2 * np.pi))
 
 
+def joint_moments(mean: Float, variance: Float, cross: Float) -> Float:
+    """[T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1; at a start only the x_t block counts.
+
+    cross  [T, D, D] covariance with the sample before
+    """
+    n, d = mean.shape
+    joint = np.ones((n, 2 * d + 1))
+    joint[:, :d] = mean
+    joint[1:, d : 2 * d] = mean[:-1]
+    joint[0, d : 2 * d] = 0.0
+    moments = joint[:, :, None] * joint[:, None, :]
+    moments[:, :d, :d] += variance
+    moments[1:, d : 2 * d, d : 2 * d] += variance[:-1]
+    moments[:, :d, d : 2 * d] += cross
+    moments[:, d : 2 * d, :d] += np.swapaxes(cross, 1, 2)
+    return moments
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianPath:
     """The distribution with precision blocks and linear term h."""

@@ -12,10 +12,7 @@ def test_filter_with_one_state_equals_conditioning_on_the_past():
     rng = np.random.default_rng(19)
     p = random_parameters(rng, "sticky", k=1)
     y = random_trials(rng, (14,), missing=0.3)[0]
-    observed = em.Observed.prepare([y])
-    weighted = p.emission.loadings / p.emission.noise[:, None]
-    information = em.masked_precision(observed.mask, p.emission)
-    linear = ((observed.y - p.emission.offset) * observed.mask) @ weighted
+    information, linear = p.emission.evidence(em.Observed.prepare([y]))
     belief = filtered(np.arange(14), information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
     for t in range(14):
         _, mean, cover = dense_observation(p, y[: t + 1], [0] * (t + 1))

@@ -70,7 +70,7 @@ def test_filtering_side_by_side_forgets_the_seams(fitted, pair):
     together = filtering.filtered(origins, y, model._parameters)
     for i, t in enumerate(origins):
         alone = filtering.blank(1, model._parameters)
-        information, linear = filtering._evidence(Observed.prepare([y]), model._parameters)
+        information, linear = model._parameters.emission.evidence(Observed.prepare([y]))
         for step in range(t + 1):
             alone = filtering.predicted(alone, model._parameters) if step else alone
             alone = filtering.updated(alone, information[step : step + 1], linear[step : step + 1], model._parameters)

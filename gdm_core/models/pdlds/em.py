@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from gdm_core.maths.emission import Observed, masked_precision, regress_emission
+from gdm_core.maths.emission import Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
 from gdm_core.models.climbing import settled
 from gdm_core.models.pdlds.parameters import (
@@ -80,16 +80,15 @@ def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, sta
 
 def bound(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior) -> float:
     """The evidence lower bound of q(s) q(c), q(v) being at its best."""
-    starts, e = observed.starts, p.emission
-    loadings = e.loadings @ p.reach
-    error = observed.y - x.path.mean @ loadings.T - e.offset
+    starts, e = observed.starts, p.whole_emission
+    error = observed.y - x.path.mean @ e.loadings.T - e.offset
     if observed.mask is None:
         count = np.full(len(e.noise), float(len(error)))
-        wobble = float((x.variance.sum(axis=0) * (loadings.T @ (loadings / e.noise[:, None]))).sum())
+        wobble = float((x.variance.sum(axis=0) * (e.loadings.T @ (e.loadings / e.noise[:, None]))).sum())
     else:
         error = error * observed.mask
         count = observed.mask.sum(axis=0)
-        wobble = float((x.variance * masked_precision(observed.mask, replace(e, loadings=loadings))).sum())
+        wobble = float((x.variance * e.precision(observed.mask)).sum())
     total = -0.5 * (float((error**2 / e.noise).sum()) + wobble + float(count @ (LOG_2PI + np.log(e.noise))))
     total += dynamics_terms(p, x, c, starts) + _start_terms(x.path.mean, x.variance, starts) + x.path.entropy
     if len(p.drift):
@@ -121,16 +120,8 @@ def _drift_terms(p: Parameters, x: PathPosterior, starts: Bool) -> float:
 # ---- the two paths ------------------------------------------------------------------------------------------------
 def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> GaussianPath:
     """q(s) from coefficients with the given first [T, K] and second [T, K, K] moments."""
-    n, d, e = len(observed.y), len(p.noise), p.emission
-    loadings = e.loadings @ p.reach
-    weighted = loadings / e.noise[:, None]
-    size = loadings.shape[1]
-    if observed.mask is None:
-        diagonal = np.tile(loadings.T @ weighted, (n, 1, 1))
-        linear = (observed.y - e.offset) @ weighted
-    else:
-        diagonal = masked_precision(observed.mask, replace(e, loadings=loadings))
-        linear = ((observed.y - e.offset) * observed.mask) @ weighted
+    diagonal, linear = p.whole_emission.evidence(observed)
+    (n, size), d = linear.shape, len(p.noise)
     base, single, square = whitened(p)
     k, m = len(single), base.shape[0]
     once = (mean @ single.reshape(k, m * m)).reshape(n, m, m)
@@ -252,24 +243,17 @@ def update(observed: Observed, p: Parameters, prior: Prior, now: Posterior) -> P
 
 def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterior:
     """A start from the model itself: the path read off the observations, tied by steps as wide as the parameters allow."""
-    e, d = p.emission, len(p.noise)
-    n = len(observed.y)
-    loadings = e.loadings @ p.reach
-    weighted = loadings / e.noise[:, None]
-    size = loadings.shape[1]
+    diagonal, linear = p.whole_emission.evidence(observed)
+    (n, size), d = linear.shape, len(p.noise)
     tie = np.zeros((n, size))
     tie[~observed.starts, :d] = 1.0 / np.diagonal(p.noise + _typical_move(p))
     tie[~observed.starts, d:] = 1.0 / p.drift if len(p.drift) else 0.0
     own = np.arange(size)
-    diagonal = np.tile(loadings.T @ weighted, (n, 1, 1))
-    if observed.mask is not None:
-        diagonal = masked_precision(observed.mask, replace(e, loadings=loadings))
     below = np.zeros((n, size, size))
     diagonal[:, own, own] += tie + observed.starts[:, None]
     diagonal[:-1, own, own] += tie[1:]
     below[:, own, own] = -tie
-    seen = observed.y - e.offset if observed.mask is None else (observed.y - e.offset) * observed.mask
-    x = PathPosterior.of(GaussianPath(diagonal, below, seen @ weighted), d)
+    x = PathPosterior.of(GaussianPath(diagonal, below, linear), d)
     steps = n - int(observed.starts.sum())
     weights = np.broadcast_to(1.0 / p.jump, (steps, len(p.jump)))
     c = CoefficientPosterior.of(coefficients_given_path(observed, p, x.moments, weights))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.maths.emission import Observed, masked_precision
+from gdm_core.maths.emission import Observed
 from gdm_core.models.pdlds.parameters import Parameters
 
 Float = npt.NDArray[np.float64]
@@ -45,7 +45,7 @@ def blank(n: int, p: Parameters) -> Belief:
 def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters) -> Belief:
     """What samples 0..t of y [T, N] say at moment t, for each origin t."""
     observed = Observed.prepare([y[: int(origins.max()) + 1]])
-    information, linear = _evidence(observed, p)
+    information, linear = p.emission.evidence(observed)  # of l + b
     stretches, place = np.unique(origins // STRETCH, return_inverse=True)
     first = np.maximum(stretches * STRETCH - RUN_UP, 0)
     offset = origins - first[place]  # steps from the beginning of the run-up
@@ -61,16 +61,6 @@ def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Para
         result.mean[here] = belief.mean[place[here]]
         result.covariance[here] = belief.covariance[place[here]]
     return result
-
-
-def _evidence(observed: Observed, p: Parameters) -> tuple[Float, Float]:
-    """Precision [T, D, D] and linear term [T, D] that every sample gives about l + b."""
-    e = p.emission
-    weighted = e.loadings / e.noise[:, None]
-    if observed.mask is None:
-        d = e.loadings.shape[1]
-        return np.broadcast_to(e.loadings.T @ weighted, (len(observed.y), d, d)), (observed.y - e.offset) @ weighted
-    return masked_precision(observed.mask, e), ((observed.y - e.offset) * observed.mask) @ weighted
 
 
 def predicted(belief: Belief, p: Parameters) -> Belief:

@@ -180,8 +180,7 @@ class PDLDS(ClimbingModel[Posterior]):
         return self._infer(y).c.shares().astype(np.float32)
 
     def _reconstruct(self, y: Array) -> Array:
-        e = self._parameters.emission
-        return (self._path(y) @ e.loadings.T + e.offset).astype(np.float32)
+        return self._parameters.emission.mean(self._path(y)).astype(np.float32)
 
     def _latent(self, y: Array) -> Array:
         return self._path(y).astype(np.float32)
@@ -199,14 +198,7 @@ class PDLDS(ClimbingModel[Posterior]):
         p = self._parameters
         belief = decomposed_filter.filtered(origins, y, p)
         path, _ = decomposed_filter.roll(p, self._prior.freedom, belief.sample(n_paths, rng), horizon, rng)
-        return self._observe(path @ p.reach.T, rng)
-
-    def _observe(self, x: npt.NDArray[np.float64], rng: np.random.Generator) -> Array:
-        """Observations [..., N] with noise from latents [..., D]."""
-        e = self._parameters.emission
-        y = (x @ e.loadings.T + e.offset).astype(np.float32)
-        y += rng.standard_normal(y.shape, dtype=np.float32) * np.sqrt(e.noise).astype(np.float32)
-        return y
+        return p.emission.sample(path @ p.reach.T, rng)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         rng = np.random.default_rng(seed)
@@ -223,4 +215,4 @@ class PDLDS(ClimbingModel[Posterior]):
         size = p.reach.shape[1]
         x = np.concatenate([first[None, :size], path]) @ p.reach.T
         c = np.concatenate([first[None, size:], c])
-        return self._observe(x, rng), positive_shares(c, np.zeros_like(c)).astype(np.float32), x.astype(np.float32)
+        return p.emission.sample(x, rng), positive_shares(c, np.zeros_like(c)).astype(np.float32), x.astype(np.float32)

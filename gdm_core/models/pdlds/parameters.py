@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from gdm_core.maths.emission import Emission
-from gdm_core.maths.gaussian import GaussianPath
+from gdm_core.maths.gaussian import GaussianPath, joint_moments
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -57,6 +57,11 @@ class Parameters:
         eye = np.eye(len(self.noise))
         return np.concatenate([eye, eye], axis=1) if len(self.drift) else eye
 
+    @property
+    def whole_emission(self) -> Emission:
+        """Of y from the path s, in place of the sum of l and b."""
+        return replace(self.emission, loadings=self.emission.loadings @ self.reach)
+
     def mean_operator(self, c: Float) -> Float:
         """[..., K] coefficients -> [..., D, D + 1] what they add up to."""
         k, d, p = self.operators.shape
@@ -92,19 +97,8 @@ class PathPosterior:
 
     @classmethod
     def of(cls, path: GaussianPath, d: int) -> PathPosterior:
-        mean = path.mean[:, :d]
         variance, cross = path.covariances
-        n = len(mean)
-        joint = np.ones((n, 2 * d + 1))
-        joint[:, :d] = mean
-        joint[1:, d : 2 * d] = mean[:-1]
-        joint[0, d : 2 * d] = 0.0
-        moments = joint[:, :, None] * joint[:, None, :]
-        moments[:, :d, :d] += variance[:, :d, :d]
-        moments[1:, d : 2 * d, d : 2 * d] += variance[:-1, :d, :d]
-        moments[:, :d, d : 2 * d] += cross[:, :d, :d]
-        moments[:, d : 2 * d, :d] += np.swapaxes(cross[:, :d, :d], 1, 2)
-        return cls(path, variance, cross, moments)
+        return cls(path, variance, cross, joint_moments(path.mean[:, :d], variance[:, :d, :d], cross[:, :d, :d]))
 
 
 @dataclass(frozen=True)

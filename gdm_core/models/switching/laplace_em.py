@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
-from gdm_core.maths.emission import Emission, Observed, masked_precision, regress_emission
-from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+from gdm_core.maths.emission import Emission, Observed, regress_emission
+from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.models.climbing import settled
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.transitions import Transitions
@@ -49,19 +49,8 @@ class PathPosterior:
 
     @classmethod
     def of(cls, path: GaussianPath) -> PathPosterior:
-        mean = path.mean
         variance, cross = path.covariances
-        n, d = mean.shape
-        joint = np.ones((n, 2 * d + 1))
-        joint[:, :d] = mean
-        joint[1:, d : 2 * d] = mean[:-1]
-        joint[0, d : 2 * d] = 0.0
-        moments = joint[:, :, None] * joint[:, None, :]
-        moments[:, :d, :d] += variance
-        moments[1:, d : 2 * d, d : 2 * d] += variance[:-1]
-        moments[:, :d, d : 2 * d] += cross
-        moments[:, d : 2 * d, :d] += np.swapaxes(cross, 1, 2)
-        return cls(path, variance, moments)
+        return cls(path, variance, joint_moments(path.mean, variance, cross))
 
 
 @dataclass(frozen=True)
@@ -96,7 +85,7 @@ def path_terms(observed: Observed, p: Parameters, x: PathPosterior) -> float:
     else:
         error *= observed.mask
         count = observed.mask.sum(axis=0)
-        wobble = float((x.variance * masked_precision(observed.mask, e)).sum())
+        wobble = float((x.variance * e.precision(observed.mask)).sum())
     emitted = -0.5 * (float(((error**2) / e.noise).sum()) + wobble + float((count * (LOG_2PI + np.log(e.noise))).sum()))
     gap = x.path.mean[observed.starts] - p.start_mean
     scatter = gap[:, :, None] * gap[:, None, :] + x.variance[observed.starts]
@@ -130,15 +119,8 @@ def bound(observed: Observed, p: Parameters, chain: hmm.ChainPosterior, entropy:
 # ---- q(x) -------------------------------------------------------------------------------------------------------
 def quadratic_part(observed: Observed, p: Parameters, chain: hmm.ChainPosterior) -> GaussianPath:
     """Everything in E_q(z)[log p(x, z, y)] that is quadratic in x: all but recurrent transitions."""
-    e = p.emission
-    n, d = len(observed.y), e.loadings.shape[1]
-    weighted = e.loadings / e.noise[:, None]
-    if observed.mask is None:
-        diagonal = np.tile(e.loadings.T @ weighted, (n, 1, 1))
-        linear = (observed.y - e.offset) @ weighted
-    else:
-        diagonal = masked_precision(observed.mask, e)
-        linear = ((observed.y - e.offset) * observed.mask) @ weighted
+    diagonal, linear = p.emission.evidence(observed)
+    n, d = linear.shape
     start_precision = np.linalg.inv(p.start_covariance)
     diagonal[observed.starts] += start_precision
     linear[observed.starts] += start_precision @ p.start_mean
@@ -256,13 +238,11 @@ def first_posterior(observed: Observed, p: Parameters) -> Posterior:
 def _reading(observed: Observed, p: Parameters) -> tuple[Float, Float]:
     """Mean [T, D] and variance [T, D, D] of the path without knowing states: a random walk with steps as large as the
     states' own bridges what is missing."""
-    assert observed.mask is not None
     a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
     drift = a - np.eye(a.shape[1])
     steps = p.dynamics.covariance + b[:, :, None] * b[:, None, :]
     walk = np.linalg.inv((steps + drift @ p.start_covariance @ np.swapaxes(drift, 1, 2)).mean(axis=0))
-    diagonal = masked_precision(observed.mask, p.emission)
-    linear = ((observed.y - p.emission.offset) * observed.mask) @ (p.emission.loadings / p.emission.noise[:, None])
+    diagonal, linear = p.emission.evidence(observed)
     first = np.linalg.inv(p.start_covariance)
     diagonal[observed.starts] += first
     linear[observed.starts] += first @ p.start_mean

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
-from gdm_core.maths.emission import Emission, Observed, masked_precision
+from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import Scores
 from gdm_core.maths.threads import one_thread
@@ -152,8 +152,7 @@ class SLDS(SwitchingModel[em.Posterior]):
         return self._infer(y).chain.states.astype(np.float32)
 
     def _reconstruct(self, y: Array) -> Array:
-        e = self._parameters.emission
-        return (self._infer(y).x.path.mean @ e.loadings.T + e.offset).astype(np.float32)
+        return self._parameters.emission.mean(self._infer(y).x.path.mean).astype(np.float32)
 
     def _latent(self, y: Array) -> Array:
         return self._infer(y).x.path.mean.astype(np.float32)
@@ -164,26 +163,11 @@ class SLDS(SwitchingModel[em.Posterior]):
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p = self._parameters
-        e = p.emission
-        observed = Observed.prepare([y[: int(origins.max()) + 1]])
-        weighted = e.loadings / e.noise[:, None]
-        if observed.mask is None:
-            information = np.broadcast_to(e.loadings.T @ weighted, (len(observed.y), *p.start_covariance.shape))
-            linear = (observed.y - e.offset) @ weighted
-        else:
-            information = masked_precision(observed.mask, e)
-            linear = ((observed.y - e.offset) * observed.mask) @ weighted
+        information, linear = p.emission.evidence(Observed.prepare([y[: int(origins.max()) + 1]]))
         belief = filtered(origins, information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
         z, x = belief.sample(n_paths, rng)
         _, path = roll(p.dynamics, p.transitions, z, x[:, :, None, :], horizon, rng)
-        return self._observe(path, rng)
-
-    def _observe(self, x: npt.NDArray[Any], rng: np.random.Generator) -> Array:
-        """Observations [..., N] with noise from latents [..., D]."""
-        e = self._parameters.emission
-        y = (x @ e.loadings.T + e.offset).astype(np.float32)
-        y += rng.standard_normal(y.shape, dtype=np.float32) * np.sqrt(e.noise).astype(np.float32)
-        return y
+        return p.emission.sample(path, rng)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         rng = np.random.default_rng(seed)
@@ -194,7 +178,7 @@ class SLDS(SwitchingModel[em.Posterior]):
         later, x = roll(p.dynamics, p.transitions, z[None, :1], first[None, None, None, :], n_samples - 1, rng)
         z[1:] = later[0, 0]
         path = np.concatenate([first[None], x[0, 0]])
-        return self._observe(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)
+        return p.emission.sample(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)
 
 
 def _pairs(states: npt.NDArray[Any], starts: npt.NDArray[np.bool_], rows: int) -> npt.NDArray[np.float64]:
