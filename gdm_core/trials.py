@@ -6,7 +6,7 @@ This module needs numpy alone: `datasets` builds on it and must not load torch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -207,6 +207,13 @@ class Trials:
 
 
 TrialsLike = Trials | Trial | npt.ArrayLike | Sequence[npt.ArrayLike]
+
+
+def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
+    """[T] labels of each trial; UNLABELLED throughout where it has none."""
+    return [
+        np.full(one.n_samples, UNLABELLED) if one.labels is None else np.asarray(one.labels, np.int64) for one in trials
+    ]
 
 
 def as_trials(data: TrialsLike) -> Trials:

@@ -16,7 +16,7 @@ from gdm_core.analysis.looks import fitted
 from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
 from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.trials import UNLABELLED, Trial, Trials
+from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
 
 MAX_BASELINE_SAMPLES = 30_000
 MAX_KEPT = 8
@@ -271,13 +271,6 @@ def _head(trials: Trials) -> Trials:
         kept.append(trial if trial.n_samples <= left else trial.slice(0, left))
         left -= trial.n_samples
     return replace(trials, trials=tuple(kept))
-
-
-def labels_of(trials: Trials) -> list[npt.NDArray[np.int64]]:
-    return [
-        np.full(t.n_samples, UNLABELLED, np.int64) if t.labels is None else np.asarray(t.labels, np.int64)
-        for t in trials
-    ]
 
 
 def _number(value: float) -> float | None:

@@ -33,7 +33,7 @@ from gdm_core.forecast import Forecast, coverage, outcomes
 from gdm_core.maths.gaps import carried_forward
 from gdm_core.models.base import StateModel, Status
 from gdm_core.models.registry import import_family
-from gdm_core.trials import UNLABELLED, Trials
+from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 Array = npt.NDArray[np.float64]
 
@@ -114,7 +114,7 @@ def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Tr
     blocks = _predicted(test, predict)
     if predict.held:
         scores["coverage_90"] = float(np.average(predict.held, weights=predict.counts))
-    known, truth = _labels(train), _labels(test)
+    known, truth = np.concatenate(labels_of(train)), np.concatenate(labels_of(test))
     for side, trials in (("train", train), ("test", test)):
         scores[f"smoothed_r2_{side}"] = r2(
             np.concatenate([trial.y for trial in trials]), np.concatenate(model.smooth(trials))
@@ -145,7 +145,7 @@ def lines_to_beat(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
         "stands still": Cell(_predicted(test, _StandsStill())),
         "linear AR(1)": Cell(_predicted(test, _Linear(linear, train))),
     }
-    if (_labels(test) != UNLABELLED).any():
+    if (np.concatenate(labels_of(test)) != UNLABELLED).any():
         for name, scores in state_baselines(train, test, n_states).items():
             found[name] = Cell({}, _numbers(scores))
     return {name: cell.to_dict() for name, cell in found.items()}
@@ -249,11 +249,6 @@ def _agreement(
     right = (name(fitted.argmax(axis=1), known, n_states)[soft.argmax(axis=1)] == truth).astype(np.float64)
     right[truth == UNLABELLED] = np.nan
     return tuple(float(_mean(right[block])) for block in blocks)
-
-
-def _labels(trials: Trials) -> npt.NDArray[np.int64]:
-    parts = [np.full(t.n_samples, UNLABELLED) if t.labels is None else np.asarray(t.labels) for t in trials]
-    return np.concatenate(parts).astype(np.int64)
 
 
 def _numbers(scores: Any) -> dict[str, float]:

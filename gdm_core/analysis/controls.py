@@ -11,7 +11,7 @@ from gdm_core.analysis import baselines
 from gdm_core.analysis.looks import states_of
 from gdm_core.analysis.metrics import majority_map, mapped_accuracy, paper_accuracy
 from gdm_core.models.registry import import_family
-from gdm_core.trials import UNLABELLED, Trials
+from gdm_core.trials import Trials, labels_of
 
 Accuracies = dict[str, float]
 
@@ -25,10 +25,7 @@ def accuracy_controls(
     train, test      what is learned from, and what is scored
     seed             of clusters and of random parameters
     """
-    known, truth = (
-        np.concatenate([np.full(t.n_samples, UNLABELLED) if t.labels is None else t.labels for t in side])
-        for side in (train, test)
-    )
+    known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     n_states = int(config["n_states"])
 
     def scored(soft: Any, soft_test: Any) -> Accuracies:

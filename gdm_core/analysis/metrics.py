@@ -16,7 +16,7 @@ from gdm_core.analysis.scores import PredictionScores, Scores, StateScores
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes
 from gdm_core.maths.gaps import carried_forward
-from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials
+from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials, labels_of
 
 if TYPE_CHECKING:
     from gdm_core.models.base import StateModel
@@ -257,7 +257,7 @@ def evaluate(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int =
     seed    of forecasts, of baselines and of the untrained control
     """
     ours, theirs = as_trials(train), as_trials(test)
-    known, truth = _labels(ours), _labels(theirs)
+    known, truth = (np.concatenate(labels_of(side)) for side in (ours, theirs))
     soft, soft_test = _soft_states(model, ours), _soft_states(model, theirs)
     untrained = model.untrained(ours, seed) if hasattr(model, "untrained") else None
     states, lines = StateScores(), {}
@@ -293,7 +293,7 @@ def evaluate(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int =
 
 def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
     """Two accuracies and nothing slower, for sweeps over many fits."""
-    known, truth = _labels(train), _labels(test)
+    known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     soft, soft_test = (np.concatenate(model.predict_proba(side)) for side in (train, test))
     mapping = majority_map(soft.argmax(axis=1), known, soft.shape[1])
     return {
@@ -304,7 +304,7 @@ def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, 
 
 def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict[str, StateScores]:
     """State scores of what learns no dynamics: majority class, k-means, Gaussian HMM, 10 neighbours, on place and step."""
-    known, truth = _labels(train), _labels(test)
+    known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     lines: dict[str, StateScores] = {}
     labelled = bool((known != UNLABELLED).any())
     if labelled:
@@ -335,12 +335,6 @@ def _supervised(predicted: IntArray, truth: IntArray, constant: bool = False) ->
         nmi=0.0 if constant else None,
         ari=0.0 if constant else None,
     )
-
-
-def _labels(trials: Trials) -> IntArray:
-    return np.concatenate(
-        [np.full(t.n_samples, UNLABELLED) if t.labels is None else np.asarray(t.labels) for t in trials]
-    ).astype(np.int64)
 
 
 def _soft_states(model: StateModel, trials: Trials) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from gdm_core.trials import labels_of
 from pages.recording.data import Data
 from pages.recording.tables import show_table
 from pages.recording.units import unit_for
@@ -21,9 +22,7 @@ def label_panel(data: Data) -> None:
     words = data.words
     if words is None:
         return
-    every = np.concatenate(
-        [np.full(t.n_samples, -1) if t.labels is None else np.asarray(t.labels, np.int64) for t in data.trials]
-    )
+    every = np.concatenate(labels_of(data.trials))
     with shell.panel("labels", "Labels"):
         shell.quiet(
             f"{100 * (every >= 0).mean():.3g} % of {len(every):,} samples have a label. The fit does not see them: states are "

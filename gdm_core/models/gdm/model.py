@@ -20,6 +20,7 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.readout import log_evidence, posterior_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
+from gdm_core.models.gdm.soft import SoftModel, as_numpy
 from gdm_core.models.gdm.start import start, start_random, start_words
 from gdm_core.models.gdm.surgery import resize_states
 from gdm_core.models.gdm.teachable import TeachableModel
@@ -32,7 +33,7 @@ WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
 GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
 
 
-class GDM(TeachableModel):
+class GDM(SoftModel[GdmModule], TeachableModel):
     """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior."""
 
     family = "gdm"
@@ -46,14 +47,8 @@ class GDM(TeachableModel):
     @parameters_of(GDMConfig)
     def __init__(self, config: GDMConfig) -> None:
         super().__init__(config)
-        self._module: GdmModule | None = None
 
     # ---- what was learned ---------------------------------------------------------------------------------------
-    @property
-    def stickiness_(self) -> float:
-        """Learned (or fixed) stickiness (gamma)."""
-        return float(self._net.transition.gamma)
-
     @property
     def posterior_(self) -> str:
         """The posterior in use; with posterior="auto", the one that was chosen."""
@@ -80,20 +75,9 @@ class GDM(TeachableModel):
             raise ConfigError("device is 'cuda' but no GPU can be used here; choose 'cpu' or 'auto'.")
         return device
 
-    @property
-    def _net(self) -> GdmModule:
-        """The module that holds `params_`, made when first needed after a load."""
-        self._require_fitted()
-        if self._module is None:
-            words = self.params_.get("word_logits")
-            module = GdmModule(self.n_channels, self._resolved, 0 if words is None else words.shape[1])
-            module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
-            self._module = module.to(self._device).requires_grad_(False).eval()
-        return self._module
-
-    def _keep(self, module: GdmModule) -> None:
-        self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
-        self._module = None
+    def _blank(self) -> GdmModule:
+        words = self.params_.get("word_logits")
+        return GdmModule(self.n_channels, self._resolved, 0 if words is None else words.shape[1]).to(self._device)
 
     # ---- fitting ------------------------------------------------------------------------------------------------
     @property
@@ -218,7 +202,7 @@ class GDM(TeachableModel):
 
     # ---- hooks --------------------------------------------------------------------------------------------------
     def _amortised_states(self, y: Array) -> Array:
-        return _numpy(self._posterior_mean(make_rows([y], self._device)))
+        return as_numpy(self._posterior_mean(make_rows([y], self._device)))
 
     def _soft_states(self, y: Array) -> Array:
         return self._read_out(y, None)
@@ -229,8 +213,8 @@ class GDM(TeachableModel):
     def _read_out(self, y: Array, n_draws: int | None) -> Array:
         rows = make_rows([y], self._device)
         if self._resolved.corrects and not self._net.posterior.sequential:
-            return _numpy(posterior_states(self._net, rows, self.config.temperature, n_draws))
-        return _numpy(self._posterior_mean(rows))
+            return as_numpy(posterior_states(self._net, rows, self.config.temperature, n_draws))
+        return as_numpy(self._posterior_mean(rows))
 
     @torch.no_grad()
     def _posterior_mean(self, rows: Rows) -> torch.Tensor:
@@ -248,12 +232,12 @@ class GDM(TeachableModel):
     def _reconstruct(self, y: Array) -> Array:
         rows = make_rows([y], self._device)
         z = torch.as_tensor(self._soft_states(y), device=rows.y.device)
-        return _numpy(self._net.mean(z[None], self._net.view(rows).design)[0])
+        return as_numpy(self._net.mean(z[None], self._net.view(rows).design)[0])
 
     @torch.no_grad()
     def _latent(self, y: Array) -> Array:
         rows = make_rows([y], self._device)
-        return _numpy(rows.past @ self._net.projection.T)
+        return as_numpy(rows.past @ self._net.projection.T)
 
     def _bound(self, y: Array) -> float:
         return self._evidence(make_rows([y], self._device))
@@ -266,11 +250,11 @@ class GDM(TeachableModel):
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rows = make_rows([y], self._device)
-        return _numpy(sample_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
+        return as_numpy(sample_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y, z, x = generate(self._net, n_samples, self.config.temperature, seed)
-        return _numpy(y), _numpy(z), _numpy(x)
+        return as_numpy(y), as_numpy(z), as_numpy(x)
 
 
 def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, GdmModule]]:
@@ -284,11 +268,6 @@ def first_fit(config: GDMConfig, ys: list[Array]) -> Iterator[tuple[Progress, Gd
         yield progress, model._net
     if model.status_ is Status.DIVERGED:
         raise FitError("The 2-level fit to start from diverged.")
-
-
-def _numpy(tensor: torch.Tensor) -> Array:
-    result: Array = tensor.numpy(force=True).astype(np.float32, copy=False)
-    return result
 
 
 def _judge(steps: list[svi.Step], total: int) -> Status:

@@ -13,10 +13,11 @@ import torch
 from gdm_core.errors import FitError
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
-from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.checks import require_choice, require_count
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.model import first_fit
+from gdm_core.models.gdm.soft import SoftModel, as_numpy
 from gdm_core.models.mixture.fit import mixture_steps, start_from_two_levels
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
 from gdm_core.models.mixture.readout import smoothed, weigh, weighed_states
@@ -88,7 +89,7 @@ class GDMMixtureConfig(SoftConfig):
         return _DETERMINISTIC_STEPS if self.dynamics == "deterministic" else _OWN_STEPS
 
 
-class GDMMixture(StateModel):
+class GDMMixture(SoftModel[MixtureModule]):
     """3-level mixture: soft states mix linear dynamics of a latent path, and the path is what is observed.
 
     A fit starts as the equivalent 2-level model, so this family alone builds on another one.
@@ -103,30 +104,12 @@ class GDMMixture(StateModel):
     @parameters_of(GDMMixtureConfig)
     def __init__(self, config: GDMMixtureConfig) -> None:
         super().__init__(config)
-        self._module: MixtureModule | None = None
-
-    # ---- what was learned -------------------------------------------------------------------------------------------
-    @property
-    def stickiness_(self) -> float:
-        """Learned (or fixed) stickiness (gamma)."""
-        return float(self._net.transition.gamma)
 
     def _new_module(self, n_channels: int) -> MixtureModule:
         return MixtureModule(n_channels, self.config.two_levels, self.config.dynamics == "deterministic")
 
-    @property
-    def _net(self) -> MixtureModule:
-        """The module that holds `params_`, made when first needed after a load."""
-        self._require_fitted()
-        if self._module is None:
-            module = self._new_module(self.n_channels)
-            module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
-            self._module = module.requires_grad_(False)
-        return self._module
-
-    def _keep(self, module: MixtureModule) -> None:
-        self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
-        self._module = None
+    def _blank(self) -> MixtureModule:
+        return self._new_module(self.n_channels)
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
     def _fit(self, ys: list[Array]) -> Iterator[Progress]:
@@ -202,7 +185,7 @@ class GDMMixture(StateModel):
         return make_rows([y], _CPU, torch.float64)
 
     def _soft_states(self, y: Array) -> Array:
-        return _numpy(weighed_states(self._net, self._rows(y), self.config.temperature))
+        return as_numpy(weighed_states(self._net, self._rows(y), self.config.temperature))
 
     @torch.no_grad()
     def _smoothed_path(self, y: Array) -> torch.Tensor:
@@ -219,23 +202,18 @@ class GDMMixture(StateModel):
 
     def _reconstruct(self, y: Array) -> Array:
         module = self._net
-        return _numpy(self._smoothed_path(y) @ module.emission.T + module.offset)
+        return as_numpy(self._smoothed_path(y) @ module.emission.T + module.offset)
 
     def _latent(self, y: Array) -> Array:
-        return _numpy(self._smoothed_path(y))
+        return as_numpy(self._smoothed_path(y))
 
     def _bound(self, y: Array) -> float:
         return bound(self._net, self._rows(y), self.config.temperature)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rows = self._rows(y[: int(origins.max()) + 1])  # nothing later is looked at
-        return _numpy(mixture_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
+        return as_numpy(mixture_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y, z, x = mixture_sample(self._net, n_samples, self.config.temperature, seed)
-        return _numpy(y), _numpy(z), _numpy(x)
-
-
-def _numpy(tensor: torch.Tensor) -> Array:
-    result: Array = tensor.numpy(force=True).astype(np.float32, copy=False)
-    return result
+        return as_numpy(y), as_numpy(z), as_numpy(x)

@@ -1,0 +1,49 @@
+"""What models have in common whose parameters are a torch module's and whose states are soft: the GDM and its mixture."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+
+from gdm_core.models.base import Array, StateModel
+
+Module = TypeVar("Module", bound=torch.nn.Module)
+
+
+class SoftModel(StateModel, Generic[Module]):
+    """A model that keeps the parameters of a module."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self._module: Module | None = None
+
+    @property
+    def stickiness_(self) -> float:
+        """Learned (or fixed) stickiness (gamma)."""
+        return float(self._net.transition.gamma)  # type: ignore[union-attr, arg-type]
+
+    @abstractmethod
+    def _blank(self) -> Module:
+        """A module that `params_` fits into."""
+
+    @property
+    def _net(self) -> Module:
+        """The module that holds `params_`, made when first needed after a load."""
+        self._require_fitted()
+        if self._module is None:
+            module = self._blank()
+            module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
+            self._module = module.requires_grad_(False).eval()
+        return self._module
+
+    def _keep(self, module: Module) -> None:
+        self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}
+        self._module = None
+
+
+def as_numpy(tensor: torch.Tensor) -> Array:
+    result: Array = tensor.numpy(force=True).astype(np.float32, copy=False)
+    return result
