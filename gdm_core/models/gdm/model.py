@@ -169,23 +169,16 @@ class GDM(SoftModel[GdmModule], TeachableModel):
         chosen = dataclasses.replace(self.config, posterior=best)  # type: ignore[arg-type]
         yield from self._fit_once(self._with_words(make_rows(ys, self._device), ys), chosen, 0)
 
-    def untrained(self, trials: Trials, seed: int = 0) -> GDM:
-        """A control: the same configuration with random parameters, never fitted, on this data's scale.
-
-        trials   whose scale the control has
-        seed     of its random parameters
-        """
+    def _control(self) -> GDM:
         posterior = (
             self.posterior_ if self.params_ else ("window" if self.config.reads == "auto" else self.config.reads)
         )
-        config = dataclasses.replace(self.config, posterior=posterior, readout="amortised")  # type: ignore[arg-type]
-        control = self.from_config(config)
-        control.scaler_ = Scaler.from_trials(trials)
-        module = GdmModule(trials.n_channels, config)
+        return self.from_config(dataclasses.replace(self.config, posterior=posterior, readout="amortised"))  # type: ignore[arg-type]
+
+    def _random(self, trials: Trials, seed: int) -> GdmModule:
+        module = GdmModule(trials.n_channels, self.config)
         start_random(module, seed)
-        control._keep(module)
-        control.status_ = Status.CANCELLED
-        return control
+        return module
 
     @torch.no_grad()
     def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import torch
 
-from gdm_core.models.base import Array, StateModel
+from gdm_core.models.base import Array, StateModel, Status
+from gdm_core.models.scaling import Scaler
+from gdm_core.trials import Trials
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
@@ -38,6 +40,26 @@ class SoftModel(StateModel, Generic[Module]):
             module.load_state_dict({name: torch.as_tensor(value) for name, value in self.params_.items()})
             self._module = module.requires_grad_(False).eval()
         return self._module
+
+    @abstractmethod
+    def _random(self, trials: Trials, seed: int) -> Module:
+        """A module of random parameters for these trials."""
+
+    def _control(self) -> Self:
+        """The unfitted model that `untrained` gives random parameters."""
+        return self.from_config(self.config)
+
+    def untrained(self, trials: Trials, seed: int = 0) -> Self:
+        """A control: the same configuration with random parameters, never fitted, on this data's scale.
+
+        trials   whose scale the control has
+        seed     of its random parameters
+        """
+        control = self._control()
+        control.scaler_ = Scaler.from_trials(trials)
+        control._keep(control._random(trials, seed))
+        control.status_ = Status.CANCELLED
+        return control
 
     def _keep(self, module: Module) -> None:
         self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}

@@ -17,13 +17,14 @@ from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.checks import require_choice, require_count
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.model import first_fit
+from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.soft import SoftModel, as_numpy
+from gdm_core.models.gdm.start import start_random
 from gdm_core.models.mixture.fit import mixture_steps, start_from_two_levels
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
 from gdm_core.models.mixture.readout import smoothed, weigh, weighed_states
 from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
 from gdm_core.models.parameters import parameter, parameters_of
-from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 
 Dynamics = Literal["noisy", "deterministic"]
@@ -122,7 +123,7 @@ class GDMMixture(SoftModel[MixtureModule]):
         done = 0
         if self._warm_from is not None:
             assert isinstance(self._warm_from, GDMMixture)
-            known = self._warm_from._net.state_dict()
+            known = {name: torch.as_tensor(value) for name, value in self._warm_from.params_.items()}
             if "transition.stickiness_logit" in module.state_dict() and "transition.stickiness_logit" not in known:
                 known["transition.stickiness_logit"] = module.transition.stickiness_logit.detach()
             module.load_state_dict(
@@ -160,25 +161,14 @@ class GDMMixture(SoftModel[MixtureModule]):
         steady = len(values) >= 2 * n and abs(np.mean(values[-n:]) - np.mean(values[-2 * n : -n])) < 0.05
         self.status_ = Status.CONVERGED if steady else Status.MAX_STEPS
 
-    def untrained(self, trials: Trials, seed: int = 0) -> GDMMixture:
-        """A control: the same configuration with random parameters, never fitted, on this data's scale.
-
-        trials   whose scale the control has
-        seed     of its random parameters
-        """
-        from gdm_core.models.gdm.module import GdmModule
-        from gdm_core.models.gdm.start import start_random
-
-        control = self.from_config(self.config)
-        control.scaler_ = Scaler.from_trials(trials)
+    def _random(self, trials: Trials, seed: int) -> MixtureModule:
         two = GdmModule(trials.n_channels, self.config.two_levels)
         start_random(two, seed)
-        module = control._new_module(trials.n_channels)
-        rows = make_rows([control.scaler_.apply(trial.y) for trial in trials], _CPU, torch.float64)
+        module = self._new_module(trials.n_channels)
+        assert self.scaler_ is not None
+        rows = make_rows([self.scaler_.apply(trial.y) for trial in trials], _CPU, torch.float64)
         start_from_two_levels(module, two, rows, self.config.temperature)
-        control._keep(module)
-        control.status_ = Status.CANCELLED
-        return control
+        return module
 
     # ---- hooks ------------------------------------------------------------------------------------------------------
     def _rows(self, y: Array) -> Rows:
