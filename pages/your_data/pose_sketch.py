@@ -33,6 +33,9 @@ def sketch(table: KeypointTable, frame: int, animal: int) -> Figure:
     known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     away = np.stack([x - x[known].mean(), y - y[known].mean()]) if len(known) else np.zeros((2, len(x)))
     away /= np.maximum(np.hypot(*away), 1e-9)
+    ends = [(v[known].min(), v[known].max()) for v in (x, y)] if len(known) else [(0.0, 1.0)] * 2
+    middle = [float(low + high) / 2 for low, high in ends]
+    half = max(float(high - low) for low, high in ends) / 2 or 1.0
     edges = table.edges or (EDGES if table.parts == PARTS else ())
     bones: list[Dict] = [
         {"type": "line", "x0": x[a], "y0": y[a], "x1": x[b], "y1": y[b], "line": {"color": "$faint", "width": 2}}
@@ -60,9 +63,10 @@ def sketch(table: KeypointTable, frame: int, animal: int) -> Figure:
         "layout": layout(
             shapes=bones,
             annotations=names,
-            margin={"l": 90, "r": 90, "t": 24, "b": 24},
-            xaxis=bare(fixedrange=True),
-            yaxis=bare(autorange="reversed", fixedrange=True, scaleanchor="x", scaleratio=1),
+            margin={"l": 56, "r": 56, "t": 20, "b": 20},
+            # Said, since Plotly would make room for the names within the axes and leave little for the pose.
+            xaxis=bare(range=[middle[0] - half, middle[0] + half], fixedrange=True),
+            yaxis=bare(range=[middle[1] + half, middle[1] - half], fixedrange=True, scaleanchor="x", scaleratio=1),
         ),
         "caption": f"{table.animals[animal]} in frame {frame:,}, with each part under its name.",
         "alt": f"A pose of {table.animals[animal]} with {len(shown)} of {len(table.parts)} parts: {', '.join(shown)}.",

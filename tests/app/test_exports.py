@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
+from plotly.offline import get_plotlyjs
 from streamlit.testing.v1 import AppTest
 
+from datasets import nascar
 from datasets.nascar import train_test
 from gdm_core import load_model
 from gdm_core.analysis.tables import states_table
@@ -28,6 +30,7 @@ from pages.ui import exports, figures, navigation, palette
 from pages.ui.card import Score
 from pages.ui.figures import entropy_of
 from tests.support.live_engine import QuickEngine
+from tests.support.reports import sources_in
 
 RECIPE = exports.Recipe(
     ["from gdm_studio.datasets.nascar import train_test"],
@@ -92,11 +95,13 @@ def test_states_of_another_trial_are_refused():
 def test_a_figure_is_one_file_that_needs_nothing_else():
     figure = figures.proportions(STATES)
     html = exports.figure_html(figure, "Shares <of> states").decode()
-    assert "Plotly.newPlot" in html
-    assert len(html) > 3_000_000
+    library, calls = sources_in(html)
+    assert library == get_plotlyjs()
+    assert calls.startswith('Plotly.newPlot("figure-0", {')
+    assert len(html) < 2_000_000
     assert not re.search(r'<(script|link)[^>]+(src|href)="http', html)
     assert "Shares &lt;of&gt; states" in html
-    assert not re.search(r'"\$(ink|grid|muted|surface)"', html)
+    assert not re.search(r'"\$(ink|grid|muted|surface)"', calls)
 
 
 def test_a_report_holds_settings_scores_figures_and_the_script():
@@ -109,9 +114,27 @@ def test_a_report_holds_settings_scores_figures_and_the_script():
         assert words in html
     assert "0.910 ± 0.020" in html
     assert "✓ beats it" in html
-    assert html.count("Plotly.newPlot(") >= 2
+    assert sources_in(html)[1].count("Plotly.newPlot(") == 2
     assert '<a href="http://x/?K=3&amp;T=9">' in html
-    assert len(html) < 8_000_000  # the library comes once
+
+
+def test_a_report_of_a_track_weighs_less_than_two_megabytes():
+    trial = nascar.simulate("standard", 1000, seed=0)
+    soft = np.asarray(trial.states, np.float32)
+    rows = {"true": soft, "inferred": soft}
+    drawn = {
+        "Inferred states": figures.track(trial.position, soft),
+        "True states": figures.track(trial.position, soft),
+        "States over time": figures.state_strips(rows),
+        "Shares of each state": figures.proportions(soft),
+        "Use of each state": figures.usage(soft),
+        "Stays": figures.dwell(soft.argmax(axis=1), soft.shape[1]),
+    }
+    report = exports.report_html(
+        "T", "about", [], [], drawn, exports.script(RECIPE, FIT, "T"), "http://x/?" + "K=3&" * 500
+    )
+    assert len(report) < 2_000_000
+    assert "overflow-wrap: anywhere" in report.decode(), "a link as long as this one wraps"
 
 
 def test_a_legend_names_every_colour_and_makes_room_for_itself():

@@ -14,6 +14,7 @@ from pages.formula1.data import Circuit, Place
 from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
 from pages.ui.exports import figure_html, legend
 from pages.ui.figures.base import at_width
+from tests.support.reports import sources_in
 from tests.unit.test_formula1 import SHARED
 
 TRACK_WIDTH = 13.0
@@ -136,7 +137,7 @@ def test_files_have_the_layout_of_their_own_width():
     assert sum(mark.get("name") == "badge" for mark in wide["layout"]["annotations"]) == 16
     assert wide["height"] > at_width(_figure(circuit, 4, [0.6]), 900)["height"], "the legend has room of its own"
     assert sum(mark.get("name") == "badge" for mark in at_width(figure, 350)["layout"]["annotations"]) == 0
-    assert figure_html(figure, "Map").decode().count('"name":"badge"') == 16
+    assert sources_in(figure_html(figure, "Map").decode())[1].count('"name":"badge"') == 16
 
 
 @pytest.mark.parametrize(

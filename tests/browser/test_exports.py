@@ -31,7 +31,7 @@ def choose(page: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["desktop", "phone"])
-def test_every_figure_leaves_as_svg_and_png(visit, size):
+def test_every_figure_leaves_as_svg_and_png_and_the_report_draws_them_by_itself(visit, size, tmp_path):
     opened = visit(VIEW, size=size)
     page = opened.ready(f"{PREVIEW}[data-updates]", PATIENCE / 1000)
     page.get_by_role("button", name="States (CSV)").wait_for(timeout=PATIENCE)
@@ -55,6 +55,16 @@ def test_every_figure_leaves_as_svg_and_png(visit, size):
         width = re.search(rb'<svg[^>]* width="(\d+)"', content["SVG"])
         assert width is not None
         assert int(width[1]) >= 900, "as wide as a page, also from a phone"
+    if size == "desktop":
+        with page.expect_download(timeout=PATIENCE) as waiting:
+            page.get_by_role("button", name="Report (HTML)").click()
+        waiting.value.save_as(tmp_path / "report.html")
+        report = page.context.new_page()
+        report.goto((tmp_path / "report.html").as_uri())
+        shown = report.locator("figure").count()
+        report.wait_for_selector(f"#figure-{shown - 1} .main-svg", timeout=PATIENCE)
+        assert report.locator("figure > div .main-svg").count() >= shown > 5
+        report.close()
     assert opened.overflow() <= 0
     assert opened.errors == []
 

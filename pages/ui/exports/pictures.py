@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-import plotly.io
+from plotly.io.json import to_json_plotly
 
 from pages.ui import theme
 from pages.ui.card import WORDS, Score, explained
+from pages.ui.exports import packed
 from pages.ui.figures.base import Figure, at_width
 
+CONFIG = {"displaylogo": False, "responsive": True}
 PAGE_WIDTH = 900  # pixels of a figure in a file, as the sheet below leaves them
 
 _LOOK = """
@@ -25,34 +27,32 @@ pre { background: #f0f1f5; padding: 0.9rem; border-radius: 8px; overflow-x: auto
 """
 
 
-def _drawn(figure: Figure, library: bool) -> str:
-    """The figure as HTML; the first of a file brings the drawing library with it."""
-    figure = at_width(figure, PAGE_WIDTH)
-    resolved = theme.resolve({"data": figure["data"], "layout": figure["layout"]}, "light")
-    layout = resolved["layout"] | {"height": figure["height"], "paper_bgcolor": theme.TOKENS["light"]["surface"]}
-    html = plotly.io.to_html(
-        {"data": resolved["data"], "layout": layout},
-        include_plotlyjs=library,
-        full_html=False,
-        validate=False,
-        config={"displaylogo": False, "responsive": True},
-    )
-    return (
-        f'<figure role="img" aria-label="{escape(figure["alt"])}">{html}'
-        f"<figcaption>{escape(figure['caption'])}</figcaption></figure>"
-    )
+def _drawn(figures: Mapping[str, Figure]) -> tuple[list[str], str]:
+    """(each figure as HTML, what draws them)."""
+    shown, calls = [], []
+    for number, figure in enumerate(at_width(figure, PAGE_WIDTH) for figure in figures.values()):
+        resolved = theme.resolve({"data": figure["data"], "layout": figure["layout"]}, "light")
+        layout = resolved["layout"] | {"height": figure["height"], "paper_bgcolor": theme.TOKENS["light"]["surface"]}
+        shown.append(
+            f'<figure role="img" aria-label="{escape(figure["alt"])}"><div id="figure-{number}"></div>'
+            f"<figcaption>{escape(figure['caption'])}</figcaption></figure>"
+        )
+        what = to_json_plotly({"data": resolved["data"], "layout": layout, "config": CONFIG})
+        calls.append(f'Plotly.newPlot("figure-{number}", {what});')
+    return shown, "\n".join(calls)
 
 
-def _page(title: str, body: str) -> bytes:
+def _page(title: str, body: str, calls: str) -> bytes:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_LOOK}</style></head><body>{body}</body></html>"
+        f"<style>{_LOOK}</style></head><body>{body}{packed.scripts([calls])}</body></html>"
     ).encode()
 
 
 def figure_html(figure: Figure, title: str) -> bytes:
     """One figure, to open anywhere without a network."""
-    return _page(title, f"<h1>{escape(title)}</h1>{_drawn(figure, library=True)}")
+    (shown,), calls = _drawn({title: figure})
+    return _page(title, f"<h1>{escape(title)}</h1>{shown}", calls)
 
 
 def report_html(
@@ -74,12 +74,12 @@ def report_html(
         )
         head = "<tr><th>Score</th><th>Model</th><th>Verdict</th><th>To beat</th></tr>"
         body.append(f"<h2>How good is it</h2><table>{head}{lines}</table>")
-    for number, (name, figure) in enumerate(figures.items()):
-        body.append(f"<h2>{escape(name)}</h2>{_drawn(figure, library=number == 0)}")
+    shown, calls = _drawn(figures)
+    body += [f"<h2>{escape(name)}</h2>{figure}" for name, figure in zip(figures, shown, strict=True)]
     body.append(f"<h2>To reproduce it</h2><pre>{escape(code)}</pre>")
     if link:
         body.append(f'<p class="quiet">The view itself: <a href="{escape(link)}">{escape(link)}</a></p>')
-    return _page(title, "".join(body))
+    return _page(title, "".join(body), calls)
 
 
 def plain_score(score: Score) -> tuple[str, str, str, str]:

@@ -1,0 +1,16 @@
+"""What is packed into an exported report."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+
+def sources_in(html: str) -> list[str]:
+    """The scripts of a file that `pages.ui.exports.packed` made: the drawing library, then what draws."""
+    found = []
+    for part in html.split('<script type="text/plain" data-bytes="')[1:]:
+        size, text = part.split("</script>", 1)[0].split('">', 1)
+        packed = base64.b85decode(text.replace(".", "<"))
+        found.append(zlib.decompress(packed[: int(size)]).decode())
+    return found
