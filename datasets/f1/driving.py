@@ -82,28 +82,27 @@ def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn:
         np.asarray(channels.get(name, nothing), np.float64) for name in ("speed", "throttle", "brake", "gear")
     )
     inside = np.abs(bend) >= CORNER
-    full = np.where(np.isfinite(throttle), throttle >= FULL, np.nan)
-
-    def means(weight: Floats) -> Driving:
-        def mean(values: Floats, part: npt.NDArray[np.bool_] | None = None) -> float:
-            known = np.isfinite(values) if part is None else np.isfinite(values) & part
-            total = weight[known].sum()
-            return float(weight[known] @ values[known] / total) if total > 0 else float("nan")
-
-        return Driving(
-            use=float(weight.mean()),
-            speed=mean(speed),
-            throttle=mean(throttle),
-            full=mean(full),
-            brake=mean(brake),
-            gear=mean(gear),
-            cornering=mean(inside.astype(np.float64)),
-            left=mean((bend > 0).astype(np.float64), inside),
-            corner_speed=mean(speed, inside),
-            curvature=mean(np.abs(bend)),
-        )
-
-    return [means(weight) for weight in soft.T]
+    seen = {
+        "speed": speed,
+        "throttle": throttle,
+        "full": np.where(np.isfinite(throttle), throttle >= FULL, np.nan),
+        "brake": brake,
+        "gear": gear,
+        "cornering": inside.astype(np.float64),
+        "left": np.where(inside, bend > 0, np.nan),
+        "corner_speed": np.where(inside, speed, np.nan),
+        "curvature": np.abs(bend),
+    }
+    table = np.column_stack(list(seen.values()))  # [T, values]
+    known = np.isfinite(table)
+    # All states and values in two products: a race has 20,000 samples, and the first picture waits for the names.
+    weight = soft.T @ known
+    total = soft.T @ np.where(known, table, 0)
+    means = np.divide(total, weight, out=np.full_like(total, np.nan), where=weight > 0)
+    return [
+        Driving(use=float(share), **dict(zip(seen, map(float, row), strict=True)))
+        for share, row in zip(soft.mean(axis=0), means, strict=True)
+    ]
 
 
 def proposed_names(found: Sequence[Driving]) -> list[str]:

@@ -75,7 +75,7 @@ class Between:
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def between(place: Place, codes: tuple[str, str], looked: Looked, by: By, stint: int = 0) -> Between | None:
+def between(place: Place, codes: tuple[str, str], looked: Looked, by: By, stint: int) -> Between | None:
     """Of the chosen laps; None where too few of them have a partner."""
     session, circuit = data.open_session(place), data.circuit(place)
     laps = [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
@@ -87,7 +87,7 @@ def between(place: Place, codes: tuple[str, str], looked: Looked, by: By, stint:
 def usual(place: Place, codes: tuple[str, str], looked: Looked) -> Between | None:
     """Laps on tyres alike, or where the feed knows of too few, laps of the same number."""
     ways: tuple[By, By] = ("tyre age", "lap number")
-    return next((found for by in ways if (found := between(place, codes, looked, by)) is not None), None)
+    return next((found for by in ways if (found := between(place, codes, looked, by, 0)) is not None), None)
 
 
 def by_state(view: View, found: Between, drivers: Sequence[Driver], names: Sequence[str]) -> Gain | None:

@@ -28,7 +28,7 @@ def feed(monkeypatch, tmp_path):
 
 def _between(first: int = 0, second: int = -1, by: str = "tyre age") -> Between:
     codes = data.open_session(PLACE).codes
-    found = time_gained.between(PLACE, (codes[first], codes[second]), Looked(), time_gained.as_by(by))
+    found = time_gained.between(PLACE, (codes[first], codes[second]), Looked(), time_gained.as_by(by), 0)
     assert found is not None
     return found
 
