@@ -6,12 +6,17 @@
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from pages.ui import navigation, server, theme
+from pages.ui import headers, navigation, server, theme
 
 if get_script_run_ctx(suppress_warning=True) is None:
     # The script lies in a folder without a pages/ of its own: beside one, the first visit of a new server would be
     # taken for an app of the old kind, and a link to any page but Home would greet its reader with "Page not found".
-    app = st.App(server.MAIN, routes=server.routes(), on_script_error=server.show_error)
+    app = st.App(
+        server.MAIN,
+        routes=server.routes(),
+        middleware=headers.middleware(),
+        on_script_error=server.show_error,
+    )
 else:
     theme.apply()
     navigation.build()
