@@ -83,9 +83,9 @@ def tab(view: View) -> None:
     kept = view.fit.records.last(Compared)
     if len(drivers := together(picked)) == len(picked):
         view.fit.records.keep(Compared(asked, drivers))
-        _draw(session, race.circuit, drivers, driven, drivers[-1].state, names)
+        _draw(view, session, race.circuit, drivers, driven, drivers[-1].state, names)
     elif kept is not None and kept.asked == asked:  # until both are there, what was seen of them before stands
-        _draw(session, race.circuit, kept.drivers, driven, "stale", ())
+        _draw(view, session, race.circuit, kept.drivers, driven, "stale", ())
     else:
         shell.empty("A moment", "The fitted model is being applied to this driver.")
 
@@ -100,6 +100,7 @@ def clock(seconds: float) -> str:
 
 
 def _draw(
+    view: View,
     session: Session,
     circuit: Circuit,
     drivers: list[Driver],
@@ -107,7 +108,12 @@ def _draw(
     state: State,
     called: Sequence[str],
 ) -> None:
-    found = [trace(session, circuit, here, lap) for here, (lap, _) in zip(drivers, driven, strict=True)]
+    found = view.shown.once(
+        "two-laps",
+        lambda: [trace(session, circuit, here, lap) for here, (lap, _) in zip(drivers, driven, strict=True)],
+        of=tuple(here.states for here in drivers),
+        settings=tuple(driven),
+    )
     if found[0] is None or found[1] is None:
         shell.empty("Too little of this lap", "The feed has too few positions in it. Choose another lap.")
         return
@@ -141,7 +147,7 @@ def _draw(
             )  # fmt: skip
     with st.container():
         _words(circuit, names, apart, gap)
-    lap_panel.show(session, circuit, (one, other), called, state)
+    lap_panel.show(view, session, circuit, (one, other), called, state)
 
 
 @dataclass(frozen=True, eq=False)

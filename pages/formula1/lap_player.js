@@ -154,7 +154,8 @@ function projection(data, width, height) {
   });
   const [x0, x1, y0, y1] = data.box;
   const scale = Math.min((width - 2 * PAD) / (x1 - x0), (height - 2 * PAD) / (y1 - y0));
-  return (x, y) => [width / 2 + (x - (x0 + x1) / 2) * scale, height / 2 - (y - (y0 + y1) / 2) * scale];
+  const toScreen = (x, y) => [width / 2 + (x - (x0 + x1) / 2) * scale, height / 2 - (y - (y0 + y1) / 2) * scale];
+  return Object.assign(toScreen, { scale });
 }
 
 // A place between two points of the line, moved `aside` pixels to the left of the way.
@@ -188,7 +189,8 @@ function corners(pen, data, toScreen, look, muted) {
   pen.textAlign = "center";
   pen.textBaseline = "middle";
   pen.fillStyle = muted;
-  for (const [name, x, y] of data.corners) pen.fillText(name, ...toScreen(x, y));
+  const { marks } = data.corners.findLast(({ scale }) => scale <= toScreen.scale) ?? data.corners[0];
+  for (const [name, x, y] of marks) pen.fillText(name, ...toScreen(x, y));
 }
 
 function trail(pen, data, toScreen, car, place, aside) {

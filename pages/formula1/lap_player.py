@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from pages.formula1.data import Circuit
 from pages.formula1.teams import Look
 from pages.formula1.traces import Trace
 from pages.ui import palette
+
+HEIGHT = 320  # pixels of the picture
 
 _HTML = """
 <div class="player">
@@ -62,23 +64,30 @@ _player = component(
 )
 
 
-def show(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], names: Sequence[str], *, key: str) -> None:
-    """Draw the player. `names` of the states are those of the page's legend; it shares the page's cursor."""
-    data = played(circuit, shown, looks, names)
+def show(data: Mapping[str, Any], *, key: str) -> None:
+    """Draw the player with what `played` gives; it shares the page's cursor."""
     _player(key=key, data=data)
 
 
 def played(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], names: Sequence[str]) -> dict[str, Any]:
-    """What the browser is sent: the circuit once, and each car at even distances."""
+    """What the browser is sent: the circuit once, and each car at even distances; `names` of the states as in the legend."""
     n_states = shown[0].states.shape[1]
-    numbers = badges.places(circuit, *badges.WIDTHS[0])[0].numbers  # clear of the track at any larger scale, too
+    # Numbers stand clear of the track at the scale they were placed for and at any larger one.
+    numbers = [badges.places(circuit, width, HEIGHT, 0)[0] for width in (0, 450, 700)]
+    called = [corner[0] for corner in circuit.corners]
     closed = np.append(shown[0].distance, np.float32(circuit.length))
     return {
         "lap": " / ".join(one.name for one in shown),
         "length": float(circuit.length),
         "step": float(shown[0].distance[1] - shown[0].distance[0]),
         "line": _packed(circuit.at(closed), np.float32),  # [D + 1, 2]
-        "corners": [[corner[0], *map(float, at)] for corner, at in zip(circuit.corners, numbers, strict=True)],
+        "corners": [
+            {
+                "scale": at.scale,
+                "marks": [[name, *map(float, xy)] for name, xy in zip(called, at.numbers, strict=True)],
+            }
+            for at in numbers
+        ],
         "names": list(names) or [f"S{k + 1}" for k in range(n_states)],
         "colours": palette.colours(n_states),
         "group": "page",

@@ -32,6 +32,8 @@ DIRECTIONS = np.arange(32) * (2 * np.pi / 32)
 REACHES = np.array([13, 17, 22, 28, 35, 43, 52, 62, 74, 88, 104, 122, 142, 165, 190, 220, 260], float)
 CROSSING = 400.0  # what it costs a leader line to cross the track: only a segment that the track encloses does
 TRIES = 6
+FAR_PX = 110.0  # a leader line this long leads past others: fewer states nearby say more
+LONG_PX = 15.0  # a leader line twice as long is more than twice as bad
 BLOCK = 96  # candidates looked at together, nearest first
 
 
@@ -44,7 +46,7 @@ class Places:
     numbers   [C, 2] middles of the corner numbers
     anchors   [S, 2] where the leader line of each badge begins, on the track
     middles   [S, 2] middles of the badges; NaN for one that found no room
-    cramped   [S] whether a badge found no room, or only where its leader line crosses the track
+    cramped   [S] whether a badge found no room, or only far away, or where its leader line crosses the track
     """
 
     x: tuple[float, float]
@@ -67,22 +69,23 @@ def place(circuit: Circuit, size: tuple[int, int], boxes: Sequence[tuple[float, 
     ends = np.full((len(boxes), 2), np.nan)
     starts = board.screen(circuit.at(circuit.middles)) if len(boxes) else np.zeros((0, 2))
     free = {c: board.candidates(c, np.asarray(box) / 2) for c, box in enumerate(boxes) if box[0] > 0}
-    # Who has the fewest places chooses first. Who then finds none goes to the front, and all choose again.
+    # Who has the fewest places chooses first.
     order = sorted((c for c in free if len(free[c])), key=lambda c: int((free[c][:, 4] < CROSSING).sum()))
     best: tuple[float, dict[int, Floats]] = (np.inf, {})
     rng = np.random.default_rng(0)
     for _ in range(TRIES):
         chosen, poor = _choose(order, free, boxes)
-        loss = sum(CROSSING * 10 for c in order if c not in chosen) + sum(found[4] for found in chosen.values())
+        costs = {c: float(chosen[c][4]) if c in chosen else 10 * CROSSING for c in order}
+        loss = sum(cost + (cost / LONG_PX) ** 2 for cost in costs.values())
         if loss < best[0]:
             best = loss, chosen
-        if not poor:
-            break
-        rest = [c for c in order if c not in poor]
-        order = [*poor, *(rest if order[: len(poor)] != poor else rng.permutation(rest).tolist())]
+        # Who found nothing good chooses first the next time; else who has the longest line.
+        first = poor or sorted(order, key=lambda c: -costs[c])[:1]
+        rest = [c for c in order if c not in first]
+        order = [*first, *(rest if order[: len(first)] != first else rng.permutation(rest).tolist())]
     cramped = np.array([width > 0 for width, _ in boxes], bool)
     for c, found in best[1].items():
-        starts[c], ends[c], cramped[c] = found[:2], found[2:4], found[4] >= CROSSING
+        starts[c], ends[c], cramped[c] = found[:2], found[2:4], found[4] > FAR_PX
     return Places(*board.ranges, board.scale, board.numbers, board.metres(starts), board.metres(ends), cramped)
 
 

@@ -56,7 +56,7 @@ def show(session: Session, usage: Usage, names: Sequence[str]) -> None:
         {"Best lap": _clock, "Mean of clean laps": _clock, "Gap": _gap, "On lap": "{:.0f}"}, na_rep="–"
     )  # fmt: skip
     top = float(np.nanmax(table[list(known)].to_numpy(), initial=1.0)) if known else 1.0
-    bars = {name: st.column_config.ProgressColumn(name, format="%.0f %%", min_value=0, max_value=top) for name in known}
+    bars = {name: st.column_config.ProgressColumn(name, format="%.1f %%", min_value=0, max_value=top) for name in known}
     with shell.panel("standings", "Lap times" + (" and use of states" if known else "")):
         st.dataframe(styled, hide_index=True, column_config=bars, height=35 * (len(table) + 1) + 4)
         shell.quiet(

@@ -121,7 +121,8 @@ def test_the_player_is_sent_each_lap_once_and_small(race, pair):
     session, circuit, _ = race
     sent = lap_player.played(circuit, pair, teams.looks(session, [one.code for one in pair]), [])
     assert sent["names"] == ["S1", "S2", "S3"]
-    assert len(sent["corners"]) == 16
+    assert [len(size["marks"]) for size in sent["corners"]] == [16] * 3
+    assert [size["scale"] for size in sent["corners"]] == sorted(size["scale"] for size in sent["corners"])
     for car, one in zip(sent["cars"], pair, strict=True):
         seconds = np.frombuffer(base64.b64decode(car["seconds"]), "<f4")
         np.testing.assert_allclose(seconds, one.seconds, atol=1e-3)
