@@ -84,11 +84,6 @@ class Event:
     date: str
     sessions: tuple[SessionSlot, ...]
 
-    @property
-    def is_sprint(self) -> bool:
-        """Whether a sprint was run as well."""
-        return any(slot.name == "Sprint" for slot in self.sessions)
-
 
 @dataclass(frozen=True)
 class Corner:
