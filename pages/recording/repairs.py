@@ -44,26 +44,37 @@ REPAIRS = ("min_score", "fill_seconds", "drop_outliers", "undo_side_flips", "und
 
 
 def pose_recipe(
-    file: str, rate: float, repairs: dict[str, Any], features: str, table: str = "", edits: Sequence[str] = ()
+    file: str,
+    rate: float,
+    repairs: dict[str, Any],
+    features: str,
+    table: str = "",
+    edits: Sequence[str] = (),
+    labels: str = "",
 ) -> Recipe:
     """The lines that read, repair and cut one recording as the page does.
 
     table  how the plain table is read that holds the poses, "" for a tracking file; edits: lines that change the poses
-           before they are repaired
+           before they are repaired; labels: the file beside it with what an expert saw, "" for none
     """
+    marked = [
+        f"marks = keypoints.read_annotation({labels!r}, rate_hz={rate!r})",
+        "table = keypoints.with_labels(table, marks.labels, marks.label_names)",
+    ]
     changed = ", ".join(f"{name}={value!r}" for name, value in repairs.items())
     read = f"keypoints.read({file!r}, rate_hz={rate!r})"
     made = f"keypoints.from_table({table}, {rate!r})"
     return Recipe(
         [
-            *(["from dataclasses import replace"] if edits else []),
+            *(["from dataclasses import replace"] if any("replace(" in line for line in edits) else []),
             f"from gdm_studio.datasets import keypoints, {'tables, ' if table else ''}splits",
         ],
         [
             f"table = {made if table else read}",
             *edits,
+            *(marked if labels else []),
             f"table = keypoints.clean(table, {changed})",
             f"train, test = (part.to_trials({features!r}) for part in splits.split_recording(table))",
         ],
-        note=f"The file {file} has to be there.",
+        note=f"The files {file} and {labels} have to be there." if labels else f"The file {file} has to be there.",
     )

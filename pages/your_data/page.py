@@ -147,6 +147,7 @@ def posed(file: intake.Opened) -> tuple[Data | None, str]:
     with page.controls:
         options = pose_check.pose_options(file)
         labels, trouble = ask_for_labels(options.rate_hz)
+    marks = "" if (sent := intake.labels()) is None else str(sent.name)
     with understood(file):
         if not pose_check.pose_panel(file, options):
             return None, ""
@@ -155,7 +156,9 @@ def posed(file: intake.Opened) -> tuple[Data | None, str]:
     seen = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
     marked = hashlib.sha256(seen).hexdigest()
     try:
-        made = intake.remembered(f"{file.digest}{options}{marked}", lambda: poses.from_poses(file, options, labels))
+        made = intake.remembered(
+            f"{file.digest}{options}{marked}", lambda: poses.from_poses(file, options, labels, marks)
+        )
         return made, ""
     except GdmError as error:
         return None, str(error)

@@ -69,8 +69,13 @@ def _picked(what: str, picked: Picked, names: Sequence[str]) -> Picked:
     return kept
 
 
-def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation | None = None) -> Data:
-    """Features of tracked animals, the last part of the recording held out."""
+def from_poses(
+    file: Opened, options: PoseOptions, labels: keypoints.Annotation | None = None, labels_file: str = ""
+) -> Data:
+    """Features of tracked animals, the last part of the recording held out.
+
+    labels   what an expert saw, read from `labels_file`
+    """
     source = file.content
     assert isinstance(source, KeypointTable)
     table = chosen(source, options)
@@ -91,7 +96,13 @@ def from_poses(file: Opened, options: PoseOptions, labels: keypoints.Annotation 
         test,
         options.features,  # type: ignore[arg-type]
         pose_recipe(
-            file.name, options.rate_hz, repairs, options.features, table=file.table, edits=_lines(source, options)
+            file.name,
+            options.rate_hz,
+            repairs,
+            options.features,
+            table=file.table,
+            edits=_lines(source, options),
+            labels=labels_file if labels is not None else "",
         ),
         notes=notes,
         licences=(OWN,),

@@ -59,6 +59,22 @@ def test_a_tracking_file_becomes_features_with_its_labels(session):
     assert from_poses(file, options).key != data.key
 
 
+def test_the_script_of_a_tracking_file_reads_the_labels_beside_it(session, tmp_path, monkeypatch):
+    marks = b"behaviour,start,stop\nwalk,0,1\nrest,1,2\n"
+    (tmp_path / "deeplabcut.csv").write_bytes(tables.template("deeplabcut.csv"))
+    (tmp_path / "bouts.csv").write_bytes(marks)
+    monkeypatch.chdir(tmp_path)
+    labels = keypoints.read_annotation("bouts.csv", rate_hz=30.0)
+    options = PoseOptions(30.0, "egocentric", tuple(REPAIRS.items()))
+    data = from_poses(read("deeplabcut.csv"), options, labels, "bouts.csv")
+    space: dict = {}
+    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
+        assert theirs.label_names == ours.label_names == ("rest", "walk")
+        np.testing.assert_array_equal(theirs[0].labels, ours[0].labels)
+        np.testing.assert_array_equal(theirs[0].y, ours[0].y)
+
+
 def test_channels_that_a_fit_cannot_use_are_left_out_in_the_script_too(session, tmp_path, monkeypatch):
     rows = "\n".join(f"{t},{np.sin(t):.4f},{5 if t < 70 else t}" for t in range(100))
     content = f"time,a,late\n{rows}\n".encode()
