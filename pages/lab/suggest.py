@@ -117,7 +117,7 @@ def _verdicts(suggestion: Suggestion) -> None:
             figures.sweep(
                 counts,
                 {"other half": _column(tried, "mean"), "fitted half": _column(tried, "elbo")},
-                score_name="nats a sample",
+                score_name="evidence a sample (nats)",
                 caption="More is better. States that are not there raise the fitted half alone.",
             ),
             key="suggest-held-out",

@@ -16,11 +16,12 @@ from gdm_core.trials import Trial
 from pages.lab import figures as lab_figures
 from pages.lab.live.pictures import State
 from pages.lab.view import Reading, View
-from pages.ui import figures, shell
+from pages.ui import card, figures, shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 MAX_HORIZON = 50
+NINE_OF_TEN = (90.0, 5.0)  # what a 90 % band should hold, and how far off is near enough, in per cent
 FIRST_HORIZON = 20
 Tab = Callable[[View, Reading], None]
 
@@ -93,6 +94,12 @@ def stays(view: View, reading: Reading, names: Sequence[str] | None = None) -> N
     with places[-1], shell.panel("dwell-inferred", "Inferred stays" if true is not None else "Stays"):
         figure = _dwell(view, reading.labels, reading.states.shape[1], true, names)
         plot(figure, key="dwell-inferred", state=reading.state)
+    if figures.flickers(reading.states if truth is None else np.asarray(truth, np.float32)):
+        shell.quiet(
+            "Most stays are a sample or two because these states are soft: several have shares at once, chance decides anew at "
+            "every sample which of them is strongest, and a stay ends there. Their shares, averaged over some samples, last "
+            "much longer (see Shares)."
+        )
 
 
 def _dwell(
@@ -182,7 +189,9 @@ def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: St
         settings=index,
     )
     plot(made, key="envelope", state=state)
+    held = 100 * float(found.held90[-1])
+    said = card.held(held, *NINE_OF_TEN)
     shell.quiet(
         f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead: the 50 % "
-        f"band holds {100 * found.held50[-1]:.1f} % of outcomes, the 90 % band {100 * found.held90[-1]:.1f} %."
+        f"band holds {100 * found.held50[-1]:.1f} % of outcomes, the 90 % band {held:.1f} %, {said}. {card.HELD[said]}"
     )

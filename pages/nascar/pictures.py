@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
+from gdm_core.trials import Trial
 from pages.lab import Reading, View, live
 from pages.ui import exports, figures, shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import BADGES, plot
 
 SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
+DOTS = "Grey dots: where the channels alone put it, noise and all, which is what the model gets."
+CLOSE_UP = (
+    "A stretch of it step by step, in the mixed colour of the soft states; drag to move along. Faint means undecided."
+)
+VISIBLE = 0.005  # of the track's width: less lies under its line
+Array = npt.NDArray[np.float32]
 WHAT_WAS_FOUND = "What the model found, in the colours of the true states that it matches."
 
 
@@ -28,7 +36,14 @@ def draw(view: View, reading: Reading, now: live.Shown, revision: str) -> None:
     with upper:
         made = now.once(
             ("true", which),
-            lambda: figures.track(position, truth, title="true states", height=height, caption="What the car did."),
+            lambda: figures.track(
+                position,
+                truth,
+                title="true states",
+                height=height,
+                dots=(dots := seen_places(trial)),
+                caption="What the car did." if dots is None else f"What the car did. {DOTS}",
+            ),
             of=(trial,),
         )
         plot(made, key="true-track", revision=revision)
@@ -46,18 +61,55 @@ def draw(view: View, reading: Reading, now: live.Shown, revision: str) -> None:
             )
             plot(made, key="inferred-track", state=reading.state, revision=revision)
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
-    word = BADGES[reading.state]
-    # What is true stands whatever becomes of the fit, so that only the other strip fades.
-    marks = {"inferred": (word, 0.5 if reading.state == "stale" else 0.86)} if word else {}
-    made = now.once(
-        ("strips", which),
-        lambda: figures.state_strips(rows, height=low, marks=marks),
-        of=(trial, states),
-        settings=reading.state,
-    )
-    plot(made, key="strips", revision=revision)
+    _strips(view, reading, now, rows, low, revision)
     seen = now.once(("channels", which), lambda: figures.channel_strip(trial.y, height=90), of=(trial,))
     plot(seen, key="channels", revision=revision)
+
+
+def _strips(view: View, reading: Reading, now: live.Shown, rows: dict[str, Array], height: int, revision: str) -> None:
+    """Both over time. States that change with every step are shown step by step for a stretch, under an average of the whole."""
+    trial, states, word = reading.trial, reading.states, BADGES[reading.state]
+    # What is true stands whatever becomes of the fit, so that only the other strip fades.
+    marks = {"inferred": (word, 0.5 if reading.state == "stale" else 0.86)} if word else {}
+    close = any(figures.flickers(row) for row in rows.values())
+    if close:
+        made = now.once(
+            ("overview", view.index), lambda: overview(rows, marks), of=(trial, states), settings=reading.state
+        )
+        plot(made, key="overview", revision=revision)
+
+    def detail() -> Figure:
+        if not close:
+            return figures.state_strips(rows, height=height, marks=marks)
+        figure = figures.state_strips(rows, height=height, marks=marks, caption=CLOSE_UP)
+        figure["layout"]["xaxis"]["range"] = [-0.5, figures.FEW_COLUMNS - 0.5]
+        figure["layout"]["dragmode"] = "pan"
+        return figure
+
+    made = now.once(("strips", view.index), detail, of=(trial, states), settings=reading.state)
+    plot(made, key="strips", revision=revision)
+
+
+def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]]) -> Figure:
+    """The whole trial in averages that can be told apart."""
+    window = figures.window_of(max(len(row) for row in rows.values()))
+    return figures.state_strips(
+        rows,
+        height=96,
+        marks=marks,
+        columns=figures.FEW_COLUMNS,
+        caption=f"The whole trial, true above inferred: each cell is the average of {window} steps.",
+    )
+
+
+def seen_places(trial: Trial) -> Array | None:
+    """[T, 2] where the channels alone put the car, noise and all; None where that can not be told from where it was."""
+    position = np.asarray(trial.position, np.float64)
+    y = np.asarray(trial.y, np.float64)
+    map_, *_ = np.linalg.lstsq(np.column_stack([position, np.ones(len(position))]), y, rcond=None)  # [3, N]
+    places = (y - map_[2]) @ np.linalg.pinv(map_[:2])
+    off = np.sqrt(np.mean((places - position) ** 2))
+    return places.astype(np.float32) if off > VISIBLE * np.ptp(position) else None
 
 
 def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:

@@ -152,12 +152,24 @@ def _line(score: Score, name: str, value: float) -> str:
     return f"{term(*explained(name))} {_number(score, value)}"
 
 
+HELD = {
+    "as it should be": "Outcomes fall inside the band about as often as it promises.",
+    "too few": "The model is too sure of itself: what happens leaves the band more often than it promises.",
+    "too many": "The model is too careful: the band is wider than it has to be.",
+}
+
+
+def held(value: float, wanted: float, near: float) -> str:
+    """Whether a band holds what it promises: a key of HELD."""
+    return "as it should be" if abs(value - wanted) <= near else "too few" if value < wanted else "too many"
+
+
 def _target(score: Score) -> str:
     """Whether the value is near enough to what it should be."""
     assert score.target is not None
     wanted, near = score.target
-    said = "as it should be" if abs(score.value - wanted) <= near else "too few" if score.value < wanted else "too many"
-    return f"{said}: {wanted:g}{escape(score.unit)} would be right"
+    said = held(score.value, wanted, near)
+    return f"{term(said, HELD[said])}: {wanted:g}{escape(score.unit)} would be right"
 
 
 def scores(

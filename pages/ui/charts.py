@@ -56,6 +56,15 @@ def elbo(
     st.vega_lite_chart(frame, _elbo_chart(theme.current(), end, height), key=key, theme=None)
 
 
+def dips(values: Sequence[float] | npt.NDArray[np.floating]) -> bool:
+    """Whether the curve falls far on its way, or beyond its lower edge: that wants a word."""
+    known = pd.Series(np.asarray(values, float)).dropna()
+    if len(known) < 3:
+        return False
+    fall = float((known.cummax() - known).max())
+    return fall > 0.2 * (float(known.max()) - float(known.quantile(0.1)))
+
+
 def _floor(values: pd.Series[float]) -> float:
     """The lower edge of the curve: half as far below nine tenths of it as these reach up."""
     if len(values) <= 20:

@@ -144,6 +144,13 @@ def test_a_setting_changed_while_paused_stays_paused(engine, live):
     assert not engine.waiting("main")[0].orders.hold, "a fit that is played is not paused"
 
 
+def test_a_dip_of_the_curve_is_explained(engine, live):
+    smooth = live.poll()
+    assert "A dip" not in told(smooth)[0]
+    dipped = replace(smooth.curve, steps=tuple(range(30)), elbos=(*range(14), -90.0, *range(15, 30)))
+    assert "A dip is a step that went too far" in told(replace(smooth, curve=dipped))[0]
+
+
 # ---- running out of time ------------------------------------------------------------------------------------------
 def _trouble() -> None:
     import streamlit as st

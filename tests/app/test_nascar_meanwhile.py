@@ -10,6 +10,8 @@ from streamlit.testing.v1 import AppTest
 from pages.lab import tabs
 from pages.lab.view import Looked
 from pages.nascar import pictures
+from pages.ui import figures
+from pages.ui.figures.base import untyped
 from tests.support.drawn import record
 from tests.support.nascar_page import live_of, opened, settled, text
 from tests.support.sliders import slider
@@ -86,6 +88,38 @@ def test_scores_of_a_fit_that_has_just_ended_are_on_their_way(engine):
 
 def test_the_header_names_the_model(engine):
     assert "<dt>model</dt><dd>AR-HMM</dd>" in text(opened(model="AR-HMM"))
+
+
+# ---- what cannot be told apart ------------------------------------------------------------------------------------
+def test_states_that_flicker_have_an_overview_of_averages_and_a_stretch_step_by_step(engine, drawn):
+    app = opened(setting="Soft and sticky", T="600", view="Shares")
+    overview, strips = drawn["overview"][0], drawn["strips"][0]
+    assert "average of 4 steps" in overview["caption"]
+    assert untyped(overview["data"][0]["z"]).shape == (2, 150)
+    assert untyped(strips["data"][0]["z"]).shape == (2, 600), "all of it is there to drag to"
+    assert strips["layout"]["xaxis"]["range"] == [-0.5, 149.5]
+    (trial,) = live_of(app).poll().wanted.train
+    for make in (figures.proportions, figures.entropy_strip):
+        assert "Averages over 4 steps." in make(trial.states)["caption"]
+    app.query_params["view"] = "How long"
+    app.run()
+    assert "Most stays are a sample or two because" in text(app)
+    drawn.clear()
+    app = opened(setting="Standard", T="600", view="How long")
+    assert "overview" not in drawn, "what lasts can be seen as it is"
+    assert "range" not in drawn["strips"][0]["layout"]["xaxis"]
+    assert "Most stays" not in text(app)
+
+
+def test_noise_is_seen_under_the_track(engine, drawn):
+    opened()
+    quiet = drawn["true-track"][0]
+    assert "Grey dots" not in quiet["caption"]
+    opened(**{"standard.noise": "0.5"})
+    noisy = drawn["true-track"][0]
+    assert "Grey dots" in noisy["caption"]
+    assert noisy["layout"]["shapes"][0]["path"].count("Z") == 200
+    assert len(noisy["layout"]["shapes"]) == len(quiet["layout"]["shapes"]) + 1
 
 
 # ---- the new trial ------------------------------------------------------------------------------------------------

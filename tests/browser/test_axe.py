@@ -28,7 +28,9 @@ PAGES = {
     "your_data": ("/your-data", "desktop"),
     "your_data, its example": ("/your-data?example=open", "desktop"),
     "compare": ("/compare?settings=2&seeds=1", "desktop"),
-    "playground": ("/playground", "desktop"),
+    "compare": ("/compare", "desktop"),
+    "playground": ("/playground?about=Export+%26+reproduce", "desktop"),
+    "paper": ("/paper", "desktop"),
     "paper": ("/paper", "desktop"),
 }
 

@@ -177,6 +177,10 @@ def progress(shown: Shown, *, key: str) -> None:
         if len(shown.curve.elbos) > 1:
             curve = shown.curve
             charts.elbo(curve.steps, curve.elbos, key=key, total=curve.total or None, faded=curve.earlier)
+            if not shown.fitting and charts.dips(curve.elbos):
+                shell.quiet(
+                    "A dip is a step that went too far; the next ones made up for it. Triangles lie below the edge."
+                )
 
 
 def _at_rest(shown: Shown) -> str:

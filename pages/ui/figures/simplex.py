@@ -69,8 +69,8 @@ def simplex(
     other: npt.ArrayLike | None = None,
     names: Sequence[str] | None = None,
     height: int = 460,
-    caption: str = "Each dot is one soft state; corners are one state alone. The lines hold 90, 70, 50, 30 and 10\u00a0% "
-    "of all draws.",
+    caption: str = "Each dot is one soft state; corners are one state alone. The shaded areas hold 90, 70, 50, 30 "
+    "and 10\u00a0% of all draws.",
 ) -> Figure:
     """Samples [n, 3] in their own mixed colours.
 

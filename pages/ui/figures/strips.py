@@ -15,6 +15,8 @@ from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, names
 
 MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged before their colours are mixed
 MAX_AREA_COLUMNS = 1_200
+FEW_COLUMNS = 150  # that an eye can tell apart where neighbours have nothing in common
+LONG = 300  # samples; a shorter recording can be seen sample by sample
 LABEL_ON_TOP: Dict = {"t": 11}  # Plotly drops the number at the upper end of an axis where half of it finds no room
 
 
@@ -39,6 +41,26 @@ def averaged(values: npt.NDArray[Any], limit: int) -> tuple[npt.NDArray[np.float
     total = np.add.reduceat(np.where(known, values, 0), starts, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (total / count).astype(np.float32), width
+
+
+def flickers(states: npt.ArrayLike) -> bool:
+    """Whether the strongest state changes so often, in so long a recording, that a strip of all samples is a barcode."""
+    soft = np.asarray(states)
+    return len(soft) > LONG and 3 * int(np.count_nonzero(np.diff(soft.argmax(axis=1)))) > len(soft)
+
+
+def window_of(n_samples: int, columns: int = FEW_COLUMNS) -> int:
+    """How many samples are averaged where at most `columns` are drawn."""
+    return -(-n_samples // columns)
+
+
+def _areas(
+    states: npt.NDArray[Any], values: npt.NDArray[Any], step: float, unit: str
+) -> tuple[npt.NDArray[Any], int, str]:
+    """(`values` averaged as finely as `states` can be seen, samples an average, words for it)."""
+    cells, width = averaged(values, FEW_COLUMNS if flickers(states) else MAX_AREA_COLUMNS)
+    many = f"{width} steps" if unit == "step" else f"{width * step:.3g} {unit}"
+    return cells, width, f" Averages over {many}." if width > 1 else ""
 
 
 def _top_two(states: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -67,6 +89,7 @@ def state_strips(
     height: int | None = None,
     marks: Mapping[str, tuple[str, float]] | None = None,
     names: Sequence[str] | None = None,
+    columns: int = MAX_COLUMNS,
     caption: str = "One strip a row, time to the right, in the mixed colour of the soft states; faint means undecided.",
 ) -> Figure:
     """Strips of soft states [T, K], one for each named row, over one time axis.
@@ -75,21 +98,22 @@ def state_strips(
     ticks         (time, text) in place of numbers, for corners and the like
     marks         (word, opacity) of rows that are in question while others are not
     names         of the states, for who points at them
+    columns       that are drawn at most: finer samples are averaged
     """
     if not rows:
         raise DataError("A strip needs at least one row of states.")
     soft = {name: np.asarray(states, np.float32) for name, states in rows.items()}
     length = max(len(s) for s in soft.values())
-    width = -(-length // MAX_COLUMNS) if length else 1
+    width = window_of(length, columns) if length else 1
     cells, hover = [], []
     for states in soft.values():
         binned, _ = averaged(states, -(-len(states) // width)) if width > 1 else (states, 1)
         cells.append(binned)
         hover.append(_top_two(binned))
-    columns = max(len(c) for c in cells)
+    drawn = max(len(c) for c in cells)
     n_states = max(c.shape[1] for c in cells)
-    joined = np.full((len(cells), columns, n_states), np.nan, np.float32)  # [R, columns, K]
-    tips = np.zeros((len(cells), columns, 4), np.uint8)
+    joined = np.full((len(cells), drawn, n_states), np.nan, np.float32)  # [R, columns, K]
+    tips = np.zeros((len(cells), drawn, 4), np.uint8)
     for i, (cell, tip) in enumerate(zip(cells, hover, strict=True)):
         joined[i, : len(cell), : cell.shape[1]] = np.where(
             np.isfinite(cell).any(axis=1, keepdims=True), np.nan_to_num(cell), np.nan
@@ -100,7 +124,7 @@ def state_strips(
     buckets = palette.quantise(flat, limit=60, cell=0.03)
     missing = np.isnan(flat).all(axis=1)
     scale = [*buckets.css, "$clear"]
-    blanks = missing.reshape(len(cells), columns)
+    blanks = missing.reshape(len(cells), drawn)
     index = np.where(blanks, len(scale) - 1, buckets.index.reshape(blanks.shape)).astype(np.uint8)
     rows_shown = list(soft)
     dx = step * width
@@ -249,7 +273,7 @@ def proportions(
     """
     soft = np.asarray(states, np.float32)
     palette.mix(soft[:1])  # refuses shapes and numbers of states that cannot be drawn
-    shares, width = averaged(soft, MAX_AREA_COLUMNS)
+    shares, width, window = _areas(soft, soft, step, unit)
     shown = [plain(name) for name in names_of(soft.shape[1], list(names) if names else None)]
     written = [plain(label) for label in labels] if labels else shown
     x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
@@ -286,7 +310,7 @@ def proportions(
             annotations=marks,
             hovermode="x unified",
         ),
-        "caption": caption,
+        "caption": caption + window,
         "alt": f"Stacked shares of {soft.shape[1]} states over {len(soft)} samples.",
         "height": height,
         "cursor": time_cursor(),
@@ -310,7 +334,7 @@ def entropy_strip(
     caption: str = "How undecided the model is: 0 means one state alone, 1 means all states alike.",
 ) -> Figure:
     """Entropy of soft states [T, K] over time."""
-    values, width = averaged(entropy_of(states), MAX_AREA_COLUMNS)
+    values, width, window = _areas(np.asarray(states), entropy_of(states), step, unit)
     x = start + step * (np.arange(len(values)) * width + (width - 1) / 2)
     return {
         "data": [
@@ -330,7 +354,7 @@ def entropy_strip(
             yaxis=axis(range=[0, 1], fixedrange=True, tickvals=[0, 1], showgrid=False, automargin=False),
             margin=TIME_MARGIN | LABEL_ON_TOP,
         ),
-        "caption": caption,
+        "caption": caption + window,
         "alt": f"Entropy of the soft states, on average {np.nanmean(values) if len(values) else 0:.2f}.",
         "height": height,
         "cursor": time_cursor(),

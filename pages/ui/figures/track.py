@@ -15,6 +15,7 @@ from pages.ui.figures.base import Dict, Figure, bare, headline, layout, names_of
 
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
 COLOURS = 40
+MOST_DOTS = 1_500
 RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the strongest state and nothing else
 
 
@@ -74,6 +75,18 @@ def _gl_ghost(path: npt.NDArray[np.float32], width: float) -> Dict:
     return {
         "type": "scattergl", "mode": "lines", "x": typed(x), "y": typed(y), "line": line, "hoverinfo": "skip",
     }  # fmt: skip
+
+
+def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
+    """Small squares of `size` in units of the data, as one shape: traces would lie above the path."""
+    few = places[:: -(-len(places) // MOST_DOTS)]
+    corners = few[np.isfinite(few).all(axis=1)] - size / 2
+    path = "".join(
+        f"M{x:.5g},{y:.5g}L{x + size:.5g},{y:.5g}L{x + size:.5g},{y + size:.5g}L{x:.5g},{y + size:.5g}Z"
+        for x, y in corners.tolist()
+    )
+    look = {"fillcolor": "$faint", "opacity": 0.55, "line": {"width": 0}, "xref": "x", "yref": "y", "layer": "below"}
+    return {"type": "path", "path": path} | look
 
 
 def _gl_lines(
@@ -145,6 +158,7 @@ def track(
     start: float = 0.0,
     step: float = 1.0,
     ghost: npt.ArrayLike | None = None,
+    dots: npt.ArrayLike | None = None,
     caption: str = "Each piece of the path wears the mixed colour of its soft states; faint pieces are undecided.",
 ) -> Figure:
     """The path `position` [T, 2] coloured by `states` [T, K].
@@ -152,6 +166,7 @@ def track(
     labels   (x, y, text) for corner numbers and the like; badges: more Plotly annotations in data coordinates
     start, step  time of the first sample and from one to the next, so that strips of the same group point at the place
     ghost    [M, 2] another path drawn beneath in grey
+    dots     [M, 2] places beneath all of it, in grey
     """
     where, soft = np.asarray(position, np.float32), np.asarray(states, np.float32)
     if where.ndim != 2 or where.shape[1] != 2 or soft.ndim != 2 or len(where) != len(soft):
@@ -179,8 +194,11 @@ def track(
         if beneath is not None:
             shapes.insert(0, _stroke(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
         traces = [_unseen(x, y, hover, width, template)]
+    seen = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
+    if dots is not None:
+        shapes.insert(0, _dots(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(seen, axis=0)))))
     if np.isfinite(where).any():
-        traces.append(_room(x, y, width))
+        traces.append(_room(seen[:, 0], seen[:, 1], width))
     marks = [
         note(str(label), float(lx), float(ly), font={"size": 11, "color": "$muted"}, xref="x", yref="y")
         for lx, ly, label in labels
