@@ -9,7 +9,7 @@ from pages import lab
 from pages.lab import live
 from pages.nascar import pictures, simulator
 from pages.nascar.scorecard import score_rows
-from pages.ui import figures, model_controls, shell
+from pages.ui import figures, limits, model_controls, shell
 
 frame = shell.frame("nascar")
 with frame.controls:
@@ -26,6 +26,7 @@ with frame.controls:
 
 view = lab.begin(frame, data, choice, ships=list(simulator.BUNDLED))
 with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_alignment="center"):
+    limits.among("trial", "Trial", ["Fitted trial", "New trial"])
     which = st.segmented_control(
         "Trial",
         ["train", "test"],

@@ -97,6 +97,7 @@ def data_of(track: Track, *, moving: bool = False) -> Data:
 def choose() -> tuple[Track, bool]:
     """Show the controls: (what they describe, whether a slider of theirs is held)."""
     shell.section("Track")
+    limits.among("setting", "Setting", SETTINGS.values())
     setting = st.selectbox(
         "Setting",
         list(SETTINGS),
@@ -148,7 +149,15 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
         value = float(getattr(preset, name))
         limits.within(f"{setting}.{name}", label, low, high, float)
         found = st.number_input(
-            label, low, high, value, step, shape, key=f"{setting}.{name}", bind="query-params", help=help
+            label,
+            low,
+            high,
+            value,
+            step,
+            shape,
+            key=f"{setting}.{name}",
+            bind="query-params",
+            help=_ranged(help, low, high),
         )
         # The widget rounds: a value that was not touched stays the preset's own.
         return value if found is None or math.isclose(found, value, rel_tol=1e-9) else float(min(max(found, low), high))
@@ -228,8 +237,14 @@ def _angle(setting: str, turn: float, label: str, help: str) -> float:
     return _pair(label, f"{setting}.turn", math.degrees(turn), 0.5, 60.0, help, step=0.5)
 
 
+def _ranged(help: str, low: float, high: float) -> str:
+    """A field that one types into says what it takes."""
+    return f"{help} {low:g} to {high:g}.".strip()
+
+
 def _pair(label: str, key: str, value: float, low: float, high: float, help: str, step: float = 0.05) -> float:
+    limits.within(key, label, low, high, float)
     found = st.number_input(
-        label, low, high, float(value), step, "%.3g", key=key, bind="query-params", help=help or None
+        label, low, high, float(value), step, "%.3g", key=key, bind="query-params", help=_ranged(help, low, high)
     )
     return value if found is None or math.isclose(found, value, rel_tol=1e-9) else float(min(max(found, low), high))

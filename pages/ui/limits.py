@@ -6,7 +6,7 @@ Streamlit alone would take the control's default, as if the link had said nothin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import streamlit as st
 
@@ -23,12 +23,22 @@ def within(key: str, name: str, low: float, high: float, kind: Kind = int) -> No
         return
     try:
         value = float(asked)
-    except ValueError:  # no number: there is no nearest one, and the control starts at its usual value
+    except ValueError:  # there is no nearest one
+        value = math.nan
+    if math.isnan(value):
+        _say(f"{name} in the link is “{asked[:20]}”, which is no number: the usual value is used.")
         return
-    if not low <= value <= high and not math.isnan(value):
+    if not low <= value <= high:
         nearest = kind(min(max(value, low), high))
         st.session_state[key] = nearest
         _say(f"{name} in the link is {asked[:20]}, but {low:g} to {high:g} is offered: {nearest:g} is used.")
+
+
+def among(key: str, name: str, offered: Iterable[str]) -> None:
+    """The same for a control that offers words; `offered` as they are written on the screen, and in the address."""
+    asked = st.query_params.get(key)
+    if asked and key not in st.session_state and asked not in offered:
+        _say(f"{name} in the link is “{asked[:40]}”, which is not offered: the usual choice is used.")
 
 
 def _say(line: str) -> None:

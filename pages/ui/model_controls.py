@@ -41,6 +41,7 @@ GROUPS = {
 }
 # Which of the controls a family has; those of NAMED_MODELS decide themselves what they fix.
 SOFT = {"gdm", "gdm_mixture"}
+STAY = {"learn": "Learn it", "fix": "Set it"}
 SEES = {"moves": "window", "places": "linear"}
 K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)
 TAU_RANGE, GAMMA_RANGE, SEED_RANGE = (0.01, 3.0), (0.0, 0.99), (0, 9999)
@@ -112,6 +113,7 @@ def choose(
     """
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
+    limits.among("model", "Model", [MODELS.get(name, name) for name in offered])
     name = st.selectbox(
         "Model",
         offered,
@@ -152,6 +154,7 @@ def choose(
     )
     learn, gamma, gamma_moves = _stay(soft, stay, name)
     options = ["moves", "places"]
+    limits.among(settings.key("sees", of), "States are made of", [option.capitalize() for option in options])
     choice = st.segmented_control(
         "States are made of",
         options,
@@ -176,11 +179,12 @@ def choose(
 
 def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]:
     """(whether gamma is learned, its value otherwise, whether its slider is held)."""
+    limits.among("stay", "How long to stay (γ)", STAY.values())
     mode = st.segmented_control(
         "How long to stay (γ)",
-        ["learn", "fix"],
+        list(STAY),
         default="learn" if stay is None else "fix",
-        format_func=lambda mode: "Learn it" if mode == "learn" else "Set it",
+        format_func=lambda mode: STAY[mode],
         required=True,
         key="stay",
         bind="query-params",
@@ -218,7 +222,8 @@ def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
         n_latent,
         key=settings.key("D", of),
         bind="query-params",
-        help=f"How many directions the dynamics see, at most the {n_channels} channels of the data.",
+        help=f"How many directions the dynamics see, {D_RANGE[0]} to {D_RANGE[1]} and at most the {n_channels} channels of the "
+        "data.",
     )
     seed = right.number_input(
         "Start (seed)",
@@ -226,7 +231,7 @@ def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
         0,
         key="seed",
         bind="query-params",
-        help="Another seed starts the fit elsewhere. States that come back are more to be trusted.",
+        help="Another seed starts the fit elsewhere, 0 to 9999. States that come back are more to be trusted.",
     )
     used = int(_clamp(d, D_RANGE[0], min(D_RANGE[1], n_channels)))
     if used != d:

@@ -71,10 +71,10 @@ def write_card(name: str, card: Card) -> None:
 
 
 def _given(score: Score) -> dict[str, Any]:
-    """What is not the default of a score, to four digits."""
+    """What is not the default of a score. Not rounded as it is shown: what is rounded twice differs from the page's number."""
     default = asdict(Score("", score.value))
     given = {"value": score.value} | {name: value for name, value in asdict(score).items() if value != default[name]}
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in given.items()}
+    return {name: round(value, 7) if isinstance(value, float) else value for name, value in given.items()}
 
 
 def levels(states: npt.ArrayLike) -> npt.NDArray[np.uint8]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,6 +14,7 @@ from pages.lab import shipped
 from pages.lab.live import screen
 from pages.lab.view import Looked
 from pages.ui import navigation
+from pages.ui.card import explained
 from pages.ui.result_files import Card, load_card
 from tests.support.live_engine import QuickEngine
 
@@ -71,6 +74,24 @@ def test_the_card_of_the_mice_opens_the_trial_it_shows(engine):
     assert len(card.position) == first_new.n_samples
     np.testing.assert_allclose(card.states, shipped.load("behaviour").look.test[0], atol=0.01)
     assert "new-" in app.selectbox(key="trial").value
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [("nascar", "nascar-soft"), ("formula1", "formula1"), ("behaviour", "behaviour")]
+)
+def test_the_numbers_of_a_card_are_those_of_the_page_it_opens(engine, page, name):
+    card = load_card(name)
+    app = followed(page, card)
+    html = "".join(element.proto.body for element in app.get("html"))
+    rows = [
+        re.sub(r"<[^>]+>", " ", re.sub(r'<span class="gdm-tip".*?</span>', "", row))
+        for row in html.split('<div class="gdm-score"')[1:]
+    ]
+    for score in card.scores[:2]:
+        told = [f" {score.value:.{score.digits}f}"]
+        if score.line is not None:
+            told.append(f"{explained(score.line_name)[0]}  {score.line:.{score.digits}f}")
+        assert any(all(part in row for part in told) for row in rows), (told, rows)
 
 
 def test_links_of_home_carry_the_address_of_what_they_show():

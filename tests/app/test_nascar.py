@@ -136,6 +136,12 @@ def test_an_address_can_say_anything(engine, address):
         ({"tau": "-1"}, "tau", 0.01, "Softness (τ) in the link is -1, but 0.01 to 3 is offered: 0.01 is used."),
         ({"T": "1e9"}, "T", 5000, "Steps (T) in the link is 1e9, but 200 to 5000 is offered: 5000 is used."),
         ({"D": "77"}, "D", 6, "Dimensions (D) in the link is 77"),
+        ({"soft.x": "9"}, "soft.x", 5.0, "Start x in the link is 9, but -5 to 5 is offered: 5 is used."),
+        ({"K": "many"}, "K", 4, "States (K) in the link is “many”, which is no number: the usual value is used."),
+        ({"setting": "moon"}, "K", 4, "Setting in the link is “moon”, which is not offered: the usual choice is used."),
+        ({"model": "none"}, "K", 4, "Model in the link is “none”, which is not offered"),
+        ({"stay": "leave"}, "K", 4, "How long to stay (γ) in the link is “leave”, which is not offered"),
+        ({"trial": "both"}, "K", 4, "Trial in the link is “both”, which is not offered"),
     ],
 )
 def test_a_value_out_of_range_takes_the_nearest_and_says_so(engine, address, key, value, words):

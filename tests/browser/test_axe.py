@@ -28,9 +28,7 @@ PAGES = {
     "your_data": ("/your-data", "desktop"),
     "your_data, its example": ("/your-data?example=open", "desktop"),
     "compare": ("/compare?settings=2&seeds=1", "desktop"),
-    "compare": ("/compare", "desktop"),
     "playground": ("/playground?about=Export+%26+reproduce", "desktop"),
-    "paper": ("/paper", "desktop"),
     "paper": ("/paper", "desktop"),
 }
 
