@@ -14,7 +14,6 @@ A fit seen before is there at once. A newer wish cancels all jobs of an older on
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobVi
 from gdm_core.errors import GdmError
 from pages.lab.live.answers import Answers
 from pages.lab.live.colours import Colours
+from pages.lab.live.past import WARM_CHANGES, Past
 from pages.lab.live.pictures import Array, Shown, Wanted, curve_of, unpack
 from pages.lab.live.records import Records
 from pages.lab.live.unfinished import Run
@@ -36,8 +36,6 @@ PREVIEW_HERE = 30_000  # soft shares (samples times states) that the server work
 WARM_WORTH_S = 1.0  # a fit that takes less is done before a warm start beside it would have helped
 PREVIEW_WAIT_S = 0.15
 GLIMPSE_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
-WARM_CHANGES = frozenset({"n_states", "temperature", "stickiness"})
-MAX_PAST = 12
 STEPS_A_CLICK = 10
 PLAY_LOOKS = 30  # looks that a slowed-down fit takes from start to end
 
@@ -60,7 +58,7 @@ class Live:
         self._jobs: dict[str, Job] = {}
         self._first: tuple[Array, ...] | None = None
         self._good: tuple[Wanted, FitResult] | None = None
-        self._past: OrderedDict[str, tuple[Wanted, FitResult]] = OrderedDict()
+        self._past = Past()
         self._shown = Shown("running")
         self._colours = Colours()
         self._playing = False
@@ -109,8 +107,7 @@ class Live:
         self._wanted = wanted
         if self._good is not None and self._good[0].key == wanted.key:
             self._good = (wanted, self._good[1])
-        if wanted.key in self._past:
-            self._past[wanted.key] = (wanted, self._past[wanted.key][1])
+        self._past.describe_anew(wanted)
         if self._shown.wanted is not None and self._shown.wanted.key == wanted.key:
             self._shown = replace(self._shown, wanted=wanted)
 
@@ -241,14 +238,14 @@ class Live:
             if "main" in self._jobs:
                 self._jobs["main"].pause()
             return
-        near = self._nearest(wanted)
+        near = self._past.nearest(wanted)
         if near is None:
             self._start_main(bulk=False)
             return
         _, result, changes = near
         if set(changes) == {"temperature"}:
             self._preview(wanted, result, changes)
-        if self._quickest(wanted) < WARM_WORTH_S:
+        if self._past.quickest(wanted) < WARM_WORTH_S:
             self._start_main(bulk=False)
             return
         request = FitRequest(
@@ -271,7 +268,7 @@ class Live:
         if seen is not None and seen.snapshot is not None:
             self._first = unpack(seen.snapshot, wanted.train)
             return
-        near = self._nearest(wanted) or self._reader(wanted)
+        near = self._past.nearest(wanted) or self._reader(wanted)
         if near is not None:
             self._preview(wanted, *near[1:], wait_s=GLIMPSE_WAIT_S)
 
@@ -308,23 +305,6 @@ class Live:
         except GdmError as error:
             self._failure = str(error)
 
-    def _nearest(self, wanted: Wanted) -> tuple[Wanted, FitResult, dict[str, Any]] | None:
-        """The fit seen before that a warm start has least to change in."""
-        candidates = []
-        for age, (past, result) in enumerate(reversed(self._past.values())):
-            changes = wanted.changes_from(past)
-            if changes and set(changes) <= WARM_CHANGES:
-                states = abs(wanted.config.get("n_states", 0) - past.config.get("n_states", 0))
-                candidates.append((len(changes), states, age, past, result, changes))
-        if not candidates:
-            return None
-        *_, past, result, changes = min(candidates, key=lambda c: c[:3])
-        return past, result, changes
-
-    def _quickest(self, wanted: Wanted) -> float:
-        """Seconds of the quickest fit of these data seen so far; on a busy machine, any one may have taken long."""
-        return min(result.seconds for past, result in self._past.values() if wanted.changes_from(past) is not None)
-
     def _end(self, *roles: str) -> None:
         for role in roles:
             if (job := self._jobs.pop(role, None)) is not None:
@@ -347,10 +327,7 @@ class Live:
             if main.status is JobStatus.DONE:
                 assert self._wanted is not None
                 self._good = (self._wanted, main.result)
-                self._past[self._wanted.key] = self._good
-                self._past.move_to_end(self._wanted.key)
-                while len(self._past) > MAX_PAST:
-                    self._past.popitem(last=False)
+                self._past.add(*self._good)
                 picture = self._result(*self._good, main.notes)
                 self._colours.first = None
                 return picture
