@@ -41,11 +41,11 @@ class Run:
 
     def picture(self, wanted: Wanted | None, now: Shown, colours: Colours) -> Shown:
         """What to show of the fit of `wanted`, after `now`."""
-        raw, told, result = self._best_look(wanted, now)
-        progress = self._progress(wanted, now, told)
+        raw, followed, result = self._best_look(wanted, now)
+        progress = self._progress(wanted, now, followed)
         if wanted is not None and raw is not None:
             order = colours.order(wanted, raw)
-            return Shown(self._state(told), wanted, ordered(raw, order), order, result, **progress)
+            return Shown(self._state(followed), wanted, ordered(raw, order), order, result, **progress)
         if not now.train:
             return Shown("running", wanted, **progress)
         state: State = "stale"
@@ -57,34 +57,34 @@ class Run:
     def _best_look(
         self, wanted: Wanted | None, now: Shown
     ) -> tuple[tuple[Array, ...] | None, JobView | None, FitResult | None]:
-        """(states, the job whose progress is told, a result): warm before main, any of the two before a forward pass."""
+        """(states, the job whose progress is shown, a result): warm before main, any of the two before a forward pass."""
         main, warm, preview = self.main, self.warm, self.preview
-        told = main or warm
+        followed = main or warm
         if wanted is None:
-            return None, told, None
+            return None, followed, None
         if warm is not None and warm.status is JobStatus.DONE and warm.result.snapshot is not None:
-            return unpack(warm.result.snapshot, wanted.train), told, warm.result
+            return unpack(warm.result.snapshot, wanted.train), followed, warm.result
         if warm is not None and warm.snapshot is not None and not warm.status.final:
             return unpack(warm.snapshot, wanted.train), warm, None
         if main is not None and main.snapshot is not None and self._ripe(main, now):
-            return unpack(main.snapshot, wanted.train), told, None
+            return unpack(main.snapshot, wanted.train), followed, None
         if preview is not None and preview.status is JobStatus.DONE:
-            return preview.result, told, None
-        return self.first, told, None
+            return preview.result, followed, None
+        return self.first, followed, None
 
     def _ripe(self, main: JobView, now: Shown) -> bool:
         """Whether a look at the fit from the start says more than what stands; one that is watched always does."""
         return not now.train or self.playing or self.held or main.step >= RIPE * main.total
 
-    def _state(self, told: JobView | None) -> State:
+    def _state(self, followed: JobView | None) -> State:
         if self.moving:
             return "preview"
         if not self.running:
             return "stale"
         alone = self.warm is None and self.preview is None  # nothing is refitted: a first fit, or one that is watched
-        return "running" if alone or self.playing or (told is not None and told.held) else "preview"
+        return "running" if alone or self.playing or (followed is not None and followed.held) else "preview"
 
-    def _progress(self, wanted: Wanted | None, now: Shown, told: JobView | None) -> dict[str, Any]:
+    def _progress(self, wanted: Wanted | None, now: Shown, followed: JobView | None) -> dict[str, Any]:
         """How far it is. What was there before stays in its place until there is enough to draw."""
         curve = replace(now.curve, earlier=now.curve.earlier or self.running)
         found: dict[str, Any] = {
@@ -96,14 +96,14 @@ class Run:
             "out_of_time": self.out_of_time,
             "curve": curve,
         }
-        if told is not None and wanted is not None:
+        if followed is not None and wanted is not None:
             found |= {
-                "step": told.step,
-                "total": told.total,
-                "seconds": told.seconds,
-                "notes": (self.main or told).notes,
-                "held": told.held and not self.playing,  # a slowed-down fit stands between two looks, but goes on
+                "step": followed.step,
+                "total": followed.total,
+                "seconds": followed.seconds,
+                "notes": (self.main or followed).notes,
+                "held": followed.held and not self.playing,  # a slowed-down fit stands between two looks, but goes on
             }
-            if len(told.elbos) > 1:
-                found["curve"] = curve_of(wanted, told.steps, told.elbos, told.total)
+            if len(followed.elbos) > 1:
+                found["curve"] = curve_of(wanted, followed.steps, followed.elbos, followed.total)
         return found

@@ -1,4 +1,4 @@
-"""What a page is told of a fit on its way: how far it is, its bound, what happened to it, and how to give it up."""
+"""The progress of a fit on its way: how far it is, its bound, what happened to it, and how to give it up."""
 
 from __future__ import annotations
 
