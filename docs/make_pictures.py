@@ -18,6 +18,8 @@ VIEWS = {
     "formula1": ("/formula1", ".js-plotly-plot", 1000),
     "behaviour": ("/behaviour", ".js-plotly-plot", 1000),
     "your-data": ("/your-data", "text=Your data", 900),
+    "compare": ("/compare?view=Differences", ".gdm-verdicts dd", 1000),
+    "paper": ("/paper", "role=table", 700),
     "playground": ("/playground", ".js-plotly-plot", 900),
     "export": ("/nascar?view=Export+%26+reproduce", "text=Python script", 1300),
 }

@@ -274,7 +274,7 @@ class Difference:
         digits = MEASURES[measure][1]
         if 0 < self.half < np.inf:
             digits = min(max(digits, 1 - math.floor(math.log10(self.half))), 6)
-        return f"{self.mean:.{digits}f} ± {self.half:.{digits}f}"
+        return f"{self.mean:.{digits}f}\u00a0±\u00a0{self.half:.{digits}f}"
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def heat(found: Compared, against: str | None, measure: str) -> Figure:
         x_name="states (K)",
         y_name=words,
         digits=MEASURES[measure][1],
-        caption=f"{MEASURES[measure][0]}; brighter is better. × marks a fit that did not work out.",
+        caption=f"{MEASURES[measure][0]}; the stronger the colour, the better. × marks a fit that did not work out.",
     )
     made["layout"]["annotations"] = [note("×", x, y, xref="x", yref="y") for x, y in failed]  # type: ignore[arg-type]
     return made
