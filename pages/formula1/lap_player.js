@@ -245,7 +245,7 @@ function words(view, places) {
     if (i) {
       // The gap is the difference of the times at which both pass the place of the one who is behind.
       const gap = secondsAt(car, data, Math.min(...places) * data.step) - front;
-      row.querySelector(".gap").textContent = `${gap >= 0 ? "+" : "−"}${Math.abs(gap).toFixed(2)} s`;
+      row.querySelector(".gap").textContent = `${gap < -0.005 ? "−" : "+"}${Math.abs(gap).toFixed(2)} s`;
     }
   });
 }
