@@ -12,7 +12,7 @@ model = GDM(n_states=4, n_latent=4, seed=0).fit(train)
 rule = like_expert(
     [trial.labels for trial in train], new.rate_hz
 )  # how long the expert's bouts are says what a bout is
-print("bouts are read", rule.words)
+print(f"bouts: states averaged over {rule.smooth_s:.1f} s, none shorter than {rule.shortest_s:.1f} s")
 bouts = rule.labels(model.predict_proba(new), new.rate_hz)
 states, lengths = runs(bouts)
 print(f"{len(states)} bouts in {new.n_samples / new.rate_hz:.0f} s, the longest {lengths.max() / new.rate_hz:.1f} s")
