@@ -95,7 +95,7 @@ def make_nascar() -> Card:
         "Soft track",
         "A car on a simulated track, 1,000 steps the model had not seen, in the states it found.",
         {"states K": "4", "fitted in": f"{found.result.seconds:.1f} s", "measured over": row.over},
-        (headline("matches the true states", row),),
+        (headline("Matches the true states", row),),
         {"trial": "New trial"},
         "NASCAR: simulated data.",
     )
@@ -129,7 +129,7 @@ def make_formula1() -> Card:
         "Shanghai, simulated",
         f"Three simulated laps of a driver whom the model had not seen: it learned from the winner, {codes[0]}.",
         {"states K": "8", "fitted in": f"{result.seconds:.1f} s", "measured over": row.over},
-        (headline("names the track segment", row),),
+        (headline("Names the segment", row),),
         {"who": f"{codes[1]}, applied"},
         "Formula 1: simulated laps by invented drivers on an approximate layout.",
     )

@@ -43,7 +43,7 @@ def make() -> Card:
         "Two mice",
         "A minute that the model had not seen: the resident's path, in the states it found. Simulated mice.",
         {"states K": "5", "fitted in": f"{bundle.result.seconds:.1f} s", "measured over": row.over},
-        (headline("macro-F1 of behaviours", row),),
+        (headline("Macro-F1", row),),
         {},
         "Mice: simulated, no frame is a recording.",
     )

@@ -190,6 +190,7 @@ def formula1(material: Material) -> None:
         figures.sweep(k[there], curves, lines=lines, score_name="inferred state accuracy", height=320),
         key="paper-against-k",
     )
+    shell.quiet(f"The released code's notebooks, on a real race: {numbers.RELEASED_F1}.")
     test = material.test("formula1")
     if any(trial.position is None for trial in test):
         return

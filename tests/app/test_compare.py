@@ -153,6 +153,7 @@ def test_much_work_waits_for_a_button(monkeypatch):
     monkeypatch.setattr("pages.compare.job.AT_ONCE", 100)
     app = opened()
     assert "9 fits of 240 samples" in text(app)
+    assert "That takes about 5 s" in text(app)
     assert not fits
     app = pressed(app, "Compare")
     assert len(fits) == 9

@@ -88,7 +88,7 @@ def test_the_numbers_of_a_card_are_those_of_the_page_it_opens(engine, page, name
         for row in html.split('<div class="gdm-score"')[1:]
     ]
     for score in card.scores[:2]:
-        told = [f" {score.value:.{score.digits}f}"]
+        told = [score.name, f" {score.value:.{score.digits}f}"]
         if score.line is not None:
             told.append(f"{explained(score.line_name)[0]}  {score.line:.{score.digits}f}")
         assert any(all(part in row for part in told) for row in rows), (told, rows)
