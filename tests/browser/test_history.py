@@ -42,9 +42,12 @@ def test_every_control_makes_one_step_and_the_page_walks_through_them(visit):
     _at(page, "K=5")
     expect(facts).to_contain_text("states K5", timeout=PATIENCE)
     fitted.wait_for(timeout=PATIENCE)
+    # The browser writes the address before the page has run: what is typed meanwhile may go with a control that is drawn anew.
     _choose(page, "Setting", "Standard")
+    expect(page.locator(".gdm-head")).to_contain_text("standard track", timeout=PATIENCE)
     _at(page, "setting=Standard")
     page.get_by_role("radio", name="Set it").click()
+    page.get_by_role("slider", name="Stickiness (γ)").wait_for(state="attached", timeout=PATIENCE)
     _at(page, "stay=Set")
     seed = page.get_by_role("spinbutton", name="Start (seed)")
     seed.fill("3")
