@@ -25,6 +25,7 @@ def test_two_models_are_compared_and_another_number_of_states_answers_anew(visit
     told(page)
     expect(page.locator(".gdm-verdicts dd").first).to_contain_text("AR-HMM")
     assert page.locator(".gdm-plot .main-svg").count() > 0
+    opened.ready(".gdm-verdicts dd", seconds=PATIENCE_S)  # what is typed while the page runs may go
     box = page.get_by_role("spinbutton", name="States (K)").first
     box.fill("3")
     box.press("Enter")
