@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis import consensus
+from gdm_core.analysis import comparisons, consensus
 from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.ranges import SPREADS
+from gdm_core.analysis.segments import composition
 from gdm_core.engine.compare import Compared
-from gdm_core.trials import Trials
+from gdm_core.trials import UNLABELLED, Trials
 from gdm_studio import paper
 from pages.lab import live
 from pages.paper import numbers
@@ -199,16 +201,23 @@ def formula1(material: Material) -> None:
         cell = material.shown("formula1", f"{model}, K = {paper.SHOWN_STATES}")
         if cell is not None:
             with place:
-                plot(
-                    figures.track(
-                        position[:: cell.stride],
-                        cell.states,
-                        title=f"{model}, K = {paper.SHOWN_STATES}",
-                        height=260,
-                        caption="",
-                    ),
-                    key=f"paper-f1-{model}",
-                )
+                _annotated(f"{model}, K = {paper.SHOWN_STATES}", test, position, cell)
+
+
+def _annotated(title: str, test: Trials, position: npt.NDArray[np.float32], cell: Cell) -> None:
+    """The path in the states of a fit; at each segment, the states that the paper's rule names there."""
+    where = position[:: cell.stride]
+    known = [np.full(t.n_samples, UNLABELLED) if t.labels is None else np.asarray(t.labels) for t in test]
+    segment = np.concatenate(known)[:: cell.stride]
+    there, labels = segment != UNLABELLED, []
+    if there.any():
+        parts = composition(cell.states[there], segment[there], int(segment.max()) + 1)
+        for number, found in enumerate(parts):
+            if named := " ".join(f"S{part.state + 1}" for part in found if part.main):
+                x, y = where[segment == number].mean(axis=0)
+                labels.append((float(x), float(y), named))
+    made = figures.track(where, cell.states, title=title, labels=labels, height=320, caption="")
+    plot(made, key=f"paper-f1-{title.split(',')[0]}")
 
 
 def usage(material: Material) -> None:
@@ -250,12 +259,35 @@ def mice(material: Material) -> None:
             "on": where,
         }
     st.table(pd.DataFrame.from_dict(theirs | ours, orient="index").fillna(""), border="horizontal")
+    _by_trial(material.test("mice"), cells)
     shown = {label: cell for label in cells if (cell := material.shown("mice", label)) is not None}
     _beside_the_expert(material.test("mice"), shown)
     shell.quiet(
         "The CalMS21 recordings cannot ship with the app. Put task1_classic_classification.zip, from the dataset's own page, into "
         "the data folder, open it on Behaviour, and run this on what is open there."
     )
+
+
+def _by_trial(test: Trials, cells: Mapping[str, Sequence[Cell]]) -> None:
+    """How far the states of each new trial agree with its labels, every fit a dot; a state stands for one behaviour."""
+    owner = np.repeat(np.arange(len(test)), [trial.n_samples for trial in test])
+    of_block = np.array([owner[block[0]] for block in comparisons.blocks_of(test)])
+    curves = {}
+    for label, found in cells.items():
+        values = np.array([cell.blocks["states"] for cell in found if "states" in cell.blocks])  # [seeds, blocks]
+        if len(values):
+            curves[label] = np.stack([np.nanmean(values[:, of_block == i], axis=1) for i in range(len(test))])
+    if curves and len(test) > 1:
+        plot(
+            figures.sweep(
+                np.arange(1, len(test) + 1),
+                curves,
+                setting_name="new trial",
+                score_name="agrees with the labels",
+                height=220,
+            ),
+            key="paper-by-trial",
+        )
 
 
 def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:

@@ -6,9 +6,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_studio import paper
-from pages.paper import numbers
+from pages.paper import numbers, panels
 from pages.ui import navigation
 from tests.support.compared import lines, made_up
+from tests.support.drawn import record
 from tests.support.nascar_page import APP, text
 
 PAGE = str(navigation.info("paper").path)
@@ -48,6 +49,18 @@ def test_every_figure_draws_from_what_ships(panel):
     assert not app.exception, app.exception[0].message
     assert "What to make of it" in text(app)
     assert "under way" not in text(app)
+
+
+def test_the_race_names_the_states_of_each_segment_and_the_mice_have_a_dot_for_each_trial(monkeypatch):
+    drawn = record(monkeypatch, panels)
+    app = opened()
+    app.radio(key="panel").set_value("formula1").run()
+    named = [mark["text"] for mark in drawn["paper-f1-GDM"][0]["layout"]["annotations"] if mark["text"].startswith("S")]
+    assert len(named) >= 10, "sixteen segments, and the paper's rule for which states to name"
+    app.radio(key="panel").set_value("mice").run()
+    assert not app.exception
+    dots = [trace for trace in drawn["paper-by-trial"][0]["data"] if trace["mode"] == "markers"]
+    assert len(dots) == 2, "GDM and rSLDS"
 
 
 def test_a_table_is_run_anew_and_what_is_stored_comes_back():
