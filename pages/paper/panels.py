@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
@@ -37,8 +36,8 @@ def own(name: str, n_seeds: int) -> paper.Experiment | None:
     if page is None:
         return None
     title = navigation.info(page).title
-    chosen = st.segmented_control(
-        "Run it on", ["shipped", "open"], default="shipped", required=True, key=f"on-{name}", bind="query-params",
+    chosen = st.radio(
+        "Run it on", ["shipped", "open"], key=f"on-{name}", bind="query-params",
         format_func=lambda one: f"What is open on {title}" if one == "open" else "What ships",
     )  # fmt: skip
     if chosen != "open":
@@ -197,27 +196,34 @@ def formula1(material: Material) -> None:
     if any(trial.position is None for trial in test):
         return
     position = np.concatenate([np.asarray(trial.position) for trial in test])
-    for place, model in zip(st.columns(2, gap="small"), ("GDM", "rSLDS (RO)"), strict=True):
-        cell = material.shown("formula1", f"{model}, K = {paper.SHOWN_STATES}")
-        if cell is not None:
-            with place:
-                _annotated(f"{model}, K = {paper.SHOWN_STATES}", test, position, cell)
+    shown = {
+        model: cell
+        for model in ("GDM", "rSLDS (RO)")
+        if (cell := material.shown("formula1", f"{model}, K = {paper.SHOWN_STATES}")) is not None
+    }
+    for place, (model, cell) in zip(st.columns(2, gap="small"), shown.items(), strict=False):
+        with place:
+            title = f"{model}, K = {paper.SHOWN_STATES}"
+            made = figures.track(position[:: cell.stride], cell.states, title=title, height=260, caption="")
+            plot(made, key=f"paper-f1-{model}")
+    _by_segment(test, shown)
 
 
-def _annotated(title: str, test: Trials, position: npt.NDArray[np.float32], cell: Cell) -> None:
-    """The path in the states of a fit; at each segment, the states that the paper's rule names there."""
-    where = position[:: cell.stride]
+def _by_segment(test: Trials, cells: Mapping[str, Cell]) -> None:
+    """Which states each segment is made of, by the paper's rule: more than 1 % of the weight in more than 20 % of its samples."""
     known = [np.full(t.n_samples, UNLABELLED) if t.labels is None else np.asarray(t.labels) for t in test]
-    segment = np.concatenate(known)[:: cell.stride]
-    there, labels = segment != UNLABELLED, []
-    if there.any():
-        parts = composition(cell.states[there], segment[there], int(segment.max()) + 1)
-        for number, found in enumerate(parts):
-            if named := " ".join(f"S{part.state + 1}" for part in found if part.main):
-                x, y = where[segment == number].mean(axis=0)
-                labels.append((float(x), float(y), named))
-    made = figures.track(where, cell.states, title=title, labels=labels, height=320, caption="")
-    plot(made, key=f"paper-f1-{title.split(',')[0]}")
+    labels = np.concatenate(known)
+    columns = {}
+    for model, cell in cells.items():
+        segment = labels[:: cell.stride]
+        there = segment != UNLABELLED
+        if there.any():
+            parts = composition(cell.states[there], segment[there], int(segment.max()) + 1)
+            columns[model] = [" ".join(f"S{part.state + 1}" for part in found if part.main) for found in parts]
+    if columns:
+        with st.expander("States of each segment, the most present first"):
+            names = [f"segment {number + 1}" for number in range(len(next(iter(columns.values()))))]
+            st.table(pd.DataFrame(columns, index=names), border="horizontal")
 
 
 def usage(material: Material) -> None:

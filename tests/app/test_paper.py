@@ -55,8 +55,10 @@ def test_the_race_names_the_states_of_each_segment_and_the_mice_have_a_dot_for_e
     drawn = record(monkeypatch, panels)
     app = opened()
     app.radio(key="panel").set_value("formula1").run()
-    named = [mark["text"] for mark in drawn["paper-f1-GDM"][0]["layout"]["annotations"] if mark["text"].startswith("S")]
-    assert len(named) >= 10, "sixteen segments, and the paper's rule for which states to name"
+    named = app.table[0].value
+    assert list(named.columns) == ["GDM", "rSLDS (RO)"]
+    assert len(named) == 16
+    assert named["GDM"].str.startswith("S").all(), "the paper's rule names a state for every segment"
     app.radio(key="panel").set_value("mice").run()
     assert not app.exception
     dots = [trace for trace in drawn["paper-by-trial"][0]["data"] if trace["mode"] == "markers"]
@@ -82,7 +84,7 @@ def test_a_table_is_run_anew_and_what_is_stored_comes_back():
 def test_data_of_ones_own_are_asked_for_where_none_are_open():
     app = opened()
     app.radio(key="panel").set_value("formula1").run()
-    app.button_group(key="on-formula1").set_value("open").run()
+    app.radio(key="on-formula1").set_value("open").run()
     assert not app.exception, app.exception[0].message
     assert "Nothing is open on Formula 1 in this session." in text(app)
 
