@@ -23,8 +23,8 @@ def test_two_models_are_compared_and_another_number_of_states_answers_anew(visit
     opened = visit(TWO)
     page = opened.page
     told(page)
-    expect(page.locator(".gdm-verdicts dd").first).to_contain_text("AR-HMM")
-    assert page.locator(".gdm-plot .main-svg").count() > 0
+    expect(page.locator(".gdm-verdicts dd").first).to_contain_text("AR-HMM", timeout=PATIENCE_S * 1000)
+    page.wait_for_selector(".gdm-plot .main-svg", state="attached", timeout=PATIENCE_S * 1000)
     opened.ready(".gdm-verdicts dd", seconds=PATIENCE_S)  # what is typed while the page runs may go
     box = page.get_by_role("spinbutton", name="States (K)").first
     box.fill("3")
