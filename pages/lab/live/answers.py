@@ -48,6 +48,7 @@ class Answers:
         self._jobs: dict[str, tuple[str, Job, Any]] = {}
         self._latest: dict[str, _Known] = {}
         self._patience: dict[str, float] = {}  # how many times its deadline a question is given
+        self._owed: set[str] = set()  # names of questions whose asker was told to ask again later
         self.news = 0  # how often something has been answered
 
     @property
@@ -71,6 +72,7 @@ class Answers:
         can hold may be `kept` on disk, for whoever asks the same on another day.
         """
         self.collect()
+        self._owed.discard(name)
         here = (name, key)
         if here in self._known:
             self._drop(name, unless=key)
@@ -95,6 +97,7 @@ class Answers:
             self._jobs[name] = (key, job, about)
             if job.poll().status.final:  # kept from another day
                 return self.ask(name, key, function, *args, deadline_s=deadline_s, about=about, kept=kept)
+        self._owed.add(name)
         return replace(self.latest(name), pending=True)
 
     def find(self, name: str, key: str) -> Any:
@@ -124,6 +127,16 @@ class Answers:
         self._patience[name] = 2 * self._patience.get(name, 1.0)
         self._failed = {here: why for here, why in self._failed.items() if here[0] != name}
 
+    def take_owed(self) -> bool:
+        """Whether something has been answered whose asker does not know it yet; said once.
+
+        Every question takes in all answers: one that came after its asker had asked, and before the next question of the
+        same run, would be news to nobody.
+        """
+        answered = {name for name in self._owed if name not in self._jobs}
+        self._owed -= answered
+        return bool(answered)
+
     def collect(self) -> None:
         """Take in what has been worked out."""
         for name, (key, job, about) in list(self._jobs.items()):
@@ -141,4 +154,5 @@ class Answers:
 
     def _drop(self, name: str, unless: str) -> None:
         if name in self._jobs and self._jobs[name][0] != unless:
+            self._owed.discard(name)
             self._jobs.pop(name)[1].cancel()

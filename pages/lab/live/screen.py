@@ -104,7 +104,8 @@ def watch(live: Live) -> None:
     @st.fragment(run_every=max(LISTEN_EVERY_S, pace(live.jobs_about)) if waiting else None)
     def body() -> None:
         live.answers.collect()
-        if live.answers.news != heard:
+        owed = live.answers.take_owed()
+        if owed or live.answers.news != heard:
             st.rerun()
 
     body()
