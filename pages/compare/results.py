@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -19,6 +18,8 @@ from pages.compare import grid, pictures
 from pages.compare.settings import Chosen
 from pages.compare.sources import Source
 from pages.ui import figures, shell
+from pages.ui.downloads import download
+from pages.ui.exports import parquet
 from pages.ui.plot import plot
 from pages.ui.shell import Frame
 
@@ -237,11 +238,11 @@ def _all_cells(found: Compared) -> Mapping[str, Mapping[int, comparisons.Cell]]:
 
 
 def _export(found: Compared) -> None:
-    buffer = io.BytesIO()
-    blocks = blocks_table(found)
-    blocks.to_parquet(buffer, index=False)
-    one, two, three = st.columns(3, gap="small")
-    table = scores_table(found).reset_index(names="setting")
-    one.download_button("Scores (CSV)", csv(table), "compare-scores.csv", "text/csv", width="stretch")
-    two.download_button("Every block (CSV)", csv(blocks), "compare-blocks.csv", "text/csv", width="stretch")
-    three.download_button("Every block (Parquet)", buffer.getvalue(), "compare-blocks.parquet", width="stretch")
+    files: list[tuple[str, Callable[[], bytes], str]] = [
+        ("Scores (CSV)", lambda: csv(scores_table(found).reset_index(names="setting")), "compare-scores.csv"),
+        ("Every block (CSV)", lambda: csv(blocks_table(found)), "compare-blocks.csv"),
+        ("Every block (Parquet)", lambda: parquet(blocks_table(found)), "compare-blocks.parquet"),
+    ]
+    for place, (label, make, name) in zip(st.columns(3, gap="small"), files, strict=True):
+        with place:
+            download(label, make, name, key=name)

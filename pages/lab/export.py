@@ -24,6 +24,7 @@ from pages.lab.tabs import stays_of, usage
 from pages.lab.view import Reading, View
 from pages.ui import figures, shell
 from pages.ui.card import Score
+from pages.ui.downloads import download
 from pages.ui.exports import install, legend, link, save_picture, tables
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
@@ -267,27 +268,8 @@ def _data(export: Export, look: Look) -> None:
         _file(label, make, f"{_slug(name)}-{file}", export)
 
 
-_KINDS = {
-    "csv": "text/csv",
-    "parquet": "application/vnd.apache.parquet",
-    "safetensors": "application/octet-stream",
-    "html": "text/html",
-    "py": "text/x-python",
-    "ipynb": "application/x-ipynb+json",
-}
-
-
 def _file(label: str, make: Callable[[], bytes], name: str, export: Export) -> None:
-    st.download_button(
-        label,
-        data=make,
-        file_name=f"{export.page}-{name}",
-        mime=_KINDS[name.rsplit(".", 1)[1]],
-        key=f"{export.page}-export-{label}",
-        on_click="ignore",
-        icon=":material/download:",
-        width="stretch",
-    )
+    download(label, make, f"{export.page}-{name}", key=f"{export.page}-export-{label}")
 
 
 def _slug(name: str) -> str:

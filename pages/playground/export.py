@@ -12,6 +12,7 @@ import streamlit as st
 from gdm_core.analysis.tables import csv
 from pages.playground import gumbel
 from pages.ui import exports, shell
+from pages.ui.downloads import download
 from pages.ui.exports.code import INSTALL, installed
 from pages.ui.figures.base import Figure
 
@@ -91,8 +92,4 @@ def tab(figures: Mapping[str, tuple[str, Figure]], tables: Mapping[str, pd.DataF
 
 
 def _file(label: str, make: Callable[[], bytes], name: str) -> None:
-    kinds = {"html": "text/html", "csv": "text/csv", "py": "text/x-python"}
-    st.download_button(
-        label, data=make, file_name=name, mime=kinds[name.rsplit(".", 1)[1]], key=f"download-{name}",
-        on_click="ignore", icon=":material/download:", width="stretch",
-    )  # fmt: skip
+    download(label, make, name, key=f"download-{name}")

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
 from gdm_core.errors import GdmError
-from pages.ui import shell
+from pages.ui import downloads, shell
 
 log = logging.getLogger(__name__)
 
@@ -119,4 +119,8 @@ def show_error(error: Exception) -> bool:
 def routes() -> list[Route]:
     """Our addresses, below the path that the app was put under (server.baseUrlPath)."""
     base = str(st.get_option("server.baseUrlPath")).strip("/")
-    return [Route(f"/{base}{PLOTLY_ROUTE}" if base else PLOTLY_ROUTE, _serve_plotly)]
+    below = f"/{base}" if base else ""
+    return [
+        Route(below + PLOTLY_ROUTE, _serve_plotly),
+        Route(f"{below}{downloads.ROUTE}/{{token}}/{{key:path}}", downloads.serve),
+    ]

@@ -18,6 +18,7 @@ from pages.lab import live
 from pages.recording import lab, tabs
 from pages.recording.data import Data
 from pages.ui import settings, shell
+from pages.ui.downloads import download
 from pages.your_data import check, example, intake, pose_check, poses
 from pages.your_data.label_check import label_panel
 
@@ -111,15 +112,7 @@ def introduction() -> None:
         st.html('<p class="gdm-panel-title">Files to fill in</p>')
         offered: dict[str, Callable[[], bytes]] = {name: partial(tables.template, name) for name in tables.TEMPLATES}
         for name, make in (offered | {example.NAME: example.content}).items():
-            st.download_button(
-                name,
-                data=make,
-                file_name=name,
-                key=f"template-{name}",
-                on_click="ignore",
-                icon=":material/download:",
-                width="stretch",
-            )
+            download(name, make, name, key=f"template-{name}")
 
 
 def ask_how_to_read(file: intake.Opened) -> intake.Opened:

@@ -14,6 +14,7 @@ from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
 from tests.support.drawn import record
 from tests.support.nascar_page import APP, live_of, settled, text
+from tests.support.offered import offered
 
 PAGE = str(navigation.info("compare").path)
 
@@ -82,7 +83,7 @@ def test_every_tab_draws(tab):
     assert not app.exception
     assert "Nothing fitted yet" not in text(app)
     if tab == "Export":
-        assert {button.label for button in app.get("download_button")} >= {"Scores (CSV)", "Every block (CSV)"}
+        assert offered(app) >= {"Scores (CSV)", "Every block (CSV)"}
 
 
 def test_moments_of_disagreement_come_one_after_the_other(monkeypatch):

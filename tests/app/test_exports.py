@@ -30,6 +30,7 @@ from pages.ui import exports, figures, navigation, palette
 from pages.ui.card import Score
 from pages.ui.figures import entropy_of
 from tests.support.live_engine import QuickEngine
+from tests.support.offered import offered
 from tests.support.reports import sources_in
 
 RECIPE = exports.Recipe(
@@ -259,4 +260,4 @@ def test_nothing_is_offered_before_there_is_a_result(monkeypatch):
     app.query_params["seed"] = "1"  # that of the first visit ships with the app
     app.run()
     assert not app.exception
-    assert not app.get("download_button")
+    assert not offered(app)

@@ -21,6 +21,7 @@ from pages.ui.figures.base import untyped
 from pages.ui.figures.simplex import barycentric
 from tests.support import pace
 from tests.support.drawn import record
+from tests.support.offered import offered
 from tests.support.sliders import slider, sliders
 
 APP = str(navigation.ROOT / "app.py")
@@ -54,7 +55,7 @@ def test_the_script_draws_the_dots_of_the_page(tmp_path):
         app.query_params[name] = value
     app.run()
     assert not app.exception
-    assert {button.label for button in app.get("download_button")} >= {
+    assert offered(app) >= {
         "Draws (CSV)",
         "Divergence (CSV)",
         "Python script",

@@ -28,6 +28,7 @@ from pages.your_data import check, example, intake, label_check
 from tests.support.controls import control
 from tests.support.drawn import record
 from tests.support.live_engine import ended
+from tests.support.offered import offered
 from tests.support.your_data_page import ROOT, fitted, html, opened, read, upload, uploaded, waves
 
 EVERY = "Keep each n-th row"
@@ -58,7 +59,7 @@ def test_it_says_what_to_do_before_there_is_a_file(engine):
     assert not app.sidebar.get("file_uploader")
     assert "written to disk" in html(app)
     assert not engine.jobs
-    assert {button.label for button in app.get("download_button")} == {*tables.TEMPLATES, example.NAME}
+    assert offered(app) == {*tables.TEMPLATES, example.NAME}
 
 
 def test_a_file_is_shown_before_it_is_fitted_and_fitted_on_request_without_being_kept(engine, tmp_path):
@@ -195,7 +196,7 @@ def test_a_link_is_not_offered_for_a_file_that_cannot_travel_with_it_but_the_rep
     app.button(key="fit").click().run()
     app.button(key="to-report").click().run()
     assert not app.exception, app.exception[0].value
-    assert [button for button in app.get("download_button") if button.label == "Report (HTML)"]
+    assert "Report (HTML)" in offered(app)
 
 
 def test_a_link_reopens_the_example_as_it_was_fitted(engine):

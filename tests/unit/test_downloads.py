@@ -1,0 +1,101 @@
+"""Files are made when they are asked for, at an address that outlives the runs of a page, and by nobody else's leave."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import streamlit as st
+from starlette.applications import Starlette
+
+from gdm_core.errors import DataError
+from pages.ui import downloads, server
+from pages.ui.downloads import File, Shelf
+
+
+def asked(path: str) -> tuple[int, dict[str, str], bytes]:
+    """(status, headers, body) of the server's answer."""
+    app = Starlette(routes=server.routes())
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [], "root_path": ""}
+    asyncio.run(app(scope, receive, send))
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
+
+
+@pytest.fixture
+def shelf(monkeypatch) -> Shelf:
+    """That of one visitor, whose page offers through it."""
+    monkeypatch.setattr(st, "session_state", {})
+    monkeypatch.setattr(downloads, "renderer", lambda name: lambda **given: None)
+    return downloads._shelf()
+
+
+def fails(error: Exception) -> bytes:
+    raise error
+
+
+def test_the_same_address_gives_what_was_offered_last_however_often(shelf):
+    address = f"{downloads.ROUTE}/{shelf.token}/table"
+    downloads.download("Table", lambda: b"1", "table.csv", key="table")
+    assert asked(address)[2] == asked(address)[2] == b"1"
+    downloads.download("Table", lambda: b"2", "table.csv", key="table")
+    assert asked(address)[2] == b"2"
+
+
+def test_names_and_keys_may_hold_anything(shelf):
+    name = 'a "b"; c\r\nX: 1/../ä.csv'
+    key = "page-export-Every block (CSV)/../?#%"
+    shelf.files[key] = File(name, lambda: b"a,b\n")
+    status, headers, body = asked(f"{downloads.ROUTE}/{shelf.token}/{key}")
+    assert (status, body) == (200, b"a,b\n")
+    assert headers["content-disposition"] == f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+    assert headers["content-type"].startswith("text/csv")
+    assert headers["cache-control"] == "no-store"
+
+
+def test_nobody_gets_at_a_file_without_the_visitors_own_token(shelf):
+    shelf.files["table"] = File("table.csv", lambda: b"secret")
+    other = Shelf()
+    for token in ("", "x", other.token, shelf.token[:-1]):
+        status, _, body = asked(f"{downloads.ROUTE}/{token}/table")
+        assert status in {404, 410}
+        assert b"secret" not in body
+    assert asked(f"{downloads.ROUTE}/{shelf.token}/other")[0] == 410
+
+
+def test_a_session_that_ended_leaves_nothing():
+    shelf = Shelf()
+    token = shelf.token
+    downloads._shelves[token] = shelf
+    del shelf
+    gc.collect()
+    status, _, body = asked(f"{downloads.ROUTE}/{token}/table")
+    assert (status, body.decode()) == (410, downloads.GONE)
+
+
+def test_what_goes_wrong_is_said_and_what_nobody_foresaw_gets_a_number(shelf, caplog):
+    shelf.files["bad"] = File("bad.csv", lambda: fails(DataError("The trial has no channel.")))
+    shelf.files["broken"] = File("broken.csv", lambda: fails(ZeroDivisionError("secret of the house")))
+    assert asked(f"{downloads.ROUTE}/{shelf.token}/bad")[::2] == (422, b"The trial has no channel.")
+    status, _, body = asked(f"{downloads.ROUTE}/{shelf.token}/broken")
+    assert status == 500
+    assert b"secret" not in body
+    assert body.decode().rstrip(".").split()[-1] in caplog.text
+
+
+def test_files_lie_below_the_path_that_the_app_was_put_under(shelf, monkeypatch):
+    shelf.files["table"] = File("table.csv", lambda: b"1")
+    monkeypatch.setattr(st, "get_option", lambda name: "/lab/")
+    assert asked(f"/lab{downloads.ROUTE}/{shelf.token}/table")[0] == 200
+    assert asked(f"{downloads.ROUTE}/{shelf.token}/table")[0] == 404
