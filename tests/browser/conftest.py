@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
 from benchmarks.browser_server import FLAGS, PROBES, Server, find_chromium, running_server
 
+# Milliseconds, for whatever a test waits for: a busy machine takes its time, and where all is well nobody waits so long.
+PATIENCE = 240_000
 WIDTHS = {"desktop": (1440, 900), "phone": (390, 844)}
 
 
@@ -58,12 +60,11 @@ class Visit:
     page: Page
     errors: list[str] = field(default_factory=list)
 
-    def ready(self, selector: str = ".gdm-figure[data-updates]", seconds: float = 30) -> Page:
+    def ready(self, selector: str = ".gdm-figure[data-updates]") -> Page:
         """The page once `selector` is there and the script has come to rest."""
-        self.page.wait_for_selector(selector, timeout=seconds * 1000, state="attached")
+        self.page.wait_for_selector(selector, state="attached")
         self.page.wait_for_function(
-            "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState !== 'running'",
-            timeout=seconds * 1000,
+            "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState !== 'running'"
         )
         return self.page
 
@@ -76,6 +77,7 @@ class Visit:
 def visit(browser: Browser, app_url: str) -> Iterator[Callable[..., Visit]]:
     """visit("/playground?softness=1", size="phone", scheme="dark") opens a page in a context of its own."""
     contexts = []
+    expect.set_options(timeout=PATIENCE)
 
     def open_page(path: str = "/", size: str = "desktop", scheme: str = "light", **options: object) -> Visit:
         width, height = WIDTHS[size]
@@ -87,6 +89,7 @@ def visit(browser: Browser, app_url: str) -> Iterator[Callable[..., Visit]]:
             **options,  # type: ignore[arg-type]
         )
         contexts.append(context)
+        context.set_default_timeout(PATIENCE)
         opened = Visit(context.new_page())
         opened.page.on("pageerror", lambda error: opened.errors.append(str(error)))
         opened.page.on(

@@ -9,29 +9,28 @@ from benchmarks.browser_server import running_server
 
 pytestmark = pytest.mark.browser
 
-PATIENCE_S = 150  # a busy machine takes its time
 TWO = "/compare?settings=2&seeds=1"  # GDM and AR-HMM, one fit each
 PANELS = ("Figure 2", "Figure 3", "Appendix F", "Figure 4", "Table 1")
 
 
 def told(page):
     """Wait for the verdict of a comparison."""
-    expect(page.locator(".gdm-verdicts dd").first).to_contain_text("A GDM", timeout=PATIENCE_S * 1000)
+    expect(page.locator(".gdm-verdicts dd").first).to_contain_text("A GDM")
 
 
 def test_two_models_are_compared_and_another_number_of_states_answers_anew(visit):
     opened = visit(TWO)
     page = opened.page
     told(page)
-    expect(page.locator(".gdm-verdicts dd").first).to_contain_text("AR-HMM", timeout=PATIENCE_S * 1000)
-    page.wait_for_selector(".gdm-plot .main-svg", state="attached", timeout=PATIENCE_S * 1000)
-    opened.ready(".gdm-verdicts dd", seconds=PATIENCE_S)  # what is typed while the page runs may go
+    expect(page.locator(".gdm-verdicts dd").first).to_contain_text("AR-HMM")
+    page.wait_for_selector(".gdm-plot .main-svg", state="attached")
+    opened.ready(".gdm-verdicts dd")  # what is typed while the page runs may go
     box = page.get_by_role("spinbutton", name="States (K)").first
     box.fill("3")
     box.press("Enter")
-    expect(page.locator(".gdm-verdicts dd").first).to_contain_text("A GDM, K 3", timeout=PATIENCE_S * 1000)
+    expect(page.locator(".gdm-verdicts dd").first).to_contain_text("A GDM, K 3")
     page.get_by_role("tab", name="Differences").click()
-    page.wait_for_selector(".st-key-differences .main-svg", timeout=PATIENCE_S * 1000)
+    page.wait_for_selector(".st-key-differences .main-svg")
     assert opened.errors == []
     assert page.locator(".stException").count() == 0
 
@@ -54,26 +53,26 @@ def test_what_was_compared_is_found_again_after_the_server_was_killed(browser, t
 
 def test_settings_are_suggested_and_used(visit):
     opened = visit("/nascar?setting=Standard&T=200&K=11&view=Suggest+settings")  # nobody suggests so many
-    page = opened.ready(seconds=PATIENCE_S)
+    page = opened.ready()
     page.get_by_role("button", name="Suggest settings").click()
     use = page.get_by_role("button", name="Use these settings")
-    use.wait_for(timeout=PATIENCE_S * 1000)
-    expect(use).to_be_enabled(timeout=PATIENCE_S * 1000)
+    use.wait_for()
+    expect(use).to_be_enabled()
     use.click()
     slider = page.get_by_role("slider", name="States (K)")
-    expect(slider).not_to_have_attribute("aria-valuenow", "11", timeout=PATIENCE_S * 1000)
-    page.wait_for_function("!new URL(location.href).searchParams.get('K')?.startsWith('11')", timeout=PATIENCE_S * 1000)
+    expect(slider).not_to_have_attribute("aria-valuenow", "11")
+    page.wait_for_function("!new URL(location.href).searchParams.get('K')?.startsWith('11')")
     assert opened.errors == []
 
 
 def test_every_panel_of_the_paper_draws(visit):
     opened = visit("/paper")
     page = opened.page
-    expect(page.get_by_role("table")).to_be_visible(timeout=PATIENCE_S * 1000)
+    expect(page.get_by_role("table")).to_be_visible()
     for panel in PANELS:
         page.get_by_text(panel).first.click()
-        expect(page.locator(".gdm-head p")).to_contain_text(panel, timeout=PATIENCE_S * 1000)
+        expect(page.locator(".gdm-head p")).to_contain_text(panel)
         drawn = page.locator(".st-key-gdm-panel-picture-paper").locator(".main-svg, table").first
-        expect(drawn).to_be_visible(timeout=PATIENCE_S * 1000)
+        expect(drawn).to_be_visible()
     assert page.locator(".stException").count() == 0
     assert opened.errors == []

@@ -35,12 +35,11 @@ PAGES = {
 
 def _at_rest(page: Page) -> None:
     """Nothing runs, and nothing waits to be drawn."""
-    page.wait_for_selector(".gdm-foot", timeout=60_000)
+    page.wait_for_selector(".gdm-foot")
     page.wait_for_function(
         """() => document.querySelector("[data-testid=stApp]")?.dataset.testScriptState !== "running"
           && !document.querySelector("[data-stale=true], .gdm-figure:not([data-updates])")
           && ![...document.querySelectorAll("[data-testid=stVegaLiteChart]")].some((n) => !n.querySelector("svg, canvas"))""",
-        timeout=60_000,
     )
 
 

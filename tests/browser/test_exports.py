@@ -33,21 +33,20 @@ def choose(page: Page, name: str) -> None:
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 def test_every_figure_leaves_as_svg_and_png_and_the_report_draws_them_by_itself(visit, size, tmp_path):
     opened = visit(VIEW, size=size)
-    page = opened.ready(f"{PREVIEW}[data-updates]", PATIENCE / 1000)
-    page.get_by_role("button", name="States (CSV)").wait_for(timeout=PATIENCE)
+    page = opened.ready(f"{PREVIEW}[data-updates]")
+    page.get_by_role("button", name="States (CSV)").wait_for()
     for name in ("Shares of each state", "Use of each state", "Stays", "Which state wins where", "Prediction"):
         before = page.locator(PREVIEW).get_attribute("aria-label")
         choose(page, name)
         page.wait_for_function(
             "([place, before]) => document.querySelector(place).getAttribute('aria-label') !== before",
             arg=[PREVIEW, before],
-            timeout=PATIENCE,
         )
-        page = opened.ready(PREVIEW, PATIENCE / 1000)
+        page = opened.ready(PREVIEW)
         stem = name.lower().replace(" ", "-")
         content = {}
         for kind in ("SVG", "PNG"):
-            with page.expect_download(timeout=PATIENCE) as waiting:
+            with page.expect_download() as waiting:
                 page.get_by_role("button", name=kind, exact=True).click()
             assert waiting.value.suggested_filename == f"nascar-{stem}.{kind.lower()}"
             content[kind] = waiting.value.path().read_bytes()
@@ -56,13 +55,13 @@ def test_every_figure_leaves_as_svg_and_png_and_the_report_draws_them_by_itself(
         assert width is not None
         assert int(width[1]) >= 900, "as wide as a page, also from a phone"
     if size == "desktop":
-        with page.expect_download(timeout=PATIENCE) as waiting:
+        with page.expect_download() as waiting:
             page.get_by_role("button", name="Report (HTML)").click()
         waiting.value.save_as(tmp_path / "report.html")
         report = page.context.new_page()
         report.goto((tmp_path / "report.html").as_uri())
         shown = report.locator("figure").count()
-        report.wait_for_selector(f"#figure-{shown - 1} .main-svg", timeout=PATIENCE)
+        report.wait_for_selector(f"#figure-{shown - 1} .main-svg")
         assert report.locator("figure > div .main-svg").count() >= shown > 5
         report.close()
     assert opened.overflow() <= 0
@@ -71,9 +70,9 @@ def test_every_figure_leaves_as_svg_and_png_and_the_report_draws_them_by_itself(
 
 def test_the_link_in_the_script_opens_the_view_again(visit):
     opened = visit(VIEW)
-    page = opened.ready(f"{PREVIEW}[data-updates]", PATIENCE / 1000)
+    page = opened.ready(f"{PREVIEW}[data-updates]")
     button = page.get_by_role("button", name="Python script")
-    with page.expect_download(timeout=PATIENCE) as waiting:
+    with page.expect_download() as waiting:
         button.click()
     link = waiting.value.path().read_text().split('"""')[1].splitlines()[1]
     assert link.partition("?")[0] == page.url.partition("?")[0]

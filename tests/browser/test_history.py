@@ -7,8 +7,6 @@ from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 120_000  # milliseconds; a busy machine takes its time
-
 
 def _at(page: Page, *there: str, gone: tuple[str, ...] = ()) -> None:
     """Once the address has settings and others not, and nothing runs."""
@@ -17,7 +15,6 @@ def _at(page: Page, *there: str, gone: tuple[str, ...] = ()) -> None:
         "&& !gone.some((part) => location.search.includes(part)) "
         "&& document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
         arg=[list(there), list(gone)],
-        timeout=PATIENCE,
     )
 
 
@@ -34,54 +31,54 @@ def test_every_control_makes_one_step_and_the_page_walks_through_them(visit):
     opened = visit("/nascar?T=200")
     page = opened.page
     fitted = page.locator(".st-key-inferred-track .gdm-figure[data-state=fresh][data-updates]")
-    fitted.wait_for(timeout=PATIENCE)
+    fitted.wait_for()
     _at(page, "T=200")
     first, facts = _steps(page), page.locator(".gdm-facts")
 
     page.get_by_role("slider", name="States (K)").press("ArrowRight")
     _at(page, "K=5")
-    expect(facts).to_contain_text("states K5", timeout=PATIENCE)
-    fitted.wait_for(timeout=PATIENCE)
+    expect(facts).to_contain_text("states K5")
+    fitted.wait_for()
     # The browser writes the address before the page has run: what is typed meanwhile may go with a control that is drawn anew.
     _choose(page, "Setting", "Standard")
-    expect(page.locator(".gdm-head")).to_contain_text("standard track", timeout=PATIENCE)
+    expect(page.locator(".gdm-head")).to_contain_text("standard track")
     _at(page, "setting=Standard")
     page.get_by_role("radio", name="Set it").click()
-    page.get_by_role("slider", name="Stickiness (γ)").wait_for(state="attached", timeout=PATIENCE)
+    page.get_by_role("slider", name="Stickiness (γ)").wait_for(state="attached")
     _at(page, "stay=Set")
     seed = page.get_by_role("spinbutton", name="Start (seed)")
     seed.fill("3")
     seed.press("Enter")
     _at(page, "seed=3")
-    expect(facts).to_contain_text("seed3", timeout=PATIENCE)
-    fitted.wait_for(timeout=PATIENCE)
+    expect(facts).to_contain_text("seed3")
+    fitted.wait_for()
     _at(page, "seed=3")
     assert _steps(page) == first + 4, page.url
 
     page.go_back()
     _at(page, "stay=Set", gone=("seed",))
     expect(seed).to_have_value("0")
-    expect(facts).to_contain_text("seed0", timeout=PATIENCE)
+    expect(facts).to_contain_text("seed0")
     page.go_back()
     _at(page, "setting=Standard", gone=("stay",))
     expect(page.get_by_role("radio", name="Learn it")).to_be_checked()
-    expect(facts).to_contain_text("stay γlearned", timeout=PATIENCE)
+    expect(facts).to_contain_text("stay γlearned")
     page.go_back()
     _at(page, "K=5", gone=("setting",))
-    expect(page.locator(".gdm-head")).to_contain_text("soft and sticky", timeout=PATIENCE)
+    expect(page.locator(".gdm-head")).to_contain_text("soft and sticky")
     page.go_back()
     _at(page, "T=200", gone=("K=",))
-    expect(facts).to_contain_text("states K4", timeout=PATIENCE)
+    expect(facts).to_contain_text("states K4")
     page.go_forward()
     _at(page, "K=5")
-    expect(facts).to_contain_text("states K5", timeout=PATIENCE)
+    expect(facts).to_contain_text("states K5")
     assert _steps(page) == first + 4
     assert opened.errors == []
 
 
 def test_back_undoes_a_choice_of_formula_1(visit):
     opened = visit("/formula1")
-    page = opened.ready(".gdm-foot", seconds=120)
+    page = opened.ready(".gdm-foot")
     _at(page)
     first, head = _steps(page), page.locator(".gdm-head")
     about = head.locator("p").inner_text()
@@ -89,11 +86,11 @@ def test_back_undoes_a_choice_of_formula_1(visit):
     before = box.input_value()
     box.click()
     page.get_by_role("option").nth(2).click()
-    page.wait_for_function("steps => history.length > steps", arg=first, timeout=PATIENCE)
-    expect(head.locator("p")).not_to_have_text(about, timeout=PATIENCE)
+    page.wait_for_function("steps => history.length > steps", arg=first)
+    expect(head.locator("p")).not_to_have_text(about)
     _at(page)
     assert _steps(page) == first + 1, page.url
     page.go_back()
-    expect(head.locator("p")).to_have_text(about, timeout=PATIENCE)
+    expect(head.locator("p")).to_have_text(about)
     expect(box).to_have_value(before)
     assert opened.errors == []

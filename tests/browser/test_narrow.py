@@ -9,8 +9,6 @@ from pages.ui import navigation
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 120_000  # milliseconds; a busy machine takes its time
-
 
 def test_on_a_phone_the_picture_stays_in_view_while_a_slider_moves(visit):
     opened = visit("/playground", size="phone")
@@ -20,13 +18,12 @@ def test_on_a_phone_the_picture_stays_in_view_while_a_slider_moves(visit):
     assert "controls" in said, "two arrows alone say nothing"
     button.tap()
     slider = page.get_by_role("slider", name="For state 1")
-    expect(slider).to_be_in_viewport(timeout=PATIENCE)
+    expect(slider).to_be_in_viewport()
     figure = page.locator(".st-key-triangle .gdm-plot")
     expect(figure).to_be_in_viewport(ratio=0.9)
     page.wait_for_function(
         "() => { const box = document.querySelector('[data-testid=stSidebar]').getBoundingClientRect();"
         " return box.top > 0.4 * innerHeight && box.width > 0.9 * innerWidth; }",
-        timeout=PATIENCE,
     )
     over = "document.querySelector('[data-testid=stSidebar]').getBoundingClientRect().top"
     assert figure.evaluate(f"node => node.getBoundingClientRect().bottom - {over}") <= 0, (
@@ -37,11 +34,10 @@ def test_on_a_phone_the_picture_stays_in_view_while_a_slider_moves(visit):
     page.wait_for_function(
         "before => document.querySelector('.st-key-triangle figure').dataset.updates !== before",
         arg=drawn,
-        timeout=PATIENCE,
     )
     expect(figure).to_be_in_viewport(ratio=0.9)
     page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").tap()
-    expect(page.get_by_role("heading", name="Playground")).to_be_in_viewport(timeout=PATIENCE)
+    expect(page.get_by_role("heading", name="Playground")).to_be_in_viewport()
     assert opened.overflow() <= 0
     assert opened.errors == []
 
@@ -52,7 +48,7 @@ def test_a_tablet_shows_every_page_in_the_menu_and_nothing_blinks(visit):
     page.set_viewport_size({"width": 1024, "height": 768})
     links = page.get_by_test_id("stTopNavLink")
     for entry in navigation.available():
-        expect(links.get_by_text(entry.title, exact=True)).to_be_in_viewport(timeout=PATIENCE)
+        expect(links.get_by_text(entry.title, exact=True)).to_be_in_viewport()
     # What waits for a running script is faded by Streamlit, which would make the header blink at every slider.
     for part in (".gdm-head", ".gdm-quiet", ".gdm-foot"):
         faded = page.locator(part).first.evaluate(

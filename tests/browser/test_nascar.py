@@ -14,7 +14,6 @@ from gdm_core import load_model
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 120  # seconds; a busy machine takes its time
 INFERRED = ".st-key-inferred-track .gdm-figure"
 STRIPS = ".st-key-strips .gdm-plot"
 RANGE = f"[...document.querySelector('{STRIPS}')._fullLayout.xaxis.range]"
@@ -24,11 +23,10 @@ LOOK = f"JSON.stringify({STROKES}.map(({{ line, path }}) => [line.color, path]))
 
 def rested(page: Page) -> Page:
     """Once the fit is done and scored."""
-    page.wait_for_selector(f"{INFERRED}[data-state=fresh][data-updates]", timeout=PATIENCE * 1000)
-    page.wait_for_selector(".gdm-score", timeout=PATIENCE * 1000)
+    page.wait_for_selector(f"{INFERRED}[data-state=fresh][data-updates]")
+    page.wait_for_selector(".gdm-score")
     page.wait_for_function(
         "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
-        timeout=PATIENCE * 1000,
     )
     return page
 
@@ -42,7 +40,7 @@ def moved(page: Page, slider: str, key: str) -> Page:
     """Press a key on a slider, and wait until another picture stands and is finished."""
     before = page.evaluate(LOOK)
     press(page, slider, key)
-    page.wait_for_function(f"{LOOK} !== {json.dumps(before)}", timeout=PATIENCE * 1000)
+    page.wait_for_function(f"{LOOK} !== {json.dumps(before)}")
     return rested(page)
 
 
@@ -64,8 +62,8 @@ def test_a_slider_changes_the_picture_in_place_and_keeps_the_zoom(visit, short):
     page.wait_for_function(f"{RANGE}[1] < {whole[1]}")
     zoomed = page.evaluate(RANGE)
     press(page, "States (K)", "ArrowLeft")
-    page.wait_for_url("**K=3**", timeout=PATIENCE * 1000)
-    page.wait_for_function(f"{LOOK} !== {json.dumps(before)}", timeout=PATIENCE * 1000)
+    page.wait_for_url("**K=3**")
+    page.wait_for_function(f"{LOOK} !== {json.dumps(before)}")
     rested(page)
     assert page.evaluate(RANGE) == pytest.approx(zoomed)
     assert page.evaluate(f"window.keptNode === document.querySelector('{STRIPS} .main-svg')")
@@ -76,9 +74,9 @@ def test_a_copied_link_shows_the_same_picture(visit, short):
     first = visit(short)
     page = rested(first.page)
     moved(page, "Softness (τ)", "ArrowLeft")
-    page.wait_for_url("**tau=0.98**", timeout=PATIENCE * 1000)
+    page.wait_for_url("**tau=0.98**")
     moved(page, "States (K)", "ArrowRight")
-    page.wait_for_url("**K=5**", timeout=PATIENCE * 1000)
+    page.wait_for_url("**K=5**")
     picture, address = page.evaluate(LOOK), page.url.split("/nascar", 1)[1]
     second = rested(visit("/nascar" + address).page)
     assert second.evaluate(LOOK) == picture
@@ -92,12 +90,12 @@ def test_every_export_arrives_and_reads_back(visit, short, tmp_path):
     def get(label: str) -> bytes:
         button = page.get_by_role("button", name=label, exact=True)
         button.scroll_into_view_if_needed()
-        with page.expect_download(timeout=PATIENCE * 1000) as waiting:
+        with page.expect_download() as waiting:
             button.click()
         waiting.value.save_as(tmp_path / waiting.value.suggested_filename)
         return (tmp_path / waiting.value.suggested_filename).read_bytes()
 
-    page.get_by_role("button", name="States (CSV)").wait_for(timeout=PATIENCE * 1000)
+    page.get_by_role("button", name="States (CSV)").wait_for()
     table = pd.read_csv(io.BytesIO(get("States (CSV)")))
     shares = table[[f"p_{k}" for k in range(1, 5)]].to_numpy()
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-4)
@@ -111,7 +109,7 @@ def test_every_export_arrives_and_reads_back(visit, short, tmp_path):
     get("HTML, interactive")
     alone = page.context.new_page()  # what is in it is packed: it has to draw by itself
     alone.goto(next(tmp_path.glob("*.html")).as_uri())
-    alone.wait_for_selector(".js-plotly-plot .main-svg", timeout=PATIENCE * 1000)
+    alone.wait_for_selector(".js-plotly-plot .main-svg")
     alone.close()
     assert b"How good is it" in get("Report (HTML)")
     assert b"model.fit(train)" in get("Python script")
@@ -139,9 +137,9 @@ def test_reset_stands_still_and_play_runs_to_the_end(visit, short):
     page.evaluate(f"Plotly.relayout(document.querySelector('{STRIPS}'), {{'xaxis.range': [50, 90]}})")
     page.evaluate(f"window.kept = [...document.querySelectorAll('{INFERRED} .main-svg, {STRIPS} .main-svg')]")
     page.get_by_role("button", name="Reset", exact=True).click()
-    page.get_by_text("paused, step").wait_for(timeout=PATIENCE * 1000)
+    page.get_by_text("paused, step").wait_for()
     # Until the fit's beginning is drawn, the finished picture stands there and would be taken for the end.
-    page.wait_for_selector(f"{INFERRED}[data-state=running]", timeout=PATIENCE * 1000)
+    page.wait_for_selector(f"{INFERRED}[data-state=running]")
     assert page.evaluate(LOOK) != before
     # The inferred strip is marked inside the figure; its own badge would say that drawing it went wrong.
     assert page.locator(".st-key-strips .annotation-text").all_text_contents() == ["fitting"]

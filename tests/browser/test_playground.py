@@ -12,7 +12,6 @@ from pages.ui.figures.base import untyped
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 60_000  # milliseconds; a busy machine takes its time
 DOTS = """
 () => {
   const { shown, parent, now } = document.querySelector(".st-key-triangle .gdm-figure").parentElement.gdmSimplex;
@@ -51,20 +50,19 @@ def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
     page = opened.ready(".st-key-triangle figure[data-updates]")
     before, drawn = page.url, page.evaluate(UPDATES)
     _drag_softness(page, [0.06, *np.linspace(0.1, 0.9, steps)])
-    page.wait_for_function(f"{UPDATES} > {drawn}", timeout=PATIENCE)
+    page.wait_for_function(f"{UPDATES} > {drawn}")
     page.wait_for_function("document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.frame === 0")
     held = _settings(page)["softness"]
     assert held > 2.5, "the last place of the thumb is the one that is drawn"
     assert page.url == before, "the address waits for the release"
     page.mouse.up()
-    page.wait_for_url(f"**/playground?softness={held:g}", timeout=PATIENCE)
+    page.wait_for_url(f"**/playground?softness={held:g}")
     page.wait_for_timeout(500)
     assert _settings(page)["softness"] == held
     page.go_back()
-    page.wait_for_function("document.querySelector('.st-key-slider-softness input').value === '0.2'", timeout=PATIENCE)
+    page.wait_for_function("document.querySelector('.st-key-slider-softness input').value === '0.2'")
     page.wait_for_function(
         "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.softness === 0.2",
-        timeout=PATIENCE,
     )
     assert opened.errors == []
 
@@ -86,7 +84,7 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
         assert nearest < 1, "a dot lies under the pointer"
         assert np.mean(held["now"][name]) == pytest.approx(np.mean(before["now"][name])), "only differences count"
         page.mouse.up()
-        page.wait_for_function("search => location.search !== search", arg=search, timeout=PATIENCE)
+        page.wait_for_function("search => location.search !== search", arg=search)
         stands = [float(page.locator(f".st-key-slider-{name}{k} input").input_value()) for k in (1, 2, 3)]
         assert page.evaluate(DOTS)["now"][name] == stands
         np.testing.assert_allclose(stands, held["now"][name], atol=0.026)
@@ -96,7 +94,7 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
     drawn = page.evaluate("document.querySelector('.st-key-triangle .gdm-plot').layout.dragmode")
     assert drawn is False, "a drag that misses every dot does not zoom"
     page.go_back()  # three sliders came to rest together: one step back
-    page.wait_for_function("!location.search.includes('other')", timeout=PATIENCE)
+    page.wait_for_function("!location.search.includes('other')")
     assert opened.errors == []
 
 
@@ -159,7 +157,6 @@ def test_sliders_fit_and_follow_the_theme(visit, size):
               const { left, width } = document.querySelector(".st-key-slider-softness .gdm-slider").getBoundingClientRect();
               return left >= 0 && width > 150;
             }""",
-            timeout=PATIENCE,
         )
         colours[scheme] = slider.evaluate(
             "e => [getComputedStyle(e).color, getComputedStyle(e.querySelector('output')).color]"

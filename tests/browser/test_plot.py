@@ -1,18 +1,15 @@
-"""The plot component by itself: it keeps its node and its zoom, and an update is quick."""
+"""The plot component by itself: it keeps its node and its zoom, and what it draws is light."""
 
 from __future__ import annotations
 
 import json
-import statistics
 
 import numpy as np
 import pytest
-from playwright.sync_api import CDPSession
 
 from benchmarks.plot_probe import PREPARE, RANGE, RUN, zoom_in
 from pages.ui import figures, theme
 from pages.ui.server import plotly_address
-from tests.support import pace
 
 pytestmark = pytest.mark.browser
 
@@ -26,12 +23,6 @@ def _scene(n: int, n_states: int, seed: int) -> tuple[figures.Figure, figures.Fi
     return figures.track(path, states), figures.state_strips({"inferred": states})
 
 
-def _busy(processor: CDPSession) -> float:
-    """Milliseconds of processor time that the page has used; unlike the clock, other work on the machine cannot add to it."""
-    metrics = {m["name"]: m["value"] for m in processor.send("Performance.getMetrics")["metrics"]}
-    return 1000 * metrics["TaskDuration"]
-
-
 def _draw(visit, n: int):
     """A page on which a track and a strip of the same run lie over all else."""
     opened = visit("/playground")
@@ -41,38 +32,23 @@ def _draw(visit, n: int):
     return opened
 
 
-def _measure(visit, n: int, rounds: int) -> dict:
+@pytest.mark.parametrize("n", [1_000, 23_000])
+def test_updates_keep_node_and_zoom(visit, n):
     opened = _draw(visit, n)
     page = opened.page
     zoomed = zoom_in(page)
-    processor = opened.page.context.new_cdp_session(page)
-    processor.send("Performance.enable", {"timeDomain": "threadTicks"})
-    before = _busy(processor)
-    result = page.evaluate(RUN, rounds)
-    result["cpu"] = (_busy(processor) - before) / rounds
+    result = page.evaluate(RUN, 4)
     assert opened.errors == []
     assert page.evaluate(RANGE) == pytest.approx(zoomed)
     assert result["same"]
-    return result
 
 
-def test_updates_keep_node_and_zoom_and_are_quick(visit):
-    result = _measure(visit, n=1_000, rounds=15)
-    clock = statistics.median(result["times"])
-    print(f"track and strip of 1,000 points: {result['cpu']:.1f} ms of processor time, {clock:.1f} ms on the clock")
-    # The goal is 30 ms; processors that share their caches with other work take up to half as long again.
-    assert result["cpu"] < pace.limit(40)
-
-
-def test_a_whole_race_is_drawn_in_few_traces_and_little_weight(visit):
+def test_a_whole_race_is_few_traces_of_little_weight():
+    """How long it takes to draw is measured by `make bench-app`."""
     track, strip = _scene(23_000, 8, 0)
     assert len(json.dumps(track)) < 700_000
+    assert len(json.dumps(strip)) < 700_000
     assert len(track["data"]) <= 41
-    result = _measure(visit, n=23_000, rounds=4)
-    print(
-        f"track {len(json.dumps(track)):,} B, strip {len(json.dumps(strip)):,} B, {result['cpu']:.0f} ms of processor time"
-    )
-    assert result["cpu"] < pace.limit(150)
 
 
 def test_what_is_remembered_of_the_schema_is_what_plotly_finds(visit):

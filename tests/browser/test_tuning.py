@@ -41,7 +41,7 @@ def choose(page: Page, hand: random.Random, label: str) -> None:
 def test_nothing_breaks_under_an_impatient_hand(visit, app_server, where):
     began = len(app_server.log.read_text())
     opened = visit(f"/{where}")
-    page = opened.ready(".gdm-figure[data-updates]", seconds=90)
+    page = opened.ready(".gdm-figure[data-updates]")
     page.get_by_role("radio", name="Set it").click()  # otherwise there is no gamma to move
     page.get_by_role("slider", name=SLIDERS[2]).first.wait_for(state="attached")
     hand = random.Random(where)

@@ -7,19 +7,15 @@ from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
-PATIENCE = 120_000  # milliseconds; a busy machine takes its time
-
 
 def turn(page: Page, name: str, address: str) -> None:
     page.get_by_role("link", name=name).first.click()
-    page.wait_for_url(address, timeout=PATIENCE)
+    page.wait_for_url(address)
 
 
 def at(page: Page, n_states: int) -> None:
     """Wait for the slider to stand there."""
-    page.wait_for_function(
-        "n => document.querySelector('.st-key-slider-K input')?.value === String(n)", arg=n_states, timeout=PATIENCE
-    )
+    page.wait_for_function("n => document.querySelector('.st-key-slider-K input')?.value === String(n)", arg=n_states)
 
 
 def test_each_page_has_its_own_settings_and_keeps_them(visit):
@@ -28,11 +24,11 @@ def test_each_page_has_its_own_settings_and_keeps_them(visit):
     at(page, 4)
     page.get_by_role("slider", name="States (K)").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_url("**/nascar?*K=5*", timeout=PATIENCE)
+    page.wait_for_url("**/nascar?*K=5*")
     page.get_by_text("Set it", exact=True).first.click()
-    page.wait_for_url("**/nascar?*stay=Set*", timeout=PATIENCE)
+    page.wait_for_url("**/nascar?*stay=Set*")
     turn(page, "Playground", "**/playground")
-    page.get_by_role("slider", name="Softness").first.wait_for(timeout=PATIENCE)
+    page.get_by_role("slider", name="Softness").first.wait_for()
     turn(page, "Formula 1", "**/formula1")
     at(page, 8)
     turn(page, "NASCAR lab", "**/nascar?*K=5*")
