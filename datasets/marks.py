@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import json
 from collections.abc import Iterable, Sequence
@@ -12,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from gdm_core.analysis.bouts import clips_of
 from gdm_core.analysis.tables import NO_SUBJECT, harmless
 from gdm_core.errors import DataError
-from gdm_core.trials import UNLABELLED, Trials
+from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 from .readers.annotations import read_annotation
 from .readers.source import Readable
@@ -70,6 +72,11 @@ class Marks:
         """With what was undone last; itself where nothing was."""
         return Marks((*self.marks, self.undone[-1]), self.undone[:-1]) if self.undone else self
 
+    def without(self, mark: Mark) -> Marks:
+        """Without one of them, which can be done again like one that was undone."""
+        left = tuple(other for other in self.marks if other != mark)
+        return self if left == self.marks else Marks(left, (*self.undone, mark))
+
     @property
     def words(self) -> tuple[str, ...]:
         """Each word once, in the order of their first marks."""
@@ -87,13 +94,7 @@ class Marks:
     def clips(self, trials: Trials) -> list[npt.NDArray[np.int64]]:
         """[T] of each recording the number of the clip a sample was marked in, -1 where unmarked. Marks that touch are one
         clip, so that a split by clips never parts neighbouring frames."""
-        joined = [part >= 0 for part in self._painted(trials, [0] * len(self.marks))]
-        found, n = [], 0
-        for marked in joined:
-            begins = marked & ~np.concatenate([[False], marked[:-1]])
-            found.append(np.where(marked, np.cumsum(begins) - 1 + n, UNLABELLED))
-            n += int(begins.sum())
-        return found
+        return clips_of([part >= 0 for part in self._painted(trials, [0] * len(self.marks))])
 
     def _painted(self, trials: Trials, codes: Sequence[int]) -> list[npt.NDArray[np.int64]]:
         where = {trial.name: i for i, trial in enumerate(trials)}
@@ -112,6 +113,12 @@ class Marks:
                 )
             part[mark.start : mark.stop] = code
         return painted
+
+    def stretches(self, trials: Trials) -> tuple[tuple[int, int, int, int], ...]:
+        """(trial, start, stop, number of the word) of each mark, in the order in which they were made."""
+        where = {trial.name: i for i, trial in enumerate(trials)}
+        words = {word: i for i, word in enumerate(self.words)}
+        return tuple((where[mark.recording], mark.start, mark.stop, words[mark.word]) for mark in self.marks)
 
     def renamed(self, old: str, new: str) -> Marks:
         """With one word called otherwise, as another one if it is the name of one."""
@@ -173,3 +180,52 @@ def _collected(marks: Iterable[Mark]) -> Marks:
     for mark in marks:
         made = made.add(mark)
     return made
+
+
+def from_labels(
+    trials: Trials,
+    names: Sequence[str],
+    seconds: float,
+    *,
+    at_random: bool = True,
+    beside: Marks | None = None,
+    clip_seconds: float = 2.0,
+    seed: int = 0,
+) -> Marks:
+    """A share of the labels that trials have, as marks: clips of `clip_seconds` until there are `seconds` of them.
+
+    names      of the labels
+    at_random  clips from anywhere, the same ones first whatever `seconds` is; else from the beginning
+    beside     marks that stand already: their frames are left out
+    """
+    taken = [np.zeros(trial.n_samples, bool) for trial in trials]
+    if beside is not None:
+        taken = [part >= 0 for part in beside.labels(trials)[0]]
+    known = labels_of(trials)
+    clips = [
+        (i, start, min(start + length, trial.n_samples))
+        for i, trial in enumerate(trials)
+        for length in [max(2, round(clip_seconds * trial.rate_hz))]
+        for start in range(0, trial.n_samples, length)
+    ]
+    order = np.random.default_rng(seed).permutation(len(clips)) if at_random else np.arange(len(clips))
+    found: list[Mark] = []
+    left = seconds
+    for at in order:
+        i, start, stop = clips[at]
+        free = np.where(taken[i][start:stop], UNLABELLED, known[i][start:stop])
+        stop = start + min(stop - start, round(left * trials[i].rate_hz))
+        free = free[: stop - start]
+        turns = [0, *(np.flatnonzero(np.diff(free)) + 1).tolist(), len(free)]
+        for low, high in itertools.pairwise(turns):
+            if high > low and free[low] != UNLABELLED:
+                found.append(Mark(trials[i].name, start + low, start + high, names[free[low]]))
+        left -= float((free != UNLABELLED).sum()) / trials[i].rate_hz
+        if left * trials[i].rate_hz < 1:
+            break
+    there = () if beside is None else beside.words
+    frames: collections.Counter[str] = collections.Counter()
+    for mark in found:
+        frames[mark.word] += mark.stop - mark.start
+    # Of a word that is marked for one frame in all nothing can be learned.
+    return Marks(tuple(mark for mark in found if frames[mark.word] > 1 or mark.word in there))

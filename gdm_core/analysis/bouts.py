@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,6 +137,19 @@ def runs(labels: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.i
     length = np.diff(np.append(starts, len(z)))
     kept = z[starts] >= 0
     return z[starts][kept], length[kept]
+
+
+def clips_of(marked: Sequence[npt.NDArray[np.bool_]]) -> list[npt.NDArray[np.int64]]:
+    """[T] of each trial the number of the unbroken stretch that a sample was marked in, -1 where it was not.
+
+    marked   [T] of each trial. What touches is one stretch, so that a split by clips never parts neighbouring frames
+    """
+    found, n = [], 0
+    for part in marked:
+        begins = part & ~np.concatenate([[False], part[:-1]])
+        found.append(np.where(part, np.cumsum(begins) - 1 + n, -1))
+        n += int(begins.sum())
+    return found
 
 
 def transition_shares(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.float64]:

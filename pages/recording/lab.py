@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,10 @@ from pages import lab
 from pages.lab import live
 from pages.recording import naming, player, scores, tabs
 from pages.recording.data import Data
-from pages.recording.labels import Words
+from pages.recording.labels import Words, colour_key
 from pages.recording.units import longest, rule_words, unit_for
 from pages.recording.view import Here, View, as_named
-from pages.ui import figures, model_controls, palette, settings, shell
+from pages.ui import figures, model_controls, settings, shell
 from pages.ui.card import Score
 from pages.ui.plot import plot
 
@@ -64,8 +63,9 @@ def show(
 
     with page.picture:
         _poses(view)
+        beside_player = st.container()
     lab.picture(view, lambda now: strips(view, now, measured, own))
-    tabs.show(view, measured, own, rows_of)
+    tabs.show(view, measured, own, rows_of, beside_player)
     if lab.honest_card(view, rows_of) and measured is not None:
         with page.card:
             _remarks(view, measured)
@@ -274,20 +274,10 @@ def legend(view: View, here: Here) -> None:
     """Which colour is which state, and which label."""
     parts = []
     if here.expert is not None and (words := view.data.words) is not None:
-        parts.append(_key("labels", words.names, words.colours, range(len(words.names))))
+        parts.append(colour_key("labels", words.names, range(len(words.names))))
     if here.states is not None:
-        parts.append(_key("states", here.names, palette.colours(len(here.names)), here.used))
-    lists = (
-        f'<div><div class="gdm-key" role="list" aria-label="{escape(who)}">{items}</div></div>' for who, items in parts
-    )
-    st.html("".join(lists))
-
-
-def _key(who: str, names: Any, colours: list[str], columns: Any) -> tuple[str, str]:
-    items = "".join(
-        f'<span role="listitem"><i style="background:{colours[k]}"></i>{escape(names[k])}</span>' for k in columns
-    )
-    return who, f'<span role="listitem">{escape(who)}:</span>{items}'
+        parts.append(colour_key("states", here.names, here.used))
+    st.html("".join(parts))
 
 
 def _as_fitted(of: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,13 @@ class Words:
     def hot(self, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """[T, names], as strips and bars take them."""
         return figures.one_hot(self.grouped(labels), len(self.names))
+
+
+def colour_key(who: str, names: Sequence[str], columns: Iterable[int]) -> str:
+    """Which colour is which, as HTML: the names of some columns of the palette."""
+    colours = palette.colours(len(names))
+    items = "".join(
+        f'<span role="listitem"><i style="background:{colours[k]}"></i>{escape(names[k])}</span>' for k in columns
+    )
+    head = f'<span role="listitem">{escape(who)}:</span>'
+    return f'<div><div class="gdm-key" role="list" aria-label="{escape(who)}">{head}{items}</div></div>'

@@ -14,7 +14,7 @@ import streamlit as st
 from gdm_core.analysis.bouts import transition_shares
 from gdm_core.analysis.tables import harmless
 from pages import lab
-from pages.recording import analysis_figures, export, state_figures
+from pages.recording import analysis_figures, export, state_figures, teach
 from pages.recording.labels import Words
 from pages.recording.tables import jump, show_table
 from pages.recording.units import rule_words
@@ -26,8 +26,14 @@ MAX_ROWS = 2_000
 EXPORT = "Export & reproduce"
 
 
-def show(view: View, measured: Mapping[str, Any] | None, own: Mapping[str, Any] | None, rows_of: lab.card.Rows) -> None:
-    """The tabs; only the open one is worked out."""
+def show(
+    view: View,
+    measured: Mapping[str, Any] | None,
+    own: Mapping[str, Any] | None,
+    rows_of: lab.card.Rows,
+    beside_player: Any,
+) -> None:
+    """The tabs; only the open one is worked out. What Teach asks stands `beside_player`, where moments are watched."""
     here = view.read()
     named: dict[str, lab.tabs.Tab] = {
         "Bouts": lambda _, __: bouts(view, here),
@@ -36,11 +42,12 @@ def show(view: View, measured: Mapping[str, Any] | None, own: Mapping[str, Any] 
         **({"Labels": lambda _, __: labels(view, measured, own)} if view.data.every_label else {}),
         "Trials": lambda _, __: trials(view, measured),
         "Prediction": lab.prediction,
+        "Teach": lambda _, __: teach.panel(view, here, beside_player),
         "Features": lambda _, __: features(view, here),
         "Suggest settings": lab.suggest,
         EXPORT: lambda _, __: export.panel(view, here, rows_of),
     }
-    lab.show_tabs(view, named, here, early=["Features"])
+    lab.show_tabs(view, named, here, early=["Features", "Teach"])
 
 
 def bouts(view: View, here: Here) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from datasets.marks import Mark, Marks
-from gdm_core import Trials
+from datasets.marks import Mark, Marks, from_labels
+from gdm_core import Trial, Trials
 from gdm_core.errors import DataError
-from tests.support.taught import labelled
+from tests.support.taught import NAMES, labelled
 
 TRIALS = labelled(2, 300)
 ONE, TWO = TRIALS[0].name, TRIALS[1].name
@@ -85,3 +85,43 @@ def test_boris_reads_and_writes_the_same_marks():
 def test_a_word_can_be_called_otherwise():
     assert some().renamed("rest", "sleep").words == ("walk", "sleep")
     assert some().renamed("rest", "walk").words == ("walk",)
+
+
+def test_one_mark_is_taken_away_and_can_be_done_again():
+    made = some()
+    left = made.without(made.marks[0])
+    assert left.marks == made.marks[1:]
+    assert left.redo().marks == (*made.marks[1:], made.marks[0])
+    assert left.without(made.marks[0]) is left
+
+
+def test_stretches_number_trials_and_words():
+    assert some().stretches(TRIALS) == ((0, 10, 40, 0), (1, 0, 20, 1), (0, 40, 70, 0))
+
+
+@pytest.mark.parametrize("at_random", [True, False])
+def test_a_share_of_the_labels_has_that_many_seconds_and_says_what_they_say(at_random):
+    share = from_labels(TRIALS, NAMES, 6.0, at_random=at_random)
+    assert share.seconds(TRIALS) == pytest.approx(6.0, abs=0.05)
+    labels, words = share.labels(TRIALS)
+    for part, trial in zip(labels, TRIALS, strict=True):
+        there = part >= 0
+        assert [words[k] for k in part[there]] == [NAMES[k] for k in np.asarray(trial.labels)[there]]
+    more, fewer = (from_labels(TRIALS, NAMES, s, at_random=at_random).labels(TRIALS)[0] for s in (8.0, 4.0))
+    assert all((many >= 0)[few >= 0].all() for many, few in zip(more, fewer, strict=True))
+    assert at_random or labels[0][:180].min() >= 0
+
+
+def test_a_share_of_the_labels_leaves_out_what_is_marked_and_ends_with_the_labels():
+    own = Marks().add(Mark(ONE, 0, 150, "mine"))
+    share = from_labels(TRIALS, NAMES, 1e6, beside=own)
+    assert share.seconds(TRIALS) == pytest.approx((600 - 150) / 30, abs=0.1)
+    assert (share.labels(TRIALS)[0][0][:150] < 0).all()
+    assert from_labels(TRIALS, NAMES, 0.0).marks == ()
+
+
+def test_a_share_has_no_word_of_a_single_frame():
+    one = np.zeros(100, int)
+    one[10] = 1
+    data = Trials((Trial(np.zeros((100, 2)), 30.0, labels=one, name="r"),), "r", ("a", "b"))
+    assert from_labels(data, ("a", "b"), 3.0).words == ("a",)

@@ -1,0 +1,219 @@
+"""What a visitor named in the fitted trials of a recording. Kept in the session, under the recording, whatever model is fitted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from datasets.marks import Mark, Marks, from_labels
+from gdm_core.analysis.teaching import Stretch
+from gdm_core.errors import DataError, GdmError
+from gdm_core.models.gdm.labels import check_labels
+from gdm_core.trials import Trial, Trials, labels_of
+from pages.recording.data import Data
+from pages.ui import figures, palette, settings
+
+MOST_WORD = 30  # letters
+LABELLED = {"random": "at random", "first": "from the beginning"}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Marks of the visitor's own, and the share of the expert's labels that he let in.
+
+    seconds, order   of the expert's labels: how many, and which ones first
+    shown, asked     clips that are proposed now, and all that ever were
+    said             what was wrong with the last mark
+    """
+
+    own: Marks = field(default_factory=Marks)
+    seconds: float = 0.0
+    order: str = "random"
+    shown: tuple[Stretch, ...] = ()
+    asked: tuple[Stretch, ...] = ()
+    said: str = ""
+
+
+def key_of(data: Data) -> str:
+    """Names the recording that marks belong to. Other features or repairs of the same frames keep them."""
+    frames = [(trial.name, trial.n_samples) for trial in data.train]
+    labels = "" if data.of else hashlib.sha256(b"".join(z.tobytes() for z in labels_of(data.train))).hexdigest()
+    return settings.of("marks", data.of, frames, labels)
+
+
+def lesson(of: str) -> Lesson:
+    """What was marked so far."""
+    kept: Lesson = st.session_state.get(_place(of), Lesson())
+    return kept
+
+
+def change(of: str, **fields: Any) -> None:
+    """Keep the lesson with other fields; what was wrong before is over."""
+    st.session_state[_place(of)] = replace(lesson(of), **{"said": ""} | fields)
+
+
+def _place(of: str) -> str:
+    return f"_marks-{of}"  # beginning with "_", it outlives a turn to another page
+
+
+# ---- what a mark says ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """The time axis of a trial's strips: frame 0 is at `start`, and each takes `step`."""
+
+    trial: Trial
+    start: float
+    step: float
+    unit: str
+
+    def frames(self, begin: float, end: float) -> tuple[int, int]:
+        """(first frame, the one after the last) of a stretch on the axis."""
+        last = self.start + self.step * self.trial.n_samples
+        if not (np.isfinite(begin) and np.isfinite(end)) or end <= begin:
+            raise DataError(f"The stretch goes from {begin:g} to {end:g} {self.unit}: it has to end after it begins.")
+        if begin < self.start - self.step / 2 or end > last + self.step / 2:
+            raise DataError(
+                f"The stretch from {begin:g} to {end:g} {self.unit} lies outside of {self.trial.name!r}, which goes from "
+                f"{self.start:g} to {last:g} {self.unit}."
+            )
+        first, after = round((begin - self.start) / self.step), round((end - self.start) / self.step)
+        if after - first < 2:
+            raise DataError(
+                f"The stretch from {begin:g} to {end:g} {self.unit} holds less than two frames, from which nothing can be "
+                "learned. Mark a longer one."
+            )
+        return first, min(after, self.trial.n_samples)
+
+    def times(self, start: int, stop: int) -> tuple[float, float]:
+        """(begin, end) of frames on the axis."""
+        return self.start + self.step * start, self.start + self.step * stop
+
+
+def with_mark(marks: Marks, mark: Mark, trials: Trials) -> Marks:
+    """With one more; refused, with a sentence, where it contradicts another or lies outside."""
+    return with_all(marks, Marks((mark,)), trials)
+
+
+def with_all(marks: Marks, more: Marks, trials: Trials) -> Marks:
+    """With all of `more`, or with none of them."""
+    for mark in more.marks:
+        marks = marks.add(mark)
+    marks.labels(trials)
+    if len(marks.words) > palette.MAX_STATES:
+        raise DataError(
+            f"These are {len(marks.words)} words, and there can be {palette.MAX_STATES} states at the most: "
+            f"{marks.words[-1]!r} is one too many. Use one of the other words, or undo marks of one."
+        )
+    return marks
+
+
+def marks_of(data: Data) -> Marks:
+    """All that is marked: the visitor's own, then his share of the expert's labels."""
+    of = key_of(data)
+    kept = lesson(of)
+    if kept.seconds <= 0:
+        return kept.own
+    asked = kept.seconds, kept.order, kept.own.marks
+    place = f"_marks-share-{of}"
+    if place not in st.session_state or st.session_state[place][0] != asked:
+        share = from_labels(
+            data.train, data.every_label, kept.seconds, at_random=kept.order != "first", beside=kept.own
+        )
+        st.session_state[place] = asked, share
+    share = st.session_state[place][1]
+    return Marks((*kept.own.marks, *share.marks))
+
+
+def no_names(data: Data) -> str:
+    """Why marks cannot be kept, where trials cannot be told apart by name; "" where they can."""
+    names = [trial.name for trial in data.train]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is None:
+        return ""
+    return f"Two fitted trials are called {double!r}, and a mark could not say which of them it means. Give each a name of its own."
+
+
+def not_yet(marks: Marks, trials: Trials, n_states: int) -> str:
+    """Why a model cannot be taught these, in a sentence; "" where it can."""
+    if not marks.marks:
+        return "Name a moment of one behaviour, then one of another."
+    try:
+        labels, words = marks.labels(trials)
+        check_labels(labels, trials, False, words, n_states)
+    except GdmError as error:
+        return str(error)
+    return ""
+
+
+# ---- words and their colours --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Vocabulary:
+    """All words that are on the page, each with a colour: the expert's with theirs.
+
+    columns   the colour of each, as a column of the palette
+    """
+
+    words: tuple[str, ...]
+    columns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, data: Data, marks: Marks) -> Vocabulary:
+        known = data.every_label if data.words is not None and not data.words.joined else ()
+        more = [word for word in marks.words if word not in known]
+        words = (*known, *more)
+        return cls(words, tuple(min(k, palette.MAX_STATES - 1) for k in range(len(words))))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns, as figures take them."""
+        found = [""] * (max(self.columns, default=-1) + 1)
+        for word, column in zip(self.words, self.columns, strict=True):
+            found[column] = found[column] or word
+        return found
+
+    def spread(self, proba: npt.NDArray[np.float32], words: Sequence[str]) -> npt.NDArray[np.float32]:
+        """[T, columns] of probabilities [T, words]."""
+        found = np.zeros((len(proba), len(self.names)), np.float32)
+        for j, word in enumerate(words):
+            found[:, self.columns[self.words.index(word)]] += proba[:, j]
+        return found
+
+    def hot(self, labels: npt.NDArray[np.int64], words: Sequence[str]) -> npt.NDArray[np.float32]:
+        """[T, columns] of the numbers of `words`, missing where nothing is marked."""
+        at = np.array([*(self.columns[self.words.index(word)] for word in words), -1])
+        return figures.one_hot(at[labels], len(self.names))
+
+
+def expert_numbers(data: Data, words: Sequence[str]) -> tuple[int, ...]:
+    """For each word the expert's label that it is called like, -1 for none."""
+    known = [name.strip().lower() for name in data.every_label]
+    return tuple(known.index(word.strip().lower()) if word.strip().lower() in known else -1 for word in words)
+
+
+def code(data: Data, n_states: int) -> list[str]:
+    """Lines of Python that teach `model` what is marked; none where that is too little."""
+    marks = marks_of(data)
+    if no_names(data) or not_yet(marks, data.train, n_states):
+        return []
+    rows = [f"    {(mark.recording, mark.start, mark.stop, mark.word)!r}," for mark in marks.marks]
+    return [
+        "",
+        "from gdm_studio.datasets.marks import Mark, Marks",
+        "",
+        "named_moments = [  # fitted trial, first frame, the frame after the last, what it is",
+        *rows,
+        "]",
+        "marks = Marks(tuple(Mark(*moment) for moment in named_moments))",
+        "labels, words = marks.labels(train)",
+        "taught = model.warm_start().fit(train, labels=labels, class_names=words)",
+        "said = [*taught.predict_label_proba(train), *taught.predict_label_proba(test)]  # each [time, words]",
+        "tables = [pd.DataFrame(proba, columns=list(words)).assign(trial=title) for title, proba in zip(titles, said)]",
+        'Path("words.csv").write_bytes(csv(pd.concat(tables, ignore_index=True)))',
+        'print("states stand for", taught.state_words_)',
+    ]

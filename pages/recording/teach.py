@@ -1,0 +1,229 @@
+"""Teach: the visitor names a few moments, the model names all others. Marks and words under the picture, the rest in a tab."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from datasets.marks import Mark
+from gdm_core.analysis import teaching
+from gdm_core.analysis.teaching import Stretch
+from gdm_core.errors import DataError, GdmError
+from pages.lab import live
+from pages.recording import lessons, marks_panel, trust
+from pages.recording.labels import colour_key
+from pages.recording.lessons import Vocabulary
+from pages.recording.tables import jump
+from pages.recording.teaching import TEACHABLE, Teaching, ask, found_in, ready
+from pages.recording.view import Here, View
+from pages.ui import figures, settings, shell
+from pages.ui.plot import plot
+
+PROPOSED = 3
+
+
+def panel(view: View, here: Here, beside_player: Any) -> None:
+    """The tab, and what stands in the picture while it is open: which moment it is, and what the model makes of it."""
+    of, data = lessons.key_of(view.data), view.data
+    if why := lessons.no_names(data):
+        shell.empty("Nothing can be marked here", why)
+        return
+    left, middle, right = st.columns([0.36, 0.34, 0.3], gap="small")
+    marks, wanted = lessons.marks_of(data), view.shown.wanted
+    n_states = view.choice.n_states if wanted is None else int(wanted.config["n_states"])
+    why = lessons.not_yet(marks, data.train, n_states)
+    taught = Teaching(view, here, of, lessons.lesson(of), marks, Vocabulary.of(data, marks), why)
+    answer = ask(taught)
+    with beside_player:
+        shell.section("Teach")
+        shell.quiet(
+            "Name a few moments, and the model names all others. Take a proposed moment or set From and To, and press what it is."
+        )
+        _proposals(taught)
+        if view.is_new:
+            _only_fitted(taught)
+        else:
+            _mark_panel(taught)
+    with view.frame.picture:
+        _strips(taught, answer)
+        place = st.session_state.get(_jump_key(of))
+        if place is not None and place[0] == view.index:
+            jump(place[1], f"{data.key}/{view.index}/{place[2]}")
+    with left, shell.panel("teach-marks", "Marks"):
+        marks_panel.listed(taught)
+        marks_panel.share_of_expert(view, of)
+        marks_panel.files(taught)
+    with middle, shell.panel("teach-trust", "How far to trust it"):
+        trust.agreement(taught)
+    with right, shell.panel("teach-states", "What states mean now"):
+        trust.states(taught, answer)
+
+
+# ---- under the picture --------------------------------------------------------------------------------------------
+def _strips(taught: Teaching, answer: live.Answer) -> None:
+    """What is marked and what the model makes of it, and its states as they are now."""
+    view, here = taught.view, taught.here
+    if view.choice.family != TEACHABLE:
+        shell.empty("This model cannot be taught", "Choose the Gumbel Dynamical Model; marks stay as they are.")
+    elif taught.why:
+        shell.empty("Name a few moments: the model names all others", taught.why)
+    elif answer.message:
+        shell.error("This could not be taught", answer.message)
+    found = found_in(taught, answer)
+    timing: dict[str, Any] = {"start": here.start, "step": here.step, "unit": here.unit.name}
+    zoom = f"{view.data.key}/{view.index}"
+    rows: dict[str, Any] = {}
+    names = taught.words.names
+    if not view.is_new and taught.marks.marks:
+        labels, words = taught.marks.labels(view.data.train)
+        rows["marks"] = taught.words.hot(labels[view.index], words)
+    if found is not None:
+        rows["words"] = taught.words.spread(found.proba, found.words)
+    if rows:
+        said = "Marks: what is named. Words: how likely each is; mixed colours and faint where undecided."
+        figure = figures.state_strips(rows, names=names, caption=said, **timing)
+        plot(
+            figure,
+            key="teach-strips",
+            state="fresh" if found is None or answer.fresh else "stale",
+            revision=zoom,
+        )
+    if found is not None:
+        _, order = answer.about
+        naming = view.naming_for(len(order))
+        alone = {"states now": naming.apply(found.states[:, list(order)])}
+        said = "Its states after the lesson, in their own colours."
+        drawn = figures.state_strips(alone, names=naming.names, caption=said, **timing)
+        plot(drawn, key="teach-states-now", state="fresh" if answer.fresh else "stale", revision=zoom)
+    if taught.words.words:
+        used = [w for w in taught.words.words if w in taught.marks.words] or list(taught.words.words)
+        columns = [taught.words.columns[taught.words.words.index(word)] for word in used]
+        st.html(colour_key("words", names, columns))
+    if found is None and not taught.why and not answer.message and view.choice.family == TEACHABLE:
+        shell.quiet("The model is learning these words." if ready(view) else "Taught as soon as the fit is done.")
+    if found is not None and found.unlike is not None:
+        shell.quiet(found.unlike)
+
+
+def _only_fitted(taught: Teaching) -> None:
+    """Of new trials nothing is taught, so that they can be measured on."""
+    view = taught.view
+    shell.quiet(
+        "This trial is new: nothing is marked in it, so that words can be measured on it. Mark in a fitted one."
+    )
+    st.button(
+        "Go to a fitted trial",
+        key="teach-go-fitted",
+        on_click=_look_at,
+        args=(view, 0),
+        icon=":material/arrow_forward:",
+    )
+
+
+def _look_at(view: View, index: int) -> None:
+    st.session_state[settings.key("trial", view.data.of)] = f"fit-{index}"
+
+
+def _keys(taught: Teaching) -> tuple[str, str]:
+    index = taught.view.index
+    return settings.key(f"teach-from-{index}", taught.of), settings.key(f"teach-to-{index}", taught.of)
+
+
+def _mark_panel(taught: Teaching) -> None:
+    """A stretch, and a button for each word."""
+    view, of = taught.view, taught.of
+    clock = taught.clock(view.index)
+    first, second = _keys(taught)
+    st.session_state.setdefault(first, round(clock.start, 3))
+    st.session_state.setdefault(second, round(clock.start + view.unit.of(taught.clip), 3))
+    with st.container(key="teach-mark", horizontal=True, vertical_alignment="bottom"):
+        st.number_input(f"From ({clock.unit})", key=first, step=clock.step, format="%.2f", width=120)
+        st.number_input(f"To ({clock.unit})", key=second, step=clock.step, format="%.2f", width=120)
+        new = st.text_input(
+            "Another word", key=settings.key("teach-word", of), max_chars=lessons.MOST_WORD, placeholder="such as grooming",
+            width=180,
+        )  # fmt: skip
+        act = partial(_mark, taught, view.index)
+        st.button("Name it so", key="teach-name", on_click=act, args=(None,), disabled=not (new or "").strip())
+    with st.container(key="teach-words", horizontal=True):
+        for j, word in enumerate(taught.words.words):
+            st.button(word, key=f"teach-is-{j}", on_click=act, args=(word,), help=f"From and To are {word}.")
+    if taught.lesson.said:
+        shell.error("Not marked", taught.lesson.said)
+
+
+def _mark(taught: Teaching, index: int, word: str | None) -> None:
+    """The stretch between From and To is `word`; None for the word that was typed."""
+    of, train = taught.of, taught.view.data.train
+    typed = settings.key("teach-word", of)
+    said = (st.session_state.get(typed) or "") if word is None else word
+    first, second = (st.session_state.get(key) for key in _keys(taught))
+    kept = lessons.lesson(of)
+    try:
+        if first is None or second is None:
+            raise DataError("From and To are needed: type when the moment begins and when it ends.")
+        start, stop = taught.clock(index).frames(float(first), float(second))
+        own = lessons.with_mark(kept.own, Mark(train[index].name, start, stop, said.strip()), train)
+    except GdmError as error:
+        lessons.change(of, said=str(error))
+        return
+    left = tuple(clip for clip in kept.shown if not (clip[0] == index and clip[1] < stop and start < clip[2]))
+    lessons.change(of, own=own, shown=left)
+    if word is None:
+        st.session_state[typed] = ""
+
+
+def _proposals(taught: Teaching) -> None:
+    """Up to three clips whose words would teach most."""
+    view, of, lesson = taught.view, taught.of, taught.lesson
+    if not ready(view):
+        return
+    shown = lesson.shown
+    if not shown:
+        answer = _ask_for_clips(taught)
+        if not answer.fresh:
+            if answer.message:
+                shell.quiet(answer.message)
+            else:
+                shell.quiet("Which moment next is being worked out.")
+            return
+        shown = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
+        lessons.change(of, shown=shown, asked=(*lesson.asked, *shown), said=lesson.said)
+    if not shown:
+        shell.quiet("Every clip of the fitted trials has been proposed.")
+        return
+    shell.quiet("Which moment next: those whose names would teach most.")
+    with st.container(key="teach-next", horizontal=True):
+        for j, (trial, start, stop, _) in enumerate(shown):
+            label = f"{view.data.train[trial].name}, {taught.when(trial, start, stop)}"
+            st.button(label, key=f"teach-clip-{j}", on_click=_show_clip, args=(taught, (trial, start, stop, 0)))
+        st.button("Others", key="teach-others", on_click=lessons.change, args=(of,), kwargs={"shown": ()})
+
+
+def _jump_key(of: str) -> str:
+    """Where the session keeps which moment was asked for last: (trial, time, how often one was)."""
+    return f"_teach-jump-{of}"
+
+
+def _ask_for_clips(taught: Teaching) -> live.Answer:
+    train, stretches, words = taught.question
+    if taught.why:  # of one word nothing can be learned yet: clips that differ most, beside what is marked
+        stretches, words = tuple((*where[:3], 0) for where in stretches), words[:1]
+    return taught.view.ask(
+        "next-clips", teaching.next_clips, train, stretches, words, taught.lesson.asked, PROPOSED, taught.clip
+    )
+
+
+def _show_clip(taught: Teaching, clip: Stretch) -> None:
+    """The page goes to that trial and moment, and From and To are the clip's."""
+    trial, start, stop, _ = clip
+    clock = taught.clock(trial)
+    begin, end = clock.times(start, stop)
+    _look_at(taught.view, trial)
+    for name, value in (("from", begin), ("to", end)):
+        st.session_state[settings.key(f"teach-{name}-{trial}", taught.of)] = round(value, 3)
+    place = _jump_key(taught.of)
+    before = st.session_state.get(place, (0, 0.0, 0))
+    st.session_state[place] = (trial, begin, before[2] + 1)

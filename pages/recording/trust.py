@@ -1,0 +1,133 @@
+"""What came of a lesson: agreement on moments that were not taught, and what each state means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis import teaching
+from gdm_core.analysis.tables import csv, first_frame
+from gdm_core.analysis.teaching import Taught, Trust
+from gdm_core.trials import Trial
+from pages.lab import live
+from pages.recording import lessons
+from pages.recording.tables import show_table
+from pages.recording.teaching import TEACHABLE, Teaching, found_in, ready
+from pages.ui import figures, shell
+from pages.ui.downloads import download
+from pages.ui.plot import plot
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What was measured of each lesson so far, of one fit."""
+
+    fit: str
+    points: dict[str, Trust] = field(default_factory=dict)
+
+
+def agreement(taught: Teaching) -> None:
+    """Agreement on moments that were not taught, over what was marked."""
+    view = taught.view
+    if taught.why or not ready(view) or view.choice.family != TEACHABLE:
+        shell.quiet("A curve, as soon as two words are marked: agreement on what was held back, over seconds marked.")
+        return
+    assert view.shown.result is not None
+    train, stretches, words = taught.question
+    known = lessons.expert_numbers(view.data, words)
+    answer = view.ask("trust", teaching.trust, train, view.data.test, stretches, words, known)
+    fit = view.shown.result.key
+    curve = view.fit.records.last(Curve)
+    if curve is None or curve.fit != fit:
+        curve = view.fit.records.keep(Curve(fit))
+    if answer.fresh:
+        curve.points[repr(stretches)] = answer.value
+    points = sorted(curve.points.values(), key=lambda point: point.seconds)
+    if points:
+        _draw(points)
+    if answer.fresh:
+        shell.quiet(in_words(answer.value))
+    elif answer.message:
+        shell.quiet(answer.message)
+    else:
+        shell.quiet("Being measured: the model is taught four times, each time without a quarter of the marks.")
+
+
+def in_words(found: Trust) -> str:
+    """What was measured of the lesson as it stands, and how."""
+    said = []
+    if found.held_out is None or found.held_out_majority is None:
+        said.append("Too few marks to hold some back: name each word in two places or more.")
+    else:
+        said.append(
+            f"On marks held back: macro-F1 {found.held_out:.2f}, always saying one word {found.held_out_majority:.2f}. Each "
+            "quarter of the marks is named by a model that was taught the others; marks that touch are never parted. It is on "
+            "moments that you chose to mark: expect less elsewhere."
+        )
+    if found.expert is not None and found.expert_majority is not None:
+        said.append(
+            f"On the expert's labels of the new trials, of which nothing is taught: {found.expert:.2f}, always saying one "
+            f"word {found.expert_majority:.2f}."
+        )
+    return " ".join(said)
+
+
+def _draw(points: list[Trust]) -> None:
+    def column(name: str) -> npt.NDArray[np.float32]:
+        return np.array(
+            [[np.nan if (value := getattr(point, name)) is None else value] for point in points], np.float32
+        )
+
+    rows = {"marks held back": column("held_out"), "expert, new trials": column("expert")}
+    rows = {name: values for name, values in rows.items() if np.isfinite(values).any()}
+    if not rows:
+        return
+    figure = figures.sweep(
+        [point.seconds for point in points], rows, setting_name="seconds marked", score_name="macro-F1",
+        caption="One dot a lesson.", height=220,
+    )  # fmt: skip
+    figure["layout"]["xaxis"]["range"] = [0, 1.25 * points[-1].seconds]
+    figure["layout"]["yaxis"]["range"] = [0, 1]
+    plot(figure, key="teach-curve")
+
+
+def states(taught: Teaching, answer: live.Answer) -> None:
+    """Which word each state stands for now."""
+    found = found_in(taught, answer)
+    if found is None:
+        shell.quiet("Each state's word, once something is taught; states without a word stay free.")
+        return
+    _, order = answer.about
+    here = taught.here
+    rows: list[Mapping[str, Any]] = []
+    free: list[str] = []
+    naming = taught.view.naming_for(len(order))
+    for j, k in enumerate(order):
+        word, shares = found.state_words[k], found.word_map[k]
+        best = int(shares.argmax())
+        name = naming.names[naming.into[j]] if naming.into[j] < len(naming.names) else f"S{j + 1}"
+        free.extend([] if word else [name])
+        rows.append({"state": name, "word": word or f"({found.words[best]})", "share": float(shares[best])})
+    table = pd.DataFrame(rows)
+    show_table(table, 260, "teach-state-rows", column_config={
+        "share": st.column_config.ProgressColumn("share", min_value=0.0, max_value=1.0, format="percent")
+    })  # fmt: skip
+    shell.quiet(f"In brackets: free, no word has more than half of it. Free now: {', '.join(free) or 'none'}.")
+    name, trial, unit = f"{taught.view.page}-words.csv", here.trial, here.counted
+    download("Words of this trial (CSV)", lambda: words_table(found, trial, unit), name, key="teach-save-words")
+
+
+def words_table(found: Taught, trial: Trial, unit: str) -> bytes:
+    """time, frame, the probability of each word, the likeliest."""
+    table = pd.DataFrame({f"p {word}": found.proba[:, j] for j, word in enumerate(found.words)})
+    table["word"] = [found.words[j] for j in found.proba.argmax(axis=1)]
+    table.insert(0, "frame", first_frame(trial) + np.arange(len(table)))
+    if unit == "s":
+        table.insert(0, "time", trial.seconds)
+    return csv(table)

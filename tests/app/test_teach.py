@@ -1,0 +1,332 @@
+"""Teach: moments are named, the model learns the words, proposes what to name next, and everything can be taken along."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from datasets.marks import Mark, Marks
+from gdm_core.errors import DataError
+from pages.lab.live import screen
+from pages.recording import lessons, trust
+from pages.recording.lessons import Clock, Vocabulary
+from pages.ui import navigation
+from tests.support.controls import control
+from tests.support.live_engine import QuickEngine
+from tests.support.offered import offered
+from tests.support.taught import NAMES, labelled
+from tests.support.your_data_page import ROOT, html
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+DATA = labelled(3, 400, seed=2)
+
+
+def table(labels: bool = True) -> bytes:
+    """The recordings as a file."""
+    parts = []
+    for i, trial in enumerate(DATA):
+        columns = {"trial": i + 1, "time": (np.arange(trial.n_samples) / 30).round(4)}
+        columns |= {name: trial.y[:, j].round(3) for j, name in enumerate("abcd")}
+        parts.append(pd.DataFrame(columns | ({"label": np.array(NAMES)[trial.labels]} if labels else {})))
+    return pd.concat(parts).to_csv(index=False).encode()
+
+
+@pytest.fixture
+def engine(monkeypatch, tmp_path) -> QuickEngine:
+    made = QuickEngine(real=True)
+    monkeypatch.setattr(screen, "engine", lambda: made)
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+    return made
+
+
+def opened(labels: bool = True, fitted: bool = True) -> AppTest:
+    """The page on a file, with the tab open and a fitted trial chosen."""
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    app.query_params["view"] = "Teach"
+    app = app.switch_page(str(navigation.info("your_data").path)).run()
+    app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()
+    app.button(key="fit").click().run()
+    assert not app.exception, app.exception[0].value
+    if fitted:
+        app.button(key="teach-go-fitted").click().run()
+        assert not app.exception, app.exception[0].value
+    return app
+
+
+def mark(app: AppTest, begin: float, end: float, word: str) -> AppTest:
+    """From, To, and the button of the word, or the word typed."""
+    control(app, "number_input", f"teach-from-{trial(app)}").set_value(begin)
+    control(app, "number_input", f"teach-to-{trial(app)}").set_value(end)
+    known = [button for button in app.button if str(button.key).startswith("teach-is-") and button.label == word]
+    if known:
+        known[0].click().run()
+    else:
+        control(app, "text_input", "teach-word").set_value(word).run()
+        app.button(key="teach-name").click().run()
+    assert not app.exception, app.exception[0].value
+    return app
+
+
+def trial(app: AppTest) -> int:
+    return int(str(control(app, "selectbox", "trial").value).split("-")[1])
+
+
+def kept(app: AppTest) -> lessons.Lesson:
+    of = str(control(app, "file_uploader", "teach-file").key).rsplit("-", 1)[1]
+    place = f"_marks-{of}"
+    return app.session_state[place] if place in app.session_state else lessons.Lesson()
+
+
+def bouts(index: int = 0) -> list[tuple[float, float, str]]:
+    """What was seen when, in seconds, without the edges."""
+    known = np.asarray(DATA[index].labels)
+    edges = (np.flatnonzero(np.diff(known)) + 1).tolist()
+    return [((a + 3) / 30, (b - 3) / 30, NAMES[known[a]]) for a, b in itertools.pairwise(edges)]
+
+
+def taught(app: AppTest, n: int = 5) -> AppTest:
+    for begin, end, word in bouts()[:n]:
+        mark(app, round(begin, 2), round(end, 2), word)
+    return app
+
+
+def said(app: AppTest) -> str:
+    return html(app)
+
+
+# ---- on the page --------------------------------------------------------------------------------------------------
+def test_two_words_are_taught_and_the_whole_trial_is_named(engine):
+    app = opened()
+    assert "Name a moment of one behaviour" in said(app)
+    begin, end, word = bouts()[0]
+    mark(app, round(begin, 2), round(end, 2), word)
+    assert f"Every mark says &#x27;{word}&#x27;" in said(app)
+    assert not [job for job in engine.jobs if job.slot == "ask-taught"]
+    begin, end, word = next(one for one in bouts() if one[2] != word)
+    mark(app, round(begin, 2), round(end, 2), word)
+    assert [job.slot for job in engine.jobs].count("ask-taught") == 1
+    assert "Marks: what is named" in drawn(app, "teach-strips")["caption"]
+    assert "In brackets: free" in said(app)
+    assert "Too few marks to hold some back" in said(app)
+
+
+def drawn(app: AppTest, key: str) -> dict:
+    for element in app.get("bidi_component"):
+        data = json.loads(element.proto.json) if element.proto.json else {}
+        if key in str(element.proto.id) and "figure" in data:
+            return dict(data["figure"])
+    raise AssertionError(f"no figure {key}")
+
+
+def test_the_words_of_a_new_trial_are_shown_and_nothing_can_be_marked_there(engine):
+    app = taught(opened())
+    control(app, "selectbox", "trial").set_value("new-2").run()
+    assert not app.exception, app.exception[0].value
+    assert "nothing is marked in it" in said(app)
+    assert not [one for one in app.number_input if str(one.key).startswith("teach-")]
+    assert drawn(app, "teach-strips")["data"][0]["y"] == ["words"]
+
+
+def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
+    app = taught(opened())
+    assert "On marks held back: macro-F1" in said(app)
+    assert "expect less elsewhere" in said(app)
+    assert "On the expert's labels of the new trials" in said(app).replace("&#x27;", "'")
+    first = len(drawn(app, "teach-curve")["data"])
+    assert first == 2, "marks held back, and the expert"
+    before = kept(app).own
+    mark(app, 0.0, 0.2, NAMES[DATA[0].labels[0]])
+    assert len(kept(app).own.marks) == len(before.marks) + 1
+    assert app.button(key="teach-undo").click().run()
+    assert kept(app).own.marks == before.marks
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "message"),
+    [
+        (2.0, 1.0, "it has to end after it begins"),
+        (5.0, 500.0, "lies outside of"),
+        (5.0, 5.03, "holds less than two frames"),
+        (-3.0, 1.0, "lies outside of"),
+    ],
+)
+def test_a_stretch_that_cannot_be_marked_is_refused_and_nothing_is_lost(engine, begin, end, message):
+    app = mark(opened(), 1.0, 2.0, "rest")
+    mark(app, begin, end, "walk")
+    assert message in said(app)
+    assert len(kept(app).own.marks) == 1
+    mark(app, 3.0, 4.0, "walk")
+    assert message not in said(app)
+    assert len(kept(app).own.marks) == 2
+
+
+def test_two_words_on_one_frame_are_refused_in_a_sentence(engine):
+    app = mark(mark(opened(), 1.0, 2.0, "rest"), 1.5, 3.0, "walk")
+    assert "are marked as &#x27;rest&#x27; already and cannot be &#x27;walk&#x27; too" in said(app)
+    assert len(kept(app).own.marks) == 1
+
+
+def test_more_words_than_states_says_so_and_keeps_the_marks(engine):
+    app = opened(labels=False)
+    control(app, "slider", "K").set_value(2).run()
+    for i, word in enumerate(("one", "two", "three")):
+        mark(app, i + 1.0, i + 1.5, word)
+    assert "3 words are marked but n_states (K) is 2" in said(app)
+    assert len(kept(app).own.marks) == 3
+    control(app, "slider", "K").set_value(3).run()
+    assert "3 words are marked" not in said(app)
+    assert [job.slot for job in engine.jobs].count("ask-taught") >= 1
+
+
+def test_another_model_says_that_it_cannot_be_taught_and_keeps_the_marks(engine):
+    app = taught(opened(), 2)
+    app.selectbox(key="model").set_value("slds-sticky").run()
+    assert not app.exception, app.exception[0].value
+    assert "This model cannot be taught" in said(app)
+    assert len(kept(app).own.marks) == 2
+
+
+def test_proposals_move_the_page_are_answered_and_never_come_twice(engine):
+    app, seen = opened(), []
+    for n in (1, 3):
+        clips = kept(app).shown
+        assert len(clips) == 3
+        seen += clips
+        for clip in clips[:n]:
+            j = kept(app).shown.index(clip)
+            app.button(key=f"teach-clip-{j}").click().run()
+            assert trial(app) == clip[0]
+            frames = Clock(DATA[clip[0]], 0.0, 1 / 30, "s").times(clip[1], clip[2])
+            assert control(app, "number_input", f"teach-from-{clip[0]}").value == pytest.approx(frames[0], abs=1e-3)
+            word = NAMES[int(np.asarray(DATA[clip[0]].labels)[(clip[1] + clip[2]) // 2])]
+            next(b for b in app.button if str(b.key).startswith("teach-is-") and b.label == word).click().run()
+            assert not app.exception, app.exception[0].value
+            assert kept(app).own.marks[-1].start == clip[1]
+        if n == 1:
+            assert kept(app).shown == clips[1:], "the others stay until they are answered"
+            app.button(key="teach-others").click().run()
+    seen += kept(app).shown
+    assert len({clip[:2] for clip in seen}) == 9
+
+
+def test_a_share_of_the_labels_is_taught_and_taken_back(engine):
+    app = opened()
+    control(app, "slider", "teach-share").set_value(10.0).run()
+    assert not app.exception, app.exception[0].value
+    assert "beside 10.0 s of the expert" in said(app)
+    assert [job.slot for job in engine.jobs].count("ask-taught") == 1
+    control(app, "slider", "teach-share").set_value(0.0).run()
+    assert "0 marks of your own, 0.0 s." in said(app)
+
+
+def test_marks_survive_a_turn_to_another_page_and_travel_as_files(engine):
+    app = taught(opened(), 3)
+    before = kept(app).own
+    for folder in ("home", "your_data"):
+        app.switch_page(str(navigation.info(folder).path)).run()
+    assert kept(app).own == before
+    assert {"Marks (JSON)", "Marks of this trial (BORIS)", "Words of this trial (CSV)"} <= offered(app)
+    files = {file.name: file.make() for file in app.session_state["_downloads"].files.values()}
+    assert Marks.from_json(files["your_data-marks.json"].decode()).marks == before.marks
+    boris = Marks.from_annotation(
+        io.BytesIO(files["your_data-marks.csv"]), before.marks[0].recording, 30.0, "marks.csv"
+    )
+    assert {(m.start, m.stop, m.word) for m in boris.marks} == {(m.start, m.stop, m.word) for m in before.marks}
+    words = pd.read_csv(io.BytesIO(files["your_data-words.csv"]))
+    assert len(words) == 400
+    np.testing.assert_allclose(words.filter(like="p ").sum(axis=1), 1, atol=1e-3)
+    app = opened(fitted=True)
+    control(app, "file_uploader", "teach-file").set_value(
+        ("marks.json", files["your_data-marks.json"], "application/json")
+    ).run()
+    assert kept(app).own.marks == before.marks
+    assert [job.slot for job in engine.jobs].count("ask-taught") >= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("marks.json", b"[1, 2]", "This is no list of marks"),
+        (
+            "marks.json",
+            b'{"marks": [{"recording": "other", "start": 0, "stop": 9, "word": "x"}]}',
+            "which is not among",
+        ),
+        ("bouts.csv", b"\x00\x01\x02", "bouts.csv"),
+    ],
+)
+def test_a_file_that_holds_no_marks_is_refused_and_nothing_is_lost(engine, name, content, message):
+    app = mark(opened(), 1.0, 2.0, "rest")
+    control(app, "file_uploader", "teach-file").set_value((name, content, "text/plain")).run()
+    assert not app.exception, app.exception[0].value
+    assert message in said(app)
+    assert len(kept(app).own.marks) == 1
+
+
+def test_one_mark_of_several_is_taken_away(engine):
+    app = taught(opened(), 3)
+    second = kept(app).own.marks[1]
+    control(app, "selectbox", "teach-away").set_value(1).run()
+    app.button(key="teach-remove").click().run()
+    assert not app.exception, app.exception[0].value
+    assert second not in kept(app).own.marks
+    assert len(kept(app).own.marks) == 2
+
+
+def test_the_script_teaches_the_same_and_finds_the_same_words(engine, tmp_path, monkeypatch):
+    app = taught(opened(), 4)
+    words = next(f for f in app.session_state["_downloads"].files.values() if f.name == "your_data-words.csv").make()
+    app.query_params["view"] = "Export & reproduce"
+    app.run()
+    assert not app.exception, app.exception[0].value
+    script = next(
+        f for f in app.session_state["_downloads"].files.values() if f.name == "your_data-reproduce.py"
+    ).make()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "walk.csv").write_bytes(table())
+    monkeypatch.chdir(tmp_path / "run")
+    exec(compile(script, "reproduce.py", "exec"), {"__name__": "__main__"})
+    found = pd.read_csv("words.csv")
+    here = found[found["trial"] == found["trial"].iloc[0]].drop(columns="trial").iloc[:400]
+    shown = pd.read_csv(io.BytesIO(words)).filter(like="p ")
+    np.testing.assert_allclose(here.to_numpy(), shown.to_numpy(), atol=1e-4)
+
+
+# ---- parts --------------------------------------------------------------------------------------------------------
+def test_times_are_frames_and_back():
+    clock = Clock(DATA[0], 10.0, 1 / 30, "s")
+    assert clock.frames(10.0, 11.0) == (0, 30)
+    assert clock.times(30, 60) == pytest.approx((11.0, 12.0))
+    assert clock.frames(10.0, 10.0 + 400 / 30) == (0, 400)
+    with pytest.raises(DataError, match=r"goes from 10 to 23.33"):
+        clock.frames(9.0, 12.0)
+
+
+def test_all_of_a_file_or_none():
+    own = Marks().add(Mark(DATA[0].name, 0, 30, "rest"))
+    two = Marks((Mark(DATA[0].name, 40, 60, "walk"), Mark(DATA[0].name, 20, 25, "turn")))
+    with pytest.raises(DataError, match="are marked as 'rest' already"):
+        lessons.with_all(own, two, DATA)
+    assert len(lessons.with_all(own, Marks(two.marks[:1]), DATA).marks) == 2
+
+
+def test_words_have_the_colours_of_the_labels_and_others_come_after():
+    words = Vocabulary(("rest", "walk", "groom"), (0, 1, 2))
+    proba = np.array([[0.25, 0.75]], np.float32)
+    np.testing.assert_allclose(words.spread(proba, ("groom", "rest")), [[0.75, 0, 0.25]])
+    hot = words.hot(np.array([1, -1, 0]), ("groom", "rest"))
+    np.testing.assert_array_equal(hot[[0, 2]], [[1, 0, 0], [0, 0, 1]])
+    assert np.isnan(hot[1]).all()
+
+
+def test_what_could_not_be_measured_is_said():
+    assert "Too few marks" in trust.in_words(trust.Trust(4.0))
+    both = trust.in_words(trust.Trust(9.0, 0.5, 0.2, 0.4, 0.1))
+    assert "macro-F1 0.50" in both
+    assert "0.40, always saying one word 0.10" in both
