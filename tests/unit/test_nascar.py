@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 from datasets import nascar
 from gdm_core.errors import ConfigError, DataError
-from tests.support import pace
 
 
 @pytest.mark.parametrize("setting", nascar.PRESETS)
@@ -174,13 +172,6 @@ def test_bad_emissions_are_refused(matrix):
         nascar.simulate("soft", T=10, emission=matrix)
 
 
-def test_a_simulation_is_quick_and_needs_no_torch():
-    nascar.simulate("soft", T=1000)
-    costs = []
-    for _ in range(5):
-        started = time.process_time()
-        nascar.simulate("soft", T=1000)
-        costs.append(time.process_time() - started)
-    assert min(costs) < pace.limit(0.02)
+def test_a_simulation_needs_no_torch():
     code = "import sys; from datasets import nascar; nascar.simulate(T=5); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

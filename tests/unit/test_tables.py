@@ -6,7 +6,6 @@ import gzip
 import io
 import os
 import pickle
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -329,13 +328,11 @@ def test_ten_megabytes_take_little_more_memory_than_their_numbers():
     frame = pd.DataFrame(rng.normal(size=(50_000, 20)).round(6), columns=[f"c{i}" for i in range(20)])
     data = csv(frame)
     tracemalloc.start()
-    started = time.process_time()
     table = tables.read(data, "a.csv")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert table.n_rows == 50_000
     assert peak < 2 * len(data)  # on top of the upload itself
-    assert time.process_time() - started < 10
 
 
 def test_the_real_tables_are_understood():
