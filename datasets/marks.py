@@ -19,11 +19,12 @@ from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 from .readers.annotations import read_annotation
-from .readers.source import Readable
+from .readers.source import Readable, brief
 
 _BORIS = (
     "Observation id", "Subject", "Behavior", "Behavior type", "Start (s)", "Stop (s)", "Duration (s)", "FPS",
 )  # fmt: skip
+MOST_LETTERS, MOST_FRAMES = 300, 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -133,12 +134,12 @@ class Marks:
         """What `to_json` wrote."""
         try:
             entries = json.loads(text)["marks"]
-            marks = [Mark(str(e["recording"]), int(e["start"]), int(e["stop"]), str(e["word"])) for e in entries]
-        except (KeyError, TypeError, ValueError) as error:
+            given = [(str(e["recording"]), int(e["start"]), int(e["stop"]), str(e["word"])) for e in entries]
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise DataError(
-                f"This is no list of marks ({error!r}): it needs recording, start, stop and word of each."
+                f"This is no list of marks ({brief(error)}): it needs recording, start, stop and word of each."
             ) from error
-        return _collected(marks)
+        return _collected(_from_file(*one) for one in given)
 
     def to_boris(self, trials: Trials) -> str:
         """BORIS's aggregated events as CSV: one row a mark, in seconds from the first frame of its recording, which is the
@@ -168,17 +169,36 @@ class Marks:
         read = read_annotation(source, rate_hz, name)
         turns = np.flatnonzero(np.diff(read.labels)) + 1
         edges = [0, *turns.tolist(), len(read.labels)]
-        return _collected(
-            Mark(recording, start, stop, read.label_names[read.labels[start]])
+        given = [
+            (recording, start, stop, read.label_names[read.labels[start]])
             for start, stop in itertools.pairwise(edges)
             if stop > start and read.labels[start] != UNLABELLED
-        )
+        ]
+        return _collected(_from_file(*one) for one in given)
+
+
+def _from_file(recording: str, start: int, stop: int, word: str) -> Mark:
+    """A mark as a file has it, which may say anything."""
+    for name, text in (("recording", recording), ("word", word)):
+        if len(text) > MOST_LETTERS:
+            raise DataError(
+                f"The {name} {text[:40]!r}... of a mark has {len(text):,} letters; the limit is {MOST_LETTERS}."
+            )
+    if max(abs(start), abs(stop)) > MOST_FRAMES:
+        raise DataError(f"A mark of {word!r} in {recording!r} lies beyond frame {MOST_FRAMES:,}, where none can be.")
+    return Mark(recording, start, stop, word)
 
 
 def _collected(marks: Iterable[Mark]) -> Marks:
-    made = Marks()
-    for mark in marks:
-        made = made.add(mark)
+    """Marks of a file, all at once: one after another, each beside all before it, hundred thousand would take hours."""
+    made = Marks(tuple(marks))
+    latest: dict[str, list[Mark]] = {}  # of each recording, the mark that ends last, and the last of another word
+    for mark in sorted(made.marks, key=lambda one: one.start):
+        ends = latest.setdefault(mark.recording, [])
+        for other in ends:
+            if other.word != mark.word and other.stop > mark.start:
+                Marks((other,)).add(mark)  # says what is wrong
+        latest[mark.recording] = _last_of_two_words([mark, *ends])
     return made
 
 
@@ -229,3 +249,8 @@ def from_labels(
         frames[mark.word] += mark.stop - mark.start
     # Of a word that is marked for one frame in all nothing can be learned.
     return Marks(tuple(mark for mark in found if frames[mark.word] > 1 or mark.word in there))
+
+
+def _last_of_two_words(marks: Sequence[Mark]) -> list[Mark]:
+    ordered = sorted(marks, key=lambda one: one.stop, reverse=True)
+    return [ordered[0], *[one for one in ordered if one.word != ordered[0].word][:1]]

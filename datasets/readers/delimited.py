@@ -44,6 +44,8 @@ def read_delimited(
         names = [*names, "column after the last"] if trailing else ["row", *names]
     if len(names) > source.limits.columns:
         raise DataError(f"{source.name} has {len(names):,} columns; the limit is {source.limits.columns:,}.")
+    if len(body[0]) > len(names):  # seen before pandas makes an index of each field, which takes it seconds
+        raise _too_many_fields(source, names)
     if not layout.has_header:
         notes.append("there is no header line; columns are numbered")
     if layout.delimiter != ",":
@@ -85,9 +87,7 @@ def read_body(
             )
             for chunk in reader:
                 if not isinstance(chunk.index, pd.RangeIndex):  # pandas takes what is too much as an index
-                    raise DataError(
-                        f"{source.name}: rows have more fields than the {len(names)} columns of the header."
-                    )
+                    raise _too_many_fields(source, names)
                 first = -seen % every
                 seen += len(chunk)
                 piece = chunk.iloc[first::every] if every > 1 else chunk
@@ -114,6 +114,10 @@ def read_body(
     if not kept:
         raise DataError(f"{source.name} holds a header but no rows.")
     return join_pieces(pieces)
+
+
+def _too_many_fields(source: Source, names: list[str]) -> DataError:
+    return DataError(f"{source.name}: rows have more fields than the {len(names)} columns of the header.")
 
 
 class CountedReader(io.RawIOBase):

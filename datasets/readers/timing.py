@@ -104,7 +104,9 @@ def _seconds(column: pd.Series[Any], name: str, unit: TimeUnit) -> tuple[npt.NDA
 
 
 def _dates(column: pd.Series[Any], name: str) -> pd.Series[Any]:
-    text = column.astype(str)
+    text = column.astype(object).astype(
+        str
+    )  # of categories alone it makes NumPy's text where one is missing, which is refused
     dates = moments(text)
     if dates is None:
         raise DataError(

@@ -138,10 +138,9 @@ def inverse(order: Order) -> Order:
 def parse(text: str | None, n_states: int) -> Order | None:
     """An order as an address holds it ("3-1-2", counted from one), or None where it is not one for `n_states` states."""
     parts = (text or "").split("-")
-    if not all(part.isdigit() for part in parts):
+    if sorted(parts) != sorted(str(k + 1) for k in range(n_states)):
         return None
-    order = tuple(int(part) - 1 for part in parts)
-    return order if sorted(order) == list(range(n_states)) else None
+    return tuple(int(part) - 1 for part in parts)
 
 
 def text_of(order: Order) -> str:

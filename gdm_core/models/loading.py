@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gdm_core.errors import ModelFileError
 from gdm_core.models.base import StateModel
@@ -24,10 +27,21 @@ def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
     """The model whose `to_bytes` this is. `path` is what messages call it."""
     tensors, header = decoded(content, path, families=tuple(FAMILIES))
     try:
-        model = import_family(header["family"]).from_file(tensors, header)
-        parts_fit = _answers(model)
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{_MISFIT.format(path=path)} ({error})") from error
+        parts_fit = _is_as_large_as_it_says(tensors, header["config"])
+        if parts_fit:
+            model = import_family(header["family"]).from_file(tensors, header)
+            parts_fit = _answers(model)
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        MemoryError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ModelFileError(f"{_MISFIT.format(path=path)} ({str(error)[:160]})") from error
     if not parts_fit:
         raise ModelFileError(_MISFIT.format(path=path))
     return model
@@ -36,6 +50,26 @@ def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
 _MISFIT = (
     "{path}: its configuration and its parameters do not fit each other. The file is damaged; fit the model again."
 )
+
+
+_UNSEEN = (
+    10_000_000  # numbers that a description may speak of without the file holding them: some parameters have no effect
+)
+
+
+def _is_as_large_as_it_says(tensors: Mapping[str, npt.NDArray[Any]], config: Mapping[str, Any]) -> bool:
+    """Whether the sizes in a description can be those of the parameters beside it. Asked before memory is set aside for
+    them: a description of a kilobyte may speak of a network of terabytes."""
+    held = max(sum(tensor.size for tensor in tensors.values()), _UNSEEN)
+    k, d, lags, hidden = (int(config.get(name) or 1) for name in ("n_states", "n_latent", "lags", "n_hidden"))
+    n = tensors["scaler.center"].size
+    wanted = (
+        k * d * d * lags,
+        lags * max(lags * d, n),
+        hidden * max(hidden, d * lags),
+        n * (n if config.get("covariance") == "full" else d),
+    )
+    return max(wanted) <= held and tensors["scaler.center"].ndim == 1
 
 
 def _answers(model: StateModel) -> bool:

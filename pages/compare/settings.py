@@ -69,7 +69,8 @@ def _count() -> int:
     asked = st.query_params.get(COUNT, "")
     if not asked:
         return len(FIRST)
-    count = min(max(int(asked), 1), len(LETTERS)) if asked.isdigit() and len(asked) < 4 else len(FIRST)
+    wanted = limits.whole(asked)
+    count = len(FIRST) if wanted is None else min(max(wanted, 1), len(LETTERS))
     if str(count) != asked:
         shell.quiet(f"The link asks for {asked[:20]} settings; 1 to {len(LETTERS)} are offered: {count} are shown.")
     return count

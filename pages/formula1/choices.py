@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from pages.ui import limits
+
 # By the name of a control: (what stands in, what was asked for in words); the value that this page put into the
 # address; how often the page itself chose another value.
 _CORRECTED, _WRITTEN, _TURNS = "f1-corrected", "f1-written", "f1-turns"
@@ -64,7 +66,7 @@ def choose_of_few(
 def choose_range(label: str, name: str, last: int, default: tuple[int, int], *, among: str) -> tuple[int, int]:
     """A slider with two ends between 1 and `last`; the address always names them."""
     asked = st.query_params.get(name, "")
-    ends = [int(part) for part in asked.split("-") if part.isdigit()]
+    ends = [end for part in asked[:40].split("-") if (end := limits.whole(part)) is not None]
     first, end = ends if len(ends) == 2 else default
     first = min(max(first, 1), last - 1)
     start = (first, min(max(end, first + 1), last))

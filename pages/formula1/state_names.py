@@ -15,7 +15,7 @@ from gdm_core.analysis.metrics import majority_map
 from pages.formula1.data import Laps, Race
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.lab import View, live
-from pages.ui import palette, settings, shell
+from pages.ui import limits, palette, settings, shell
 from pages.ui.figures.base import numbered
 
 # By the fit: the visitor's names, by the model's own numbers of states. How often one was changed.
@@ -77,12 +77,9 @@ def from_address(text: str, fit: str) -> dict[int, str]:
         return {}
     pairs = zip(parts[::2], parts[1::2], strict=False)
     return {
-        int(number) - 1: cleaned
+        k - 1: cleaned
         for number, name in pairs
-        if number.isascii()
-        and number.isdigit()
-        and 1 <= int(number) <= palette.MAX_STATES
-        and (cleaned := _clean(name))
+        if (k := limits.whole(number)) is not None and 1 <= k <= palette.MAX_STATES and (cleaned := _clean(name))
     }
 
 
@@ -107,6 +104,8 @@ def keep_names(editor: str, fit: str, order: Sequence[int]) -> None:
     """Keep what was typed into the table for the states of this fit; an emptied name is the proposed one again."""
     own = _own(fit)
     for row, changed in st.session_state[editor]["edited_rows"].items():
+        if int(row) not in range(len(order)):  # from a browser that makes up rows
+            continue
         name = _clean(changed.get("Name"))
         own.pop(order[int(row)], None)
         if name:

@@ -34,6 +34,13 @@ def show_table(table: pd.DataFrame, most: int, key: str, **more: Any) -> Any:
     return st.dataframe(shown, hide_index=True, height=rows_high(len(table), most), key=key, **more)
 
 
+def clicked_row(chosen: Any, n_rows: int) -> int | None:
+    """The row of the cell that was clicked; None where none was, or where the browser names one that there is not."""
+    cells = chosen.selection.cells
+    row = cells[0][0] if cells and cells[0] else None
+    return row if type(row) is int and 0 <= row < n_rows else None
+
+
 def jump(time: float, recording: str) -> None:
     """Move the cursor of the page, and the poses with it, to a moment of `recording`, once."""
     _jump(key="jump", data={"time": time, "recording": recording})

@@ -16,7 +16,7 @@ from gdm_core.analysis.tables import harmless
 from pages import lab
 from pages.recording import analysis_figures, export, state_figures, teach
 from pages.recording.labels import Words
-from pages.recording.tables import jump, show_table
+from pages.recording.tables import clicked_row, jump, show_table
 from pages.recording.units import rule_words
 from pages.recording.view import Here, View
 from pages.ui import figures, shell
@@ -82,9 +82,8 @@ def bouts(view: View, here: Here) -> None:
             shown.round(2).rename(columns=times), 260, f"bout-rows-{view.index}", on_select="rerun",
             selection_mode="single-cell",
         )  # fmt: skip
-        for row, _ in chosen.selection.cells[:1]:
-            if row < len(shown):
-                jump(float(shown[f"Start ({counted})"].iloc[row]), f"{view.data.key}/{view.index}")
+        if (row := clicked_row(chosen, len(shown))) is not None:
+            jump(float(shown[f"Start ({counted})"].iloc[row]), f"{view.data.key}/{view.index}")
         if len(table) > MAX_ROWS:
             shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
 

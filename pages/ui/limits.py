@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable
 
 import streamlit as st
+from streamlit.elements.widgets.number_input import NumberInputSerde
 
 from pages.ui import shell
 
@@ -41,6 +42,11 @@ def among(key: str, name: str, offered: Iterable[str]) -> None:
         _say(f"{name} in the link is “{asked[:40]}”, which is not offered: the usual choice is used.")
 
 
+def whole(text: str) -> int | None:
+    """A number of an address that counts something; None where it is none. "²" is a digit for Python and no number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
 def _say(line: str) -> None:
     st.session_state.setdefault(_SAID, []).append(line)
 
@@ -49,3 +55,20 @@ def tell() -> None:
     """One line for each value that was brought into its range in this run or the one before it was overtaken."""
     for line in st.session_state.pop(_SAID, []):
         shell.quiet(line)
+
+
+def _only_finite_numbers() -> None:
+    """Streamlit's number box makes a whole number of what an address or a browser says before it looks whether there is
+    one: ?seed=inf ended the page. Such a value counts as not given."""
+    plain = NumberInputSerde.deserialize
+    if getattr(plain, "only_finite", False):
+        return
+
+    def deserialize(self: NumberInputSerde, ui_value: float | None) -> float | None:
+        return plain(self, ui_value if ui_value is not None and math.isfinite(ui_value) else None)
+
+    deserialize.only_finite = True  # type: ignore[attr-defined]
+    NumberInputSerde.deserialize = deserialize  # type: ignore[method-assign]
+
+
+_only_finite_numbers()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qs
@@ -25,6 +26,7 @@ from pages.ui.browser import renderer
 
 _KNOWN = "sliders"  # in the session: what is known of each slider of the page
 _ALSO = "_address"
+_MOST = 2.0**53  # a number of the browser beyond it is no value of a slider; NaN and what is infinite are not below it
 _FORMAT = re.compile(r"([^%]*)%(?:\.(\d+))?([dfi])([^%]*)$")
 
 
@@ -33,6 +35,26 @@ class Position(NamedTuple):
 
     value: Any
     held: bool
+
+
+class Moved(NamedTuple):
+    """What the browser says of a slider: where it stands, whether it is held, and the message's number."""
+
+    value: float
+    held: bool
+    number: int
+
+
+def moved(message: Any) -> Moved | None:
+    """A message of the browser; None where it is none of ours, since anybody may send anything."""
+    if not isinstance(message, Mapping):
+        return None
+    value, number = _number(message.get("value")), _number(message.get("number"))
+    return None if value is None or number is None else Moved(value, message.get("held") is True, int(number))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and abs(value) < _MOST else None
 
 
 @dataclass(frozen=True)
@@ -99,11 +121,11 @@ def slider(
     memory = _remember(key, scale, value, bind is not None)
 
     def take() -> None:
-        message = (st.session_state[element] or {}).get("moved")
-        if message is not None:  # a number, from the browser
-            st.session_state[key] = scale.fit(float(message["value"]))
+        heard = moved((st.session_state[element] or {}).get("moved"))
+        if heard is not None:
+            st.session_state[key] = scale.fit(heard.value)
             known = st.session_state.setdefault(_KNOWN, {}).setdefault(key, _Memory())
-            known.heard, known.held = int(message["number"]), bool(message["held"]) and live
+            known.heard, known.held = heard.number, heard.held and live
 
     element = f"slider-{key}"
     at = st.session_state[key]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -125,3 +128,57 @@ def test_a_share_has_no_word_of_a_single_frame():
     one[10] = 1
     data = Trials((Trial(np.zeros((100, 2)), 30.0, labels=one, name="r"),), "r", ("a", "b"))
     assert from_labels(data, ("a", "b"), 3.0).words == ("a",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"marks": [{"recording": "a", "start": Infinity, "stop": 2, "word": "x"}]}', '{"marks": ' + "[" * 100_000, "9" * 10_000,
+     '{"marks": [{"recording": "a", "start": NaN, "stop": 2, "word": "x"}]}'],
+)  # fmt: skip
+def test_a_list_of_marks_that_is_none_is_refused_in_few_words(text):
+    with pytest.raises(DataError, match="no list of marks") as refused:
+        Marks.from_json(text)
+    assert len(str(refused.value)) < 400
+
+
+def test_words_and_frames_have_bounds():
+    def read(recording: str, stop: int, word: str) -> Marks:
+        return Marks.from_json(
+            json.dumps({"marks": [{"recording": recording, "start": 0, "stop": stop, "word": word}]})
+        )
+
+    with pytest.raises(DataError, match=r"word 'A+'\.\.\. of a mark has 100,000 letters; the limit is 300"):
+        read("a", 2, "A" * 100_000)
+    with pytest.raises(DataError, match="recording 'A"):
+        read("A" * 301, 2, "x")
+    with pytest.raises(DataError, match="beyond frame 1,000,000,000"):
+        read("a", 10**400, "x")
+    with pytest.raises(DataError, match="word 'A"):
+        Marks.from_annotation(f"start,stop,behaviour\n0,2,{'A' * 301}\n".encode(), "a", 25.0, "a.csv")
+
+
+def test_many_marks_are_read_in_one_sweep_that_finds_what_adding_them_one_by_one_finds(monkeypatch):
+    rng = np.random.default_rng(0)
+    plain = Marks.add
+    refused = 0
+    for _ in range(300):
+        marks = [
+            Mark("ab"[int(rng.integers(2))], start, start + int(rng.integers(1, 9)), "xyz"[int(rng.integers(3))])
+            for start in rng.integers(0, 40, int(rng.integers(1, 7))).tolist()
+        ]
+        text = json.dumps({"marks": [asdict(mark) for mark in marks]})
+        made, wrong = Marks(), False
+        try:
+            for mark in marks:
+                made = plain(made, mark)
+        except DataError:
+            wrong = True
+        if wrong:
+            refused += 1
+            with pytest.raises(DataError, match="are marked as"):
+                Marks.from_json(text)
+        else:
+            monkeypatch.setattr(Marks, "add", None)  # nobody looks at all the others for each
+            assert Marks.from_json(text) == made
+            monkeypatch.undo()
+    assert 50 < refused < 250

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 from gdm_core import GDM, load_model
 from gdm_core.errors import ModelFileError
 from gdm_core.files import write_whole
+from gdm_core.models import loading
 from gdm_core.store import FORMAT, FORMAT_VERSION, decoded, encoded, read_model_file
 
 FAMILIES = ("toy",)
@@ -158,6 +159,8 @@ def test_parameters_that_are_not_finite(saved, path, value):
         ({"scaler.scale": None}, {}),
         ({"scaler.scale": np.ones(5, np.float32)}, {}),
         ({"calibration.width": np.ones(5, np.float32)}, {}),
+        ({}, {"elbo": 10**400}),
+        ({"scaler.center": np.ones((3, 1), np.float32)}, {}),
     ],
 )
 def test_headers_and_tensors_that_do_not_fit_each_other(saved, path, tensors, header):
@@ -169,3 +172,26 @@ def test_the_good_file_is_good(saved, path):
     y = np.random.default_rng(0).normal(size=(80, 3)).cumsum(0)
     ours, copy = load_model(saved), load_model(rewritten(saved, path))
     np.testing.assert_array_equal(ours.predict_proba(y), copy.predict_proba(y))
+
+
+@pytest.mark.parametrize("claim", [{"lags": 10**5}, {"n_hidden": 10**6}, {"n_latent": 10**5}, {"n_states": 10**8}])
+@pytest.mark.parametrize("family", ["gdm", "arhmm"])
+def test_a_description_of_more_than_the_file_holds_costs_no_memory(saved, path, claim, family, monkeypatch):
+    """Ten gigabytes were set aside for a file of three kilobytes before it was refused."""
+
+    def never(family):
+        raise AssertionError("a model was made of it")
+
+    monkeypatch.setattr(loading, "import_family", never)
+    with pytest.raises(ModelFileError, match="do not fit each other"):
+        load_model(rewritten(saved, path, header={"family": family, "config": {"n_states": 2, "n_latent": 2} | claim}))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"family": "gdm", "config": ' + "[" * 100_000, "9" * 5000])
+def test_a_description_that_no_parser_takes_is_refused_in_few_words(saved, path, text):
+    with pytest.raises(ModelFileError, match="header is damaged") as refused:
+        load_model(rewritten(saved, path, model=text))
+    assert len(str(refused.value)) < 400 + len(str(path))
+    with pytest.raises(ModelFileError, match="format version") as refused:
+        load_model(rewritten(saved, path, format_version=text))
+    assert len(str(refused.value)) < 400 + len(str(path))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from datasets import tables
+from datasets.readers import delimited
 from gdm_core.errors import DataError
 
 N = 50
@@ -109,3 +110,20 @@ def test_a_comment_that_names_no_columns_stays_a_comment():
     table = tables.read(b"# made, by me\n1,2,3\n4,5,5\n6,7,7\n", "a.csv")
     assert table.columns == ("column 1", "column 2", "column 3")
     check("# time,x,y\n" + csv())  # a header is there, so the comment is none
+
+
+def test_a_first_row_of_very_many_fields_is_refused_before_pandas_makes_an_index_of_each(monkeypatch):
+    monkeypatch.setattr(delimited, "read_body", None)
+    with pytest.raises(DataError, match="more fields than the 2 columns"):
+        tables.read(b"a,b\n" + b"1,2," * 10_000 + b"\n", "wide.csv")
+
+
+@pytest.mark.parametrize("missing", ["", "inf", "nan", "?"])
+def test_a_column_of_dates_may_lack_one(missing):
+    dates = [f"2024-01-01 00:00:{i:02d}" for i in range(30)]
+    dates[12] = missing
+    text = "time,a,b\n" + "".join(f"{date},{i},{i % 7}\n" for i, date in enumerate(dates))
+    clock = tables.read(text.encode(), "dates.csv").clock()
+    assert clock is not None
+    assert clock.rate_hz == pytest.approx(1)
+    assert np.flatnonzero(np.isnan(clock.seconds)).tolist() == [12]

@@ -1,0 +1,167 @@
+"""Whole pages at forged addresses, and given forged values of their controls and forged messages of their components.
+
+benchmarks/hostile.py has the many; these are those that only a whole page can answer.
+"""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from streamlit.components.v2.bidi_component.main import _make_trigger_id
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from streamlit.testing.v1 import AppTest
+
+from benchmarks import forged
+from gdm_core.analysis import matching
+from pages.formula1 import state_names
+from pages.recording.tables import clicked_row
+from pages.ui import navigation
+from pages.ui.slider import moved
+
+APP = str(navigation.ROOT / "app.py")
+PAGES = [entry.folder for entry in navigation.available()]
+SMALL = {"nascar": {"T": "200", "setting": "Standard"}, "behaviour": {"frames": "500", "mice": "2"},
+         "compare": {"settings": "1", "seeds": "1", "data": "NASCAR, standard", "model-A": "AR-HMM"}}  # fmt: skip
+NAMES = (
+    "K", "tau", "gamma", "stay", "model", "D", "seed", "sees", "track", "setting", "about", "view", "moment", "horizon", "trial",
+    "file", "path", "source", "year", "event", "session", "train", "test", "laps-of", "laps", "tyres", "names", "colours",
+    "settings",
+    "K-A", "model-A", "tau-A", "gamma-A", "data", "seeds", "measure", "protocol", "panel", "example", "rate", "circuit", "watch",
+    "channels", "drawn", "dice", "logit1", "softness", "grid-of", "stint", "won-by", "who", "badges", "channel", "features",
+)  # fmt: skip
+
+
+def opened(folder: str, address: dict[str, str | list[str]]) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(str(navigation.info(folder).path))
+    for name, value in address.items():
+        app.query_params[name] = value
+    return app.run()
+
+
+def fine(app: AppTest) -> None:
+    assert not app.exception, f"{app.exception[0].message}\n{''.join(app.exception[0].stack_trace)}"
+
+
+def forge(state: WidgetState, rng: np.random.Generator) -> None:
+    """In place of what the browser would send for a control."""
+    numbers = [-1e300, 1e300, np.nan, np.inf, 2.5, -1]
+    if state.HasField("double_value"):
+        state.double_value = float(rng.choice(numbers))
+    elif state.HasField("int_value"):
+        state.int_value = int(rng.choice([-1, 2**60, 0]))
+    elif state.HasField("double_array_value"):
+        state.double_array_value.data[:] = rng.choice(numbers, int(rng.integers(0, 3))).tolist()
+    elif state.HasField("string_value") and state.string_value.startswith("{"):  # a table that is clicked or edited
+        cells = {"selection": {"rows": [10**9, -5], "columns": ["x"], "cells": [[-(10**9), "x"]]}}
+        edits = {"edited_rows": {"999999": {"x": 1}}, "added_rows": [{"x": 1}], "deleted_rows": [-7]}
+        state.string_value = json.dumps(edits if "edited_rows" in state.string_value else cells)
+    elif state.HasField("string_value"):
+        state.string_value = forged.text(rng)
+
+
+@pytest.mark.parametrize("folder", PAGES)
+def test_a_page_survives_a_forged_address_forged_values_and_messages(folder: str, engine):
+    rng = np.random.default_rng(PAGES.index(folder))
+    address: dict[str, str | list[str]] = {name: forged.text(rng) for name in NAMES}
+    address |= {str(name): [forged.text(rng), forged.text(rng)] for name in rng.choice(NAMES, 5, replace=False)}
+    app = opened(folder, address | {name: value for name, value in SMALL.get(folder, {}).items()})
+    fine(app)
+    states = app._tree.get_widget_states()
+    for element in app.get("bidi_component"):
+        messages = [{"event": event, "value": forged.message(rng)} for event in ("moved", "click", "select", "range")]
+        trigger = WidgetState(id=_make_trigger_id(element.proto.id, "events"), json_trigger_value=json.dumps(messages))
+        states.widgets.extend(
+            [trigger, WidgetState(id=element.proto.id, json_value=json.dumps({"moved": forged.value(rng)}))]
+        )
+    for state in states.widgets:
+        forge(state, rng)
+    fine(app._run(states))
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999"])
+def test_a_number_in_a_link_that_is_none_is_said_and_not_raised(number: str, engine):
+    app = opened("nascar", SMALL["nascar"] | {"seed": number, "track": number})
+    fine(app)
+    said = "\n".join(element.proto.body for element in app.get("html"))
+    assert f"Start (seed) in the link is {'“nan”' if number == 'nan' else number}, " in said
+    assert 0 <= app.number_input(key="seed").value <= 9999
+
+
+@pytest.mark.parametrize(
+    ("cells", "row"),
+    [([], None), ([()], None), ([(0, "a")], 0), ([(2, "a")], 2), ([(3, "a")], None), ([(-1, "a")], None), ([("1", "a")], None),
+     ([(True, "a")], None), ([(1.5, "a")], None)],
+)  # fmt: skip
+def test_a_clicked_row_is_one_of_the_table(cells, row):
+    assert clicked_row(SimpleNamespace(selection=SimpleNamespace(cells=cells)), 3) == row
+
+
+def test_names_for_states_that_there_are_not_are_passed_over(monkeypatch):
+    def script():
+        import streamlit as st
+
+        from pages.formula1 import state_names
+
+        st.session_state["rows"] = {"edited_rows": {5: {"Name": "x"}, -1: {"Name": "y"}, 0: {"Name": "Corner"}}}
+        state_names.keep_names("rows", "fit", [1, 0])
+        st.text(repr(state_names._own("fit")))
+
+    app = AppTest.from_function(script).run()
+    fine(app)
+    assert app.text[0].value == "{1: 'Corner'}"
+
+
+@pytest.mark.parametrize("asked", ["1-²", "²-³", "9" * 5000 + "-2", "३-४", "1-1-1", "", "-"])
+def test_a_range_of_an_address_that_is_none_is_the_usual_one(asked):
+    def script(asked):
+        import streamlit as st
+
+        from pages.formula1 import choices
+
+        st.query_params["laps"] = asked
+        st.text(repr(choices.choose_range("Laps", "laps", 50, (1, 10), among="a")))
+
+    app = AppTest.from_function(script, args=(asked,)).run()
+    fine(app)
+    assert app.text[0].value == "(1, 10)"
+
+
+@pytest.mark.parametrize("asked", ["²", "٣", "9" * 5000, "-1", "1.5"])
+def test_a_count_of_an_address_that_is_none_is_the_usual_one(asked):
+    def script(asked):
+        import streamlit as st
+
+        from pages.compare import settings
+
+        st.query_params["settings"] = asked
+        st.text(str(settings._count()))
+
+    app = AppTest.from_function(script, args=(asked,)).run()
+    fine(app)
+    assert app.text[0].value == "3"
+
+
+def test_numbers_of_states_and_orders_in_an_address_may_be_anything():
+    for number in ("²", "9" * 5000, "٣", "-1", "0", "999"):
+        assert state_names.from_address(f"fit~{number}~Corner", "fit") == {}
+        assert matching.parse(f"{number}-1", 2) is None
+    assert state_names.from_address("fit~2~Corner", "fit") == {1: "Corner"}
+    assert matching.parse("2-1", 2) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [None, 3, "x", [], {}, {"value": "3", "number": 1}, {"value": float("nan"), "number": 1}, {"value": None, "number": 1},
+     {"value": 10**400, "number": 1}, {"value": float("inf"), "number": 1}, {"value": 3, "number": "x"}, {"value": 3},
+     {"value": {"a": 1}, "number": 2, "held": True}],
+)  # fmt: skip
+def test_a_message_that_no_slider_sends_is_none(message):
+    assert moved(message) is None
+
+
+def test_a_message_of_a_slider_is_understood():
+    assert moved({"value": 3, "number": 7, "held": True}) == (3.0, True, 7)
+    assert moved({"value": 3.5, "number": 7, "held": "yes"}) == (3.5, False, 7)

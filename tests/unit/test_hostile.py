@@ -1,0 +1,60 @@
+"""Forged input in bulk, in a process of its own that must live: benchmarks/hostile.py says what counts as a failure.
+
+`python -m benchmarks.hostile --n 10000` makes more of it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import forged, hostile
+from gdm_core.errors import DataError
+
+N = 1500
+MEMORY_MB = 700  # the largest of the uploads is a table of five million zeros
+
+
+def test_forged_input_is_taken_or_refused_in_words():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.hostile", "--n", str(N), "--json"],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=500,
+    )  # fmt: skip
+    assert done.stdout, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["failures"] == []
+    assert done.returncode == 0
+    assert found["n"] >= N - 5
+    assert found["memory_mb"] < MEMORY_MB
+    for kind in ("uploads", "labels", "models"):
+        assert min(found["kinds"][kind][what] for what in ("taken", "refused")) > 5, (
+            "neither all harmless nor all deadly"
+        )
+
+
+def test_a_failure_is_named_with_its_input():
+    found = hostile.Found()
+
+    def refuse(words: str) -> None:
+        raise DataError(words)
+
+    hostile.attempt(found, "one", lambda: 1 / 0)
+    hostile.attempt(found, "two", lambda: refuse("no"))
+    hostile.attempt(found, "three", lambda: refuse("This file is empty: choose another one."))
+    hostile.attempt(found, "four", lambda: None)
+    assert (found.taken, found.refused) == (1, 1)
+    assert [failure.split(":")[0] for failure in found.failures] == ["'one'", "'two'"]
+
+
+@pytest.mark.parametrize(
+    "make", [forged.text, forged.message, forged.file, forged.model_file, forged.marks, forged.annotation]
+)
+def test_a_seed_brings_the_same_input_again(make):
+    one, other = ([repr(make(rng)) for _ in range(20)] for rng in (np.random.default_rng(1), np.random.default_rng(1)))
+    assert one == other
+    assert len(set(one)) > 5
