@@ -164,16 +164,16 @@ def crowd(
         "answered": len(waits),
         "superseded": turn - len(waits) - sum(person.unanswered for person in everybody),
         "unanswered": sum(person.unanswered for person in everybody),
-        "picture_median_s": _quantile(waits, 0.5),
-        "picture_p95_s": _quantile(waits, 0.95),
-        "browser_p95_s": _quantile([wait for person in here for wait in person.waits], 0.95),
-        "health_median_ms": 1000 * _quantile(watch.health, 0.5),
-        "health_p95_ms": 1000 * _quantile(watch.health, 0.95),
+        "picture_median_s": quantile(waits, 0.5),
+        "picture_p95_s": quantile(waits, 0.95),
+        "browser_p95_s": quantile([wait for person in here for wait in person.waits], 0.95),
+        "health_median_ms": 1000 * quantile(watch.health, 0.5),
+        "health_p95_ms": 1000 * quantile(watch.health, 0.95),
         "errors": [*visitors.errors, *said, *watch.failures, *server.complaints()[complaints:]],
         "memory_before": empty,
         "memory_arrived": arrived,
         "memory": watch.memory,
-        "growth_last_third_mb": _growth(watch.memory[:-2]),
+        "growth_last_third_mb": growth(watch.memory[:-2]),
         "server_cores": round((busy[0] - middle[0]) / lasted, 2),
         "workers_cores": round((busy[1] - middle[1]) / lasted, 2),
         "arrival_server_s": round(middle[0] - before[0], 2),
@@ -184,14 +184,14 @@ def crowd(
     }
 
 
-def _growth(memory: list[dict[str, float]]) -> float:
+def growth(memory: list[dict[str, float]]) -> float:
     """Megabytes that all processes together gained from the middle third of the time to the last one."""
     totals = [row["server_mb"] + row["workers_mb"] for row in memory]
     third = max(1, len(totals) // 3)
     return round(statistics.mean(totals[-third:]) - statistics.mean(totals[-2 * third : -third] or totals), 1)
 
 
-def _quantile(values: list[float], share: float) -> float:
+def quantile(values: list[float], share: float) -> float:
     """The value that a share of all values does not exceed; nothing measured is infinitely slow."""
     if not values:
         return float("inf")

@@ -1,4 +1,4 @@
-"""A visitor of the NASCAR lab without a browser: says and hears what a browser would, and draws nothing.
+"""A visitor without a browser: says and hears what a browser would, and draws nothing.
 
 Ten browsers on the server's own two cores would measure themselves. People bring their own machines; these visitors cost
 next to nothing, so that what they wait for is the server. They rerun the script and its live parts just as the page
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
-from collections.abc import Coroutine
+import urllib.request
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -20,6 +24,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 PICTURE = "-inferred-track"
+UPLOADER = "upload"
 KEEP_RUNS = 2  # as many runs of the script a browser keeps a message for
 
 
@@ -38,41 +43,105 @@ class Wire:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
 
-class WireVisitor:
-    """One session. `arrive`, `move`, `leave` are for the loop's thread; the rest may be read from anywhere.
+@dataclass(frozen=True)
+class Slider:
+    """One that the page shows: its number on the server, and its range."""
 
-    pictures  (when it came, its state, what it shows) of each picture sent so far
+    id: str
+    min: float
+    max: float
+    step: float
+
+
+class WireVisitor:
+    """One session. What it does is for the loop's thread; the rest may be read from anywhere.
+
+    pictures  (when it came, its state, what it shows) of each picture of the NASCAR lab sent so far
+    figures   (when it came, which, what it shows) of each figure of any page
+    ended     when each run of the page's script ended
+    sliders   those of the page, by key; buttons by what is written on them
+    foreign   names that other visitors carry (`mark`) and this one was sent
     errors    exceptions that the page showed, and why the connection ended
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, mark: str = "", marks: str = "") -> None:
         self._url = url
+        self._mark, self._marks = mark.encode(), re.compile(marks.encode()) if marks else None
         self.pictures: list[tuple[float, str, int]] = []
+        self.figures: list[tuple[float, str, int]] = []
+        self.ended: list[float] = []
+        self.foreign: set[bytes] = set()
         self.errors: list[str] = []
         self.bytes = 0
-        self._settings: dict[str, float] = {}
-        self._sliders: dict[str, str] = {}
+        self._settings: dict[str, float | str] = {}
+        self.sliders: dict[str, Slider] = {}
+        self.buttons: dict[str, str] = {}
+        self._uploader = ""
+        self._uploaded: Any = None
+        self._session = ""
         self._moves = 0
-        self._page = ""
+        self._name = self._page = ""
         self._connection: ClientConnection | None = None
         self._timers: dict[str, tuple[float, asyncio.Task[None]]] = {}
         self._held: dict[str, int] = {}
         self._run = 0
         self._listener: asyncio.Task[None] | None = None
 
-    async def arrive(self) -> None:
+    async def arrive(self, name: str = "nascar") -> None:
         address = self._url.replace("http", "ws", 1) + "/_stcore/stream"
         self._connection = await connect(address, subprotocols=["streamlit"], max_size=None)  # type: ignore[list-item]
         self._listener = asyncio.create_task(self._listen())
-        await self._say(name="nascar")
+        await self.turn(name, {})
+
+    async def turn(self, name: str, settings: Mapping[str, float | str]) -> float:
+        """Open a page with what its address says; the moment at which that was said."""
+        self._stop(*self._timers)
+        self._name, self._page, self._settings = name, "", dict(settings)
+        self.sliders, self.buttons, self._uploader, self._uploaded = {}, {}, "", None
+        began = time.monotonic()
+        await self._say()
+        return began
 
     async def move(self, slider: str, value: float) -> float:
-        """Let go of a slider ('K' or 'tau') at `value`; the moment at which that was said."""
+        """Let go of a slider at `value`; the moment at which that was said."""
         self._settings[slider] = value
         self._moves += 1
         began = time.monotonic()
         await self._say(moved=slider)
         return began
+
+    @property
+    def can_upload(self) -> bool:
+        return bool(self._uploader)
+
+    async def press(self, button: str) -> float:
+        """Press a button by what is written on it; the moment at which that was said."""
+        began = time.monotonic()
+        await self._say(pressed=button)
+        return began
+
+    async def upload(self, name: str, content: bytes) -> float:
+        """Hand a file to the page's uploader, as a browser does; the moment at which the page was told."""
+        info = await asyncio.to_thread(self._put, f"/_stcore/upload_file/{self._session}/{name}", name, content)
+        self._uploaded = info
+        began = time.monotonic()
+        await self._say()
+        return began
+
+    def _put(self, path: str, name: str, content: bytes) -> tuple[str, str, int]:
+        with urllib.request.urlopen(f"{self._url}/_stcore/health", timeout=30) as answer:
+            cookie = answer.headers["Set-Cookie"].split(";")[0]
+        edge = "----a-visitor"
+        head = f'--{edge}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n\r\n'
+        headers = {
+            "Content-Type": f"multipart/form-data; boundary={edge}",
+            "Cookie": cookie,
+            "X-Xsrftoken": cookie.partition("=")[2].strip('"'),
+        }
+        body = head.encode() + content + f"\r\n--{edge}--\r\n".encode()
+        request = urllib.request.Request(self._url + path, body, headers, method="PUT")
+        urllib.request.urlopen(request, timeout=60).close()
+        return path, name, len(content)
 
     async def leave(self) -> None:
         self._stop(*self._timers)
@@ -81,21 +150,32 @@ class WireVisitor:
         if self._connection is not None:
             await self._connection.close()
 
-    async def _say(self, fragment: str = "", name: str = "", moved: str = "") -> None:
+    async def _say(self, fragment: str = "", moved: str = "", pressed: str = "") -> None:
         assert self._connection is not None
         message = BackMsg()
         state = message.rerun_script
-        state.query_string = "&".join(f"{key}={value:g}" for key, value in self._settings.items())
-        state.page_script_hash, state.page_name = self._page, name
+        said = {key: value if isinstance(value, str) else f"{value:g}" for key, value in self._settings.items()}
+        state.query_string = urlencode(said)
+        state.page_script_hash, state.page_name = self._page, "" if self._page else self._name
         if moved:  # as pages/ui/components/slider.js says it
             widget = state.widget_states.widgets.add()
-            widget.id = f"$$STREAMLIT_INTERNAL_KEY_{self._sliders[moved]}__events"
+            widget.id = f"$$STREAMLIT_INTERNAL_KEY_{self.sliders[moved].id}__events"
             released = {"value": self._settings[moved], "held": False, "number": self._moves}
             widget.json_trigger_value = json.dumps([{"event": "moved", "value": released}])
+        if pressed:
+            widget = state.widget_states.widgets.add()
+            widget.id, widget.trigger_value = self.buttons[pressed], True
+        if self._uploaded is not None:
+            path, name, size = self._uploaded
+            widget = state.widget_states.widgets.add()
+            widget.id = self._uploader
+            file = widget.file_uploader_state_value.uploaded_file_info.add()
+            file.file_id, file.name, file.size = path.rpartition("/")[2], name, size
+            file.file_urls.file_id, file.file_urls.upload_url, file.file_urls.delete_url = file.file_id, path, path
         if fragment:
             state.fragment_id, state.is_auto_rerun = fragment, True
         state.cached_message_hashes.extend(self._held)
-        state.context_info.url = f"{self._url}/nascar"
+        state.context_info.url = f"{self._url}/{self._name}"
         await self._connection.send(message.SerializeToString())
 
     async def _listen(self) -> None:
@@ -103,8 +183,11 @@ class WireVisitor:
         try:
             async for data in self._connection:
                 self.bytes += len(data)
+                assert isinstance(data, bytes), "the server speaks protobuf"
+                if self._marks is not None:
+                    self.foreign |= set(self._marks.findall(data)) - {self._mark}
                 message = ForwardMsg()
-                message.ParseFromString(data)  # type: ignore[arg-type]
+                message.ParseFromString(data)
                 self._hear(message)
         except ConnectionClosed as error:
             self.errors.append(f"the connection ended: {error}")
@@ -116,11 +199,14 @@ class WireVisitor:
         if kind == "ref_hash":
             self._held[message.ref_hash] = self._run
         elif kind == "new_session" and not message.metadata.run.fragment_ids:
+            self._session = message.new_session.initialize.session_id or self._session
             self._run += 1
             self._held = {key: run for key, run in self._held.items() if run >= self._run - KEEP_RUNS}
             self._stop(*self._timers)
         elif kind == "navigation":
             self._page = message.navigation.page_script_hash
+        elif kind == "script_finished":
+            self.ended.append(time.monotonic())
         elif kind == "auto_rerun":
             self._look_again(message.auto_rerun.fragment_id, message.auto_rerun.interval)
         elif kind == "stop_auto_rerun":
@@ -148,12 +234,20 @@ class WireVisitor:
         kind = element.WhichOneof("type")
         if kind == "exception":
             self.errors.append(f"exception: {element.exception.message}")
-        elif kind == "bidi_component" and element.bidi_component.component_name == "gdm.slider":
-            about = json.loads(element.bidi_component.json)
-            if "scale" in about:
-                self._sliders[about["key"]] = element.bidi_component.id
-        elif kind == "bidi_component" and element.bidi_component.id.endswith(PICTURE):
+        elif kind == "button":
+            self.buttons[element.button.label] = element.button.id
+        elif kind == "file_uploader" and element.file_uploader.id.endswith(f"-{UPLOADER}"):
+            self._uploader = element.file_uploader.id
+        elif kind == "bidi_component":
             part = element.bidi_component
-            sent = json.loads(part.json or part.mixed.json)
-            look = hash(json.dumps(sent["figure"]["layout"]["shapes"]))
-            self.pictures.append((time.monotonic(), sent["options"]["state"], look))
+            about = json.loads(part.json or part.mixed.json or "{}")
+            if part.component_name == "gdm.slider" and "scale" in about:
+                scale = about["scale"]
+                self.sliders[about["key"]] = Slider(part.id, scale["min"], scale["max"], scale["step"])
+            elif part.component_name == "gdm.plot" and "figure" in about:
+                now = time.monotonic()
+                look = hash((json.dumps(about["figure"]), *sorted(part.mixed.arrow_blobs)))
+                self.figures.append((now, part.id, look))
+                if part.id.endswith(PICTURE):
+                    shapes = hash(json.dumps(about["figure"]["layout"]["shapes"]))
+                    self.pictures.append((now, about["options"]["state"], shapes))
