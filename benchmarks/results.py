@@ -50,6 +50,14 @@ def ceiling(before: Stored, models: Sequence[str]) -> Stored:
     return {"mean": float(np.mean(own)), "worst": min(own), "n": len(own), "others": float(np.mean(others))}
 
 
+def envelopes(before: Stored, models: Sequence[str]) -> Stored:
+    """What envelopes hold and how wide they are, as calibrated and adaptive: `python -m benchmarks.envelopes`."""
+    from benchmarks.envelopes import COLUMNS, cases, table
+    from gdm_core.adaptation import RATE
+
+    return {"columns": COLUMNS, "rows": table(cases(), (0.0, RATE))}
+
+
 def _part_of_bench(name: str) -> Callable[[Stored, Sequence[str]], Stored]:
     """A part of `make bench`, by the words in its first column."""
 
@@ -78,6 +86,7 @@ def app(before: Stored, models: Sequence[str]) -> Stored:
 PARTS: dict[str, Callable[[Stored, Sequence[str]], Stored]] = {
     "nascar": nascar,
     "ceiling": ceiling,
+    "envelopes": envelopes,
     "speed": _part_of_bench("speed"),
     "scale": _part_of_bench("scale"),
     "mice": _part_of_bench("mice"),

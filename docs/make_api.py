@@ -17,6 +17,7 @@ MODULES = (
     "gdm_core.relaxed",
     "gdm_core.metrics",
     "gdm_core.forecast",
+    "gdm_core.adaptation",
     "gdm_core.errors",
     "gdm_core.engine",
     "gdm_core.engine.sweep",

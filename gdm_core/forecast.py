@@ -214,3 +214,15 @@ def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Ar
     inside = (truth >= low) & (truth <= high) & known
     share: Array = (inside.sum(axis=(0, 2)) / np.maximum(known.sum(axis=(0, 2)), 1)).astype(np.float32)
     return share
+
+
+def width(predicted: Forecast, level: float = 0.9) -> Array:
+    """[H, N] the mean width of the central interval of each horizon and channel, over the origins that have one.
+
+    predicted   a forecast
+    level       of the interval, such as 0.9
+    """
+    low, high = predicted.interval(level)
+    known = np.isfinite(high - low)
+    found: Array = np.where(known, high - low, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return found

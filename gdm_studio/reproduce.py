@@ -133,6 +133,7 @@ COLUMNS = {
     "majority_map_accuracy": "majority vote",
     "r2_10": "R2, 10 steps",
     "coverage_90": "90 % holds",
+    "adaptive_90": "adaptive",
     "elbo_test": "test ELBO",
     "fit_seconds": "fit s",
     "cpu_seconds": "fit cpu s",
@@ -151,7 +152,9 @@ def summarise(runs: Sequence[Run]) -> dict[str, Row]:
             continue
         rows[name] = _states_row(scores) | {
             "r2_10": Spread.of([s.forecast_r2[-1] for s in scores]),
-            "coverage_90": Spread.of(np.mean([s.coverage_90 for s in scores], axis=0).tolist()),  # over horizons
+            # Over horizons; "adaptive" is the band that learns along the test trial.
+            "coverage_90": Spread.of(np.mean([s.coverage_90 for s in scores], axis=0).tolist()),
+            "adaptive_90": Spread.of(np.mean([s.adaptive_90 for s in scores], axis=0).tolist()),
             "elbo_test": Spread.of([s.elbo_test for s in scores]),
             "fit_seconds": Spread.of([r.fit_seconds for r in mine]),
             "cpu_seconds": Spread.of([r.cpu_seconds for r in mine]),
@@ -197,7 +200,7 @@ def _cell(column: str, spread: Spread | None) -> str:
         return f"{spread.median:.2f}"
     digits = {"elbo_test": 2, "r2_10": 4}.get(column, 3)
     text = f"{spread.mean:.{digits}f}"
-    if column == "coverage_90":
+    if column in ("coverage_90", "adaptive_90"):
         return f"{text} ({spread.worst:.{digits}f}-{spread.best:.{digits}f})"
     if spread.n > 1:
         text += f" ± {spread.sd:.{digits}f}"

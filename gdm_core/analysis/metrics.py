@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.adaptation import adapted
 from gdm_core.analysis import baselines
 from gdm_core.analysis.scores import PredictionScores, Scores, StateScores
 from gdm_core.errors import DataError, FitError
-from gdm_core.forecast import coverage, outcomes
+from gdm_core.forecast import coverage, outcomes, width
 from gdm_core.maths.gaps import carried_forward
 from gdm_core.trials import UNLABELLED, Trials, TrialsLike, as_trials, labels_of
 
@@ -213,19 +214,21 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
     linear = baselines.LinearAR.fit(train)
     first = model.min_samples - 1
     stride = max(1, -(-test.n_samples // MAX_ORIGINS))
-    truths, means, last, rolled, shares, weights = [], [], [], [], [], []
+    truths, means, last, rolled, shares, weights, widths = [], [], [], [], [], [], []
     for trial in test:
         at = np.arange(first, trial.n_samples - 1, stride)
         if not len(at):
             continue
-        found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=seed, origins=at)
+        found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=seed, origins=at, adaptive=False)
+        learning = adapted(found, trial.y)
         truth = outcomes(trial.y, at, HORIZON)  # [O, H, N]
         now = carried_forward(trial.y, np.nan)[at]  # [O, N]
         truths.append(truth)
         means.append(found.mean)
         last.append(np.repeat(now[:, None], HORIZON, axis=1))
         rolled.append(linear.predict(np.where(np.isfinite(now), now, linear.center), HORIZON))
-        shares.append([coverage(found, trial.y, level) for level in (0.5, 0.9)])
+        shares.append([coverage(bands, trial.y, level) for bands in (found, learning) for level in (0.5, 0.9)])
+        widths.append([width(bands, 0.9) * len(at) for bands in (found, learning)])
         weights.append((np.isfinite(truth) & np.isfinite(found.mean)).sum(axis=(0, 2)))
     if not truths:
         return PredictionScores()
@@ -238,12 +241,19 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
     weight = np.array(weights, np.float64)  # [trials, H]
     total = weight.sum(axis=0)
     held = np.einsum("ilh,ih->lh", np.array(shares, np.float64), weight) / np.where(total > 0, total, np.nan)
+    calibrated, learned = np.array(widths, np.float64).sum(axis=0)  # [H, N]
+    moving = (calibrated > 0).all(axis=0)
     return PredictionScores(
         forecast_r2=per_horizon(means),
         persistence_r2=per_horizon(last),
         ar1_r2=per_horizon(rolled),
         coverage_50=tuple(held[0].tolist()),
         coverage_90=tuple(held[1].tolist()),
+        adaptive_50=tuple(held[2].tolist()),
+        adaptive_90=tuple(held[3].tolist()),
+        adaptive_width=tuple((learned[:, moving] / calibrated[:, moving]).mean(axis=1).tolist())
+        if moving.any()
+        else (),
         n_origins=len(truth),
     )
 

@@ -30,7 +30,7 @@ def next_ranges(
         raise FitError("The fit diverged.")
     trial = test[0]
     at = np.arange(model.min_samples - 1, min(trial.n_samples - 1, moments))
-    found = model.forecast(trial, horizon=1, n_paths=N_PATHS, seed=0, origins=at)
+    found = model.forecast(trial, horizon=1, n_paths=N_PATHS, seed=0, origins=at, adaptive=False)
     mean, spread = found.mean[:, 0, channel], found.std[:, 0, channel]
     truth = outcomes(trial.y, at, 1)[:, 0, channel]
     known = np.isfinite(truth)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core import forecast as forecasting
+from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
 from gdm_core.models.scaling import Scaler
@@ -267,18 +268,20 @@ class StateModel(ABC):
         n_paths: int = 100,
         seed: int = 0,
         origins: npt.ArrayLike | None = None,
+        adaptive: bool = True,
     ) -> Any:
         """Futures of `data` from every origin (or the `origins` asked for); `mean[t, h-1]` predicts y[t+h] from y[..t].
 
         horizon         how many steps ahead
         n_paths, seed   how many simulated futures an envelope is made of, and what they are drawn with
+        adaptive        bands learn from what followed earlier `origins`, as far as it is known by then; else as calibrated
         """
 
         def ahead(y: Array) -> forecasting.Forecast:
             found = forecasting.forecast(
                 self._paths, y, horizon, n_paths, seed, origins, self.min_samples, self.calibration_
             )
-            return found.rescaled(self._scaler.center, self._scaler.scale)
+            return (adapted(found, y) if adaptive else found).rescaled(self._scaler.center, self._scaler.scale)
 
         return self._each(data, ahead)
 

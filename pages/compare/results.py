@@ -27,7 +27,7 @@ LOOK_EVERY_S = 0.7
 MOST_MOMENTS = 12
 SAID = ("states", "density", "ten")  # in words; the error of the next sample is in its density already
 SCORES = {
-    "coverage_90": "90 % band holds (ten ahead)",
+    "coverage_90": "90 % band as calibrated holds (ten ahead)",
     "paper_accuracy": "the paper's accuracy",
     "macro_f1": "macro-F1",
     "ari": "adjusted Rand index",

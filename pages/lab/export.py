@@ -128,8 +128,10 @@ def standard_figures(view: View, reading: Reading, names: Sequence[str] = ()) ->
     ready = view.exact_look is not None  # the states come first
     if ready:
         last = view.fit.answers.latest(f"envelope-{view.index}").value  # the moment last looked at, if any
-        moment, horizon = (trial.n_samples // 2, 20) if last is None else (last.origin, len(last.mean))
-        envelope = view.ask(f"envelope-{view.index}", envelope_from, trial, moment, horizon)
+        moment, horizon, adaptive = (
+            (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
+        )
+        envelope = view.ask(f"envelope-{view.index}", envelope_from, trial, moment, horizon, adaptive)
         if trial.position is not None:
             plane = view.ask(f"map-{view.index}", plane_map, trial)
     channel = st.session_state.get("channel")

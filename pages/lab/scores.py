@@ -58,10 +58,12 @@ def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
 
 
 def coverage_row(scores: Scores, tested: str) -> Score | None:
-    """What the 90 % band holds, and whether that is what it says."""
-    held = at(scores["coverage_90"])
+    """What the 90 % band holds that learns along the trial, and whether that is what it says."""
+    held, fixed, wider = (at(scores[name]) for name in ("adaptive_90", "coverage_90", "adaptive_width"))
     if held is None:
         return None
+    instead = "" if fixed is None else f" A band left as the fit calibrated it holds {100 * fixed:.1f} %"
+    price = "" if fixed is None or wider is None else f"; this one is {wider:.2f} times as wide"
     return Score(
         "90 % band holds",
         100 * held,
@@ -70,7 +72,9 @@ def coverage_row(scores: Scores, tested: str) -> Score | None:
         span=(0, 100),
         target=(90.0, 5.0),
         help=f"Share of what the {tested} really did, ten steps ahead, that falls inside the predicted band. Nine of ten "
-        "should: fewer, and the model is too sure of itself; more, and it is too careful.",
+        "should: fewer, and the model is too sure of itself; more, and it is too careful. The band learns on the way: after "
+        "each outcome it grows a little where it missed and shrinks where it held, and never looks ahead. So in the long run it "
+        f"holds its share whatever the data do; the price is width.{instead}{price}{'.' * bool(instead)}",
     )
 
 

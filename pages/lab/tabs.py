@@ -144,7 +144,7 @@ def transitions(view: View, reading: Reading) -> None:
 def prediction(view: View, reading: Reading) -> None:
     """One prediction with its envelope, and what envelopes like it hold."""
     trial = reading.trial
-    left, middle, right = st.columns(3, gap="medium")
+    left, middle, right, bands = st.columns([3, 3, 3, 2], gap="medium", vertical_alignment="bottom")
     with left:
         moment = _moment(view, trial)
     horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", bind="query-params")
@@ -153,7 +153,16 @@ def prediction(view: View, reading: Reading) -> None:
     channel = right.selectbox(
         "Channel", list(trial.channels), key="channel", bind="query-params", format_func=lambda c: called.get(c, c)
     )
-    answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon)
+    adaptive = bands.toggle(
+        "Bands learn on the way",
+        True,
+        key="adaptive",
+        bind="query-params",
+        help="Once the outcome of an earlier prediction is known, the bands grow a little if they missed it and shrink if they "
+        "held it. In the long run they hold their share whatever the data do, at the price of width. Off: the bands stay as "
+        "they were calibrated on the fitted data.",
+    )
+    answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon, adaptive)
     with shell.panel("envelope"):
         if (
             answer.value is not None
@@ -189,9 +198,13 @@ def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: St
         settings=index,
     )
     plot(made, key="envelope", state=state)
-    held = 100 * float(found.held90[-1])
+    kinds = {True: ("that learn on the way", found.learning), False: ("as calibrated", found.fixed)}
+    (words, ours), (other, theirs) = kinds[found.adaptive], kinds[not found.adaptive]
+    held = 100 * float(ours.nine_tenths[-1])
     said = card.held(held, *NINE_OF_TEN)
     shell.quiet(
-        f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead: the 50 % "
-        f"band holds {100 * found.held50[-1]:.1f} % of outcomes, the 90 % band {held:.1f} %, {said}. {card.HELD[said]}"
+        f"Measured over {found.n_origins} moments of {trial.name} and all channels, {len(found.mean)} steps ahead, with bands "
+        f"{words}: the 50 % band holds {100 * ours.half[-1]:.1f} % of outcomes, the 90 % band {held:.1f} %, {said}. "
+        f"{card.HELD[said]} 90 % bands {other} hold {100 * float(theirs.nine_tenths[-1]):.1f} %; those that learn are "
+        f"{found.wider:.2f} times as wide."
     )

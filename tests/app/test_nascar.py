@@ -298,7 +298,7 @@ def test_the_card_names_the_best_line_to_beat():
     scores = {
         "matched_accuracy": 0.8, "paper_accuracy": 0.9, "elbo_test": 2.0, "ar1_log_likelihood_test": None,
         "untrained_elbo_test": None, "forecast_r2": [0.5] * 10, "persistence_r2": [0.3] * 10, "ar1_r2": [0.4] * 10,
-        "coverage_90": [0.9] * 10,
+        "coverage_90": [0.8] * 10, "adaptive_90": [0.9] * 10, "adaptive_width": [1.25] * 10,
         "baselines": {
             "k-means on steps": {"matched_accuracy": 0.7, "paper_accuracy": 0.7},
             "majority class": {"matched_accuracy": 0.75, "paper_accuracy": None},
@@ -311,7 +311,9 @@ def test_the_card_names_the_best_line_to_beat():
     assert ("untrained model", 0.95) in first.others
     assert ("k-means on steps", 0.7) in first.others
     assert rows["Ten steps ahead (R²)"].line_name == "linear AR(1)"
-    assert rows["90 % band holds"].value == pytest.approx(90)
+    held = rows["90 % band holds"]
+    assert held.value == pytest.approx(90)
+    assert "as the fit calibrated it holds 80.0 %; this one is 1.25 times as wide." in held.help
     assert rows["Evidence a step, new trial"].line is None
 
 

@@ -230,6 +230,25 @@ def test_the_moment_of_a_prediction_is_in_the_address(engine, drawn):
     assert drawn["envelope"][0]["layout"]["shapes"][0]["x0"] == 40
 
 
+def test_bands_learn_on_the_way_unless_they_are_kept_as_calibrated(engine, drawn):
+    app = opened(view="Prediction")
+    learning = drawn["envelope"][0]
+    assert "with bands that learn on the way" in text(app)
+    assert "90 % bands as calibrated hold" in text(app)
+    app.toggle(key="adaptive").set_value(False)
+    settled(app.run())
+    assert "with bands as calibrated" in text(app)
+    assert "90 % bands that learn on the way hold" in text(app)
+    fixed = drawn["envelope"][0]
+    middle = next(i for i, trace in enumerate(fixed["data"]) if "predicted" in trace.get("hovertemplate", ""))
+    assert fixed["data"][middle]["y"] == learning["data"][middle]["y"], "the prediction itself is the same"
+    assert fixed["data"] != learning["data"]
+
+
+def test_an_address_may_keep_the_bands_as_calibrated(engine):
+    assert "with bands as calibrated" in text(opened(view="Prediction", adaptive="false"))
+
+
 @pytest.mark.parametrize("moment", ["99999", "-4", "soon"])
 def test_an_address_may_name_any_moment(engine, moment):
     app = opened(view="Prediction", moment=moment)

@@ -21,7 +21,7 @@ from gdm_studio.cli import build_parser
 # The engine's parts are described by their class; what follows is what people write programs with.
 PROMISED = [name for name in MODULES if not name.startswith("gdm_core.engine")]
 ROOT = Path(__file__).resolve().parents[2]
-FORECAST = ("Forecast", "coverage")  # the rest of that module serves the models
+FORECAST = ("Forecast", "coverage", "width")  # the rest of that module serves the models
 OURS = ("gdm_core", "datasets")
 
 

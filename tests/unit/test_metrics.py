@@ -275,6 +275,7 @@ def test_evaluate_fills_every_field(scores, fitted):
     assert scores.elbo_test > scores.untrained_elbo_test
     assert scores.baselines["untrained model"].matched_accuracy < scores.matched_accuracy
     assert np.abs(np.array(scores.coverage_90) - 0.9).max() < 0.08
+    assert np.abs(np.array(scores.adaptive_90) - 0.9).max() < 0.02
 
 
 def test_forecast_scores_follow_the_definition(fitted, soft, scores):
@@ -291,8 +292,12 @@ def test_forecast_scores_follow_the_definition(fitted, soft, scores):
 def test_a_narrow_envelope_is_found_out(soft, fitted):
     narrow = SimpleModel(spread=0.5).fit(soft[0])
     narrow.calibration_ = None
-    held = metrics.prediction_scores(narrow, as_trials(soft[0]), as_trials(soft[1])).coverage_90
-    assert held[0] < 0.7
+    found = metrics.prediction_scores(narrow, as_trials(soft[0]), as_trials(soft[1]))
+    assert found.coverage_90[0] < 0.7
+    # ... and learns to be wide enough on the way: a factor of 3.4 takes log(3.4) / (0.04 * 1000) = 0.03 of a thousand steps.
+    assert np.abs(np.array(found.adaptive_90) - 0.9).max() < 0.04
+    assert np.abs(np.array(found.adaptive_50) - 0.5).max() < 0.04
+    assert min(found.adaptive_width) > 1.3
 
 
 def test_the_record_is_json_and_a_table(scores):

@@ -1,0 +1,208 @@
+"""Envelopes that learn on the way: what they hold, what they may know, and what they leave alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from datasets import nascar
+from gdm_core import adaptation
+from gdm_core.adaptation import MAX_FACTOR, RATE, adapted, learn
+from gdm_core.analysis import envelopes
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.forecast import LEVELS, Forecast, coverage, width
+from tests.support.simple_model import SimpleModel
+
+HORIZON = 4
+
+
+def bands(n: int, channels: int = 2, spread: float = 1.0, origins: np.ndarray | None = None) -> Forecast:
+    """Gaussian bands around zero from each sample, as if every outcome had the standard deviation `spread`."""
+    at = np.arange(n - 1) if origins is None else origins
+    mean = np.zeros((len(at), HORIZON, channels), np.float32)
+    reach = (spread * ndtri((1 + LEVELS) / 2)).astype(np.float32)[:, None, None, None]
+    return Forecast(at, mean, mean - reach, mean + reach, mean, np.full_like(mean, spread))
+
+
+def noise(n: int, scale: float = 1.0, seed: int = 0) -> np.ndarray:
+    return (scale * np.random.default_rng(seed).normal(size=(n, 2))).astype(np.float32)
+
+
+def slowly(found: Forecast, y: np.ndarray, rate: float) -> np.ndarray:
+    """[levels, O, H, N] the same factors, one horizon, channel and outcome after another, as the rule reads."""
+    factor = np.ones((len(LEVELS), *found.mean.shape))
+    for i, level in enumerate(LEVELS):
+        for h in range(HORIZON):
+            for c in range(y.shape[1]):
+                for o, now in enumerate(found.origins):
+                    log = 0.0
+                    for before, origin in enumerate(found.origins):
+                        if origin + h + 1 > now or not np.isfinite(y[origin + h + 1, c]):
+                            continue
+                        outcome = y[origin + h + 1, c]
+                        reach = factor[i, before, h, c] * found.upper[i, before, h, c]
+                        log += rate * level if abs(outcome) > reach else -rate * (1 - level)
+                    factor[i, o, h, c] = np.exp(log)
+    return factor
+
+
+@pytest.mark.parametrize("origins", [np.arange(59), np.arange(0, 59, 7), np.array([3, 5, 6, 20, 21, 22, 40, 58])])
+def test_factors_follow_the_rule_outcome_by_outcome(origins):
+    y = noise(60, 1.4)
+    y[10:13, 0] = np.nan
+    found = bands(60, origins=origins)
+    factors = learn(found, y, 0.05).factors(origins)
+    np.testing.assert_allclose(factors, slowly(found, y, 0.05), rtol=1e-4)
+    assert factors.std() > 0.01
+
+
+@pytest.mark.parametrize("cut", [1, 57, 120, 198])
+def test_what_comes_later_changes_no_band_issued_before(cut):
+    """The band for t + h issued at t has seen outcomes up to t: any other future leaves it as it is, to the last bit."""
+    y = noise(200, 1.5)
+    other = y.copy()
+    other[cut + 1 :] = 40 * other[cut + 1 :][::-1] + 7
+    found = bands(200)
+    ours, theirs = adapted(found, y), adapted(found, other)
+    until = found.origins <= cut
+    for name in ("lower", "upper"):
+        np.testing.assert_array_equal(getattr(ours, name)[:, until], getattr(theirs, name)[:, until])
+    np.testing.assert_array_equal(ours.std[until], theirs.std[until])
+    assert not np.array_equal(ours.upper, theirs.upper) or cut == 198, "but it does change those issued after it"
+
+
+def test_an_outcome_counts_as_soon_as_it_is_known():
+    """A jump at sample 50 widens the one-step band issued at 50, and the four-step bands issued at 50 as well, which were
+    wrong from 46 on: not sooner, and each only by its own misses."""
+    y = np.zeros((100, 1), np.float32)
+    y[50:] = 9.0
+    factor = learn(bands(100, channels=1), y).factors(np.arange(99))[2, :, :, 0]  # [O, H] of the 90 % band
+    for h in range(HORIZON):
+        change = np.diff(np.log(factor[:, h]))
+        assert np.argmax(change > 0) + 1 == 50
+        assert change[49] == pytest.approx(0.9 * RATE, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
+def test_any_level_is_held_in_the_long_run_however_wrong_the_bands_were(scale):
+    y = noise(3000, scale)
+    found = adapted(bands(3000), y)
+    for level in (0.5, 0.8, 0.9, 0.95):
+        np.testing.assert_allclose(coverage(found, y, level), level, atol=0.02)
+
+
+def test_the_share_is_held_on_data_that_change_under_it():
+    """No assumption on the data: still for a thousand steps, then four times as wild, then slowly calm again."""
+    loud = np.concatenate([np.ones(1000), np.full(1000, 4.0), np.linspace(4, 0.5, 1000)])[:, None]
+    y = (noise(3000) * loud).astype(np.float32)
+    fixed = bands(3000, spread=1.5)
+    assert np.abs(coverage(fixed, y, 0.9) - 0.9).max() > 0.1
+    np.testing.assert_allclose(coverage(adapted(fixed, y), y, 0.9), 0.9, atol=0.01)
+
+
+def test_the_guarantee_is_the_one_that_is_stated():
+    """|share - level| <= how far the log of the factor moved / (rate n), to the outcome."""
+    y = (noise(400) * np.linspace(0.3, 3, 400)[:, None]).astype(np.float32)
+    found = bands(400)
+    learned = learn(found, y)
+    inside = np.abs(y[1:]) <= learned.factors(found.origins)[2, :, 0] * found.upper[2, :, 0]
+    moved = learned.table[-1, 0, 2]  # after the last outcome, for each channel
+    np.testing.assert_allclose(inside.mean(axis=0) - 0.9, -moved / (RATE * len(inside)), atol=1e-4)
+
+
+def test_bands_stay_nested_and_keep_the_middle():
+    y = np.zeros((300, 2), np.float32)
+    y[150:] = noise(150, 5.0)
+    found = bands(300)
+    ours = adapted(found, y)
+    assert (np.diff(ours.upper, axis=0) >= 0).all()
+    assert (np.diff(ours.lower, axis=0) <= 0).all()
+    np.testing.assert_array_equal(ours.mean, found.mean)
+    np.testing.assert_array_equal(ours.median, found.median)
+
+
+def test_missing_outcomes_teach_nothing():
+    y = np.full((50, 2), np.nan, np.float32)
+    y[:, 1] = 9.0
+    factors = learn(bands(50), y).factors(np.arange(49))
+    assert (factors[..., 0] == 1).all()
+    assert (factors[:, -1, :, 1] > 1.5).all()
+
+
+def test_a_still_channel_narrows_its_bands_only_so_far():
+    y = np.zeros((4000, 2), np.float32)
+    last = learn(bands(4000), y, 0.1).factors(3998)
+    np.testing.assert_allclose(last[0], 1 / MAX_FACTOR, rtol=1e-4)
+
+
+def test_one_moment_alone_and_a_rate_of_nothing_leave_bands_as_they_are():
+    y = noise(60, 5.0)
+    for found, rate in ((bands(60, origins=np.array([30])), RATE), (bands(60), 0.0)):
+        np.testing.assert_allclose(adapted(found, y, rate).upper, found.upper, rtol=1e-6)
+
+
+def test_the_order_of_the_origins_does_not_matter():
+    y, forward = noise(60, 2.0), np.arange(59)
+    ours, theirs = adapted(bands(60), y), adapted(bands(60, origins=forward[::-1]), y)
+    np.testing.assert_array_equal(ours.upper, theirs.upper[:, ::-1])
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+def test_rates_that_mean_nothing_are_refused(rate):
+    with pytest.raises(ConfigError, match="rate is"):
+        learn(bands(20), noise(20), rate)
+
+
+@pytest.mark.parametrize("y", [np.zeros((20, 3)), np.zeros(20)])
+def test_outcomes_of_other_channels_are_refused(y):
+    with pytest.raises(DataError, match="The forecast has 2 channels"):
+        learn(bands(20), y)
+
+
+def test_width_is_that_of_the_interval():
+    found = bands(10, spread=2.0)
+    np.testing.assert_allclose(width(found, 0.9), 2 * 2 * ndtri(0.95), rtol=1e-4)
+    gone = replace(
+        found, upper=found.upper * np.where(np.arange(9) < 5, np.nan, 1).astype(np.float32)[None, :, None, None]
+    )
+    np.testing.assert_allclose(width(gone, 0.9), 2 * 2 * ndtri(0.95), rtol=1e-4)
+
+
+def test_a_forecast_along_a_recording_learns_unless_it_is_fixed():
+    train, test = nascar.train_test("soft", seed=1, T=300)
+    model = SimpleModel().fit(train)
+    ours, fixed = (model.forecast(test, 5, n_paths=20, adaptive=adaptive) for adaptive in (True, False))
+    np.testing.assert_array_equal(ours.mean, fixed.mean)
+    np.testing.assert_allclose(
+        ours.upper, adaptation.adapted(fixed, test.y).upper, rtol=1e-3, atol=1e-3 * float(np.nanstd(test.y))
+    )
+    assert np.nanmax(np.abs(ours.upper - fixed.upper)) > 0
+
+
+# ---- one envelope of a trial -------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def narrow():
+    """A model whose bands are half as wide as they should be, and a trial it has not seen."""
+    train, test = nascar.train_test("soft", seed=1, T=400)
+    model = SimpleModel(spread=0.5).fit(train)
+    model.calibration_ = None
+    return model, test
+
+
+def test_an_envelope_has_learned_from_what_came_before_its_moment_alone(narrow, monkeypatch):
+    monkeypatch.setattr(envelopes, "model_from_bytes", lambda model: model)
+    model, test = narrow
+    other = replace(test, y=np.concatenate([test.y[:201], 30 + 9 * test.y[201:][::-1]]), labels=None, states=None)
+    ours, theirs = (envelopes.envelope(model, trial, 200, 8) for trial in (test, other))
+    fixed = envelopes.envelope(model, test, 200, 8, adaptive=False)
+    for name in ("mean", "lower50", "lower90", "upper90", "std"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    np.testing.assert_array_equal(ours.mean, fixed.mean)
+    assert (ours.upper90 - ours.lower90 > 1.2 * (fixed.upper90 - fixed.lower90)).all()
+    assert ours.learning.nine_tenths[-1] > ours.fixed.nine_tenths[-1] + 0.1
+    assert ours.wider > 1.2
+    np.testing.assert_array_equal(ours.fixed.half, fixed.fixed.half)
+    assert (ours.adaptive, fixed.adaptive) == (True, False)
