@@ -144,7 +144,7 @@ def transitions(view: View, reading: Reading) -> None:
 def prediction(view: View, reading: Reading) -> None:
     """One prediction with its envelope, and what envelopes like it hold."""
     trial = reading.trial
-    left, middle, right, bands = st.columns([3, 3, 3, 2], gap="medium", vertical_alignment="bottom")
+    left, middle, right = st.columns(3, gap="medium")
     with left:
         moment = _moment(view, trial)
     horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", bind="query-params")
@@ -153,7 +153,7 @@ def prediction(view: View, reading: Reading) -> None:
     channel = right.selectbox(
         "Channel", list(trial.channels), key="channel", bind="query-params", format_func=lambda c: called.get(c, c)
     )
-    adaptive = bands.toggle(
+    adaptive = st.toggle(
         "Bands learn on the way",
         True,
         key="adaptive",
