@@ -24,7 +24,7 @@ from .readers.source import Readable, brief
 _BORIS = (
     "Observation id", "Subject", "Behavior", "Behavior type", "Start (s)", "Stop (s)", "Duration (s)", "FPS",
 )  # fmt: skip
-MOST_LETTERS, MOST_FRAMES = 300, 1_000_000_000
+MOST_LETTERS, MOST_FRAMES, MOST_TEXT = 300, 1_000_000_000, 20_000_000
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,8 @@ class Marks:
     @classmethod
     def from_json(cls, text: str) -> Marks:
         """What `to_json` wrote."""
+        if len(text) > MOST_TEXT:
+            raise DataError(f"This list of marks has {len(text):,} letters; the limit is {MOST_TEXT:,}.")
         try:
             entries = json.loads(text)["marks"]
             given = [(str(e["recording"]), int(e["start"]), int(e["stop"]), str(e["word"])) for e in entries]

@@ -34,6 +34,8 @@ __all__ = [
     "template",
 ]
 
+MOST_TRIALS = 10_000
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -195,9 +197,9 @@ class Table:
         if not name:
             return [(self.name, np.arange(self.n_rows))]
         codes, words = pd.factorize(self.frame[name[0]])
-        if len(words) > 10_000:
+        if len(words) > MOST_TRIALS:
             raise DataError(
-                f"The column {name[0]!r} would split the table into {len(words):,} trials; the limit is 10,000. "
+                f"The column {name[0]!r} would split the table into {len(words):,} trials; the limit is {MOST_TRIALS:,}. "
                 "Give it another role."
             )
         if len(words) == 0:

@@ -91,6 +91,7 @@ def _write(records: Sequence[Record], path: Path) -> None:
     """One row a fit: its configuration, seed and numbers."""
     import pandas as pd
 
+    from gdm_core.analysis.tables import harmless
     from gdm_core.files import write_whole
 
     table = pd.DataFrame([record.row() for record in records])
@@ -99,7 +100,7 @@ def _write(records: Sequence[Record], path: Path) -> None:
             table[name] = table[name].astype(str)
     buffer = io.BytesIO()
     if path.suffix == ".csv":
-        table.to_csv(buffer, index=False)
+        table.map(harmless).rename(columns=harmless).to_csv(buffer, index=False)
     else:
         table.to_parquet(buffer, index=False)
     write_whole(path, buffer.getvalue())

@@ -12,6 +12,7 @@ import streamlit as st
 
 from datasets.f1.driving import ACTIVITIES, Driving, activities, describe, proposed_names
 from gdm_core.analysis.metrics import majority_map
+from gdm_core.analysis.tables import harmless
 from pages.formula1.data import Laps, Race
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.lab import View, live
@@ -127,7 +128,7 @@ def tab(view: View) -> None:
     }  # fmt: skip
     with shell.panel("state-names", f"What {race_of(view).train.code} does in each state"):
         st.data_editor(
-            table,
+            table.map(harmless),
             hide_index=True,
             key=key,
             on_change=keep_names,

@@ -11,6 +11,7 @@ import streamlit as st
 from datasets.readers.roles import is_numeric, numeric_values
 from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
+from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
 from pages.recording.tables import rows_high
 from pages.ui import figures, settings, shell
@@ -135,7 +136,7 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
     with shell.panel("roles", "What the columns are for"):
         shell.quiet("Guessed from names and values; every role can be changed.")
         st.data_editor(
-            guessed,
+            guessed.map(harmless),
             hide_index=True,
             key=_key(file),
             disabled=["column", "missing", "examples"],

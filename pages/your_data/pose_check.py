@@ -13,6 +13,7 @@ import streamlit as st
 
 from datasets import keypoints
 from datasets.keypoints import KeypointTable
+from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
 from pages.recording.data import FEATURES
 from pages.recording.repairs import cleaning
@@ -94,7 +95,7 @@ def pose_panel(file: Opened, options: PoseOptions) -> bool:
         left, right = st.columns([0.55, 0.45], gap="small")
         with left:
             st.data_editor(
-                shown,
+                shown.map(harmless),
                 hide_index=True,
                 key=_key(file),
                 disabled=["what", "tracked"],

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import streamlit as st
 from streamlit.components.v2.bidi_component.main import _make_trigger_id
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
@@ -20,6 +21,8 @@ from pages.formula1 import state_names
 from pages.recording.tables import clicked_row
 from pages.ui import navigation
 from pages.ui.slider import moved
+from tests.support.formula1_page import arrange, visit
+from tests.support.your_data_page import html, uploaded
 
 APP = str(navigation.ROOT / "app.py")
 PAGES = [entry.folder for entry in navigation.available()]
@@ -165,3 +168,28 @@ def test_a_message_that_no_slider_sends_is_none(message):
 def test_a_message_of_a_slider_is_understood():
     assert moved({"value": 3, "number": 7, "held": True}) == (3.0, True, 7)
     assert moved({"value": 3.5, "number": 7, "held": "yes"}) == (3.5, False, 7)
+
+
+def test_the_tables_of_your_data_hold_no_formula_and_its_words_no_markup(engine, monkeypatch):
+    drawn = []
+    plain = st.data_editor
+    monkeypatch.setattr(st, "data_editor", lambda frame, **more: drawn.append(frame) or plain(frame, **more))
+    head = f"time,=1+1,{forged.MARKUP},label"
+    text = (
+        head
+        + "\n"
+        + "".join(f"{i / 10},{np.sin(i):.3f},{np.cos(i):.3f},{'=A1' if i < 40 else forged.MARKUP}\n" for i in range(80))
+    )
+    app = uploaded("=cmd.csv", text.encode())
+    cells = {str(cell) for frame in drawn for cell in [*frame.columns, *frame.to_numpy().ravel()]}
+    assert "'=1+1" in cells
+    assert not [cell for cell in cells if cell[:1] in ("=", "@", "+")]
+    assert "<img" not in html(app)
+
+
+def test_the_table_of_state_names_holds_no_formula(monkeypatch, tmp_path):
+    arrange(monkeypatch, tmp_path)
+    monkeypatch.setattr(state_names, "_own", lambda fit: dict.fromkeys(range(12), forged.FORMULA[:20]))
+    app = visit(view="What a state is")
+    fine(app)
+    assert {name[:3] for name in app.dataframe[0].value["Name"]} == {"'=H"}

@@ -141,6 +141,12 @@ def test_a_list_of_marks_that_is_none_is_refused_in_few_words(text):
     assert len(str(refused.value)) < 400
 
 
+def test_a_list_of_marks_beyond_all_bounds_is_not_parsed(monkeypatch):
+    monkeypatch.setattr(json, "loads", None)
+    with pytest.raises(DataError, match="20,000,001 letters; the limit is 20,000,000"):
+        Marks.from_json(" " * 20_000_001)
+
+
 def test_words_and_frames_have_bounds():
     def read(recording: str, stop: int, word: str) -> Marks:
         return Marks.from_json(

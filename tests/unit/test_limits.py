@@ -1,0 +1,152 @@
+"""The limits that docs/reliability.md lists are those of the code, and what has none elsewhere is held here."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from starlette.applications import Starlette
+from streamlit import config
+from streamlit.web.server.starlette.starlette_routes import create_upload_routes
+
+from datasets import marks, tables
+from datasets.readers import annotations, zipped
+from gdm_core import Trial, Trials
+from gdm_core.engine import cache, cluster, compare, engine, shelf, sweep
+from gdm_core.engine.compare import Comparison
+from gdm_core.engine.messages import FitRequest
+from gdm_core.errors import ConfigError, DataError
+from pages.behaviour import recordings
+from pages.lab.live import pictures
+from pages.nascar import simulator
+from pages.ui import model_controls
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMITS = tables.DEFAULT_LIMITS
+SHORT = Trials((Trial(np.zeros((30, 2), np.float32)),))
+
+
+def span(ends: tuple[float, ...]) -> str:
+    return f"{ends[0]:g} to {ends[1]:g}"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def memory(n_bytes: float) -> str:
+    return f"{n_bytes / 2**30:g} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:g} MiB"
+
+
+EXPECTED = {
+    "states K": span(model_controls.K_RANGE),
+    "dimensions D": span(model_controls.D_RANGE),
+    "softness τ": span(model_controls.TAU_RANGE),
+    "stickiness γ": span(model_controls.GAMMA_RANGE),
+    "seed": span(model_controls.SEED_RANGE),
+    "steps T of the simulated track": span(simulator.LENGTHS),
+    "frames of a simulated trial": span(recordings.LENGTHS),
+    "an upload": f"{config.get_option('server.maxUploadSize')} MB",
+    "a file by path": f"{number(LIMITS.file_bytes)} bytes",
+    "a file as unpacked": f"{number(LIMITS.unpacked_bytes)} bytes, {number(LIMITS.unpack_ratio)} times its size",
+    "parts of an archive": number(zipped._MOST_MEMBERS),
+    "rows N of a table": number(LIMITS.rows),
+    "columns of a table": number(LIMITS.columns),
+    "values of a table": number(LIMITS.values),
+    "trials of a table": number(tables.MOST_TRIALS),
+    "frames of a file of labels": number(annotations._MOST_FRAMES),
+    "letters of a list of marks": number(marks.MOST_TEXT),
+    "jobs that wait, of a visitor": number(engine.MAX_WAITING_PER_SESSION),
+    "jobs that wait, of all": number(engine.MAX_WAITING),
+    "fits of a sweep": number(sweep.MAX_CELLS),
+    "fits of a comparison": number(compare.MOST_FITS),
+    "time of a fit on a page": f"{pictures.DEADLINE_S:g} s",
+    "time of a fit on hold": f"{FitRequest.__dataclass_fields__['hold_limit_s'].default:g} s",
+    "memory of a worker": f"{memory(cluster.MOST_MEMORY)}, and 70 % of the machine between them",
+    "results kept in memory": memory(cache.MEMORY_BYTES),
+    "results kept on disk": memory(cache.DISK_BYTES),
+    "data that workers keep": memory(shelf.SHELF_BYTES),
+}
+
+
+def documented() -> dict[str, tuple[str, str, str]]:
+    """Of each limit of the page (number, where it is enforced, test)."""
+    text = (ROOT / "docs/reliability.md").read_text(encoding="utf-8").partition("## Limits")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("| ").split(" | ")] for line in text.splitlines() if line.startswith("| ")
+    ]
+    return {name: (value, where, test) for name, value, where, test in rows[1:]}
+
+
+def test_the_page_lists_the_limits_that_the_code_has():
+    assert {name: value for name, (value, *_) in documented().items()} == EXPECTED
+
+
+def test_the_page_names_files_and_tests_that_there_are():
+    for _, where, test in documented().values():
+        assert (ROOT / where).is_file(), where
+        file, _, name = test.partition(": ")
+        found = [path for path in (ROOT / "tests").rglob(f"{file}.py") if f"def test_{name}(" in path.read_text()]
+        assert found, test
+        assert re.fullmatch(r"test_\w+: \w+", test)
+
+
+def test_more_fits_than_may_be_are_refused_before_any_is_begun():
+    few = {"family": "gdm", "base": {}, "grid": {}, "train": SHORT, "test": SHORT, "scorer": ""}
+    assert len(sweep.Sweep(**few, seeds=range(sweep.MAX_CELLS)).cells()) == sweep.MAX_CELLS
+    with pytest.raises(ConfigError, match=f"{sweep.MAX_CELLS} may be run at once"):
+        sweep.Sweep(**few, seeds=range(sweep.MAX_CELLS + 1))
+    with pytest.raises(ConfigError, match=f"{compare.MOST_FITS} may be compared at once"):
+        Comparison({"A": ("gdm", {})}, range(compare.MOST_FITS + 1), SHORT, SHORT)
+
+
+def test_a_table_of_more_trials_or_frames_than_may_be_is_refused():
+    text = "trial,y\n" + "".join(f"t{i},{i % 7}.5\n" for i in range(tables.MOST_TRIALS + 1))
+    table = tables.read(text.encode(), "a.csv")
+    with pytest.raises(DataError, match=r"into 10,001 trials; the limit is 10,000"):
+        table.to_trials({"trial": "group", "y": "channel"})
+    with pytest.raises(DataError, match="impossible"):
+        annotations.read_annotation(b"start,stop,behaviour\n0,1e6,rest\n", 30.0, "a.csv")
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 400), (1, 413)])
+def test_a_larger_upload_is_refused_by_the_server(more, status, monkeypatch):
+    """400: one of that size is read, and here holds no file."""
+    size = config.get_option("server.maxUploadSize") * 2**20 + more
+    runtime = SimpleNamespace(is_active_session=lambda session: True)
+    monkeypatch.setattr(
+        config, "get_option", lambda name, plain=config.get_option: "xsrf" not in name.lower() and plain(name)
+    )
+    manager = SimpleNamespace(add_file=None)
+    app = Starlette(routes=create_upload_routes(runtime, manager, ""))
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"content-length", str(size).encode()), (b"content-type", b"multipart/form-data; boundary=x")]
+    scope = {"type": "http", "method": "PUT", "path": "/_stcore/upload_file/session/file", "query_string": b"", "headers": headers,
+             "root_path": ""}  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == status
+
+
+def test_every_table_that_leaves_as_text_is_written_where_formulas_are_made_harmless():
+    """`harmless` is called by gdm_core.analysis.tables.csv; the others call it themselves, or write numbers of their own."""
+    own = {"datasets/readers/templates.py", "pages/your_data/example.py"}
+    harmless = {"gdm_core/analysis/tables.py", "datasets/marks.py", "gdm_studio/cli/sweep.py"}
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in ("gdm_core", "gdm_studio", "datasets", "pages")
+        for path in (ROOT / folder).rglob("*.py")
+        if ".to_csv(" in path.read_text(encoding="utf-8")
+    }
+    assert found == own | harmless
+    assert all("harmless" in (ROOT / name).read_text(encoding="utf-8") for name in harmless)
