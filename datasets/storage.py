@@ -5,7 +5,9 @@ The folder is the operating system's usual place for application data; `GDM_DATA
 
 from __future__ import annotations
 
+import errno
 import os
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from gdm_core.errors import ConfigError, DataError
 
 ENVIRONMENT_VARIABLE = "GDM_DATA_DIR"
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 CACHES = ("formula1", "fastf1", "calms21")
 
 
@@ -39,9 +42,29 @@ def move_aside(path: Path) -> Path:
     for attempt in range(1000):
         aside = path.with_name(f"{path.name}.damaged-{attempt}" if attempt else f"{path.name}.damaged")
         if not aside.exists():
-            path.replace(aside)
+            try:
+                path.replace(aside)
+            except OSError as error:
+                raise StorageError(f"{path} is damaged, and cannot be moved aside. {cannot_write(error)}") from error
             return aside
     raise DataError(f"There are too many damaged copies of {path.name} in {path.parent}. Delete some of them.")
+
+
+class StorageError(DataError):
+    """The disk is full, or takes nothing."""
+
+
+def is_of_storage(error: BaseException) -> bool:
+    """Whether the disk is full or takes nothing. Errors of the network are OSErrors as well."""
+    if isinstance(error, StorageError | sqlite3.OperationalError):  # FastF1 keeps downloads in such a file
+        return True
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def cannot_write(error: BaseException) -> str:
+    """What to do where the data folder takes nothing."""
+    why = getattr(error, "strerror", None) or error
+    return f"The data folder cannot be written to ({why}). Make room in it, or set {ENVIRONMENT_VARIABLE} to another folder."
 
 
 @contextmanager
@@ -52,7 +75,11 @@ def file_lock(path: Path, timeout_s: float, what: str, waiting: Callable[[], Non
     """
     _make_folder(path.parent)
     until = time.monotonic() + timeout_s
-    with path.open("a+b") as handle:
+    try:
+        opened = path.open("a+b")
+    except OSError as error:
+        raise StorageError(f"{what} needs to write. {cannot_write(error)}") from error
+    with opened as handle:
         while not _try_lock(handle):
             if time.monotonic() >= until:
                 raise DataError(

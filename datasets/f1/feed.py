@@ -17,6 +17,9 @@ from fastf1 import Cache, get_event_schedule, set_auth_method
 from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
 from fastf1.mvapi import get_circuit_info
 
+from gdm_core.errors import DataError
+
+from ..readers.source import brief
 from ..storage import move_aside
 from .extract import corners_from, driver_from, in_order_of_result, remarks_on_result
 from .feed_log import FeedLog, rate_limited, unavailable
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # what garbage in tables becomes
 RACES = ("Race", "Sprint")  # other sessions have times, and no result that a disqualification changes
 
 
@@ -94,7 +98,16 @@ def _fetch(year: int, event: str, name: str, log: FeedLog, offline: bool) -> Ses
     log.folder = Path(str(Cache.get_cache_info()[0])) / source.api_path[8:] if source.api_path else None
     Cache.offline_mode(offline)
     _load(source, where, log)
-    return _extract(source, year, row["EventName"], where, log, offline)
+    try:
+        return _extract(source, year, row["EventName"], where, log, offline)
+    except DataError:
+        raise
+    except SENSELESS as error:
+        raise unavailable(where, log, Reason.NO_LAPS, _senseless(error)) from error
+
+
+def _senseless(error: Exception) -> str:
+    return f"the feed's answer makes no sense ({type(error).__name__}: {brief(error)})"
 
 
 def _load(source: Any, where: str, log: FeedLog) -> None:
@@ -107,6 +120,10 @@ def _load(source: Any, where: str, log: FeedLog) -> None:
     except requests.RequestException as error:
         log.errors.append(error)
         raise unavailable(where, log, Reason.NO_LAPS, "the feed could not be read") from error
+    except DataError:
+        raise
+    except SENSELESS as error:
+        raise unavailable(where, log, Reason.NO_LAPS, _senseless(error)) from error
 
 
 def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offline: bool) -> Session:

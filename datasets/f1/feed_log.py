@@ -9,7 +9,7 @@ from pathlib import Path
 
 import requests
 
-from ..storage import move_aside
+from ..storage import cannot_write, is_of_storage, move_aside
 from .session import FeedError, Reason
 
 # what FastF1 announces while it loads, in its order: the share of the way that is then behind it
@@ -89,6 +89,8 @@ def rate_limited(where: str, error: Exception) -> FeedError:
 
 def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedError:
     """The likeliest cause of missing data: the network, then the account, then the feed itself."""
+    if full := next((error for error in log.errors if is_of_storage(error)), None):
+        return FeedError(Reason.STORAGE, f"{where} could not be loaded. {cannot_write(full)}")
     if log.network_failed or log.offline:
         return FeedError(
             Reason.NO_NETWORK,

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -123,7 +124,8 @@ def load_session(
             if found is None:
                 raise FeedError(Reason.CRASHED, f"{where}: {damaged or 'the loaded arrays are missing.'} Try again.")
             if not found.corners:
-                path.unlink(missing_ok=True)  # so that the corners are asked for the next time
+                with suppress(OSError):  # a folder that takes nothing
+                    path.unlink(missing_ok=True)  # so that the corners are asked for the next time
     if progress is not None:
         progress(1.0, "ready")
     return replace(found, notes=(note, *found.notes)) if note else found

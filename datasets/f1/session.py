@@ -43,6 +43,7 @@ class Reason(StrEnum):
     ACCOUNT = "account"
     DEADLINE = "deadline"
     CANCELLED = "cancelled"
+    STORAGE = "storage"
     CRASHED = "crashed"
 
 

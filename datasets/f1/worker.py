@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-from .session import FeedError
+from ..storage import StorageError, cannot_write, is_of_storage
+from .session import FeedError, Reason
 
 SECRETS = ("F1_USERNAME", "F1_PASSWORD")
 GRACE_S = 10.0
@@ -34,6 +35,11 @@ def main(argument: str) -> int:
         notes = _load(request, progress)
     except FeedError as error:
         _say(answers, kind="error", reason=error.reason.value, message=str(error))
+    except Exception as error:
+        if not is_of_storage(error):
+            raise
+        said = str(error) if isinstance(error, StorageError) else cannot_write(error)
+        _say(answers, kind="error", reason=Reason.STORAGE.value, message=said)
     else:
         _say(answers, kind="done", notes=notes)
     return 0

@@ -34,6 +34,7 @@ WAYS_ON = {
     Reason.NO_POSITION: "Choose another session: the feed has no positions for this one.",
     Reason.NO_CORNERS: "Try again later: the session opens without segments until the corners are known.",
     Reason.CANCELLED: "Press Try again to load it after all.",
+    Reason.STORAGE: "Sessions that are stored already still open, and so do simulated laps.",
     Reason.CRASHED: "Try again. If it happens again, clear the FastF1 downloads.",
 }
 TITLES = {
@@ -47,6 +48,7 @@ TITLES = {
     Reason.NO_POSITION: "No positions",
     Reason.NO_CORNERS: "No corners",
     Reason.CANCELLED: "Cancelled",
+    Reason.STORAGE: "The data folder takes nothing",
     Reason.CRASHED: "The loader stopped",
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
+import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -18,6 +20,7 @@ from datasets import formula1
 from datasets.f1 import feed, worker
 from datasets.f1.extract import car_channels, driver_from, in_order_of_result, lap_table, remarks_on_result
 from datasets.formula1 import Reason
+from datasets.storage import StorageError
 from gdm_core.errors import DataError
 from tests.support.formula1 import (
     LAP_S,
@@ -331,3 +334,98 @@ def test_who_retired_stands_behind_those_who_are_classified():
     results = _results(ClassifiedPosition=["R", "2", "W", "1"])
     assert in_order_of_result(results)["Abbreviation"].tolist() == ["NOR", "LEC", "PIA", "GAS"]
     assert remarks_on_result(results) == []
+
+
+# --- an answer that makes no sense, a disk that takes nothing ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("Expecting value"), KeyError("Stream"), TypeError("NoneType"), ZeroDivisionError("x")]
+)
+def test_a_feed_of_garbage_is_told(served, error):
+    def fail(**wanted):
+        raise error
+
+    source = feed_session()
+    source.load = fail
+    with raises(Reason.NO_LAPS, "makes no sense", type(error).__name__, "Try again later"):
+        served(session=source)
+
+
+def test_tables_that_are_not_as_expected_are_told(served):
+    source = feed_session()
+    source.laps = source.laps.drop(columns="LapStartTime")
+    with raises(Reason.NO_LAPS, "Ring Grand Prix 2024, Race", "makes no sense", "LapStartTime"):
+        served(session=source)
+    source = feed_session()
+    for table in source.pos_data.values():
+        table["X"] = "garbage"
+    with raises(Reason.NO_LAPS, "makes no sense"):
+        served(session=source)
+
+
+def test_garbage_among_stored_downloads_is_asked_for_again(served):
+    """What is stored is tried first: where it makes no sense, the network may have better."""
+    asked = []
+
+    def load(**wanted):
+        asked.append(wanted)
+        if len(asked) == 1:
+            raise ValueError("unpickled from another version")
+
+    source = feed_session()
+    source.load = load
+    assert served(session=source).codes
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.EROFS, "Read-only file system"), "Read-only file system"),
+        (sqlite3.OperationalError("attempt to write a readonly database"), "readonly database"),
+        (StorageError("x.npz is damaged, and cannot be moved aside."), "cannot be moved aside"),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_told_by_the_loading_process(monkeypatch, error, words):
+    stream = io.StringIO()
+    monkeypatch.setattr(worker, "_private_output", lambda: stream)
+    monkeypatch.setattr(worker.faulthandler, "dump_traceback_later", lambda *_, **__: None)
+
+    def fail(request, progress):
+        raise error
+
+    monkeypatch.setattr(worker, "_load", fail)
+    assert worker.main('{"deadline_s": 5}') == 0
+    answer = json.loads(stream.getvalue().splitlines()[-1])
+    assert answer["kind"] == "error"
+    assert answer["reason"] == Reason.STORAGE.value
+    assert words in answer["message"]
+
+
+def test_a_disk_that_fills_while_fastf1_stores_is_told(served):
+    """FastF1 notes what goes wrong with one of its files, and goes on without it."""
+    source = _source_raising(DataNotLoadedError())
+
+    def load(**wanted):
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            logging.getLogger("fastf1.test").debug("Traceback for failure", exc_info=True)
+
+    source.load = load
+    with raises(Reason.STORAGE, "Race could not be loaded", "No space left on device", "set GDM_DATA_DIR"):
+        served(session=source)
+
+
+def test_errors_of_the_network_are_none_of_the_disk(monkeypatch):
+    monkeypatch.setattr(worker, "_private_output", io.StringIO)
+    monkeypatch.setattr(worker.faulthandler, "dump_traceback_later", lambda *_, **__: None)
+
+    def fail(request, progress):
+        raise requests.ConnectionError("nobody there")
+
+    monkeypatch.setattr(worker, "_load", fail)
+    with pytest.raises(requests.ConnectionError):
+        worker.main('{"deadline_s": 5}')

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -264,6 +265,65 @@ def test_a_data_folder_that_cannot_be_made_is_told(home, monkeypatch):
     monkeypatch.setenv("GDM_DATA_DIR", str(home / "file" / "below"))
     with pytest.raises(DataError, match="Set GDM_DATA_DIR to a folder"):
         data_dir()
+
+
+def test_a_data_folder_that_takes_nothing_is_told_and_what_is_stored_still_opens(home, monkeypatch):
+    sound = _stored_ring()
+    damaged = cache.session_path(2031, "Ring Grand Prix", "Sprint")
+    damaged.write_bytes(sound.read_bytes()[:5000])
+    calendar = cache.schedule_path(2024)
+    calendar.write_text("{")
+    plain = Path.open
+
+    def no(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def opened(path, mode="r", *more, **named):
+        return no() if set(mode) & set("wax+") else plain(path, mode, *more, **named)
+
+    # the folder's own rights would not stop a test that runs as root
+    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr(Path, "replace", no)
+    assert formula1.load_session(2031, "Ring Grand Prix", "Race").codes == ("AAA", "BBB")
+    with pytest.raises(DataError, match=r"Read-only file system.*set GDM_DATA_DIR to another folder"):
+        formula1.load_session(2024, "Ring Grand Prix", "Race")
+    for read in (lambda: cache.read_or_move_aside(damaged), lambda: formula1.schedule(2024)):
+        with pytest.raises(DataError, match=r"is damaged, and cannot be moved aside\..*Read-only file system"):
+            read()
+
+
+GARBAGE = (b"", b"HTTP/1.1 200 OK\r\n\r\n<html>no TLS</html>", b"HTTP/1.1 403 Forbidden\r\n\r\n", b"\x00\xff" * 900)
+
+
+@contextmanager
+def _garbage_server():
+    """A server that sends something else to each connection, and none of it is an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sent: list[bytes] = []
+
+        def answer():
+            while True:
+                try:
+                    connection = server.accept()[0]
+                except OSError:
+                    return
+                with connection, suppress(OSError):
+                    connection.recv(4096)
+                    sent.append(GARBAGE[len(sent) % len(GARBAGE)])
+                    connection.sendall(sent[-1])
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield server.getsockname()[1], sent
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_server_that_sends_garbage_is_told(monkeypatch):
+    with _garbage_server() as (port, sent):
+        for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+        with raises(Reason.NO_NETWORK, "2024 calendar", "simulated laps"):
+            formula1.schedule(2024, deadline_s=120)
+        assert len(sent) > 1
 
 
 def test_a_lock_opens_again_after_use(home):
