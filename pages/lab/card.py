@@ -11,11 +11,13 @@ import numpy as np
 import streamlit as st
 
 from pages.lab import live
+from pages.lab.change import LastChange, Settled
 from pages.lab.data import Setting
 from pages.lab.finding import finding
 from pages.lab.view import View, question_key
 from pages.ui import card, navigation, shell
 from pages.ui.card import Score
+from pages.ui.figures import names_of
 from pages.ui.model_controls import SEED_RANGE
 
 MORE_SEEDS = 4  # fits besides the one that stands, to tell a score from luck
@@ -66,7 +68,9 @@ def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None) -
         if answer.fresh:
             if names is not None:
                 said = finding(view.read(), names, rows, view.data.step(view.trial), view.data.unit)
-                st.html(f'<p class="gdm-finding">{escape(said)}</p>')
+                did = _last_change(view, rows)
+                changed = f'<p class="gdm-change">{escape(did)}</p>' if did else ""
+                st.html(f'<p class="gdm-finding">{escape(said)}</p>{changed}')
             card.scores(rows, status=shown.status)
         elif rows and scored is not None and scored.train.fingerprint == view.data.train.fingerprint:
             card.scores(rows, earlier=earlier(view.setting, scored.where), meanwhile=_waiting(view, answer))
@@ -87,6 +91,23 @@ def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None) -
         )
         live.region(view.fit, lambda now: live.progress(now, key="elbo"), patience=2)
     return rows if answer.fresh else []
+
+
+def _last_change(view: View, rows: Sequence[Score]) -> str:
+    """What the last change of settings did to the fit that stands; "" where nothing can be said."""
+    first, choice, shown = view.at(0).read(), view.choice, view.shown
+    if shown.wanted is None or first.states is None:
+        return ""
+    now = Settled(
+        shown.wanted.key,
+        (view.data.train.fingerprint, view.data.test.fingerprint),
+        {"model": choice.label} | {name: _setting(name, value) for name, value in choice.config.items()},
+        first.labels,
+        tuple(names_of(first.states.shape[1])),
+        rows[0] if rows else None,
+    )
+    last = view.fit.records.last(LastChange)
+    return view.fit.records.keep(LastChange(now) if last is None else last.then(now)).sentence
 
 
 def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
@@ -178,7 +199,11 @@ def earlier(now: Setting, before: Setting) -> str:
     if not changed:
         another = before.measure.words if before.measure != now.measure else ""
         return another or "the finished fit of the same settings"
-    return ", ".join(f"{WORDS.get(name, name)}\u00a0{_value(theirs.config[name])}" for name in changed)
+    return ", ".join(_setting(name, theirs.config[name]) for name in changed)
+
+
+def _setting(name: str, value: Any) -> str:
+    return f"{WORDS.get(name, name)}\u00a0{_value(value)}"
 
 
 def _value(value: Any) -> str:

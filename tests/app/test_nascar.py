@@ -12,7 +12,7 @@ from gdm_core.analysis.bouts import transition_shares
 from gdm_core.engine import JobStatus
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
-from pages.lab import shipped
+from pages.lab import change, shipped
 from pages.lab.view import Looked
 from pages.nascar import pictures, scorecard, simulator
 from tests.support.drawn import record
@@ -222,6 +222,29 @@ def test_every_tab_opens_by_its_link(engine, view):
     assert words[view] in page
     others = set(words) - {view}
     assert not any(words[other] in page for other in others)
+
+
+# ---- what a change did ----------------------------------------------------------------------------------------------
+def test_a_settled_change_says_what_it_did(engine, monkeypatch):
+    monkeypatch.setattr(change, "states_change", lambda before, after, names, n: f"makes {n} of {len(names)}")
+    app = opened()
+    assert 'class="gdm-change"' not in text(app), "nothing stood before"
+    engine.auto = False
+    slider(app, "K").set_value(6)
+    app.run()
+    assert 'class="gdm-change"' not in text(app), "nothing has settled yet"
+    engine.auto = True
+    engine.run_all()
+    settled(app.run())
+    assert '<p class="gdm-change">K\u00a06 makes 6 of 4' in text(app)
+    last = live_of(app).records.last(change.LastChange)
+    np.testing.assert_array_equal(last.now.labels, live_of(app).poll().train[0].argmax(axis=1))
+    app.query_params["trial"] = "test"
+    settled(app.run())
+    assert "makes 6 of 4" in text(app)
+    slider(app, "T").set_value(300)
+    settled(app.run())
+    assert 'class="gdm-change"' not in text(app), "two tracks have no moment in common"
 
 
 # ---- what goes wrong ----------------------------------------------------------------------------------------------

@@ -1,0 +1,122 @@
+"""What the last change of settings did, in a sentence: which states it split or joined, and whether the first score moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pages.ui.card import Score
+
+MINE = 0.7  # of a state's moments that come from (or go to) one other: then it is a part of that one
+PART = 0.15  # of the whole that a part has to be
+WHOLE = 0.8  # of the whole that its parts have to be together
+SAME, MOST = 0.98, 0.85  # of all moments in states that match: nothing to speak of, and the same but for some
+CLEAR = 2.0  # how many times the spread two scores have to be apart
+
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """A finished fit that stood on the page with its scores.
+
+    key       of the fit; `content` that of the data, without which two fits cannot be compared
+    settings  what it was fitted with, in the words of the controls, by name; first the "model"
+    labels    [T] the strongest state of each moment of the first fitted trial, `names` of the states
+    row       the first score
+    """
+
+    key: str
+    content: tuple[str, ...]
+    settings: dict[str, str]
+    labels: Labels
+    names: tuple[str, ...]
+    row: Score | None
+
+
+@dataclass(frozen=True, eq=False)
+class LastChange:
+    """The fit that stands, and the one that stood before it, where there was one."""
+
+    now: Settled
+    before: Settled | None = None
+
+    def then(self, now: Settled) -> LastChange:
+        """After `now` has settled, which may be the same fit with more known of its scores."""
+        return LastChange(now, self.before if now.key == self.now.key else self.now)
+
+    @property
+    def sentence(self) -> str:
+        """What the change did; "" where nothing can be said."""
+        before, now = self.before, self.now
+        if before is None or before.content != now.content or len(before.labels) != len(now.labels):
+            return ""
+        changed = [words for name, words in now.settings.items() if before.settings.get(name) != words]
+        if changed and changed[0] == now.settings["model"]:
+            changed = changed[:1]  # another model has settings of its own
+        said = states_change(before.labels, now.labels, before.names, len(now.names))
+        if not changed or not said:
+            return ""
+        moved = score_change(before.row, now.row)
+        return f"{', '.join(changed)} {said}{f'; {moved}' if moved else ''}."
+
+
+def states_change(before: Labels, after: Labels, names: Sequence[str], n_after: int) -> str:
+    """Which of the states `names` before were split or joined by `n_after` states, else how many moments changed theirs.
+
+    before, after   [T] the state of each moment, of two fits to the same trial
+    """
+    shared = np.zeros((len(names), n_after))
+    np.add.at(shared, (before, after), 1)
+    split = [names[old] for old in range(len(names)) if len(_parts(shared, old)) > 1]
+    joined = [
+        " with ".join(names[old] for old in parts) for new in range(n_after) if len(parts := _parts(shared.T, new)) > 1
+    ]
+    found = [f"{did} {_listed(states)}" for did, states in (("splits", split), ("joins", joined)) if states]
+    if found:
+        return " and ".join(found)
+    share = _matched(shared)
+    if share >= SAME:
+        return "leaves the states as they were"
+    others = f"{100 * (1 - share):.0f} % of moments"
+    if share >= MOST:
+        return f"leaves the states as they were but for {others}"
+    return f"gives {others} another state" if len(names) == n_after else ""
+
+
+def score_change(before: Score | None, now: Score | None) -> str:
+    """How a score moved, as far as the spread over seeds lets it be told; "" where the spread is not known."""
+    if before is None or now is None or before.name != now.name:
+        return ""
+    known = [row.spread for row in (before, now) if row.spread is not None]
+    if not known or not np.isfinite([before.value, now.value]).all():
+        return ""
+    was, is_now = (f"{row.value:.{row.digits}f}{row.unit}" for row in (before, now))
+    if abs(now.value - before.value) <= CLEAR * float(np.hypot(known[0], known[-1])):
+        return f"“{now.name}” is {is_now} after {was}, no more apart than seeds are"
+    return f"“{now.name}” {'rose' if now.value > before.value else 'fell'} from {was} to {is_now}"
+
+
+def _parts(shared: npt.NDArray[Any], whole: int) -> list[int]:
+    """The columns of `shared` that are parts of the row `whole`, if they make it up; one column is no part."""
+    total = shared[whole].sum()
+    if not total:
+        return []
+    share = shared[whole] / np.maximum(shared.sum(axis=0), 1)
+    parts = np.flatnonzero((share >= MINE) & (shared[whole] >= PART * total))
+    return [int(part) for part in parts] if shared[whole, parts].sum() >= WHOLE * total else []
+
+
+def _matched(shared: npt.NDArray[Any]) -> float:
+    """The share of moments whose state is the one that matches their state before."""
+    from scipy.optimize import linear_sum_assignment
+
+    return float(shared[linear_sum_assignment(shared, maximize=True)].sum() / max(1.0, shared.sum()))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,110 @@
+"""What the last change of settings did, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pages.lab.change import LastChange, Settled, score_change, states_change
+from pages.ui.card import Score
+
+NAMES = ("S1", "S2", "S3")
+BEFORE = np.repeat([0, 1, 2], 100)
+
+
+def settled(key: str, labels: np.ndarray, value: float, spread: float | None = 0.003, **settings: str) -> Settled:
+    names = tuple(f"S{k + 1}" for k in range(labels.max() + 1))
+    row = Score("Matches the true states", value, 0.5, "k-means on steps", spread)
+    return Settled(key, ("track",), {"model": "GDM", **settings}, labels, names, row)
+
+
+def test_a_split_names_the_state_that_was_split():
+    after = BEFORE.copy()
+    after[250:] = 3
+    assert states_change(BEFORE, after, NAMES, 4) == "splits S3"
+    after[40:80] = 4
+    assert states_change(BEFORE, after, NAMES, 5) == "splits S1 and S3"
+
+
+def test_a_join_names_the_states_that_were_joined():
+    assert states_change(BEFORE, np.where(BEFORE == 2, 0, BEFORE), NAMES, 2) == "joins S1 with S3"
+    four = np.repeat([0, 1, 2, 3], 100)
+    assert states_change(four, four // 2, (*NAMES, "S4"), 2) == "joins S1 with S2 and S3 with S4"
+    assert states_change(four, np.maximum(four, 1) - 1, (*NAMES, "S4"), 3) == "joins S1 with S2"
+    after = np.where(np.arange(400) >= 350, 4, np.maximum(four, 1))
+    assert states_change(four, after, (*NAMES, "S4"), 5) == "splits S4 and joins S1 with S2"
+
+
+def test_states_in_another_order_are_the_same_states():
+    assert states_change(BEFORE, (BEFORE + 1) % 3, NAMES, 3) == "leaves the states as they were"
+
+
+def test_a_state_that_holds_nothing_changes_nothing():
+    assert states_change(BEFORE, BEFORE, NAMES, 4) == "leaves the states as they were"
+
+
+def test_moments_that_change_their_state_are_counted():
+    after = BEFORE.copy()
+    after[:30] = 1
+    assert states_change(BEFORE, after, NAMES, 3) == "leaves the states as they were but for 10 % of moments"
+    after[100:150] = 2
+    assert states_change(BEFORE, after, NAMES, 3) == "gives 27 % of moments another state"
+
+
+def test_a_sliver_is_no_split_and_a_new_mixture_is_nothing_that_can_be_said():
+    sliver = BEFORE.copy()
+    sliver[290:] = 3
+    assert "splits" not in states_change(BEFORE, sliver, NAMES, 4)
+    mixture = np.random.default_rng(0).integers(0, 5, 300)
+    assert states_change(BEFORE, mixture, NAMES, 5) == ""
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "words"),
+    [
+        (0.913, 0.901, "fell from 0.913 to 0.901"),
+        (0.901, 0.913, "rose from 0.901 to 0.913"),
+        (0.905, 0.901, "is 0.901 after 0.905, no more apart than seeds are"),
+    ],
+)
+def test_a_score_moves_only_by_more_than_its_spread(was, now, words):
+    before, after = (Score("Matches", value, spread=0.003) for value in (was, now))
+    assert score_change(before, after) == f"“Matches” {words}"
+    assert score_change(replace(before, spread=None), after) == f"“Matches” {words}", "one of them tells"
+
+
+def test_nothing_is_said_of_scores_whose_spread_is_not_known():
+    score = Score("Matches", 0.9)
+    assert score_change(score, replace(score, value=0.5)) == ""
+    assert score_change(None, score) == ""
+    assert score_change(replace(score, spread=0.01), replace(score, name="Another", spread=0.01)) == ""
+    assert score_change(replace(score, spread=0.01), replace(score, value=float("nan"), spread=0.01)) == ""
+
+
+def test_the_sentence_says_what_was_changed_and_what_it_did():
+    after = BEFORE.copy()
+    after[250:] = 3
+    before, now = settled("a", BEFORE, 0.913, K="K 3"), settled("b", after, 0.880, K="K 4")
+    assert LastChange(before).then(now).sentence == (
+        "K 4 splits S3; “Matches the true states” fell from 0.913 to 0.880."
+    )
+
+
+def test_more_scores_of_the_fit_that_stands_are_no_change():
+    before, now = settled("a", BEFORE, 0.913, K="K 3"), settled("b", BEFORE, 0.880, None, K="K 4")
+    before = replace(before, row=replace(before.row, spread=None))
+    first = LastChange(before).then(now)
+    assert first.sentence == "K 4 leaves the states as they were."
+    later = first.then(settled("b", BEFORE, 0.880, K="K 4"))
+    assert later.before is before
+    assert "fell from 0.913 to 0.880" in later.sentence
+
+
+def test_there_is_no_sentence_without_anything_to_compare():
+    before = settled("a", BEFORE, 0.913)
+    assert LastChange(before).sentence == ""
+    assert LastChange(before).then(settled("b", BEFORE, 0.9)).sentence == "", "nothing was set otherwise"
+    other = replace(settled("b", BEFORE, 0.9, K="K 4"), content=("another track",))
+    assert LastChange(before).then(other).sentence == ""
