@@ -96,6 +96,8 @@ def score_change(before: Score | None, now: Score | None) -> str:
     if not known or not np.isfinite([before.value, now.value]).all():
         return ""
     was, is_now = (f"{row.value:.{row.digits}f}{row.unit}" for row in (before, now))
+    if was == is_now:
+        return f"“{now.name}” stays at {was}"
     if abs(now.value - before.value) <= CLEAR * float(np.hypot(known[0], known[-1])):
         return f"“{now.name}” is {is_now} after {was}, no more apart than seeds are"
     return f"“{now.name}” {'rose' if now.value > before.value else 'fell'} from {was} to {is_now}"

@@ -66,6 +66,7 @@ def test_a_sliver_is_no_split_and_a_new_mixture_is_nothing_that_can_be_said():
     [
         (0.913, 0.901, "fell from 0.913 to 0.901"),
         (0.901, 0.913, "rose from 0.901 to 0.913"),
+        (0.9012, 0.9009, "stays at 0.901"),
         (0.905, 0.901, "is 0.901 after 0.905, no more apart than seeds are"),
     ],
 )
