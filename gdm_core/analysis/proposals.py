@@ -38,7 +38,7 @@ def propose(
     """Up to `n` clips, the best first; fewer where the recordings are used up.
 
     labels  what is marked so far; clips that touch it are left out, and so are those that were `asked` before
-    A model that was taught no words yet proposes clips that differ most from each other.
+    A model that was taught no words yet, or so few that nothing is in doubt, proposes clips that differ most from each other.
     """
     data = as_trials(trials)
     if n < 1 or not clip_seconds > 0:
@@ -115,7 +115,9 @@ def _values(
     if model.word_evidence_ is None:
         return np.ones(len(clips))
     doubt = _means(model.label_disagreement(data), clips)
-    doubt = doubt / max(float(doubt.max()), 1e-12)
+    if not doubt.max() > 0:  # of two marks none can be left out, so that nobody disagrees yet
+        return np.ones(len(clips))
+    doubt = doubt / float(doubt.max())
     words = _means(model.predict_label_proba(data), clips)  # [clips, C]
     joined = np.concatenate(known)
     marked = np.bincount(joined[joined >= 0], minlength=words.shape[1])[: words.shape[1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,24 +21,30 @@ from pages.recording.data import Data
 from pages.ui import figures, palette, settings
 
 MOST_WORD = 30  # letters
-LABELLED = {"random": "at random", "first": "from the beginning"}
 
 
 @dataclass(frozen=True)
 class Lesson:
     """Marks of the visitor's own, and the share of the expert's labels that he let in.
 
-    seconds, order   of the expert's labels: how many, and which ones first
+    seconds          of the expert's labels; those of the beginning where `from_start`, else at random
     shown, asked     clips that are proposed now, and all that ever were
     said             what was wrong with the last mark
+    touched          whether anything was ever marked or let in
+    stretch          (trial, From, To) that the page has set, if any
+    turn             how often the page has set its controls: each time they are new ones, since a browser that misses a
+                     value set for a control it has would send the one before
     """
 
     own: Marks = field(default_factory=Marks)
     seconds: float = 0.0
-    order: str = "random"
+    from_start: bool = False
     shown: tuple[Stretch, ...] = ()
     asked: tuple[Stretch, ...] = ()
     said: str = ""
+    touched: bool = False
+    stretch: tuple[int, float, float] | None = None
+    turn: int = 0
 
 
 def key_of(data: Data) -> str:
@@ -55,7 +62,28 @@ def lesson(of: str) -> Lesson:
 
 def change(of: str, **fields: Any) -> None:
     """Keep the lesson with other fields; what was wrong before is over."""
-    st.session_state[_place(of)] = replace(lesson(of), **{"said": ""} | fields)
+    touched = lesson(of).touched or bool({"own", "seconds", "from_start"} & fields.keys())
+    new: dict[str, Any] = {"said": "", "touched": touched} | fields
+    st.session_state[_place(of)] = replace(lesson(of), **new)
+
+
+def set_controls(of: str, **fields: Any) -> None:
+    """The same, where the page's controls begin anew with what is kept."""
+    change(of, turn=lesson(of).turn + 1, **fields)
+
+
+def to_json(kept: Lesson) -> str:
+    """The lesson as the browser's tab holds it."""
+    return json.dumps(json.loads(kept.own.to_json()) | {"seconds": kept.seconds, "from_start": kept.from_start})
+
+
+def from_json(text: str, trials: Trials) -> dict[str, Any]:
+    """The fields of a lesson that `to_json` wrote."""
+    own = with_all(Marks(), Marks.from_json(text), trials)
+    more = json.loads(text)
+    seconds = more.get("seconds")
+    seconds = float(seconds) if isinstance(seconds, int | float) and np.isfinite(seconds) else 0.0
+    return {"own": own, "seconds": max(seconds, 0.0), "from_start": more.get("from_start") is True}
 
 
 def _place(of: str) -> str:
@@ -119,12 +147,10 @@ def marks_of(data: Data) -> Marks:
     kept = lesson(of)
     if kept.seconds <= 0:
         return kept.own
-    asked = kept.seconds, kept.order, kept.own.marks
+    asked = kept.seconds, kept.from_start, kept.own.marks
     place = f"_marks-share-{of}"
     if place not in st.session_state or st.session_state[place][0] != asked:
-        share = from_labels(
-            data.train, data.every_label, kept.seconds, at_random=kept.order != "first", beside=kept.own
-        )
+        share = from_labels(data.train, data.every_label, kept.seconds, at_random=not kept.from_start, beside=kept.own)
         st.session_state[place] = asked, share
     share = st.session_state[place][1]
     return Marks((*kept.own.marks, *share.marks))
@@ -187,7 +213,7 @@ class Vocabulary:
     def hot(self, labels: npt.NDArray[np.int64], words: Sequence[str]) -> npt.NDArray[np.float32]:
         """[T, columns] of the numbers of `words`, missing where nothing is marked."""
         at = np.array([*(self.columns[self.words.index(word)] for word in words), -1])
-        return figures.one_hot(at[labels], len(self.names))
+        return figures.one_hot(at[labels], max(1, len(self.names)))
 
 
 def expert_numbers(data: Data, words: Sequence[str]) -> tuple[int, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import streamlit as st
+from streamlit.components.v2 import component
 
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError, GdmError
@@ -23,21 +26,36 @@ def share_of_expert(view: View, of: str) -> None:
     if known < CLIP_S or view.data.unit == "step":
         return
     kept, most = lessons.lesson(of), float(int(known))
-    many, which = settings.key("teach-share", of), settings.key("teach-order", of)
-    st.session_state.setdefault(many, min(kept.seconds, most))
-    st.session_state.setdefault(which, kept.order)
+    many, first = keys = settings.key(f"teach-share-{kept.turn}", of), settings.key(f"teach-first-{kept.turn}", of)
     st.slider(
-        "Seconds of the expert's labels to use", 0.0, most, step=CLIP_S, key=many, on_change=_let_in, args=(of, many, which),
-        help="Clips of 2 s of the fitted trials, beside your own marks. Of the new trials none is used.",
+        "Seconds of the expert's labels to use", 0.0, most, min(kept.seconds, most), CLIP_S, key=many, on_change=_let_in,
+        args=(of, keys),
+        help="Clips of 2 s of the fitted trials, at random, beside your own marks. Of the new trials none is used.",
     )  # fmt: skip
-    st.segmented_control(
-        "Taken", list(lessons.LABELLED), format_func=lambda name: lessons.LABELLED.get(name, name), required=True,
-        key=which, on_change=_let_in, args=(of, many, which), label_visibility="collapsed",
-    )  # fmt: skip
+    st.toggle("From the beginning, not at random", kept.from_start, key=first, on_change=_let_in, args=(of, keys))
 
 
-def _let_in(of: str, many: str, which: str) -> None:
-    lessons.change(of, seconds=float(st.session_state[many]), order=str(st.session_state[which]))
+def _let_in(of: str, keys: tuple[str, str]) -> None:
+    seconds, from_start = (st.session_state.get(key) for key in keys)
+    if seconds is not None and from_start is not None:
+        lessons.change(of, seconds=float(seconds), from_start=bool(from_start))
+
+
+_kept = component("gdm_kept_marks", js=(Path(__file__).parent / "kept_marks.js").read_text(encoding="utf-8"))
+
+
+def outlive_reload(taught: Teaching) -> None:
+    """Have the browser's tab hold the marks, and give them back to a session that knows nothing of this recording yet."""
+    of, lesson = taught.of, taught.lesson
+    data = {"of": of, "lesson": lessons.to_json(lesson) if lesson.touched else None}
+    kept = _kept(key="teach-kept", data=data, default={"kept": None}, on_kept_change=lambda: None).kept
+    if lesson.touched or not kept or kept["of"] != of:
+        return
+    try:
+        lessons.set_controls(of, **lessons.from_json(kept["lesson"], taught.view.data.train))
+    except GdmError as error:
+        lessons.change(of, own=lesson.own, said=f"The marks from before the page was reloaded cannot be used. {error}")
+    st.rerun()
 
 
 def listed(taught: Teaching) -> None:

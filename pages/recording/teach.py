@@ -19,7 +19,7 @@ from pages.recording.tables import jump
 from pages.recording.teaching import TEACHABLE, Teaching, ask, found_in, ready
 from pages.recording.view import Here, View
 from pages.ui import figures, settings, shell
-from pages.ui.plot import plot
+from pages.ui.plot import State, plot
 
 PROPOSED = 3
 
@@ -36,10 +36,12 @@ def panel(view: View, here: Here, beside_player: Any) -> None:
     why = lessons.not_yet(marks, data.train, n_states)
     taught = Teaching(view, here, of, lessons.lesson(of), marks, Vocabulary.of(data, marks), why)
     answer = ask(taught)
+    marks_panel.outlive_reload(taught)
     with beside_player:
         shell.section("Teach")
         shell.quiet(
-            "Name a few moments, and the model names all others. Take a proposed moment or set From and To, and press what it is."
+            "Name a few moments, and the model names all others. Take a proposed moment, or drag over the row of marks, and press "
+            "what it is."
         )
         _proposals(taught)
         if view.is_new:
@@ -76,20 +78,18 @@ def _strips(taught: Teaching, answer: live.Answer) -> None:
     zoom = f"{view.data.key}/{view.index}"
     rows: dict[str, Any] = {}
     names = taught.words.names
-    if not view.is_new and taught.marks.marks:
+    if not view.is_new:
         labels, words = taught.marks.labels(view.data.train)
         rows["marks"] = taught.words.hot(labels[view.index], words)
     if found is not None:
         rows["words"] = taught.words.spread(found.proba, found.words)
     if rows:
-        said = "Marks: what is named. Words: how likely each is; mixed colours and faint where undecided."
+        said = "Marks: what is named; drag to set From and To. Words: how likely each is; faint where undecided."
         figure = figures.state_strips(rows, names=names, caption=said, **timing)
-        plot(
-            figure,
-            key="teach-strips",
-            state="fresh" if found is None or answer.fresh else "stale",
-            revision=zoom,
-        )
+        figure["layout"] |= {"dragmode": "select", "selectdirection": "h"}
+        state: State = "fresh" if found is None or answer.fresh else "stale"
+        chosen = plot(figure, key="teach-strips", state=state, revision=zoom, events=("select",))
+        _take_stretch(taught, chosen.select)
     if found is not None:
         _, order = answer.about
         naming = view.naming_for(len(order))
@@ -105,6 +105,17 @@ def _strips(taught: Teaching, answer: live.Answer) -> None:
         shell.quiet("The model is learning these words." if ready(view) else "Taught as soon as the fit is done.")
     if found is not None and found.unlike is not None:
         shell.quiet(found.unlike)
+
+
+def _take_stretch(taught: Teaching, selection: Any) -> None:
+    """From and To are what was dragged over. They stand further up, so that the page runs once more."""
+    if taught.view.is_new or not selection:
+        return
+    clock = taught.clock(taught.view.index)
+    last = clock.start + clock.step * taught.view.trial.n_samples
+    begin, end = sorted(min(max(float(x), clock.start), last) for x in selection["x"])
+    lessons.set_controls(taught.of, stretch=(taught.view.index, round(begin, 3), round(end, 3)))
+    st.rerun()
 
 
 def _only_fitted(taught: Teaching) -> None:
@@ -126,26 +137,23 @@ def _look_at(view: View, index: int) -> None:
     st.session_state[settings.key("trial", view.data.of)] = f"fit-{index}"
 
 
-def _keys(taught: Teaching) -> tuple[str, str]:
-    index = taught.view.index
-    return settings.key(f"teach-from-{index}", taught.of), settings.key(f"teach-to-{index}", taught.of)
-
-
 def _mark_panel(taught: Teaching) -> None:
     """A stretch, and a button for each word."""
-    view, of = taught.view, taught.of
+    view, of, lesson = taught.view, taught.of, taught.lesson
     clock = taught.clock(view.index)
-    first, second = _keys(taught)
-    st.session_state.setdefault(first, round(clock.start, 3))
-    st.session_state.setdefault(second, round(clock.start + view.unit.of(taught.clip), 3))
+    begin, end = clock.start, clock.start + view.unit.of(taught.clip)
+    if lesson.stretch is not None and lesson.stretch[0] == view.index:
+        begin, end = lesson.stretch[1:]
+    names = [f"teach-{name}-{view.index}-{lesson.turn}" for name in ("from", "to", "word")]
+    first, second, typed = keys = tuple(settings.key(name, of) for name in names)
     with st.container(key="teach-mark", horizontal=True, vertical_alignment="bottom"):
-        st.number_input(f"From ({clock.unit})", key=first, step=clock.step, format="%.2f", width=120)
-        st.number_input(f"To ({clock.unit})", key=second, step=clock.step, format="%.2f", width=120)
+        look: dict[str, Any] = {"step": clock.step, "format": "%.2f", "width": 120}
+        st.number_input(f"From ({clock.unit})", value=begin, key=first, **look)
+        st.number_input(f"To ({clock.unit})", value=end, key=second, **look)
         new = st.text_input(
-            "Another word", key=settings.key("teach-word", of), max_chars=lessons.MOST_WORD, placeholder="such as grooming",
-            width=180,
-        )  # fmt: skip
-        act = partial(_mark, taught, view.index)
+            "Another word", key=typed, max_chars=lessons.MOST_WORD, placeholder="such as grooming", width=180
+        )
+        act = partial(_mark, taught, view.index, keys)
         st.button("Name it so", key="teach-name", on_click=act, args=(None,), disabled=not (new or "").strip())
     with st.container(key="teach-words", horizontal=True):
         for j, word in enumerate(taught.words.words):
@@ -154,25 +162,22 @@ def _mark_panel(taught: Teaching) -> None:
         shell.error("Not marked", taught.lesson.said)
 
 
-def _mark(taught: Teaching, index: int, word: str | None) -> None:
+def _mark(taught: Teaching, index: int, keys: tuple[str, ...], word: str | None) -> None:
     """The stretch between From and To is `word`; None for the word that was typed."""
     of, train = taught.of, taught.view.data.train
-    typed = settings.key("teach-word", of)
-    said = (st.session_state.get(typed) or "") if word is None else word
-    first, second = (st.session_state.get(key) for key in _keys(taught))
+    begin, end, typed = (st.session_state.get(key) for key in keys)
     kept = lessons.lesson(of)
     try:
-        if first is None or second is None:
+        if begin is None or end is None:
             raise DataError("From and To are needed: type when the moment begins and when it ends.")
-        start, stop = taught.clock(index).frames(float(first), float(second))
-        own = lessons.with_mark(kept.own, Mark(train[index].name, start, stop, said.strip()), train)
+        start, stop = taught.clock(index).frames(float(begin), float(end))
+        mark = Mark(train[index].name, start, stop, (typed or "" if word is None else word).strip())
+        own = lessons.with_mark(kept.own, mark, train)
     except GdmError as error:
         lessons.change(of, said=str(error))
         return
     left = tuple(clip for clip in kept.shown if not (clip[0] == index and clip[1] < stop and start < clip[2]))
-    lessons.change(of, own=own, shown=left)
-    if word is None:
-        st.session_state[typed] = ""
+    lessons.set_controls(of, own=own, shown=left, stretch=(index, float(begin), float(end)))
 
 
 def _proposals(taught: Teaching) -> None:
@@ -222,8 +227,7 @@ def _show_clip(taught: Teaching, clip: Stretch) -> None:
     clock = taught.clock(trial)
     begin, end = clock.times(start, stop)
     _look_at(taught.view, trial)
-    for name, value in (("from", begin), ("to", end)):
-        st.session_state[settings.key(f"teach-{name}-{trial}", taught.of)] = round(value, 3)
+    lessons.set_controls(taught.of, stretch=(trial, round(begin, 3), round(end, 3)))
     place = _jump_key(taught.of)
     before = st.session_state.get(place, (0, 0.0, 0))
     st.session_state[place] = (trial, begin, before[2] + 1)

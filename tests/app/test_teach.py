@@ -17,7 +17,7 @@ from pages.lab.live import screen
 from pages.recording import lessons, trust
 from pages.recording.lessons import Clock, Vocabulary
 from pages.ui import navigation
-from tests.support.controls import control
+from tests.support.controls import control as by_name
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered
 from tests.support.taught import NAMES, labelled
@@ -71,6 +71,12 @@ def mark(app: AppTest, begin: float, end: float, word: str) -> AppTest:
         app.button(key="teach-name").click().run()
     assert not app.exception, app.exception[0].value
     return app
+
+
+def control(app: AppTest, kind: str, name: str):
+    """The one control whose key begins so."""
+    found = [one for one in getattr(app, kind) if str(one.key).startswith(f"{name}-")] if "teach" in name else []
+    return found[0] if len(found) == 1 else by_name(app, kind, name)
 
 
 def trial(app: AppTest) -> int:
@@ -247,6 +253,32 @@ def test_marks_survive_a_turn_to_another_page_and_travel_as_files(engine):
     ).run()
     assert kept(app).own.marks == before.marks
     assert [job.slot for job in engine.jobs].count("ask-taught") >= 2
+
+
+def test_what_the_browser_held_over_a_reload_is_read_back_and_nonsense_is_refused():
+    own = Marks().add(Mark(DATA[0].name, 0, 30, "rest"))
+    text = lessons.to_json(lessons.Lesson(own, seconds=4.0, from_start=True))
+    assert lessons.from_json(text, DATA) == {"own": own, "seconds": 4.0, "from_start": True}
+    odd = {"marks": [], "seconds": "many", "from_start": None}
+    assert lessons.from_json(json.dumps(odd), DATA) == {"own": Marks(), "seconds": 0.0, "from_start": False}
+    for wrong in ("", "[]", '{"marks": [{"recording": "gone", "start": 0, "stop": 9, "word": "x"}]}'):
+        with pytest.raises(DataError):
+            lessons.from_json(wrong, DATA)
+
+
+def test_a_share_of_the_labels_outlives_another_tab(engine):
+    app = opened()
+    control(app, "slider", "teach-share").set_value(10.0).run()
+    control(app, "toggle", "teach-first").set_value(True).run()
+    shown = (kept(app).seconds, kept(app).from_start)
+    for tab in ("Bouts", "Teach"):
+        app.query_params["view"] = tab
+        app.session_state["view"] = tab
+        app.run()
+        assert not app.exception, app.exception[0].value
+    assert shown == (10.0, True) == (kept(app).seconds, kept(app).from_start)
+    assert control(app, "slider", "teach-share").value == 10.0
+    assert control(app, "toggle", "teach-first").value is True
 
 
 @pytest.mark.parametrize(

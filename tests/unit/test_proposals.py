@@ -50,6 +50,15 @@ def test_proposals_end_when_the_recordings_are_used_up():
     assert propose(taught(), data(), n=5, asked=found) == ()
 
 
+def test_where_so_little_is_marked_that_nothing_is_in_doubt_proposals_differ_all_the_same():
+    two = [np.full(trial.n_samples, -1) for trial in data()]
+    two[0][:60], two[1][:60] = 0, 1
+    model = GDM(n_states=4, n_latent=2, posterior="linear", n_steps=30).fit(data(), labels=two)
+    assert all((part == 0).all() for part in model.label_disagreement(data()))
+    found = propose(model, data(), two, n=3)
+    assert all(clip.value > 0.05 for clip in found), "not merely the first ones"
+
+
 def test_proposals_lie_apart_and_where_the_model_is_in_doubt():
     doubt = taught().label_disagreement(data())
     everywhere = propose(taught(), data(), n=20)
