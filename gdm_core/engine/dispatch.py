@@ -21,7 +21,7 @@ from gdm_core.engine.control import end_if_stopped, end_topic, set_control
 from gdm_core.engine.errands import LINK_ERRORS, LOST_ERRORS, bring, end_by_force, quietly
 from gdm_core.engine.flights import Flight, launch
 from gdm_core.engine.jobs import Job
-from gdm_core.engine.outcomes import TOO_BIG, explained, settle
+from gdm_core.engine.outcomes import TOO_BIG, explained, lost_its_data, settle
 from gdm_core.engine.shelf import Shelf
 from gdm_core.engine.turns import FairQueue
 from gdm_core.engine.worker import Outcome
@@ -375,6 +375,8 @@ class Dispatcher:
             self._try_again(job, f"The result was lost with its worker ({lost}).")
         elif isinstance(outcome, LINK_ERRORS) and type(outcome).__module__.startswith("distributed"):
             self._try_again(job, f"A worker could not be reached ({outcome}).")
+        elif lost_its_data(outcome, self._flights[job.id].future.key):
+            self._try_again(job, "The workers that had its data stopped.", last=TOO_BIG)
         else:
             if isinstance(outcome, BaseException):
                 job.fail(explained(outcome))
@@ -383,6 +385,6 @@ class Dispatcher:
             self._jobs.pop(job.id, None)
             del self._flights[job.id]
 
-    def _try_again(self, job: Job, why: str) -> None:
-        self._again(job, why)
+    def _try_again(self, job: Job, why: str, last: str = "") -> None:
+        self._again(job, why, last=last)
         del self._flights[job.id]

@@ -72,6 +72,11 @@ def explained(error: BaseException) -> FitError:
     return failure
 
 
+def lost_its_data(outcome: object, key: object) -> bool:
+    """Whether the cluster gave up the data of the job `key`, because too many workers died while they had them at hand."""
+    return isinstance(outcome, KilledWorker) and outcome.task != key
+
+
 def rebuilt(name: str, message: str) -> Exception:
     """The error that a worker raised, as its own class where that is one of the library's."""
     kind = getattr(errors, name, FitError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from distributed import Future
 
@@ -30,6 +30,7 @@ class Shelf:
         self.limit = limit
         self._lying: OrderedDict[str, tuple[Future, int]] = OrderedDict()
         self._users: dict[str, set[str]] = {}
+        self._failed: Counter[str] = Counter()
 
     def place(self, trials: Trials, link: Link, session: str) -> Future:
         """The future of `trials` on the cluster, for a job of `session`."""
@@ -40,13 +41,16 @@ class Shelf:
         if name in self._lying and self._lying[name][0].status in ("pending", "finished"):
             self._lying.move_to_end(name)
             return self._lying[name][0]
-        self._lying.pop(name, None)
+        before = self._lying.pop(name, None)
+        self._failed[name] += before is not None and before[0].status == "error"
         payload = pickle.dumps(trials, protocol=5)
         limit = min(self.limit, link.memory // WORKER_SHARE) if link.memory else self.limit
         # The new ones come packed and are unpacked there, so they need their room twice, and before they are sent.
         while self._lying and self.n_bytes + 2 * len(payload) > limit:
             self._take_away(next(iter(self._lying)))
-        future = link.client.submit(decode_trials, payload, key=f"{link.topic}-trials-{name}")
+        # Dask counts, for good, how many workers died beside a task, and gives it up after some: as another one it starts anew.
+        key = f"{link.topic}-trials-{name}" + (f"-{self._failed[name]}" if self._failed[name] else "")
+        future = link.client.submit(decode_trials, payload, key=key)
         self._lying[name] = (future, len(payload))
         return future
 
@@ -68,3 +72,4 @@ class Shelf:
     def clear(self) -> None:
         self._lying.clear()
         self._users.clear()
+        self._failed.clear()

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
 
 from gdm_core.engine import Engine, Job, JobStatus, ResultCache, control, dispatch
 from gdm_core.engine import engine as engines
@@ -21,8 +23,11 @@ from gdm_core.engine.flights import GRACE_S, START_LIMIT_S, Flight
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import FitResult
 from gdm_core.errors import FitError
+from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
 from tests.support.fake_cluster import Cluster, done
+
+SHORT = Trials((Trial(np.zeros((30, 2), np.float32)),))
 
 
 @pytest.fixture
@@ -67,6 +72,49 @@ def test_a_result_that_is_lost_every_time_fails_its_job_alone(engine: Engine, cl
         job.result(60)
     cluster.sent[1].end(done("fine"))
     assert other.result(60) == "fine"
+
+
+def give_up_data(cluster: Cluster, data: int) -> None:
+    """What Dask does once more workers than it allows have died beside a task, and to the job that waits for it."""
+    given_up = KilledWorker(cluster.sent[data].key, SimpleNamespace(address="tcp://one"), 2)
+    cluster.sent[data].end(given_up, status="error")
+    cluster.sent[data + 1].end(given_up, status="error")
+
+
+def test_data_that_the_cluster_gave_up_are_sent_again(engine: Engine, cluster: Cluster) -> None:
+    """Workers die for many reasons over the life of a server; Dask counts for good how many did beside a set of data."""
+    job = engine.call(len, SHORT, session="a")
+    until(lambda: len(cluster.sent) == 2)
+    give_up_data(cluster, 0)
+    until(lambda: len(cluster.sent) == 4)
+    assert "-trials-" in cluster.sent[2].key, "the data"
+    assert cluster.sent[2].key != cluster.sent[0].key, "as a task that has not been counted against"
+    cluster.sent[3].end(done(1))
+    assert job.result(60) == 1
+    assert "workers that had its data stopped" in job.poll().notes[0]
+    other = engine.call(len, SHORT, session="b")
+    until(lambda: len(cluster.sent) == 5)  # they lie there
+    cluster.sent[4].end(done(1))
+    assert other.result(60) == 1
+
+
+def test_data_that_no_worker_survives_fail_their_job(engine: Engine, cluster: Cluster) -> None:
+    job = engine.call(len, SHORT, session="a")
+    for data in (0, 2, 4):
+        until(lambda data=data: len(cluster.sent) == data + 2)
+        give_up_data(cluster, data)
+    with pytest.raises(FitError, match="needs more memory than a worker has"):
+        job.result(60)
+    assert len({sent.key for sent in cluster.sent}) == 6
+
+
+def test_a_job_that_no_worker_survives_is_not_sent_again(engine: Engine, cluster: Cluster) -> None:
+    job = engine.call(divmod, 7, 2, session="a")
+    until(lambda: cluster.sent)
+    cluster.sent[0].end(KilledWorker(cluster.sent[0].key, SimpleNamespace(address="tcp://one"), 2), status="error")
+    with pytest.raises(FitError, match="needs more memory than a worker has"):
+        job.result(60)
+    assert len(cluster.sent) == 1
 
 
 def test_what_a_job_raises_is_its_own_also_where_it_is_a_timeout(engine: Engine, cluster: Cluster) -> None:
