@@ -104,7 +104,8 @@ def keep_in_address(view: View) -> None:
 def keep_names(editor: str, fit: str, order: Sequence[int]) -> None:
     """Keep what was typed into the table for the states of this fit; an emptied name is the proposed one again."""
     own = _own(fit)
-    for row, changed in st.session_state[editor]["edited_rows"].items():
+    edits = st.session_state.get(editor)  # none where the visitor has turned to another page meanwhile
+    for row, changed in ({} if edits is None else edits["edited_rows"]).items():
         if int(row) not in range(len(order)):  # from a browser that makes up rows
             continue
         name = _clean(changed.get("Name"))

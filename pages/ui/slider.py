@@ -121,7 +121,8 @@ def slider(
     memory = _remember(key, scale, value, bind is not None)
 
     def take() -> None:
-        heard = moved((st.session_state[element] or {}).get("moved"))
+        # On a slow server a thumb may still be moved after its visitor has turned to a page that knows nothing of it.
+        heard = moved((st.session_state.get(element) or {}).get("moved"))
         if heard is not None:
             st.session_state[key] = scale.fit(heard.value)
             known = st.session_state.setdefault(_KNOWN, {}).setdefault(key, _Memory())

@@ -6,6 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import ConfigError
+from pages.ui import slider as slider_module
 from pages.ui.slider import slider as make_slider
 from tests.support.sliders import slider, sliders
 
@@ -116,6 +117,20 @@ def test_a_disabled_slider_shows_its_value(app):
     assert slider(app, "moment").disabled
     with pytest.raises(AssertionError, match="cannot be moved"):
         slider(app, "moment").set_value(6)
+
+
+def test_a_thumb_that_moves_after_its_visitor_has_left_the_page_moves_nothing(monkeypatch):
+    heard = []
+    monkeypatch.setattr(slider_module, "renderer", lambda name: lambda **given: heard.append(given["on_moved_change"]))
+    state = {"K": 4}
+    monkeypatch.setattr(slider_module.st, "session_state", state)
+    make_slider("States (K)", 2, 12, 4, key="K", live=True)
+    state["slider-K"] = {"moved": {"value": 7, "held": False, "number": 1}}
+    heard[0]()
+    assert state["K"] == 7
+    state.clear()  # as turning to another page leaves it (pages/ui/turning.py)
+    heard[0]()
+    assert state == {}
 
 
 @pytest.mark.parametrize(
