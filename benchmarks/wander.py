@@ -97,9 +97,10 @@ class Person:
 
 
 def place(hand: random.Random, slider: Slider) -> float:
-    """Somewhere on a slider: of states at most eight, as people do."""
+    """Somewhere else on a slider: of states at most eight, as people do."""
     most = min(slider.max, 8.0)
-    return slider.min + slider.step * hand.randrange(round((most - slider.min) / slider.step) + 1)
+    places = [slider.min + slider.step * i for i in range(round((most - slider.min) / slider.step) + 1)]
+    return hand.choice([at for at in places if abs(at - slider.value) > slider.step / 2])
 
 
 def recording(hand: random.Random, mark: str) -> bytes:

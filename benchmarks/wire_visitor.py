@@ -45,9 +45,10 @@ class Wire:
 
 @dataclass(frozen=True)
 class Slider:
-    """One that the page shows: its number on the server, and its range."""
+    """One that the page shows: its number on the server, where it stands, and its range."""
 
     id: str
+    value: float
     min: float
     max: float
     step: float
@@ -243,7 +244,7 @@ class WireVisitor:
             about = json.loads(part.json or part.mixed.json or "{}")
             if part.component_name == "gdm.slider" and "scale" in about:
                 scale = about["scale"]
-                self.sliders[about["key"]] = Slider(part.id, scale["min"], scale["max"], scale["step"])
+                self.sliders[about["key"]] = Slider(part.id, about["value"], scale["min"], scale["max"], scale["step"])
             elif part.component_name == "gdm.plot" and "figure" in about:
                 now = time.monotonic()
                 look = hash((json.dumps(about["figure"]), *sorted(part.mixed.arrow_blobs)))
