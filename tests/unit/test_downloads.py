@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -14,23 +12,11 @@ from starlette.applications import Starlette
 from gdm_core.errors import DataError
 from pages.ui import downloads, server
 from pages.ui.downloads import File, Shelf
+from tests.support.asgi import ask
 
 
 def asked(path: str) -> tuple[int, dict[str, str], bytes]:
-    """(status, headers, body) of the server's answer."""
-    app = Starlette(routes=server.routes())
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [], "root_path": ""}
-    asyncio.run(app(scope, receive, send))
-    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
+    return ask(Starlette(routes=server.routes()), path)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import errno
 import io
 import json
 import logging
-import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,6 @@ from datasets import formula1
 from datasets.f1 import feed, worker
 from datasets.f1.extract import car_channels, driver_from, in_order_of_result, lap_table, remarks_on_result
 from datasets.formula1 import Reason
-from datasets.storage import StorageError
 from gdm_core.errors import DataError
 from tests.support.formula1 import (
     LAP_S,
@@ -379,31 +377,6 @@ def test_garbage_among_stored_downloads_is_asked_for_again(served):
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
-        (OSError(errno.EROFS, "Read-only file system"), "Read-only file system"),
-        (sqlite3.OperationalError("attempt to write a readonly database"), "readonly database"),
-        (StorageError("x.npz is damaged, and cannot be moved aside."), "cannot be moved aside"),
-    ],
-)
-def test_a_disk_that_takes_nothing_is_told_by_the_loading_process(monkeypatch, error, words):
-    stream = io.StringIO()
-    monkeypatch.setattr(worker, "_private_output", lambda: stream)
-    monkeypatch.setattr(worker.faulthandler, "dump_traceback_later", lambda *_, **__: None)
-
-    def fail(request, progress):
-        raise error
-
-    monkeypatch.setattr(worker, "_load", fail)
-    assert worker.main('{"deadline_s": 5}') == 0
-    answer = json.loads(stream.getvalue().splitlines()[-1])
-    assert answer["kind"] == "error"
-    assert answer["reason"] == Reason.STORAGE.value
-    assert words in answer["message"]
-
-
 def test_a_disk_that_fills_while_fastf1_stores_is_told(served):
     """FastF1 notes what goes wrong with one of its files, and goes on without it."""
     source = _source_raising(DataNotLoadedError())
@@ -417,15 +390,3 @@ def test_a_disk_that_fills_while_fastf1_stores_is_told(served):
     source.load = load
     with raises(Reason.STORAGE, "Race could not be loaded", "No space left on device", "set GDM_DATA_DIR"):
         served(session=source)
-
-
-def test_errors_of_the_network_are_none_of_the_disk(monkeypatch):
-    monkeypatch.setattr(worker, "_private_output", io.StringIO)
-    monkeypatch.setattr(worker.faulthandler, "dump_traceback_later", lambda *_, **__: None)
-
-    def fail(request, progress):
-        raise requests.ConnectionError("nobody there")
-
-    monkeypatch.setattr(worker, "_load", fail)
-    with pytest.raises(requests.ConnectionError):
-        worker.main('{"deadline_s": 5}')

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -12,27 +9,14 @@ from starlette.routing import Route
 from streamlit import config
 
 from pages.ui.headers import HEADERS, POLICY, middleware
+from tests.support.asgi import ask
 
-
-def asked(path: str) -> tuple[int, dict[str, str]]:
-    """(status, headers) of a small app's answer."""
-    app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("hello"))], middleware=middleware())
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": [], "root_path": ""}
-    asyncio.run(app(scope, receive, send))
-    return sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+SMALL = Starlette(routes=[Route("/", lambda _: PlainTextResponse("hello"))], middleware=middleware())
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 200), ("/nothing", 404)])
 def test_every_answer_has_them_errors_too(path, status):
-    found, headers = asked(path)
+    found, headers, _ = ask(SMALL, path)
     assert found == status
     assert {name: headers[name.lower()] for name in HEADERS} == HEADERS
 
