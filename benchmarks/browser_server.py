@@ -82,11 +82,11 @@ class Server:
         return [server, *server.children(recursive=True)]
 
     def memory(self) -> dict[str, float]:
-        """Resident megabytes of the server, and of all that it started."""
+        """Megabytes that the server holds, and all that it started."""
         server, *others = self.family()
         return {
-            "server_mb": round(_resident(server) / 1e6, 1),
-            "workers_mb": round(sum(map(_resident, others)) / 1e6, 1),
+            "server_mb": round(held(server) / 1e6, 1),
+            "workers_mb": round(sum(map(held, others)) / 1e6, 1),
         }
 
     def busy(self) -> tuple[float, float]:
@@ -95,9 +95,10 @@ class Server:
         return _processor(server), sum(map(_processor, others))
 
 
-def _resident(process: psutil.Process) -> float:
+def held(process: psutil.Process) -> float:
+    """Bytes of memory; workers are copies of one process, so what several share is divided among them where that is known."""
     try:
-        return float(process.memory_info().rss)
+        return float(process.memory_full_info().pss if sys.platform == "linux" else process.memory_info().rss)
     except psutil.NoSuchProcess:
         return 0.0
 

@@ -79,6 +79,7 @@ class WireVisitor:
         self.buttons: dict[str, str] = {}
         self._uploader = ""
         self._uploaded: Any = None
+        self._uploads = 0
         self._session = ""
         self._moves = 0
         self._name = self._page = ""
@@ -123,7 +124,9 @@ class WireVisitor:
 
     async def upload(self, name: str, content: bytes) -> float:
         """Hand a file to the page's uploader, as a browser does; the moment at which the page was told."""
-        info = await asyncio.to_thread(self._put, f"/_stcore/upload_file/{self._session}/{name}", name, content)
+        self._uploads += 1
+        path = f"/_stcore/upload_file/{self._session}/file-{self._uploads}"
+        info = await asyncio.to_thread(self._put, path, name, content)
         self._uploaded = info
         began = time.monotonic()
         await self._say()

@@ -42,6 +42,8 @@ def choose_one(
     chosen = st.selectbox(
         label, list(options), list(options).index(start), format_func=show, key=_key(name, among), help=help
     )
+    # Streamlit compares what a browser says as it is shown, and `show` may have words for values that are not offered.
+    chosen = chosen if chosen in options else start
     _remember(name, chosen, None if always else default)
     return chosen
 

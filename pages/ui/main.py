@@ -3,6 +3,7 @@
 from pages.ui import navigation, server, theme
 
 server.share_uploads()
+server.read_any_upload()
 server.keep_modules()  # what was loaded beside a run: the engine, torch
 theme.apply()
 navigation.build()

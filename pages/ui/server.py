@@ -20,6 +20,7 @@ import streamlit as st
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from streamlit.elements.widgets import file_uploader
 from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
 from gdm_core.errors import GdmError
@@ -84,6 +85,14 @@ def share_uploads() -> None:
         return UploadedFile(UploadedFileRec(file.file_id, file.name, file.type, file.getvalue()), file._file_urls)
 
     UploadedFile.__deepcopy__ = copied  # type: ignore[attr-defined]
+
+
+def read_any_upload() -> None:
+    """Leave it to the reader of a file to say what is wrong with it, beside the control and in words.
+
+    Streamlit ends the page, in every run, over a file whose ending the control does not offer.
+    """
+    file_uploader.enforce_filename_restriction = lambda filename, allowed_types: None
 
 
 @cache

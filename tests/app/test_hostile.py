@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import streamlit as st
 from streamlit.components.v2.bidi_component.main import _make_trigger_id
+from streamlit.elements.widgets import file_uploader
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
@@ -19,7 +20,7 @@ from benchmarks import forged
 from gdm_core.analysis import matching
 from pages.formula1 import state_names
 from pages.recording.tables import clicked_row
-from pages.ui import navigation
+from pages.ui import navigation, server
 from pages.ui.slider import moved
 from tests.support.formula1_page import arrange, visit
 from tests.support.your_data_page import html, uploaded
@@ -130,6 +131,38 @@ def test_a_range_of_an_address_that_is_none_is_the_usual_one(asked):
     app = AppTest.from_function(script, args=(asked,)).run()
     fine(app)
     assert app.text[0].value == "(1, 10)"
+
+
+@pytest.mark.parametrize("name", ["notes.json", "run.exe", "nothing", "a\x00.csv"])
+def test_a_file_that_the_control_does_not_offer_is_refused_in_words_and_the_page_stands(name, engine, monkeypatch):
+    plain = file_uploader.enforce_filename_restriction
+    monkeypatch.setattr(file_uploader, "enforce_filename_restriction", plain)  # put back after the test
+    server.read_any_upload()
+    app = uploaded(name, b"{}")
+    fine(app)
+    assert "Something went wrong" not in html(app)
+    assert name[:5].rstrip("\x00") in html(app)
+    assert app.file_uploader(key="upload")
+
+
+@pytest.mark.parametrize("said", ["²", "2", "nobody"])
+def test_a_browser_that_chooses_what_is_not_offered_chooses_nothing(said):
+    def script():
+        import streamlit as st
+
+        from pages.formula1 import choices
+
+        names = {"1": "First"}
+        st.text(
+            choices.choose_one("Stint", "stint", ["all", "1"], "all", show=lambda key: names.get(key, "All stints"))
+        )
+
+    app = AppTest.from_function(script).run()
+    states = app._tree.get_widget_states()
+    states.widgets[0].string_value = said
+    app = app._run(states)
+    fine(app)
+    assert app.text[0].value == "all"
 
 
 @pytest.mark.parametrize("asked", ["²", "٣", "9" * 5000, "-1", "1.5"])
