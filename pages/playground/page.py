@@ -21,6 +21,7 @@ SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 SOFTNESSES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
 EVIDENCE = (-4.0, 4.0)
+AROUND_EVERY_S = 0.5  # what stands around the triangle, which the browser draws by itself while a slider is held
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ class Settings:
 
 def _slider(label: str, low: float, high: float, value: float, step: float, key: str, help: str | None = None) -> float:
     limits.within(key, label, low, high, float)
-    return slider(label, low, high, value, step, key=key, help=help, bind="query-params", live=True).value
+    every = AROUND_EVERY_S if key not in ("dice", "stay") else 0.0  # which the triangle in the browser does not follow
+    return slider(
+        label, low, high, value, step, key=key, help=help, bind="query-params", live=True, every_s=every
+    ).value
 
 
 def controls() -> Settings:
@@ -105,7 +109,8 @@ def triangle(s: Settings) -> Figure:
     z, other = dots(s)
     figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=other, names=NAMES, height=520)
     figure["caption"] += (
-        " Hollow dots: the second distribution (φ), at the same softness and noise. Drag a dot, and the evidence follows."
+        " Hollow dots: the second distribution (φ), at the same softness and noise. "
+        "Drag a dot, or move it with the arrow keys, and the evidence follows."
     )
     figure["layout"]["dragmode"] = False  # a drag takes hold of a dot
     plot(figure, key="triangle", module="simplex", more={"follow": followed(s)})

@@ -107,6 +107,7 @@ def slider(
     format: str | None = None,
     disabled: bool = False,
     live: bool = False,
+    every_s: float = 0.0,
 ) -> Position:
     """Show the slider and say where it stands.
 
@@ -116,6 +117,7 @@ def slider(
             value is left out of it
     format  how a value is written, such as "%d", "%.2f" or "%.1f s"; as many digits as the step has otherwise
     live    run the page while the slider is held
+    every_s  no more often than this while it is held, for a slider whose picture the browser draws by itself
     """
     scale = _scale(label, min_value, max_value, value, step, format)
     memory = _remember(key, scale, value, bind is not None)
@@ -136,6 +138,7 @@ def slider(
         "help": help or "",
         "disabled": disabled,
         "live": live,
+        "every": 1000 * every_s,
         "value": at,
         "heard": memory.heard,
         "scale": {

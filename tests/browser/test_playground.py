@@ -98,6 +98,33 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
     assert opened.errors == []
 
 
+def test_a_dot_is_moved_with_the_arrow_keys_and_says_where_it_is(visit):
+    opened = visit("/playground?softness=0.5")
+    page = opened.ready(".st-key-triangle figure[data-updates]")
+    triangle = page.get_by_role("application", name="Draws on a triangle")
+    says = page.locator(".st-key-triangle").get_by_role("status")
+    page.keyboard.press("Tab")  # from here on, focus is seen
+    triangle.focus()
+    expect(says).to_contain_text("Dot 1: S1")
+    page.keyboard.press("Enter")
+    expect(says).to_contain_text("Dot 2: S1")
+    before = page.evaluate(DOTS)
+    goal = np.array(before["middle"]) - before["dots"][1]
+    key = ("ArrowRight" if goal[0] > 0 else "ArrowLeft") if abs(goal[0]) > abs(goal[1]) else None
+    key = key or ("ArrowDown" if goal[1] > 0 else "ArrowUp")
+    page.keyboard.press(key)
+    page.keyboard.press(key)
+    page.wait_for_function("location.search.includes('logit')")  # the evidence came to rest there
+    after = page.evaluate(DOTS)
+    moved = np.array(after["dots"][1]) - before["dots"][1]
+    side, along = (0, goal[0]) if key in ("ArrowRight", "ArrowLeft") else (1, goal[1])
+    assert moved[side] * along > 0
+    assert abs(moved[side]) > 2 * abs(moved[1 - side])
+    assert np.mean(after["now"]["logit"]) == pytest.approx(np.mean(before["now"]["logit"]), abs=0.05)
+    expect(says).to_contain_text(", ".join(f"{value:.2f}" for value in after["now"]["logit"]))
+    assert opened.errors == []
+
+
 def test_the_browser_draws_what_the_server_draws(visit):
     logits, other, softness, noise = [0.7, -0.3, 0.2], [-1.0, 0.5, 0.4], 0.6, 0.8
     z = gumbel.draws(np.array(logits), softness, gumbel.noise(60, 3, 0), noise)

@@ -296,8 +296,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
       const began = performance.now();
       // An earlier result that is marked as such, or has become the result, is the same drawing.
       const { height, phone_height, revision } = options;
-      const look = JSON.stringify([figure.data, figure.layout, figure.widths, height, phone_height, revision, picture]);
-      const known = look === view.look;
+      // One that moves under a finger is always another, and in arrays that are slow to write down.
+      const parts = [figure.data, figure.layout, figure.widths, height, phone_height, revision, picture];
+      const look = figure.moving ? null : JSON.stringify(parts);
+      const known = look !== null && look === view.look;
       view.look = look; // said before drawing, which a newer figure may overtake
       if (!known) await draw(Plotly, view, figure, options, picture);
       view.updates += 1;

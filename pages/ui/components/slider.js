@@ -1,14 +1,22 @@
 // A slider that speaks while it is held. One request of the page is under way at a time: the next value goes out when
-// the server has answered the last one, and it is the latest there is. A release goes out at once.
+// the server has answered the last one, and it is the latest there is. Where the browser draws the picture by itself
+// (`every`), the page is asked seldom: its answers and the pictures share the processor. A release goes out at once.
 
 const HEARD = "gdm:slider"; // a slider moved: pictures that the browser draws by itself follow it
 const MOVE = "gdm:slider-move"; // another part of the page moves a slider
 const SETTLE_MS = 250; // a key held down repeats; where it comes to rest counts
 const PATIENCE_MS = 10_000; // for an answer that a cut connection or an error on the page has swallowed
-const line = { count: 0, away: new Map(), waiting: new Map(), timer: 0 };
+const line = { count: 0, away: new Map(), waiting: new Map(), timer: 0, spoke: -Infinity, later: 0 };
 
 function speak() {
   if (line.away.size || !line.waiting.size) return;
+  clearTimeout(line.later);
+  const rest = line.spoke + Math.min(...[...line.waiting.values()].map(({ every }) => every)) - performance.now();
+  if (rest > 0) {
+    line.later = setTimeout(speak, rest);
+    return;
+  }
+  line.spoke = performance.now();
   for (const [key, message] of line.waiting) {
     line.away.set(key, message.number);
     message.send(message.number);
@@ -33,7 +41,8 @@ function answered(numbers) {
 function say(view, held) {
   const { key, value, send } = view;
   view.said = line.count += 1;
-  const message = { number: view.said, send: (number) => send("moved", { value, held, number }) };
+  const every = held ? view.every : 0;
+  const message = { number: view.said, every, send: (number) => send("moved", { value, held, number }) };
   line.waiting.set(key, message);
   if (!held) {
     clearTimeout(line.timer);
@@ -166,8 +175,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     return undefined;
   }
   const view = (parentElement.gdmSlider ??= build(parentElement));
-  const { key, label, help, disabled, live, scale, value, heard } = data;
-  Object.assign(view, { key, live, scale, heard, send: (name, message) => setTriggerValue(name, message) });
+  const { key, label, help, disabled, live, every, scale, value, heard } = data;
+  Object.assign(view, { key, live, every, scale, heard, send: (name, message) => setTriggerValue(name, message) });
   const { input, button } = view;
   view.label.textContent = label;
   view.root.toggleAttribute("data-disabled", disabled);
