@@ -18,6 +18,7 @@ MODULES = (
     "gdm_core.metrics",
     "gdm_core.forecast",
     "gdm_core.adaptation",
+    "gdm_core.streams",
     "gdm_core.errors",
     "gdm_core.engine",
     "gdm_core.engine.sweep",
@@ -29,6 +30,7 @@ MODULES = (
     "datasets.mice",
     "datasets.tables",
     "datasets.keypoints",
+    "datasets.large",
 )
 # "name, other (symbol)   what it means", with more of it on indented lines
 _ENTRY = re.compile(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
+from gdm_core.streams import StreamedTrials
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -206,7 +207,7 @@ class Trials:
         return digest.hexdigest()
 
 
-TrialsLike = Trials | Trial | npt.ArrayLike | Sequence[npt.ArrayLike]
+TrialsLike = Trials | Trial | npt.ArrayLike | Sequence[npt.ArrayLike] | StreamedTrials
 
 
 def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
@@ -232,6 +233,11 @@ def as_trials(data: TrialsLike) -> Trials:
                     for i, item in enumerate(data)
                 )
             )
+    if isinstance(data, StreamedTrials):
+        raise DataError(
+            f"{data.name} stays in its files. GDM takes it in fit, score, predict_blocks and predict_to; for anything else "
+            "take a part of it: data.read(begin, end)."
+        )
     if hasattr(data, "toarray"):
         raise DataError("Sparse data is not supported: a recording has a value in every place. Give data.toarray().")
     if np.ndim(data) != 2:  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ of rows with a few unscored rows of context in front.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,25 @@ class Rows:
 
     def __len__(self) -> int:
         return int(self.y.shape[0])
+
+    @property
+    def device(self) -> torch.device:
+        return self.y.device
+
+    def windows(self, index: Tensor, outside: Tensor, scored: Tensor) -> Rows:
+        """Rows `index` [W, L], as W sequences; those `outside` [W, L] are padding."""
+        flat, padding = index.reshape(-1), outside.reshape(-1)
+        return replace(
+            self,
+            y=self.y[flat],
+            known=None if self.known is None else self.known[flat],
+            past=self.past[flat],
+            age=torch.where(padding, -1, self.age[flat]),
+            scored=scored,
+            n_scored=max(1, int(scored.sum())),
+            lengths=(index.shape[1],) * len(index),
+            words=None if self.words is None else self.words[flat],
+        )
 
     def piece(self, begin: int, end: int) -> Rows:
         """Rows begin to end as one sequence."""
@@ -77,18 +96,29 @@ def shift(values: Tensor, by: int) -> Tensor:
     return torch.cat([first, values[..., :-by, :]], -2)
 
 
+class RowSource(Protocol):
+    """What windows are drawn from: rows in memory, or rows that stay in files."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def windows(self, index: Tensor, outside: Tensor, scored: Tensor) -> Rows: ...
+
+
 class WindowSampler:
     """Random windows of rows, each with `context` unscored rows before it (and `after` behind it), so that no batch
     steps across a seam."""
 
     def __init__(
-        self, rows: Rows, length: int, n_windows: int, context: int, generator: torch.Generator, after: int = 0
+        self, rows: RowSource, length: int, n_windows: int, context: int, generator: torch.Generator, after: int = 0
     ) -> None:
         self.rows, self.length, self.n_windows = rows, length, n_windows
         self.generator = generator
         offsets = torch.arange(-context, length + after)
-        self._offsets = offsets.to(rows.y.device)
-        self._scored = ((offsets >= 0) & (offsets < length)).float().repeat(n_windows).to(rows.y.device)
+        self._offsets = offsets.to(rows.device)
+        self._scored = ((offsets >= 0) & (offsets < length)).float().repeat(n_windows).to(rows.device)
 
     def draw(self) -> Rows:
         """One batch. Rows before the first or after the last are padding: never scored, age -1."""
@@ -97,19 +127,7 @@ class WindowSampler:
         jitter = int(torch.randint(self.length, (1,), generator=self.generator, device=self.generator.device))
         chosen = torch.randint(count + 1, (self.n_windows,), generator=self.generator, device=self.generator.device)
         starts = chosen.to(self._offsets.device) * self.length - jitter
-        index = (starts[:, None] + self._offsets).reshape(-1)
+        index = starts[:, None] + self._offsets  # [W, L]
         outside = (index < 0) | (index >= total)
-        index = index.clamp(0, total - 1)
-        scored = torch.where(outside, 0.0, self._scored)
-        rows = self.rows
-        return replace(
-            rows,
-            y=rows.y[index],
-            known=None if rows.known is None else rows.known[index],
-            past=rows.past[index],
-            age=torch.where(outside, -1, rows.age[index]),
-            scored=scored,
-            n_scored=max(1, int(scored.sum())),
-            lengths=(len(self._offsets),) * self.n_windows,
-            words=None if rows.words is None else rows.words[index],
-        )
+        scored = torch.where(outside.reshape(-1), 0.0, self._scored)
+        return self.rows.windows(index.clamp(0, total - 1), outside, scored)

@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,8 +25,9 @@ from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
-from gdm_core.models.scaling import Scaler
+from gdm_core.models.scaling import Scaler, scaler_for
 from gdm_core.store import encoded
+from gdm_core.streams import StreamedTrials
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
@@ -145,7 +146,7 @@ class StateModel(ABC):
         """Samples that a trial needs at the least."""
         return 2
 
-    def _check_trials(self, trials: Trials) -> None:
+    def _check_trials(self, trials: Trials | StreamedTrials) -> None:
         """Refuse data that this configuration cannot be fitted to. Families add their own."""
         k, d = self.config.n_states, self.config.n_latent
         if d > trials.n_channels:
@@ -170,16 +171,14 @@ class StateModel(ABC):
         data = as_trials(trials)
         self._check_lengths(data)
         self._check_trials(data)
-        previous = self._warm_from
-        if previous is not None and previous.n_channels != data.n_channels:
-            raise DataError(
-                f"The model to start from was fitted on {previous.n_channels} channels, this data has {data.n_channels}."
-            )
-        self.scaler_ = scaler = previous._scaler if previous is not None else Scaler.from_trials(data)
+        self.scaler_ = scaler = scaler_for(None if self._warm_from is None else self._warm_from._scaler, data)
         ys = [scaler.apply(trial.y) for trial in data]
+        yield from self._run(self._fit(ys), ys, (lambda: self.score(data)) if finish else None)
+
+    def _run(self, steps: Iterator[Progress], ys: list[Array], score: Callable[[], float] | None) -> Iterator[Progress]:
+        """The steps of a fit, timed and kept; in the end its `score`, and its forecasts calibrated on `ys`."""
         self.history_, self.status_, self.calibration_, self.elbo_ = [], None, None, float("nan")
         started, spent = time.perf_counter(), 0.0
-        steps = self._fit(ys)
         try:
             for progress in steps:
                 self.history_.append(progress)
@@ -191,8 +190,8 @@ class StateModel(ABC):
             if self.status_ is None:
                 self.status_ = Status.CANCELLED
             self.seconds_ = spent + time.perf_counter() - started
-            if finish and self.params_ and self.status_ is not Status.DIVERGED:
-                self.elbo_ = self.score(data)
+            if score is not None and self.params_ and self.status_ is not Status.DIVERGED:
+                self.elbo_ = score()
                 self.calibration_ = forecasting.calibrate(self._paths, ys, self.min_samples)
 
     def warm_start(self, **changes: Any) -> Self:
@@ -356,7 +355,7 @@ class StateModel(ABC):
         if not self.params_ or self.scaler_ is None:
             raise FitError(f"This {type(self).__name__} is not fitted yet. Call fit() first, or load_model().")
 
-    def _check_lengths(self, trials: Trials) -> None:
+    def _check_lengths(self, trials: Trials | StreamedTrials) -> None:
         for trial in trials:
             if trial.n_samples < self.min_samples:
                 raise DataError(

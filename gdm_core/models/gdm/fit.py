@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from gdm_core.maths.relaxed import gumbel, log_density
-from gdm_core.maths.rows import Rows, WindowSampler
+from gdm_core.maths.rows import Rows, RowSource, WindowSampler
 from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.config import GDMConfig
@@ -56,9 +56,9 @@ def one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5
 
 
-def _batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
+def _batches(rows: RowSource, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
     """All rows when they fit in one batch, windows of them otherwise."""
-    if len(rows) <= size:
+    if isinstance(rows, Rows) and len(rows) <= size:
         return lambda: rows
     # Networks over sequences need a run-up, and those that read the future as much behind the window.
     context = _RUN_UP if config.transition == "gru" else max(config.lags, 2) + 1
@@ -71,7 +71,7 @@ def _batches(rows: Rows, config: GDMConfig, size: int, generator: torch.Generato
 
 
 def fast_steps(
-    module: GdmModule, rows: Rows, config: GDMConfig, total: int, generator: torch.Generator
+    module: GdmModule, rows: RowSource, config: GDMConfig, total: int, generator: torch.Generator
 ) -> Iterator[Step]:
     """Run the fast recipe. A step that is not finite is reported and not applied."""
     climb = round(ELBO_SHARE * total) if config.corrects else total

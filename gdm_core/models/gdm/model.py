@@ -12,7 +12,7 @@ import torch
 
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.maths.moments import moments
-from gdm_core.maths.rows import Rows, make_rows
+from gdm_core.maths.rows import Rows, RowSource, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.gdm import fit as svi
@@ -20,10 +20,10 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.readout import log_evidence, posterior_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
-from gdm_core.models.gdm.soft import SoftModel, as_numpy
+from gdm_core.models.gdm.soft import as_numpy
 from gdm_core.models.gdm.start import start, start_random, start_words
+from gdm_core.models.gdm.streamed import StreamedModel
 from gdm_core.models.gdm.surgery import resize_states
-from gdm_core.models.gdm.teachable import TeachableModel
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
@@ -33,7 +33,7 @@ WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
 GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
 
 
-class GDM(SoftModel[GdmModule], TeachableModel):
+class GDM(StreamedModel):
     """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior."""
 
     family = "gdm"
@@ -109,7 +109,10 @@ class GDM(SoftModel[GdmModule], TeachableModel):
         _, self.params_, self.status_ = best
         self._module = None
 
-    def _fit_once(self, rows: Rows, config: GDMConfig, restart: int) -> Iterator[Progress]:
+    def _fit_once(
+        self, rows: Rows, config: GDMConfig, restart: int, windows: RowSource | None = None
+    ) -> Iterator[Progress]:
+        """Start from `rows`, and climb on them or on `windows` of what they are an excerpt of."""
         seed = config.seed + 1_000_003 * restart
         self.status_ = None
         n_words = 0 if rows.words is None else rows.words.shape[1]
@@ -126,10 +129,17 @@ class GDM(SoftModel[GdmModule], TeachableModel):
             start(module, rows, config, seed)
         self._keep(module)
         generator = torch.Generator(device=rows.y.device).manual_seed(seed)
-        recipe = svi.paper_steps if config.preset == "paper" else svi.fast_steps
         total = config.steps if config.n_steps is not None or self._warm_from is None else self._warm_steps
+        if config.preset == "paper":
+            steps = svi.paper_steps(module, rows, config, total, generator)
+        else:
+            steps = svi.fast_steps(module, rows if windows is None else windows, config, total, generator)
+        yield from self._climbed(module, steps, total)
+
+    def _climbed(self, module: GdmModule, steps: Iterator[svi.Step], total: int) -> Iterator[Progress]:
+        """Follow the steps of a recipe, keep what is good, and set the status."""
         last: list[svi.Step] = []
-        for step in recipe(module, rows, config, total, generator):
+        for step in steps:
             if not step.finite:
                 self.status_ = Status.DIVERGED  # params_ still holds the last good ones
                 return
