@@ -14,9 +14,10 @@ from gdm_core.analysis.tables import bouts_table, csv, first_frame, states_table
 from pages import lab
 from pages.lab.card import Rows
 from pages.lab.export import File
-from pages.recording import analysis_figures, lessons, state_figures, teaching
+from pages.recording import analysis_figures, state_figures
 from pages.recording.data import Data
 from pages.recording.naming import Naming
+from pages.recording.teach import lessons, taught_model
 from pages.recording.units import rule_words
 from pages.recording.view import Here, View
 from pages.ui import exports, figures, palette
@@ -198,5 +199,5 @@ def after_fit(view: View, naming: Naming) -> list[str]:
         f"for name in {SCORES!r}:",
         "    if name in scores:  # the trials have labels; states stand for what they mostly were in the fitted ones",
         '        print(f"{name}: {scores[name]:.3f}")',
-        *(lessons.code(data, len(view.shown.order)) if teaching.ready(view) else ()),
+        *(lessons.code(data, len(view.shown.order)) if taught_model.ready(view) else ()),
     ]

@@ -14,9 +14,10 @@ import streamlit as st
 from gdm_core.analysis.bouts import transition_shares
 from gdm_core.analysis.tables import harmless
 from pages import lab
-from pages.recording import analysis_figures, export, state_figures, teach
+from pages.recording import analysis_figures, export, state_figures
 from pages.recording.labels import Words
 from pages.recording.tables import clicked_row, jump, show_table
+from pages.recording.teach import panel as teach
 from pages.recording.units import rule_words
 from pages.recording.view import Here, View
 from pages.ui import figures, shell

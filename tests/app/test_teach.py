@@ -14,8 +14,8 @@ from streamlit.testing.v1 import AppTest
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError
 from pages.lab.live import screen
-from pages.recording import lessons, trust
-from pages.recording.lessons import Clock, Vocabulary
+from pages.recording.teach import agreement, lessons
+from pages.recording.teach.lessons import Clock, Vocabulary
 from pages.ui import navigation
 from tests.support.controls import control as by_name
 from tests.support.live_engine import QuickEngine
@@ -358,7 +358,7 @@ def test_words_have_the_colours_of_the_labels_and_others_come_after():
 
 
 def test_what_could_not_be_measured_is_said():
-    assert "Too few marks" in trust.in_words(trust.Trust(4.0))
-    both = trust.in_words(trust.Trust(9.0, 0.5, 0.2, 0.4, 0.1))
+    assert "Too few marks" in agreement.in_words(agreement.Trust(4.0))
+    both = agreement.in_words(agreement.Trust(9.0, 0.5, 0.2, 0.4, 0.1))
     assert "macro-F1 0.50" in both
     assert "0.40, always saying one word 0.10" in both

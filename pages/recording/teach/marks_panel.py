@@ -11,9 +11,9 @@ from streamlit.components.v2 import component
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError, GdmError
 from gdm_core.trials import labels_of
-from pages.recording import lessons
 from pages.recording.tables import show_table
-from pages.recording.teaching import CLIP_S, Teaching
+from pages.recording.teach import lessons
+from pages.recording.teach.taught_model import CLIP_S, Teaching
 from pages.recording.view import View
 from pages.ui import settings, shell
 from pages.ui.downloads import download

@@ -9,8 +9,8 @@ from datasets.marks import Marks
 from gdm_core.analysis import teaching
 from gdm_core.analysis.teaching import Taught
 from pages.lab import live
-from pages.recording import lessons
-from pages.recording.lessons import Clock, Vocabulary
+from pages.recording.teach import lessons
+from pages.recording.teach.lessons import Clock, Vocabulary
 from pages.recording.view import Here, View
 
 CLIP_S = 2.0

@@ -16,9 +16,9 @@ from gdm_core.analysis.tables import csv, first_frame
 from gdm_core.analysis.teaching import Taught, Trust
 from gdm_core.trials import Trial
 from pages.lab import live
-from pages.recording import lessons
 from pages.recording.tables import show_table
-from pages.recording.teaching import TEACHABLE, Teaching, found_in, ready
+from pages.recording.teach import lessons
+from pages.recording.teach.taught_model import TEACHABLE, Teaching, found_in, ready
 from pages.ui import figures, shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot

@@ -12,11 +12,11 @@ from gdm_core.analysis import teaching
 from gdm_core.analysis.teaching import Stretch
 from gdm_core.errors import DataError, GdmError
 from pages.lab import live
-from pages.recording import lessons, marks_panel, trust
 from pages.recording.labels import colour_key
-from pages.recording.lessons import Vocabulary
 from pages.recording.tables import jump
-from pages.recording.teaching import TEACHABLE, Teaching, ask, found_in, ready
+from pages.recording.teach import agreement, lessons, marks_panel
+from pages.recording.teach.lessons import Vocabulary
+from pages.recording.teach.taught_model import TEACHABLE, Teaching, ask, found_in, ready
 from pages.recording.view import Here, View
 from pages.ui import figures, settings, shell
 from pages.ui.plot import State, plot
@@ -58,9 +58,9 @@ def panel(view: View, here: Here, beside_player: Any) -> None:
         marks_panel.share_of_expert(view, of)
         marks_panel.files(taught)
     with middle, shell.panel("teach-trust", "How far to trust it"):
-        trust.agreement(taught)
+        agreement.agreement(taught)
     with right, shell.panel("teach-states", "What states mean now"):
-        trust.states(taught, answer)
+        agreement.states(taught, answer)
 
 
 # ---- under the picture --------------------------------------------------------------------------------------------
