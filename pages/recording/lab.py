@@ -13,7 +13,7 @@ from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from pages import lab
 from pages.lab import live
-from pages.recording import naming, player, scores, tabs
+from pages.recording import naming, player, scores, tabs, trial_choice
 from pages.recording.data import Data
 from pages.recording.labels import Words, colour_key
 from pages.recording.units import longest, rule_words, unit_for
@@ -53,7 +53,7 @@ def show(
         f"bouts {rule_words(rule, data.unit)}",
     )
     with page.picture:
-        index = pick(data)
+        index = trial_choice.pick(data)
     kept = {field.name: getattr(base, field.name) for field in fields(base)}
     view = View(**kept | {"setting": replace(base.setting, measure=measure), "index": index}, naming=named, rule=rule)
     measured, own = _measured(view)
@@ -169,22 +169,6 @@ def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> 
             fit.records.keep(ByLabels(where, *of_labels))
     known = fit.records.last(ByLabels)
     return (known.names, known.colours) if known is not None and known.where == where else ((), ())
-
-
-def pick(data: Data) -> int:
-    """Which trial is looked at; the first new one to begin with."""
-    names = [f"{'new' if data.is_new(i) else 'fit'}-{i}" for i in range(len(data.trials))]
-    first = names[len(data.train)]
-    chosen = st.selectbox(
-        "Trial",
-        names,
-        index=names.index(first),
-        format_func=lambda name: data.title(names.index(name)) if name in names else str(name),
-        key=settings.key("trial", data.of),
-        bind="query-params",
-        help="The model is fitted to some trials and has never seen the new ones.",
-    )
-    return names.index(chosen) if chosen in names else names.index(first)
 
 
 def _poses(view: View) -> None:

@@ -13,80 +13,20 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError
-from pages.lab.live import screen
 from pages.recording.teach import agreement, lessons
 from pages.recording.teach.lessons import Clock, Vocabulary
 from pages.ui import navigation
-from tests.support.controls import control as by_name
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered
-from tests.support.taught import NAMES, labelled
-from tests.support.your_data_page import ROOT, html
+from tests.support.taught import NAMES
+from tests.support.teach_page import DATA, control, kept, mark, opened, real_engine, said, table, trial, word_buttons
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
-DATA = labelled(3, 400, seed=2)
-
-
-def table(labels: bool = True) -> bytes:
-    """The recordings as a file."""
-    parts = []
-    for i, trial in enumerate(DATA):
-        columns = {"trial": i + 1, "time": (np.arange(trial.n_samples) / 30).round(4)}
-        columns |= {name: trial.y[:, j].round(3) for j, name in enumerate("abcd")}
-        parts.append(pd.DataFrame(columns | ({"label": np.array(NAMES)[trial.labels]} if labels else {})))
-    return pd.concat(parts).to_csv(index=False).encode()
 
 
 @pytest.fixture
 def engine(monkeypatch, tmp_path) -> QuickEngine:
-    made = QuickEngine(real=True)
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    return made
-
-
-def opened(labels: bool = True, fitted: bool = True) -> AppTest:
-    """The page on a file, with the tab open and a fitted trial chosen."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
-    app.query_params["view"] = "Teach"
-    app = app.switch_page(str(navigation.info("your_data").path)).run()
-    app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()
-    app.button(key="fit").click().run()
-    assert not app.exception, app.exception[0].value
-    if fitted:
-        app.button(key="teach-go-fitted").click().run()
-        assert not app.exception, app.exception[0].value
-    return app
-
-
-def mark(app: AppTest, begin: float, end: float, word: str) -> AppTest:
-    """From, To, and the button of the word, or the word typed."""
-    control(app, "number_input", f"teach-from-{trial(app)}").set_value(begin)
-    control(app, "number_input", f"teach-to-{trial(app)}").set_value(end)
-    known = [button for button in app.button if str(button.key).startswith("teach-is-") and button.label == word]
-    if known:
-        known[0].click().run()
-    else:
-        control(app, "text_input", "teach-word").set_value(word).run()
-        app.button(key="teach-name").click().run()
-    assert not app.exception, app.exception[0].value
-    return app
-
-
-def control(app: AppTest, kind: str, name: str):
-    """The one control whose key begins so."""
-    found = [one for one in getattr(app, kind) if str(one.key).startswith(f"{name}-")] if "teach" in name else []
-    return found[0] if len(found) == 1 else by_name(app, kind, name)
-
-
-def trial(app: AppTest) -> int:
-    return int(str(control(app, "selectbox", "trial").value).split("-")[1])
-
-
-def kept(app: AppTest) -> lessons.Lesson:
-    of = str(control(app, "file_uploader", "teach-file").key).rsplit("-", 1)[1]
-    place = f"_marks-{of}"
-    return app.session_state[place] if place in app.session_state else lessons.Lesson()
+    return real_engine(monkeypatch, tmp_path)
 
 
 def bouts(index: int = 0) -> list[tuple[float, float, str]]:
@@ -100,10 +40,6 @@ def taught(app: AppTest, n: int = 5) -> AppTest:
     for begin, end, word in bouts()[:n]:
         mark(app, round(begin, 2), round(end, 2), word)
     return app
-
-
-def said(app: AppTest) -> str:
-    return html(app)
 
 
 # ---- on the page --------------------------------------------------------------------------------------------------
@@ -211,7 +147,7 @@ def test_proposals_move_the_page_are_answered_and_never_come_twice(engine):
             frames = Clock(DATA[clip[0]], 0.0, 1 / 30, "s").times(clip[1], clip[2])
             assert control(app, "number_input", f"teach-from-{clip[0]}").value == pytest.approx(frames[0], abs=1e-3)
             word = NAMES[int(np.asarray(DATA[clip[0]].labels)[(clip[1] + clip[2]) // 2])]
-            next(b for b in app.button if str(b.key).startswith("teach-is-") and b.label == word).click().run()
+            word_buttons(app, word)[0].click().run()
             assert not app.exception, app.exception[0].value
             assert kept(app).own.marks[-1].start == clip[1]
         if n == 1:
@@ -258,9 +194,21 @@ def test_marks_survive_a_turn_to_another_page_and_travel_as_files(engine):
 def test_what_the_browser_held_over_a_reload_is_read_back_and_nonsense_is_refused():
     own = Marks().add(Mark(DATA[0].name, 0, 30, "rest"))
     text = lessons.to_json(lessons.Lesson(own, seconds=4.0, from_start=True))
-    assert lessons.from_json(text, DATA) == {"own": own, "seconds": 4.0, "from_start": True}
-    odd = {"marks": [], "seconds": "many", "from_start": None}
-    assert lessons.from_json(json.dumps(odd), DATA) == {"own": Marks(), "seconds": 0.0, "from_start": False}
+    none = {"words": (), "keys": ()}
+    assert lessons.from_json(text, DATA) == {"own": own, "seconds": 4.0, "from_start": True} | none
+    keyed = lessons.to_json(lessons.Lesson(words=("groom",), keys=((7, "rest"),)))
+    assert lessons.from_json(keyed, DATA) | {"words": ("groom",), "keys": ((7, "rest"),)} == lessons.from_json(
+        keyed, DATA
+    )
+    odd = {
+        "marks": [],
+        "seconds": "many",
+        "from_start": None,
+        "words": [3, " ", "x" * 99],
+        "keys": [1, [0, "a"], ["b", 2]],
+    }
+    nothing = {"own": Marks(), "seconds": 0.0, "from_start": False, "words": ("x" * 30,), "keys": ()}
+    assert lessons.from_json(json.dumps(odd), DATA) == nothing
     for wrong in ("", "[]", '{"marks": [{"recording": "gone", "start": 0, "stop": 9, "word": "x"}]}'):
         with pytest.raises(DataError):
             lessons.from_json(wrong, DATA)

@@ -25,6 +25,7 @@ PAGES = {
     "nascar on a phone, files": ("/nascar?view=Export+%26+reproduce", "phone"),
     "formula1": ("/formula1", "desktop"),
     "behaviour": ("/behaviour", "desktop"),
+    "behaviour, Teach": ("/behaviour?view=Teach&trial=Fitted%3A+simulated+mice+1", "desktop"),
     "your_data": ("/your-data", "desktop"),
     "your_data, its example": ("/your-data?example=open", "desktop"),
     "compare": ("/compare?settings=2&seeds=1", "desktop"),

@@ -21,6 +21,7 @@ from pages.recording.data import Data
 from pages.ui import figures, palette, settings
 
 MOST_WORD = 30  # letters
+KEYS = range(1, 10)
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Lesson:
     said             what was wrong with the last mark
     touched          whether anything was ever marked or let in
     stretch          (trial, From, To) that the page has set, if any
+    asking           the proposed clip whose word is asked for now
+    following        whether the next proposal comes by itself
+    words            words that were added without a mark
+    keys             (number, word) where the visitor chose the key of a word
+    heard            (a marking timeline in the browser, the last of its messages that was heard)
     turn             how often the page has set its controls: each time they are new ones, since a browser that misses a
                      value set for a control it has would send the one before
     """
@@ -45,6 +51,11 @@ class Lesson:
     touched: bool = False
     stretch: tuple[int, float, float] | None = None
     turn: int = 0
+    asking: Stretch | None = None
+    following: bool = False
+    words: tuple[str, ...] = ()
+    keys: tuple[tuple[int, str], ...] = ()
+    heard: tuple[str, int] = ("", 0)
 
 
 def key_of(data: Data) -> str:
@@ -62,7 +73,7 @@ def lesson(of: str) -> Lesson:
 
 def change(of: str, **fields: Any) -> None:
     """Keep the lesson with other fields; what was wrong before is over."""
-    touched = lesson(of).touched or bool({"own", "seconds", "from_start"} & fields.keys())
+    touched = lesson(of).touched or bool({"own", "seconds", "from_start", "words", "keys"} & fields.keys())
     new: dict[str, Any] = {"said": "", "touched": touched} | fields
     st.session_state[_place(of)] = replace(lesson(of), **new)
 
@@ -74,7 +85,8 @@ def set_controls(of: str, **fields: Any) -> None:
 
 def to_json(kept: Lesson) -> str:
     """The lesson as the browser's tab holds it."""
-    return json.dumps(json.loads(kept.own.to_json()) | {"seconds": kept.seconds, "from_start": kept.from_start})
+    more = {"seconds": kept.seconds, "from_start": kept.from_start, "words": kept.words, "keys": kept.keys}
+    return json.dumps(json.loads(kept.own.to_json()) | more)
 
 
 def from_json(text: str, trials: Trials) -> dict[str, Any]:
@@ -83,7 +95,18 @@ def from_json(text: str, trials: Trials) -> dict[str, Any]:
     more = json.loads(text)
     seconds = more.get("seconds")
     seconds = float(seconds) if isinstance(seconds, int | float) and np.isfinite(seconds) else 0.0
-    return {"own": own, "seconds": max(seconds, 0.0), "from_start": more.get("from_start") is True}
+    words, keys = more.get("words"), more.get("keys")
+    known = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    pairs = [tuple(pair) for pair in keys if isinstance(pair, list)] if isinstance(keys, list) else []
+    return {
+        "own": own,
+        "seconds": max(seconds, 0.0),
+        "from_start": more.get("from_start") is True,
+        "words": tuple(word[:MOST_WORD] for word in known if word.strip())[: palette.MAX_STATES],
+        "keys": tuple(
+            (n, word) for n, word in (p for p in pairs if len(p) == 2) if n in KEYS and isinstance(word, str)
+        ),
+    }
 
 
 def _place(of: str) -> str:
@@ -189,10 +212,9 @@ class Vocabulary:
     columns: tuple[int, ...]
 
     @classmethod
-    def of(cls, data: Data, marks: Marks) -> Vocabulary:
+    def of(cls, data: Data, marks: Marks, added: Sequence[str] = ()) -> Vocabulary:
         known = data.every_label if data.words is not None and not data.words.joined else ()
-        more = [word for word in marks.words if word not in known]
-        words = (*known, *more)
+        words = tuple(dict.fromkeys((*known, *marks.words, *added)))
         return cls(words, tuple(min(k, palette.MAX_STATES - 1) for k in range(len(words))))
 
     @property
@@ -214,6 +236,36 @@ class Vocabulary:
         """[T, columns] of the numbers of `words`, missing where nothing is marked."""
         at = np.array([*(self.columns[self.words.index(word)] for word in words), -1])
         return figures.one_hot(at[labels], max(1, len(self.names)))
+
+
+def with_word(words: Vocabulary, added: Sequence[str], word: str) -> tuple[str, ...]:
+    """The words that were added without a mark, with one more."""
+    word = word.strip()
+    if not word or word in words.words:
+        raise DataError("Type a word that is not there yet." if not word else f"{word!r} is there already.")
+    if len(words.words) >= palette.MAX_STATES:
+        raise DataError(
+            f"There are {len(words.words)} words, and there can be {palette.MAX_STATES} states at the most."
+        )
+    return (*added, word)
+
+
+def keys_of(words: Sequence[str], chosen: Sequence[tuple[int, str]]) -> dict[str, int]:
+    """The key of each word that has one: as chosen, and the others in their order on the keys that are left."""
+    found = {word: n for n, word in chosen if word in words}
+    free = [n for n in KEYS if n not in found.values()]
+    return found | dict(zip([word for word in words if word not in found], free, strict=False))
+
+
+def with_key(words: Sequence[str], chosen: Sequence[tuple[int, str]], word: str, n: int) -> tuple[tuple[int, str], ...]:
+    """The keys where `word` has key `n`, and the word that had it has that of `word`, if any."""
+    keys = keys_of(words, chosen)
+    before = next((other for other, number in keys.items() if number == n), None)
+    mine = keys.get(word)
+    keys = {other: number for other, number in keys.items() if other not in (word, before)} | {word: n}
+    if before is not None and before != word and mine is not None:
+        keys[before] = mine
+    return tuple(sorted((number, other) for other, number in keys.items()))
 
 
 def expert_numbers(data: Data, words: Sequence[str]) -> tuple[int, ...]:

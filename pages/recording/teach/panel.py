@@ -7,16 +7,14 @@ from typing import Any
 
 import streamlit as st
 
-from datasets.marks import Mark
 from gdm_core.analysis import teaching
-from gdm_core.analysis.teaching import Stretch
 from gdm_core.errors import DataError, GdmError
 from pages.lab import live
 from pages.recording.labels import colour_key
-from pages.recording.tables import jump
-from pages.recording.teach import agreement, lessons, marks_panel
+from pages.recording.teach import agreement, lessons, marking, marks_panel
 from pages.recording.teach.lessons import Vocabulary
 from pages.recording.teach.taught_model import TEACHABLE, Teaching, ask, found_in, ready
+from pages.recording.trial_choice import go_to
 from pages.recording.view import Here, View
 from pages.ui import figures, settings, shell
 from pages.ui.plot import State, plot
@@ -34,15 +32,18 @@ def panel(view: View, here: Here, beside_player: Any) -> None:
     marks, wanted = lessons.marks_of(data), view.shown.wanted
     n_states = view.choice.n_states if wanted is None else int(wanted.config["n_states"])
     why = lessons.not_yet(marks, data.train, n_states)
-    taught = Teaching(view, here, of, lessons.lesson(of), marks, Vocabulary.of(data, marks), why)
+    lesson = lessons.lesson(of)
+    taught = Teaching(view, here, of, lesson, marks, Vocabulary.of(data, marks, lesson.words), why)
     answer = ask(taught)
     marks_panel.outlive_reload(taught)
     with beside_player:
         shell.section("Teach")
         shell.quiet(
-            "Name a few moments, and the model names all others. Take a proposed moment, or drag over the row of marks, and press "
-            "what it is."
+            "Name a few moments, and the model names all others. Take a proposed moment, press keys while it plays, or drag over "
+            "the row of marks and press what it is."
         )
+        if not view.is_new:
+            marking.timeline(taught)
         _proposals(taught)
         if view.is_new:
             _only_fitted(taught)
@@ -50,9 +51,6 @@ def panel(view: View, here: Here, beside_player: Any) -> None:
             _mark_panel(taught)
     with view.frame.picture:
         _strips(taught, answer)
-        place = st.session_state.get(_jump_key(of))
-        if place is not None and place[0] == view.index:
-            jump(place[1], f"{data.key}/{view.index}/{place[2]}")
     with left, shell.panel("teach-marks", "Marks"):
         marks_panel.listed(taught)
         marks_panel.share_of_expert(view, of)
@@ -127,14 +125,10 @@ def _only_fitted(taught: Teaching) -> None:
     st.button(
         "Go to a fitted trial",
         key="teach-go-fitted",
-        on_click=_look_at,
-        args=(view, 0),
+        on_click=go_to,
+        args=(view.data, 0),
         icon=":material/arrow_forward:",
     )
-
-
-def _look_at(view: View, index: int) -> None:
-    st.session_state[settings.key("trial", view.data.of)] = f"fit-{index}"
 
 
 def _mark_panel(taught: Teaching) -> None:
@@ -153,35 +147,72 @@ def _mark_panel(taught: Teaching) -> None:
         new = st.text_input(
             "Another word", key=typed, max_chars=lessons.MOST_WORD, placeholder="such as grooming", width=180
         )
-        act = partial(_mark, taught, view.index, keys)
-        st.button("Name it so", key="teach-name", on_click=act, args=(None,), disabled=not (new or "").strip())
+        empty, act = not (new or "").strip(), partial(_mark, taught, view.index, keys)
+        st.button("Name it so", key="teach-name", on_click=act, args=(None,), disabled=empty)
+        st.button("Add the word", key="teach-add", on_click=_add_word, args=(taught, typed), disabled=empty)
+    numbers = lessons.keys_of(taught.words.words, lesson.keys)
     with st.container(key="teach-words", horizontal=True):
         for j, word in enumerate(taught.words.words):
-            st.button(word, key=f"teach-is-{j}", on_click=act, args=(word,), help=f"From and To are {word}.")
+            label = f"{word} ({numbers[word]})" if word in numbers else word
+            st.button(label, key=f"teach-is-{j}", on_click=act, args=(word,), help=f"From and To are {word}.")
+        with st.popover("Keys", icon=":material/keyboard:"):
+            _choose_key(taught)
     if taught.lesson.said:
         shell.error("Not marked", taught.lesson.said)
 
 
+def _choose_key(taught: Teaching) -> None:
+    """What keys do, and which word has which."""
+    shell.quiet(
+        "Keys 1 to 9 begin a stretch of their word at the present moment, playing or paused, and end it when pressed again; "
+        "another word's key ends it and begins its own. Esc drops it, Ctrl+Z takes the last mark back. While a proposed moment "
+        "is asked for, a key answers, 0 passes it over, and Esc stops. Keys rest while you type, and where Keys is unticked."
+    )
+    words, of = taught.words.words, taught.of
+    if not words:
+        return
+    word = st.selectbox("Word", words, key=settings.key("teach-key-word", of))
+    number = st.selectbox("Its key", list(lessons.KEYS), key=settings.key("teach-key-number", of))
+    chosen = (taught.lesson.keys, word, number)
+    st.button("Give it this key", key="teach-give-key", on_click=_give_key, args=(of, words, *chosen))
+
+
+def _give_key(
+    of: str, words: tuple[str, ...], before: tuple[tuple[int, str], ...], word: str | None, number: int | None
+) -> None:
+    if word is not None and number is not None and word in words and number in lessons.KEYS:
+        lessons.change(of, keys=lessons.with_key(words, before, word, number))
+
+
+def _add_word(taught: Teaching, typed: str) -> None:
+    kept = lessons.lesson(taught.of)
+    try:
+        words = lessons.with_word(taught.words, kept.words, str(st.session_state.get(typed) or ""))
+    except GdmError as error:
+        lessons.change(taught.of, said=str(error))
+        return
+    lessons.set_controls(taught.of, words=words)
+
+
 def _mark(taught: Teaching, index: int, keys: tuple[str, ...], word: str | None) -> None:
     """The stretch between From and To is `word`; None for the word that was typed."""
-    of, train = taught.of, taught.view.data.train
     begin, end, typed = (st.session_state.get(key) for key in keys)
-    kept = lessons.lesson(of)
     try:
         if begin is None or end is None:
             raise DataError("From and To are needed: type when the moment begins and when it ends.")
         start, stop = taught.clock(index).frames(float(begin), float(end))
-        mark = Mark(train[index].name, start, stop, (typed or "" if word is None else word).strip())
-        own = lessons.with_mark(kept.own, mark, train)
     except GdmError as error:
-        lessons.change(of, said=str(error))
+        lessons.change(taught.of, said=str(error))
         return
-    left = tuple(clip for clip in kept.shown if not (clip[0] == index and clip[1] < stop and start < clip[2]))
-    lessons.set_controls(of, own=own, shown=left, stretch=(index, float(begin), float(end)))
+    asked = lessons.lesson(taught.of).asking
+    if marking.add(taught, index, start, stop, (typed or "") if word is None else word):
+        now = lessons.lesson(taught.of).asking
+        if now is None or now == asked:  # else From and To are those of the next clip
+            lessons.set_controls(taught.of, stretch=(index, float(begin), float(end)))
 
 
 def _proposals(taught: Teaching) -> None:
-    """Up to three clips whose words would teach most."""
+    """Up to three clips whose words would teach most, and, once the visitor follows them, one after the other."""
     view, of, lesson = taught.view, taught.of, taught.lesson
     if not ready(view):
         return
@@ -189,27 +220,27 @@ def _proposals(taught: Teaching) -> None:
     if not shown:
         answer = _ask_for_clips(taught)
         if not answer.fresh:
-            if answer.message:
-                shell.quiet(answer.message)
-            else:
-                shell.quiet("Which moment next is being worked out.")
+            shell.quiet(answer.message or "Which moment next is being worked out.")
             return
         shown = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
         lessons.change(of, shown=shown, asked=(*lesson.asked, *shown), said=lesson.said)
+        if shown and lesson.following:
+            marking.ask_for(taught, shown[0])
+            st.rerun()
     if not shown:
         shell.quiet("Every clip of the fitted trials has been proposed.")
         return
-    shell.quiet("Which moment next: those whose names would teach most.")
+    shell.quiet("Which moment next: those whose names would teach most. The page plays one and asks, then the next.")
     with st.container(key="teach-next", horizontal=True):
-        for j, (trial, start, stop, _) in enumerate(shown):
-            label = f"{view.data.train[trial].name}, {taught.when(trial, start, stop)}"
-            st.button(label, key=f"teach-clip-{j}", on_click=_show_clip, args=(taught, (trial, start, stop, 0)))
-        st.button("Others", key="teach-others", on_click=lessons.change, args=(of,), kwargs={"shown": ()})
+        for j, clip in enumerate(shown):
+            label = f"{view.data.train[clip[0]].name}, {taught.when(*clip[:3])}"
+            kind: Any = "primary" if clip == lesson.asking else "secondary"
+            st.button(label, key=f"teach-clip-{j}", on_click=marking.ask_for, args=(taught, clip), type=kind)
+        st.button("Others", key="teach-others", on_click=_others, args=(of,))
 
 
-def _jump_key(of: str) -> str:
-    """Where the session keeps which moment was asked for last: (trial, time, how often one was)."""
-    return f"_teach-jump-{of}"
+def _others(of: str) -> None:
+    lessons.change(of, shown=(), asking=None)
 
 
 def _ask_for_clips(taught: Teaching) -> live.Answer:
@@ -219,15 +250,3 @@ def _ask_for_clips(taught: Teaching) -> live.Answer:
     return taught.view.ask(
         "next-clips", teaching.next_clips, train, stretches, words, taught.lesson.asked, PROPOSED, taught.clip
     )
-
-
-def _show_clip(taught: Teaching, clip: Stretch) -> None:
-    """The page goes to that trial and moment, and From and To are the clip's."""
-    trial, start, stop, _ = clip
-    clock = taught.clock(trial)
-    begin, end = clock.times(start, stop)
-    _look_at(taught.view, trial)
-    lessons.set_controls(taught.of, stretch=(trial, round(begin, 3), round(end, 3)))
-    place = _jump_key(taught.of)
-    before = st.session_state.get(place, (0, 0.0, 0))
-    st.session_state[place] = (trial, begin, before[2] + 1)
