@@ -14,7 +14,11 @@ import asyncio
 import json
 import logging
 import multiprocessing
+import os
+import signal
 import sys
+import time
+from functools import partial
 from multiprocessing import forkserver
 from typing import Any
 
@@ -22,6 +26,8 @@ PRELOAD = "gdm_core.engine.preload"
 WARM = "gdm_core.engine.warm"
 # A nanny that cannot start its worker ends; the next one tries again after so long.
 RETRY_S = 2.0
+# A worker that has not come by then was stopped while it started, or hangs: its nanny would wait for it for good.
+START_LIMIT_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -46,31 +52,69 @@ def _start_template() -> None:
     multiprocessing.set_forkserver_preload([WARM])  # for its successor, should it die
 
 
-async def _serve(n_workers: int, memory: int, allowed_failures: int) -> None:
+async def _serve(
+    n_workers: int, memory: int, allowed_failures: int, preload: str = PRELOAD, start_limit_s: float = START_LIMIT_S
+) -> None:
     from distributed import Scheduler
 
     ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     options: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
     async with Scheduler(**options, allowed_failures=allowed_failures) as scheduler:
         print(scheduler.address, flush=True)
-        keepers = [asyncio.create_task(_keep_worker(scheduler.address, memory)) for _ in range(n_workers)]
+        keep = partial(_keep_worker, scheduler.address, memory, preload, start_limit_s)
+        keepers = [asyncio.create_task(keep()) for _ in range(n_workers)]
         await ended
         for keeper in keepers:
             keeper.cancel()
         await asyncio.wait(keepers, timeout=5)
+    _end_stopped()
 
 
-async def _keep_worker(scheduler: str, memory: int) -> None:
+def _end_stopped() -> None:
+    """A process that was stopped (SIGSTOP) does not end with us, and keeps alive the one that it was copied from."""
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        try:
+            if child.status() == psutil.STATUS_STOPPED:
+                child.kill()
+        except psutil.NoSuchProcess:
+            logger.debug("Worker %d has ended meanwhile.", child.pid)
+
+
+async def _keep_worker(scheduler: str, memory: int, preload: str, start_limit_s: float) -> None:
     """A worker, started anew by its nanny as often as it dies, and the nanny by us."""
     from distributed import Nanny
 
+    options: dict[str, Any] = {"nthreads": 1, "memory_limit": memory, "preload": [preload], "host": "127.0.0.1"}
     while True:
         try:
-            async with Nanny(scheduler, nthreads=1, memory_limit=memory, preload=[PRELOAD], host="127.0.0.1") as nanny:
-                await nanny.finished()
+            nanny = Nanny(scheduler, **options)
+            watch = asyncio.create_task(_end_slow_starts(nanny, start_limit_s))
+            try:
+                async with nanny:
+                    await nanny.finished()
+            finally:
+                watch.cancel()
         except Exception:  # whatever kept it from starting may have passed by the next time
             logger.exception("A worker could not be started; the next try follows in %g s.", RETRY_S)
         await asyncio.sleep(RETRY_S)
+
+
+async def _end_slow_starts(nanny: Any, limit_s: float) -> None:
+    """Nannies have a limit of their own, at which they wait for good for the worker that they mean to end."""
+    from distributed.core import Status
+
+    seen, since = None, 0.0
+    while True:
+        await asyncio.sleep(0.5)
+        worker = nanny.process
+        pid = worker.process.pid if worker is not None and worker.status == Status.starting and worker.process else None
+        if pid != seen:
+            seen, since = pid, time.monotonic()
+        elif pid is not None and time.monotonic() - since > limit_s:
+            logger.warning("Worker %d did not start within %g s and is ended.", pid, limit_s)
+            os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

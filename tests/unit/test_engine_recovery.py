@@ -5,20 +5,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from distributed import Client
 
+from benchmarks.local_cluster import ROOT
 from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch
 from gdm_core.engine import cluster as clusters
 from gdm_core.engine.cluster import Link
 from gdm_core.engine.control import end_if_stopped
 from gdm_core.engine.jobs import Job
 from gdm_core.errors import FitError
+from tests.support import stops_once
 from tests.support.engine_requests import until
 from tests.support.fake_cluster import Cluster, done
 
@@ -249,3 +255,38 @@ def test_the_embedded_cluster_survives_the_loss_of_each_of_its_processes(
         family = [process for process in psutil.Process().children(recursive=True) if process not in others]
         assert family
     until(lambda: not any(process.is_running() for process in family))
+
+
+def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_the_cluster(tmp_path: Path) -> None:
+    """The scheduler never heard of it, so that nobody but its nanny can miss it."""
+    marker = tmp_path / "stopped"
+    options = {
+        "n_workers": 1,
+        "memory": 1 << 30,
+        "allowed_failures": 2,
+        "preload": stops_once.__name__,
+        "start_limit_s": 6,
+    }
+    host = subprocess.Popen(
+        [sys.executable, "-m", "gdm_core.engine.host", json.dumps(options)],
+        cwd=ROOT,
+        env={**os.environ, stops_once.MARKER: str(marker)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert host.stdin is not None
+    assert host.stdout is not None
+    with Client(host.stdout.readline().strip(), timeout=240, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=240)
+        (number,) = client.run(os.getpid).values()
+    stopped = int(marker.read_text())
+    assert number != stopped
+    assert not psutil.pid_exists(stopped)
+    worker = psutil.Process(number)
+    family = psutil.Process(host.pid).children(recursive=True)
+    worker.suspend()
+    host.stdin.close()  # as the end of the server does
+    host.wait(240)
+    until(lambda: not any(process.is_running() for process in family), 240)
