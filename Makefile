@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
-# Tests run side by side, so each keeps its numerical libraries to one thread; those in a browser share one server and
-# have the machine to themselves.
+# Tests run side by side, so each keeps its numerical libraries to one thread. Those in a browser come after the others:
+# two browsers, each with a server of its own, are what two cores can draw.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: app test fast lint bench bench-app numbers pages demo figures api audit refresh clean
@@ -14,7 +14,7 @@ app: $(VENV)/.runtime
 
 test: $(VENV)/.dev lint
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not browser"
-	$(ONE_THREAD) $(BIN)/pytest -m browser
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile -m browser
 
 fast: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not slow and not browser"
