@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -44,6 +44,12 @@ def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -
     known = _model(model_bytes)
     model = known.adjusted(**changes) if set(changes) <= known.adjustable else _begun(known, trials, changes)
     return tuple(np.asarray(soft, np.float32) for soft in model.glance(trials))
+
+
+def sweep(model_bytes: bytes, trials: Trials, index: int, name: str, values: Sequence[float]) -> npt.NDArray[np.uint8]:
+    """[V, T, K] first looks at one trial with the parameter `name` at each of `values`, in steps of 1/255."""
+    found = [first_look(model_bytes, trials, {name: value})[index] for value in values]
+    return np.rint(255 * np.nan_to_num(np.stack(found))).astype(np.uint8)
 
 
 def _begun(known: StateModel, trials: Trials, changes: Mapping[str, Any]) -> StateModel:

@@ -21,6 +21,7 @@ from pages.lab.card import honest_card, measured
 from pages.lab.data import Data, Measure, Setting
 from pages.lab.export import offer, standard_figures
 from pages.lab.fit import begin, end, picture
+from pages.lab.held import follow
 from pages.lab.suggest import suggest
 from pages.lab.tabs import prediction, shares, show_tabs, stays, transitions
 from pages.lab.view import Reading, View, together
@@ -33,6 +34,7 @@ __all__ = [
     "View",
     "begin",
     "end",
+    "follow",
     "honest_card",
     "measured",
     "offer",

@@ -53,6 +53,7 @@ def export(view: lab.View, reading: lab.Reading) -> None:
 
 
 lab.picture(view, draw)
+lab.follow(view, {"inferred-track": "", "overview": "inferred", "strips": "inferred"})
 lab.show_tabs(
     view,
     {

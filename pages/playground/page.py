@@ -21,7 +21,6 @@ SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 SOFTNESSES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
 NAMES = ("S1", "S2", "S3")
 EVIDENCE = (-4.0, 4.0)
-AROUND_EVERY_S = 0.5  # what stands around the triangle, which the browser draws by itself while a slider is held
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,7 @@ class Settings:
 
 def _slider(label: str, low: float, high: float, value: float, step: float, key: str, help: str | None = None) -> float:
     limits.within(key, label, low, high, float)
-    every = AROUND_EVERY_S if key not in ("dice", "stay") else 0.0  # which the triangle in the browser does not follow
-    return slider(
-        label, low, high, value, step, key=key, help=help, bind="query-params", live=True, every_s=every
-    ).value
+    return slider(label, low, high, value, step, key=key, help=help, bind="query-params", live=True).value
 
 
 def controls() -> Settings:

@@ -126,6 +126,15 @@ def mix(states: npt.ArrayLike) -> tuple[npt.NDArray[np.uint8], Array]:
     return from_oklab(lab), np.nan_to_num(s.max(axis=1)) if len(s) else np.zeros(0, np.float32)
 
 
+def mixing(n_states: int) -> dict[str, Any]:
+    """What the browser needs to mix by itself: the colours of the states in OKLab, and the way from there to the screen."""
+    return {
+        "lab": _palette_oklab(n_states).tolist(),
+        "from_lab": _FROM_LAB.tolist(),
+        "from_lms": _FROM_LMS.tolist(),
+    }
+
+
 @dataclass(frozen=True)
 class Buckets:
     """A few colours that stand for many: sample t is drawn in `css[index[t]]`."""

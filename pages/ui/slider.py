@@ -6,7 +6,8 @@ tau, _ = slider("Softness (τ)", 0.01, 3.0, 0.99, 0.01, key="tau", bind="query-p
 The value is `st.session_state[key]`: set it there before the call, and the slider stands there. A `live` slider runs the page
 while it is held, with `held` true: show what can be shown at once, and leave the rest for the release. One request of the
 page is under way at a time, and the next one carries the latest value. Every movement also reaches pictures that the
-browser draws by itself, as the event "gdm:slider" of the window, with {key, value, held}.
+browser draws by itself, as the event "gdm:slider" of the window, with {key, value, held}; where one does, the page is asked
+twice a second.
 """
 
 from __future__ import annotations
@@ -107,7 +108,6 @@ def slider(
     format: str | None = None,
     disabled: bool = False,
     live: bool = False,
-    every_s: float = 0.0,
 ) -> Position:
     """Show the slider and say where it stands.
 
@@ -117,7 +117,6 @@ def slider(
             value is left out of it
     format  how a value is written, such as "%d", "%.2f" or "%.1f s"; as many digits as the step has otherwise
     live    run the page while the slider is held
-    every_s  no more often than this while it is held, for a slider whose picture the browser draws by itself
     """
     scale = _scale(label, min_value, max_value, value, step, format)
     memory = _remember(key, scale, value, bind is not None)
@@ -138,7 +137,6 @@ def slider(
         "help": help or "",
         "disabled": disabled,
         "live": live,
-        "every": 1000 * every_s,
         "value": at,
         "heard": memory.heard,
         "scale": {
@@ -152,6 +150,12 @@ def slider(
     }
     renderer("slider")(key=element, data=data, on_moved_change=take)
     return Position(at, memory.held and not disabled)
+
+
+def is_held(key: str) -> bool:
+    """Whether somebody is holding the slider, as far as its last message says."""
+    known: dict[str, _Memory] = st.session_state.get(_KNOWN, {})
+    return key in known and known[key].held
 
 
 def also_in_address(name: str, text: str | None) -> None:

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from datasets.nascar import train_test
-from gdm_core.trials import Trials
+from gdm_core import GDM
+from gdm_core.analysis import looks
+from gdm_core.trials import Trials, as_trials
+from pages.lab import held
 from pages.lab.live import Live, session
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import OTHER, at_rest, wanted
@@ -111,3 +114,18 @@ def test_what_is_too_large_for_the_server_is_looked_at_by_a_worker(engine, live,
     assert ended(job), "the latest wins"
     engine.run_all()
     assert live.poll().state == "preview"
+
+
+@pytest.mark.parametrize("name", held.VALUES)
+def test_between_the_values_of_a_sweep_straight_lines_are_as_near_as_is_said(name):
+    train, _ = train_test("standard", 3, 300)
+    trials = as_trials(train)
+    model = GDM(4, 2, stickiness=0.3, n_steps=150).fit(trials).to_bytes()
+    values = held.VALUES[name][1]
+    states = looks.sweep(model, trials, 0, name, values) / 255.0
+    for i in (0, len(values) // 3, len(values) // 2, len(values) - 2):
+        exact, middle = (
+            looks.first_look(model, trials, {name: v})[0] for v in (values[i], (values[i] + values[i + 1]) / 2)
+        )
+        np.testing.assert_allclose(states[i], exact, atol=0.5 / 255 + 1e-6)
+        assert np.abs((states[i] + states[i + 1]) / 2 - middle).mean() < held.OFF

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,7 +15,7 @@ from gdm_core.analysis.bouts import transition_shares
 from gdm_core.engine import JobStatus
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
-from pages.lab import change, shipped
+from pages.lab import change, held, shipped
 from pages.lab.view import Looked
 from pages.nascar import pictures, scorecard, simulator
 from tests.support.drawn import record
@@ -366,3 +369,45 @@ def test_a_line_on_top_says_what_was_found_and_what_that_is_worth(engine):
     assert "Four states" in said
     assert "half of all stays last" in said
     assert any(words in said for words in ("does as well.", "does better.", "ahead of"))
+
+
+# ---- what the browser draws by itself -------------------------------------------------------------------------------
+def _sent(app) -> dict:
+    (found,) = (
+        json.loads(each.proto.json) for each in app.get("bidi_component") if each.proto.component_name == "gdm.held"
+    )
+    return found
+
+
+def test_a_held_softness_brings_the_states_of_the_standing_fit_at_all_values_once(engine):
+    app = opened(seed="1")
+    assert _sent(app) == {}, "nobody pays for a slider that is not moved"
+    fitted = live_of(app).poll().result
+    slider(app, "tau").hold(0.5).run()
+    sent = _sent(app.run())
+    assert (sent["slider"], sent["shape"]) == ("tau", [len(sent["values"]), 200, 4])
+    assert set(sent["figures"]) == {"inferred-track", "overview", "strips"}
+    shown = live_of(app).poll()
+    trials = live_of(app)._wanted.train
+    states = np.frombuffer(base64.b64decode(sent["states"]["bdata"]), np.uint8).reshape(sent["shape"])
+    for i in (0, 20):
+        (exact,) = looks.first_look(fitted.model_bytes, trials, {"temperature": sent["values"][i]})
+        np.testing.assert_allclose(states[i] / 255, exact[:, list(shown.order)], atol=0.003)
+    jobs = len(engine.jobs)
+    slider(app, "tau").hold(0.9).run()
+    assert _sent(app.run()) == sent
+    assert len(engine.jobs) == jobs, "asked once for a movement"
+    slider(app, "tau").set_value(0.9).run()
+    assert _sent(app) == {}
+
+
+def test_only_the_server_draws_what_the_browser_has_no_states_of(engine, monkeypatch):
+    app = opened(seed="1", trial="New trial")
+    slider(app, "tau").hold(0.5).run()
+    assert _sent(app.run()) == {}, "a new trial is read when the fit is done"
+    app = opened(seed="1")
+    monkeypatch.setattr(held, "MOST", 100)
+    slider(app, "tau").hold(0.5).run()
+    assert _sent(app.run()) == {}, "states of long trials are too much to send"
+    slider(app, "K").hold(5).run()
+    assert _sent(app.run()) == {}

@@ -213,9 +213,3 @@ def test_stays_are_cut_right():
     top = np.array([[0, 1], [0, 1], [1, 1], [1, 0], [1, 0], [2, 0], [2, 1], [2, 1]])
     # First stays and those that begin in the second half are left out.
     assert sorted(gumbel._first_half_stays(top).tolist()) == [3, 3]
-
-
-def test_the_page_is_asked_seldom_while_the_browser_draws_the_triangle(opened):
-
-    often = {each.key for each in sliders(opened) if each.live and each.every_ms == 0}
-    assert often == {"dice", "stay"}, "these two the browser does not draw by itself"

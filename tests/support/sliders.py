@@ -18,7 +18,6 @@ class Slider:
         self.help: str = shown["help"]
         self.disabled: bool = shown["disabled"]
         self.live: bool = shown["live"]
-        self.every_ms: float = shown["every"]
         self.value: Any = shown["value"]
         self.min, self.max, self.step = (shown["scale"][name] for name in ("min", "max", "step"))
 

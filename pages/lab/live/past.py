@@ -42,6 +42,14 @@ class Past:
         *_, past, result, changes = min(candidates, key=lambda c: c[:3])
         return past, result, changes
 
+    def beside(self, wanted: Wanted, name: str) -> FitResult | None:
+        """The last fit that differs in `name` at the most."""
+        for past, result in reversed(self._fits.values()):
+            changes = wanted.changes_from(past)
+            if changes is not None and set(changes) <= {name}:
+                return result
+        return None
+
     def quickest(self, wanted: Wanted) -> float:
         """Seconds of the quickest fit of these data; on a busy machine, any one may have taken long."""
         return min(result.seconds for past, result in self._fits.values() if wanted.changes_from(past) is not None)

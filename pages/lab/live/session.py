@@ -263,6 +263,10 @@ class Live:
         except GdmError as error:
             self._failure = str(error)
 
+    def beside(self, name: str) -> FitResult | None:
+        """The last fit whose settings differ from those wanted in `name` at the most."""
+        return None if self._wanted is None else self._past.beside(self._wanted, name)
+
     def _glimpse(self, wanted: Wanted, seen: FitResult | None) -> None:
         """What can be said of a fit before it is asked for: it was seen, or a fit like it reads these data."""
         if seen is not None and seen.snapshot is not None:

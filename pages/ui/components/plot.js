@@ -274,9 +274,18 @@ async function draw(Plotly, view, figure, options, tokens) {
 }
 
 // ---- the component --------------------------------------------------------------------------------------------
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function (given, byBrowser = false) {
+  const { data, parentElement, setTriggerValue } = given;
   const { figure, options, tokens } = data;
   const view = (parentElement.gdmView ??= build(parentElement));
+  const gone = () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+  if (!byBrowser) {
+    view.given = given;
+    if (view.waits) {
+      view.waits(); // held.js draws while a thumb is held, from this figure on
+      return gone;
+    }
+  }
   Object.assign(view, { figure, options, events: options.events, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
   const picture = tokens[isDark(parentElement) ? "dark" : "light"];
@@ -314,7 +323,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
   // Streamlit calls this also when a newer figure overtook this one, while the place on the page lives on: what goes
   // for good has left the document by the time of the next task.
-  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+  return gone;
 }
 
 function tearDown(view, parentElement) {

@@ -251,9 +251,12 @@ function where({ now, sources }, side) {
 
 function begin(parent) {
   const view = { parent, now: null, grip: null, ring: null, held: false, frame: 0, timer: 0 };
-  view.heard = ({ detail: { key, value, held } }) => {
+  view.heard = (event) => {
+    const { key, value, held } = event.detail;
     const [, name, index] = key.match(/^([a-z]+)(\d?)$/) ?? [];
-    if (view.grip || !(name in (view.now ?? {}))) return;
+    if (!(name in (view.now ?? {}))) return;
+    event.preventDefault(); // the slider need not ask the server for each picture
+    if (view.grip) return;
     if (index) view.now[name][index - 1] = value;
     else view.now[name] = value;
     view.held = held;

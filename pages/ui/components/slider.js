@@ -1,10 +1,11 @@
 // A slider that speaks while it is held. One request of the page is under way at a time: the next value goes out when
-// the server has answered the last one, and it is the latest there is. Where the browser draws the picture by itself
-// (`every`), the page is asked seldom: its answers and the pictures share the processor. A release goes out at once.
+// the server has answered the last one, and it is the latest there is. Where the browser draws the picture by itself, the
+// page is asked seldom: its answers and the pictures share the processor. A release goes out at once.
 
-const HEARD = "gdm:slider"; // a slider moved: pictures that the browser draws by itself follow it
+const HEARD = "gdm:slider"; // a slider moved: what draws by itself follows it, and says so by preventing the default
 const MOVE = "gdm:slider-move"; // another part of the page moves a slider
 const SETTLE_MS = 250; // a key held down repeats; where it comes to rest counts
+const SELDOM_MS = 500;
 const PATIENCE_MS = 10_000; // for an answer that a cut connection or an error on the page has swallowed
 const line = { count: 0, away: new Map(), waiting: new Map(), timer: 0, spoke: -Infinity, later: 0 };
 
@@ -38,10 +39,9 @@ function answered(numbers) {
   requestAnimationFrame(() => setTimeout(hangUp));
 }
 
-function say(view, held) {
+function say(view, held, every = 0) {
   const { key, value, send } = view;
   view.said = line.count += 1;
-  const every = held ? view.every : 0;
   const message = { number: view.said, every, send: (number) => send("moved", { value, held, number }) };
   line.waiting.set(key, message);
   if (!held) {
@@ -109,10 +109,11 @@ function move(view, value, tell) {
   const moved = value !== view.value;
   show(view, value);
   if (!moved || !tell) return;
-  window.dispatchEvent(new CustomEvent(HEARD, { detail: { key: view.key, value, held: true } }));
+  const event = new CustomEvent(HEARD, { detail: { key: view.key, value, held: true }, cancelable: true });
+  const followed = !window.dispatchEvent(event);
   if (!view.live) return;
   view.loose = true;
-  say(view, true);
+  say(view, true, followed ? SELDOM_MS : 0);
 }
 
 function settleSoon(view) {
@@ -175,8 +176,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     return undefined;
   }
   const view = (parentElement.gdmSlider ??= build(parentElement));
-  const { key, label, help, disabled, live, every, scale, value, heard } = data;
-  Object.assign(view, { key, live, every, scale, heard, send: (name, message) => setTriggerValue(name, message) });
+  const { key, label, help, disabled, live, scale, value, heard } = data;
+  Object.assign(view, { key, live, scale, heard, send: (name, message) => setTriggerValue(name, message) });
   const { input, button } = view;
   view.label.textContent = label;
   view.root.toggleAttribute("data-disabled", disabled);
