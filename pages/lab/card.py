@@ -57,7 +57,7 @@ def measured(view: View) -> live.Answer:
 def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None) -> list[Score]:
     """Show the card and the progress of the fit; the rows, once they belong to what stands.
 
-    names   of the states, for a line on top that says what was found; without, there is none
+    names   of the states, for a line on top that says what was found; without, the top says what the last change did alone
     """
     answer, shown = measured(view), view.shown
     rows = rows_of(answer.value) if answer.value is not None else []
@@ -66,11 +66,12 @@ def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None) -
     scored: live.Wanted | None = answer.about
     with view.frame.card:
         if answer.fresh:
+            said = {"change": _last_change(view, rows)}
             if names is not None:
-                said = finding(view.read(), names, rows, view.data.step(view.trial), view.data.unit)
-                did = _last_change(view, rows)
-                changed = f'<p class="gdm-change">{escape(did)}</p>' if did else ""
-                st.html(f'<p class="gdm-finding">{escape(said)}</p>{changed}')
+                found = finding(view.read(), names, rows, view.data.step(view.trial), view.data.unit)
+                said = {"finding": found} | said
+            if any(said.values()):
+                st.html("".join(f'<p class="gdm-{kind}">{escape(words)}</p>' for kind, words in said.items() if words))
             card.scores(rows, status=shown.status)
         elif rows and scored is not None and scored.train.fingerprint == view.data.train.fingerprint:
             card.scores(rows, earlier=earlier(view.setting, scored.where), meanwhile=_waiting(view, answer))
@@ -95,15 +96,15 @@ def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None) -
 
 def _last_change(view: View, rows: Sequence[Score]) -> str:
     """What the last change of settings did to the fit that stands; "" where nothing can be said."""
-    first, choice, shown = view.at(0).read(), view.choice, view.shown
-    if shown.wanted is None or first.states is None:
+    choice, shown = view.choice, view.shown
+    if shown.wanted is None or not shown.train:
         return ""
     now = Settled(
         shown.wanted.key,
         (view.data.train.fingerprint, view.data.test.fingerprint),
         {"model": choice.label} | {name: _setting(name, value) for name, value in choice.config.items()},
-        first.labels,
-        tuple(names_of(first.states.shape[1])),
+        np.concatenate([states.argmax(axis=1) for states in shown.train]),
+        tuple(names_of(shown.n_states)),
         rows[0] if rows else None,
     )
     last = view.fit.records.last(LastChange)

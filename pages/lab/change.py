@@ -26,7 +26,7 @@ class Settled:
 
     key       of the fit; `content` that of the data, without which two fits cannot be compared
     settings  what it was fitted with, in the words of the controls, by name; first the "model"
-    labels    [T] the strongest state of each moment of the first fitted trial, `names` of the states
+    labels    [T] the strongest state of each moment of the fitted trials, `names` of the states
     row       the first score
     """
 
@@ -68,7 +68,7 @@ class LastChange:
 def states_change(before: Labels, after: Labels, names: Sequence[str], n_after: int) -> str:
     """Which of the states `names` before were split or joined by `n_after` states, else how many moments changed theirs.
 
-    before, after   [T] the state of each moment, of two fits to the same trial
+    before, after   [T] the state of each moment, of two fits to the same trials
     """
     shared = np.zeros((len(names), n_after))
     np.add.at(shared, (before, after), 1)

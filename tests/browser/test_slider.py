@@ -179,11 +179,18 @@ def test_keys_move_it_and_settle_where_they_come_to_rest(visit):
     page.wait_for_function("window.gdmTest.sent.at(-1).held === false")
     settled = [message for message in _sent(page) if not message[2]]
     assert settled[-1] == ("first", 100, False)
-    for _ in range(30):
-        page.keyboard.press("ArrowLeft")
+    page.evaluate(  # at once: a machine that is slow between two presses would let the thumb settle there
+        """() => {
+          const input = document.activeElement;
+          for (let i = 0; i < 30; i++) {
+            input.stepDown();
+            input.dispatchEvent(new Event("input", { bubbles: true }));
+          }
+        }"""
+    )
     page.wait_for_function("() => { const last = window.gdmTest.sent.at(-1); return last.value === 70 && !last.held; }")
     more = [message for message in _sent(page) if not message[2]][len(settled) :]
-    assert len(more) < 30, "a key that follows at once is the same movement"
+    assert len(more) == 1, "a key that follows at once is the same movement"
 
 
 def test_a_quiet_slider_speaks_on_release_alone(visit):
