@@ -86,13 +86,30 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
     levels = _products(*_scaled(steps))
     forward = _forward(levels)  # [T, K] log weight of each state before its sample is seen, up to a constant
     backward = _backward(levels)
-    log_pairs = forward[:, :, None] + steps + backward[:, None, :]  # [T, K, K]
-    pairs = softmax(log_pairs.reshape(len(log_pairs), -1))[0].reshape(log_pairs.shape)
+    pairs = _pairs(forward, levels[0], backward, steps)
     states = np.einsum("tij->tj", pairs)
     pairs[starts] = 0.0
     root, scale = levels[-1]
     total = scale[0, 0] + np.log(root[0, 0].sum())
     return ChainPosterior(float(total), states, pairs)
+
+
+def _pairs(forward: Float, level: tuple[Float, Float], backward: Float, steps: Float) -> Float:
+    """[T, K, K] probability of each step, from log weights before it and after it: exponentials of [T, K] alone."""
+    matrices, scale = level
+    before = forward + scale
+    before -= row_max(before)[:, None]
+    after = backward - row_max(backward)[:, None]
+    pairs = np.exp(before)[:, :, None] * matrices
+    pairs *= np.exp(after)[:, None, :]
+    total = np.einsum("tij->t", pairs)
+    lost = np.flatnonzero(total < _TINY)
+    if len(lost):  # what is likely before and what is likely after disagree by more than the range of numbers
+        joint = forward[lost][:, :, None] + steps[lost] + backward[lost][:, None, :]
+        pairs[lost] = softmax(joint.reshape(len(lost), -1))[0].reshape(joint.shape)
+        total[lost] = 1.0
+    pairs /= total[:, None, None]
+    return pairs
 
 
 def filtered(log_likelihoods: Float, log_initial: Float, log_transitions: Float, starts: Bool) -> Float:

@@ -96,7 +96,8 @@ def path_terms(observed: Observed, p: Parameters, x: PathPosterior) -> float:
 
 def chain_terms(chain: hmm.ChainPosterior, table: Float, log_transitions: Float, p: Parameters, starts: Bool) -> float:
     """E_q(z)[...] of the table, the transitions and the initial distribution."""
-    total = float((chain.states * table).sum()) + float((chain.pairs * log_transitions).sum())
+    pairs = chain.pairs if log_transitions.ndim == 3 else chain.pairs.sum(axis=0)
+    total = float((chain.states * table).sum()) + float(np.vdot(pairs, log_transitions))
     return total + float(chain.states[starts].sum(axis=0) @ p.transitions.log_initial)
 
 

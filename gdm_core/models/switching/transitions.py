@@ -15,14 +15,15 @@ expected log-probabilities used here are a strict lower bound, tight where x is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.maths.hmm import ChainPosterior, log_normalise, row_sum, softmax
+from gdm_core.maths.hmm import ChainPosterior, log_normalise, row_max, row_sum
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -33,6 +34,7 @@ ROW_COUNT = 0.1  # prior observations of every other move, so that no probabilit
 WEIGHT_PENALTY = 1e-3  # on squared recurrent weights; separable data would drive them to infinity
 BIAS_PENALTY = 1e-2
 _CACHED_NUMBERS = 50_000
+_LEAST = 1e-300  # of a sum of exponentials
 _INFORMATION_STEPS = 4000  # steps of the path that the curvature of the recurrent weights is measured on
 
 
@@ -76,13 +78,12 @@ class Transitions:
         """
         if not self.recurrent:
             return log_normalise(self.bias)[0]
-        expected = self._into(x)[:, None, :] + self.bias  # [T, R, K]
-        if covariance is None:
-            return log_normalise(expected)[0]
-        before = _shifted(covariance)
+        into = self._into(x)  # [T, K]
+        before = None if covariance is None else _shifted(covariance)
+        expected = into[:, None, :] + self.bias  # [T, R, K]
         for part in _blocks(*expected.shape):
-            spread = self.weights @ before[part] @ self.weights.T  # [n, K, K]
-            expected[part] -= softmax(_tilted(expected[part], spread)[0])[1][..., None]
+            now = _Step.of(self, into[part], None if before is None else before[part])
+            expected[part] -= now.total[..., None]
         return expected
 
     def _into(self, x: Float) -> Float:
@@ -104,18 +105,18 @@ class Transitions:
         """Value, gradient [T, D] and negative Hessian [T, D, D] of E_q(z)[log p(z | x)] as a function of the path x."""
         n, d = x.shape
         value, gradient, precision = 0.0, np.zeros((n, d)), np.zeros((n, d, d))
-        into = self._into(x)[:, None, :]
+        into = self._into(x)
         outer = (self.weights[:, :, None] * self.weights[:, None, :]).reshape(-1, d * d)
         for part in _blocks(n, *self.bias.shape):
-            logits, pairs = into[part] + self.bias, chain.pairs[part]  # [n, R, K]
-            p, total = softmax(logits)
-            weight = row_sum(pairs)  # [n, R]
-            value += float((pairs * logits).sum() - (weight * total).sum())
-            mixed = np.einsum("tr,trk->tk", weight, p)
-            gradient[part] = (np.einsum("trk->tk", pairs) - mixed) @ self.weights
-            centred = p @ self.weights  # [n, R, D] mean weights under p
-            second = (mixed @ outer).reshape(-1, d, d)
-            precision[part] = second - np.swapaxes(weight[..., None] * centred, 1, 2) @ centred
+            pairs, now = chain.pairs[part], _Step.of(self, into[part], None)  # [n, R, K]
+            weight, reached = row_sum(pairs), np.einsum("trk->tk", pairs)  # [n, R], [n, K]
+            value += float(np.vdot(reached, into[part]) + np.vdot(pairs.sum(axis=0), self.bias))
+            value -= float(np.vdot(weight, now.total))
+            mixed = now.mixed(weight)
+            gradient[part] = (reached - mixed) @ self.weights
+            centred = now.mean_weights  # [n, R, D]
+            precision[part] = (mixed @ outer).reshape(-1, d, d)
+            precision[part] -= np.swapaxes(weight[..., None] * centred, 1, 2) @ centred
         # Row t holds what the step into sample t says about sample t - 1.
         gradient[:-1], precision[:-1] = gradient[1:].copy(), precision[1:].copy()
         gradient[-1], precision[-1] = 0.0, 0.0
@@ -181,13 +182,86 @@ def _blocks(n: int, rows: int, columns: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
-def _tilted(mean: Float, spread: Float) -> tuple[Float, Float, Float]:
-    """(m_k + 1/2 (e_k - a)' V (e_k - a), a, V a) for logits' means [T, R, K] and covariance [T, K, K]."""
-    a = softmax(mean)[0]
-    pulled = a @ spread  # [T, R, K]
-    own = np.diagonal(spread, axis1=1, axis2=2)[:, None, :]
-    both = np.einsum("trk,trk->tr", a, pulled)
-    return mean - pulled + 0.5 * (own + both[..., None]), a, pulled
+@dataclass(frozen=True)
+class _Step:
+    """The softmax of a stretch of steps (n of them), without an exponential for each pair of states: those of what leads
+    into a state [n, K] and of the bias [R, K] multiply, and sums over states are products of matrices."""
+
+    at: Transitions
+    into: Float  # [n, K] exp of what leads into each state, largest one
+    bias: Float  # [R, K] exp of the bias, largest one of each row
+    scale: Float  # [n, R] their sum over states
+    total: Float  # [n, R] bound on E[logsumexp]; the thing itself where the path is known
+    tilt: _Tilt | None
+
+    @classmethod
+    def of(cls, at: Transitions, into: Float, covariance: Float | None) -> _Step:
+        top, peak = row_max(into), row_max(at.bias)
+        e, b = np.exp(into - top[:, None]), np.exp(at.bias - peak[:, None])
+        scale = np.maximum(e @ b.T, _LEAST)
+        now = cls(at, e, b, scale, np.log(scale) + top[:, None] + peak, None)
+        if covariance is None:
+            return now
+        tilt = _Tilt.of(now, into, covariance)
+        return replace(now, total=tilt.total, tilt=tilt)
+
+    @property
+    def p(self) -> Float:
+        """[n, R, K] the softmax."""
+        p: Float = self.into[:, None, :] * self.bias
+        p /= self.scale[..., None]
+        return p
+
+    def mixed(self, weight: Float) -> Float:
+        """[n, K] sum over rows of weight [n, R] times the softmax."""
+        mixed: Float = self.into * ((weight / self.scale) @ self.bias)
+        return mixed
+
+    @property
+    def mean_weights(self) -> Float:
+        """[n, R, D] mean of the recurrent weights under the softmax."""
+        w = self.at.weights
+        by_row = (self.bias[:, :, None] * w).transpose(1, 0, 2).reshape(len(w), -1)  # [K, R D]
+        mean: Float = (self.into @ by_row).reshape(*self.scale.shape, w.shape[1])
+        mean /= self.scale[..., None]
+        return mean
+
+
+@dataclass(frozen=True)
+class _Tilt:
+    """What an uncertain path adds: logits m_k + 1/2 (w_k - a)' V (w_k - a), with a the mean weight under the softmax."""
+
+    mean: Float  # [n, R, D] a
+    pulled: Float  # [n, R, D] V a
+    weights: Float  # [n, R, K] exponentials of the tilted logits
+    sums: Float  # [n, R] over states
+    total: Float  # [n, R]
+
+    @classmethod
+    def of(cls, now: _Step, into: Float, covariance: Float) -> _Tilt:
+        w, mean = now.at.weights, now.mean_weights
+        pulled = mean @ covariance
+        own = into + 0.5 * ((w @ covariance) * w).sum(axis=2)  # [n, K]
+        logits = (pulled.reshape(-1, w.shape[1]) @ -w.T).reshape(*now.scale.shape, len(w))
+        logits += own[:, None, :]
+        logits += now.at.bias
+        shared = 0.5 * np.einsum("nrd,nrd->nr", pulled, mean)
+        # A tilt only raises, so relative to the sum without it no sum vanishes; it overflows where the path is unknown.
+        level = now.total - shared
+        with np.errstate(over="ignore"):
+            weights = logits - level[..., None]
+            sums = row_sum(np.exp(weights, out=weights))
+        if not np.isfinite(sums).all():
+            level = row_max(logits)
+            weights = np.exp(logits - level[..., None])
+            sums = row_sum(weights)
+        return cls(mean, pulled, weights, sums, np.log(sums) + level + shared)
+
+    @property
+    def p(self) -> Float:
+        """[n, R, K] softmax of the tilted logits."""
+        p: Float = self.weights / self.sums[..., None]
+        return p
 
 
 @dataclass(frozen=True)
@@ -198,68 +272,92 @@ class _Problem:
     x: Float  # [n, D]
     covariance: Float | None  # [n, D, D]
 
+    @cached_property
+    def weight(self) -> Float:
+        """[n, R] how often each row was left."""
+        return row_sum(self.pairs)
+
+    @cached_property
+    def reached(self) -> Float:
+        """[n, K] how often each state was reached."""
+        reached: Float = self.pairs[:, 0] if self.pairs.shape[1] == 1 else np.einsum("nrk->nk", self.pairs)
+        return reached
+
+    @cached_property
+    def counts(self) -> Float:
+        """[R, K] how often each step was made."""
+        counts: Float = self.pairs.sum(axis=0)
+        return counts
+
     def value(self, at: Transitions) -> float:
-        value = at.log_prior()
+        into = self.x @ at.weights.T
+        value = at.log_prior() + float(np.vdot(self.reached, into) + np.vdot(self.counts, at.bias))
         for part in _blocks(*self.pairs.shape):
-            mean = (self.x[part] @ at.weights.T)[:, None, :] + at.bias  # [n, R, K]
-            tilted = mean
-            if self.covariance is not None:
-                tilted = _tilted(mean, at.weights @ self.covariance[part] @ at.weights.T)[0]
-            pairs = self.pairs[part]
-            value += float((pairs * mean).sum() - (row_sum(pairs) * softmax(tilted)[1]).sum())
+            now = _Step.of(at, into[part], None if self.covariance is None else self.covariance[part])
+            value -= float(np.vdot(self.weight[part], now.total))
         return value
 
     def evaluate(self, at: Transitions) -> tuple[float, Float]:
         """Value and gradient."""
-        value = at.log_prior()
-        bias, weights = -BIAS_PENALTY * at.bias, -WEIGHT_PENALTY * at.weights
+        into = self.x @ at.weights.T
+        value = at.log_prior() + float(np.vdot(self.reached, into) + np.vdot(self.counts, at.bias))
+        bias = self.counts - BIAS_PENALTY * at.bias
+        weights = self.reached.T @ self.x - WEIGHT_PENALTY * at.weights
         for part in _blocks(*self.pairs.shape):
             covariance = None if self.covariance is None else self.covariance[part]
-            gain, by_bias, by_weights = _expected(at, self.pairs[part], self.x[part], covariance)
-            value, bias, weights = value + gain, bias + by_bias, weights + by_weights
+            now = _Step.of(at, into[part], covariance)
+            cost, by_bias, by_weights = _cost(now, self.weight[part], self.x[part], covariance)
+            value, bias, weights = value - cost, bias - by_bias, weights - by_weights
         return value, np.concatenate([bias.ravel(), weights.ravel()])
 
     def information(self, at: Transitions) -> Float:
         """[P, P] expected curvature of the softmax plus the penalties, a positive definite stand-in for the negative
         Hessian. A few thousand evenly spread steps are enough: the line search does not depend on its being exact."""
         stride = max(1, len(self.x) // _INFORMATION_STEPS)
-        x, weight = self.x[::stride], stride * row_sum(self.pairs[::stride])
-        p = softmax((x @ at.weights.T)[:, None, :] + at.bias)[0]
+        x, weight = self.x[::stride], stride * self.weight[::stride]
+        p = _Step.of(at, x @ at.weights.T, None).p
         rows, k, d = at.bias.shape[0], at.bias.shape[1], x.shape[1]
         split = rows * k
         matrix = np.diag(np.repeat([BIAS_PENALTY, WEIGHT_PENALTY], [split, k * d]))
-        features = np.concatenate([np.ones((len(x), 1)), x], axis=1)  # [n, 1 + D]
-        states = np.arange(k)
+        features = np.concatenate([np.ones((1, len(x))), x.T])  # [1 + D, n]: sums over a long last axis are quick
+        by_row = np.ascontiguousarray(p.transpose(1, 2, 0))  # [R, K, n]
         for row in range(rows):
-            spread = (p[:, row, :, None] * features[:, None, :]).reshape(len(x), -1)  # [n, K (1 + D)]
-            weighted = spread * weight[:, row, None]
-            block = -(weighted.T @ spread).reshape(k, 1 + d, k, 1 + d)
-            block[states, :, states, :] += (weighted.T @ features).reshape(k, 1 + d, 1 + d)
+            q = by_row[row]
+            weighted = q * weight[:, row]
+            block = np.empty((1 + d, 1 + d, k, k))
+            for i in range(1 + d):
+                for j in range(i + 1):
+                    scaled = weighted * (features[i] * features[j])
+                    block[i, j] = np.diag(scaled.sum(axis=1)) - scaled @ q.T
+                    block[j, i] = block[i, j]
             at_row = slice(row * k, (row + 1) * k)
-            matrix[at_row, at_row] += block[:, 0, :, 0]
-            matrix[at_row, split:] += block[:, 0, :, 1:].reshape(k, k * d)
-            matrix[split:, at_row] += block[:, 1:, :, 0].reshape(k * d, k)
-            matrix[split:, split:] += block[:, 1:, :, 1:].reshape(k * d, k * d)
+            matrix[at_row, at_row] += block[0, 0]
+            cross = block[0, 1:].transpose(1, 2, 0).reshape(k, k * d)
+            matrix[at_row, split:] += cross
+            matrix[split:, at_row] += cross.T
+            matrix[split:, split:] += block[1:, 1:].transpose(2, 0, 3, 1).reshape(k * d, k * d)
         return matrix
 
 
-def _expected(at: Transitions, pairs: Float, x: Float, covariance: Float | None) -> tuple[float, Float, Float]:
-    """Expected log-probability of the states over n steps, and its gradients by bias and weights."""
-    mean = (x @ at.weights.T)[:, None, :] + at.bias  # [n, R, K]
-    weight = row_sum(pairs)  # [n, R]
-    curved = np.zeros_like(at.weights)
-    if covariance is None:
-        slope, total = softmax(mean)
-    else:
-        half = at.weights @ covariance  # [n, K, D]
-        spread = half @ at.weights.T
-        tilted, a, pulled = _tilted(mean, spread)
-        p, total = softmax(tilted)
-        push = pulled - p @ spread
-        slope = p + a * (push - np.einsum("nrk,nrk->nr", a, push)[..., None])
-        wp, wa = (np.swapaxes(weight[..., None] * share, 1, 2) for share in (p, a))  # [n, K, R]
-        outer = wa @ (a - p) - wp @ a  # [n, K, K]
-        curved = np.einsum("nkd->kd", outer @ half) + np.einsum("nk,nkd->kd", row_sum(wp), half)
-    value = float((pairs * mean).sum() - (weight * total).sum())
-    left = pairs - weight[..., None] * slope
-    return value, left.sum(axis=0), np.einsum("nrk->nk", left).T @ x - curved
+def _cost(now: _Step, weight: Float, x: Float, covariance: Float | None) -> tuple[float, Float, Float]:
+    """Sum of weight [n, R] times the bound on E[logsumexp], and its gradients by bias and weights."""
+    value = float(np.vdot(weight, now.total))
+    if now.tilt is None or covariance is None:
+        by_bias = now.bias * ((weight / now.scale).T @ now.into)
+        return value, by_bias, now.mixed(weight).T @ x
+    w, tilt = now.at.weights, now.tilt
+    k, d = w.shape
+    p, a = tilt.p, now.p
+    gap = (tilt.mean - (p.reshape(-1, k) @ w).reshape(tilt.mean.shape)) @ covariance  # [n, R, D]
+    slope = (gap.reshape(-1, d) @ w.T).reshape(p.shape)
+    slope -= np.einsum("nrd,nrd->nr", gap, tilt.mean)[..., None]
+    slope *= a
+    slope += p
+    slope *= weight[..., None]
+    heavy = weight[..., None]
+    curved = a.reshape(-1, k).T @ (heavy * gap).reshape(-1, d) - p.reshape(-1, k).T @ (heavy * tilt.pulled).reshape(
+        -1, d
+    )
+    often = np.einsum("nr,nrk->nk", weight, p)
+    curved += np.einsum("nk,nkd->kd", often, w @ covariance)
+    return value, slope.sum(axis=0), np.einsum("nrk->nk", slope).T @ x + curved
