@@ -110,6 +110,11 @@ def test_what_cannot_be_marked_is_said_and_the_rest_stays(engine, timeline):
         {"token": "a", "entries": [{"n": 1, "kind": "mark", "trial": 0, "begin": None, "end": [1], "word": {}}]},
         {"token": "a", "entries": [{"n": 1, "kind": "answer", "clip": "0-0-9", "word": "rest"}]},
         {"token": "a", "entries": [{"n": 1, "kind": "launch"}]},
+        {"token": "a", "entries": [{"n": 1, "kind": "mark", "trial": 0, "begin": 10**400, "end": 1, "word": "rest"}]},
+        {
+            "token": "a",
+            "entries": [{"n": 1, "kind": "mark", "trial": 10**400, "begin": 0, "end": float("inf"), "word": "rest"}],
+        },
     ],
 )
 def test_a_message_that_says_nothing_marks_nothing(engine, timeline, message):

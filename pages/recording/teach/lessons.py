@@ -18,7 +18,7 @@ from gdm_core.errors import DataError, GdmError
 from gdm_core.models.gdm.labels import check_labels
 from gdm_core.trials import Trial, Trials, labels_of
 from pages.recording.data import Data
-from pages.ui import figures, palette, settings
+from pages.ui import figures, limits, palette, settings
 
 MOST_WORD = 30  # letters
 KEYS = range(1, 10)
@@ -93,8 +93,7 @@ def from_json(text: str, trials: Trials) -> dict[str, Any]:
     """The fields of a lesson that `to_json` wrote."""
     own = with_all(Marks(), Marks.from_json(text), trials)
     more = json.loads(text)
-    seconds = more.get("seconds")
-    seconds = float(seconds) if isinstance(seconds, int | float) and np.isfinite(seconds) else 0.0
+    seconds = limits.number(more.get("seconds")) or 0.0
     words, keys = more.get("words"), more.get("keys")
     known = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
     pairs = [tuple(pair) for pair in keys if isinstance(pair, list)] if isinstance(keys, list) else []
@@ -104,7 +103,9 @@ def from_json(text: str, trials: Trials) -> dict[str, Any]:
         "from_start": more.get("from_start") is True,
         "words": tuple(word[:MOST_WORD] for word in known if word.strip())[: palette.MAX_STATES],
         "keys": tuple(
-            (n, word) for n, word in (p for p in pairs if len(p) == 2) if n in KEYS and isinstance(word, str)
+            (n, word)
+            for n, word in (p for p in pairs if len(p) == 2)
+            if type(n) is int and n in KEYS and isinstance(word, str)
         ),
     }
 

@@ -17,7 +17,7 @@ from gdm_core.errors import GdmError
 from pages.recording.teach import lessons
 from pages.recording.teach.taught_model import Teaching
 from pages.recording.trial_choice import go_to
-from pages.ui import palette
+from pages.ui import limits, palette
 
 KEY = "teach-keys"
 MOST_DRAWN = 2_000  # marks of one trial that the timeline shows
@@ -142,14 +142,12 @@ def entries_of(sent: Any) -> tuple[str, list[tuple[int, Entry]]]:
         if not isinstance(one, Mapping) or type(number := one.get("n")) is not int:
             continue
         kind, word, clip = (str(one.get(name) or "") for name in ("kind", "word", "clip"))
-        begin, end = (_number(one.get(name)) for name in ("begin", "end"))
+        begin, end = (limits.number(one.get(name)) for name in ("begin", "end"))
         trial = one.get("trial")
+        if begin is None or end is None:
+            begin = end = math.nan
         found.append((number, Entry(kind, word, clip, trial if type(trial) is int else -1, begin, end)))
     return sent["token"][:40], found
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 
 def take(taught: Teaching, entry: Entry) -> None:
