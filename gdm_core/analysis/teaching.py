@@ -9,18 +9,23 @@ second where another question about the same lesson comes to another worker.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.agreement import held_out_agreement
+from gdm_core.analysis import bout_scores
+from gdm_core.analysis.agreement import held_out_agreement, reliability
 from gdm_core.analysis.bouts import clips_of
+from gdm_core.analysis.looks import Look, fitted, look
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import Clip, propose, unlike_taught
 from gdm_core.errors import FitError
+from gdm_core.models.base import Status
 from gdm_core.models.gdm.teachable import TeachableModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trial, Trials
@@ -49,6 +54,33 @@ class Taught:
     states: Array
     word_map: Array
     state_words: tuple[str | None, ...]
+    unlike: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class TaughtFit:
+    """The fit itself, taught `words`: a model file, how it ended, and its look at all trials."""
+
+    words: tuple[str, ...]
+    model_bytes: bytes
+    fit_status: str
+    elbo: float
+    seconds: float
+    look: Look
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """What a model that was taught `words` says of a whole trial.
+
+    shares      [C] mean probability of each word
+    confidence  mean probability of the likeliest word
+    unlike      a sentence where the trial looks unlike those that were taught, else None
+    """
+
+    words: tuple[str, ...]
+    shares: Array
+    confidence: float
     unlike: str | None
 
 
@@ -91,6 +123,21 @@ def taught(
     )
 
 
+def overview(
+    model_bytes: bytes, train: Trials, test: Trials, stretches: tuple[Stretch, ...], words: tuple[str, ...]
+) -> tuple[Overview, ...]:
+    """Every trial in a few numbers, fitted ones first."""
+    model = _taught(model_bytes, train, stretches, words)
+    found = []
+    for trial in (*train, *test):
+        proba = np.asarray(model.predict_label_proba(trial), np.float32)
+        names = tuple(model.class_names_)
+        found.append(
+            Overview(names, proba.mean(axis=0), float(proba.max(axis=1).mean()), unlike_taught(model, trial)[0])
+        )
+    return tuple(found)
+
+
 def next_clips(
     model_bytes: bytes,
     train: Trials,
@@ -126,16 +173,76 @@ def trust(
     labels = painted(train, stretches)
     held = held_out_agreement(_teachable(model_bytes), train, labels, clips_of([part >= 0 for part in labels]))
     seconds = sum(float((part >= 0).sum()) / trial.rate_hz for part, trial in zip(labels, train, strict=True))
-    by_expert: tuple[float | None, float | None] = None, None
-    known = [trial for trial in test if trial.labels is not None and (np.asarray(trial.labels) >= 0).any()]
-    if known and max(expert) >= 0:
-        model = _taught(model_bytes, train, stretches, words)
-        truth = np.concatenate([np.asarray(trial.labels, np.int64) for trial in known])
-        said = np.concatenate([np.asarray(expert)[model.predict_labels(trial)] for trial in known])
-        commonest = int(np.bincount(truth[truth >= 0]).argmax())
-        by_expert = macro_f1(said, truth), macro_f1(np.full(len(truth), commonest), truth)
+    found = by_expert(_taught(model_bytes, train, stretches, words), test, expert)
+    others = (None, None) if found is None else (found["macro_f1"], found["majority"])
     held_out, majority = (None, None) if held is None else (held.macro_f1, held.majority)
-    return Trust(seconds, held_out, majority, *by_expert)
+    return Trust(seconds, held_out, majority, *others)
+
+
+def by_expert(model: TeachableModel, test: Trials, expert: Sequence[int]) -> dict[str, float] | None:
+    """Words of the new trials against the expert's labels of them: macro-F1, that of always saying the commonest, and how far
+    probabilities are from what they promise. None where there are no labels, or none that is called like a word."""
+    known = [trial for trial in test if trial.labels is not None and (np.asarray(trial.labels) >= 0).any()]
+    if not known or max(expert) < 0:
+        return None
+    truth = np.concatenate([np.asarray(trial.labels, np.int64) for trial in known])
+    proba = np.concatenate([model.predict_label_proba(trial) for trial in known])
+    said = np.asarray(expert)[proba.argmax(axis=1)]
+    commonest = int(np.bincount(truth[truth >= 0]).argmax())
+    number = {label: word for word, label in enumerate(expert) if label >= 0}
+    as_words = np.array([UNLABELLED if z < 0 else number.get(int(z), len(expert)) for z in truth])
+    return {
+        "macro_f1": macro_f1(said, truth),
+        "majority": macro_f1(np.full(len(truth), commonest), truth),
+        "calibration_error": reliability(proba, as_words).error,
+    }
+
+
+def taught_fit(
+    model_bytes: bytes, train: Trials, test: Trials | None, stretches: tuple[Stretch, ...], words: tuple[str, ...]
+) -> TaughtFit:
+    """The fit, taught to its end: what a page shows in place of the one without words."""
+    began = time.perf_counter()
+    model = _teachable(model_bytes).warm_start().fit(train, labels=painted(train, stretches), class_names=words)
+    if model.status_ is Status.DIVERGED:
+        raise FitError("The fit that was taught these words diverged. Another softness, or fewer states, may help.")
+    file, elbo = model.to_bytes(), float(model.elbo_)
+    seconds = time.perf_counter() - began
+    return TaughtFit(words, file, str(model.status_), elbo, seconds, look(file, train, test))
+
+
+def scores(
+    model_bytes: bytes,
+    train: Trials,
+    test: Trials,
+    smooth_s: float,
+    shortest_s: float,
+    stretches: tuple[Stretch, ...],
+    words: tuple[str, ...],
+    expert: tuple[int, ...],
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What is measured of a fit that was taught: its states as those of any fit, and under "by_words" what it calls moments."""
+    found = bout_scores.scores(model_bytes, train, test, smooth_s, shortest_s, seed)
+    named = by_expert(_teachable(model_bytes), test, expert)
+    return found if named is None else found | {"by_words": named}
+
+
+def seed_scores(
+    family: str,
+    config: Mapping[str, Any],
+    train: Trials,
+    test: Trials,
+    smooth_s: float,
+    shortest_s: float,
+    stretches: tuple[Stretch, ...],
+    words: tuple[str, ...],
+    expert: tuple[int, ...],
+) -> dict[str, Any]:
+    """The same of one more fit that was taught the same, from the seed in `config`."""
+    plain = fitted(family, config, train).to_bytes()
+    model = taught_fit(plain, train, None, stretches, words).model_bytes
+    return scores(model, train, test, smooth_s, shortest_s, stretches, words, expert, int(config["seed"]))
 
 
 def _teachable(model_bytes: bytes) -> TeachableModel:

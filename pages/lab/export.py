@@ -48,6 +48,7 @@ class Export:
     trial      which trial the page shows, counted over fitted ones, then new ones
     unit       "s", or "step" where samples have no time
     shipped    the fit came with the app
+    taught     lines of a script that teach the fit words, where what is shown was taught some
     files      (label, make, name of the file) of a trial's data, counted as `trial`, in place of the states and bouts as fitted
     title_of   what a trial is called among the others
     tables     further tables by name, made when asked for
@@ -65,6 +66,7 @@ class Export:
     link: str = ""
     names: Sequence[str] | None = None
     shipped: bool = False
+    taught: Sequence[str] = ()
     files: Callable[[int], Sequence[File]] | None = None
     title_of: Callable[[int], str] | None = None
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
@@ -166,7 +168,8 @@ def panel(export: Export) -> None:
     if shown.result is None or shown.wanted is None or shown.state == "preview":
         shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
         return
-    fit = Fit(shown.wanted.family, shown.wanted.config, shown.order, f"{export.page}-{MODEL}" if export.shipped else "")
+    file = f"{export.page}-{MODEL}" if export.shipped or export.taught else ""
+    fit = Fit(shown.wanted.family, shown.wanted.config, shown.order, file, export.taught)
     code = script(export.recipe, fit, export.title, export.link, install())
     left, right = st.columns([0.34, 0.66], gap="small")
     with left, shell.panel("export-data", "Data"):

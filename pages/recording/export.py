@@ -17,10 +17,11 @@ from pages.lab.export import File
 from pages.recording import analysis_figures, state_figures
 from pages.recording.data import Data
 from pages.recording.naming import Naming
-from pages.recording.teach import lessons, taught_model
+from pages.recording.teach import lessons
+from pages.recording.teach.taught_fit import SWITCH, ready
 from pages.recording.units import rule_words
 from pages.recording.view import Here, View
-from pages.ui import exports, figures, palette
+from pages.ui import exports, figures, palette, shell
 from pages.ui.figures.base import Figure
 
 
@@ -34,6 +35,14 @@ def panel(view: View, here: Here, rows_of: Rows) -> None:
         ("names", ", ".join(here.names[k] for k in here.used)),
         ("bouts", rule_words(view.rule, view.data.unit)),
     ]
+    taught: list[str] = []
+    if (fit := view.with_words) is not None:
+        facts.append(("taught", f"{len(fit.marks.words)} words: {', '.join(fit.marks.words)}"))
+        taught = [*lessons.marks_code(fit.marks), lessons.teaching_code("model")]
+    elif lessons.marks_of(view.data).marks:
+        shell.quiet(
+            f"These files are of the fit without your words; {SWITCH}, above, takes those of the one that was taught."
+        )
     if here.expert is not None:
         facts.append(("expert's labels", ", ".join(label_words(view.data, here.expert))))
     lab.offer(
@@ -52,6 +61,7 @@ def panel(view: View, here: Here, rows_of: Rows) -> None:
         names=here.names,
         files=lambda index: files(replace(view, look=view.exact_look), index),
         title_of=view.data.title,
+        taught=taught,
     )
 
 
@@ -171,6 +181,13 @@ def transitions(here: Here, used: Sequence[int]) -> dict[str, Callable[[], Figur
     }
 
 
+def _words_code(view: View) -> list[str]:
+    """How the script names moments: by the fit that it made already, or by one that it teaches besides."""
+    if view.with_words is not None:
+        return ["", *lessons.words_code("model")]
+    return lessons.code(view.data, len(view.shown.order)) if ready(view) else []
+
+
 SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
 
 
@@ -199,5 +216,5 @@ def after_fit(view: View, naming: Naming) -> list[str]:
         f"for name in {SCORES!r}:",
         "    if name in scores:  # the trials have labels; states stand for what they mostly were in the fitted ones",
         '        print(f"{name}: {scores[name]:.3f}")',
-        *(lessons.code(data, len(view.shown.order)) if taught_model.ready(view) else ()),
+        *_words_code(view),
     ]

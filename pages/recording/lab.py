@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from gdm_core.analysis import bout_scores
+from gdm_core.analysis import bout_scores, teaching
 from gdm_core.analysis.bouts import BoutRule
 from pages import lab
 from pages.lab import live
 from pages.recording import naming, player, scores, tabs, trial_choice
 from pages.recording.data import Data
 from pages.recording.labels import Words, colour_key
+from pages.recording.teach import taught_fit
+from pages.recording.teach.taught_fit import WithWords
 from pages.recording.units import longest, rule_words, unit_for
 from pages.recording.view import Here, View, as_named
 from pages.ui import figures, model_controls, settings, shell
@@ -41,35 +43,53 @@ def show(
         shell.quiet(PURPOSE)
     with page.controls:
         choice = choose_model(page.folder, data, sees)
-    base = lab.begin(page, data, choice, ships=ships)
+    untaught = lab.begin(page, data, choice, ships=ships)
+    followed = taught_fit.follow(untaught, data)
+    base = followed.view
     with page.controls:
         rule = bout_controls(data, bout_rule)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
-    measure = lab.Measure(
-        bout_scores.scores,
-        bout_scores.seed_scores,
-        (rule.smooth_s, rule.shortest_s),
-        f"bouts {rule_words(rule, data.unit)}",
-    )
     with page.picture:
-        index = trial_choice.pick(data)
-    kept = {field.name: getattr(base, field.name) for field in fields(base)}
-    view = View(**kept | {"setting": replace(base.setting, measure=measure), "index": index}, naming=named, rule=rule)
+        index = trial_choice.pick(data, asking=tabs.teaches())
+        followed.switch()
+    view = _view(untaught, index, naming=named, rule=rule)
+    if followed.fit is not None:
+        view = _view(base, index, naming=named, rule=rule, with_words=followed.fit, untaught=view)
     measured, own = _measured(view)
 
     def rows_of(found: Mapping[str, Any]) -> list[Score]:
-        return scores.with_own(scores.score_rows(found, data.unit), found, own)
+        return scores.by_words(scores.with_own(scores.score_rows(found, data.unit), found, own), found)
 
     with page.picture:
         _poses(view)
         beside_player = st.container()
-    lab.picture(view, lambda now: strips(view, now, measured, own))
+    before = untaught.shown
+
+    def draw(now: live.Shown) -> None:
+        same = now.result is before.result and now.state == before.state
+        strips(view, view.shown if same else now, measured, own)
+
+    lab.picture(view, draw)
     tabs.show(view, measured, own, rows_of, beside_player)
     if lab.honest_card(view, rows_of) and measured is not None:
         with page.card:
             _remarks(view, measured)
     lab.end(view)
+
+
+def _view(base: lab.View, index: int, *, with_words: WithWords | None = None, **more: Any) -> View:
+    """What stands, as this page looks at it and measures it."""
+    rule, data = more["rule"], base.setting.data
+    assert isinstance(data, Data)
+    options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
+    measure = lab.Measure(bout_scores.scores, bout_scores.seed_scores, options, words)
+    if with_words is not None:
+        options = (*options, *with_words.options(data))
+        measure = lab.Measure(teaching.scores, teaching.seed_scores, options, f"{words}, taught {with_words.about}")
+    kept = {field.name: getattr(base, field.name) for field in fields(lab.View)}
+    setting = replace(base.setting, measure=measure)
+    return View(**kept | {"setting": setting, "index": index}, with_words=with_words, **more)
 
 
 def _measured(view: View) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:

@@ -76,6 +76,23 @@ def with_own(rows: list[Score], found: Mapping[str, Any], own: Mapping[str, Any]
     return made
 
 
+def by_words(rows: list[Score], found: Mapping[str, Any]) -> list[Score]:
+    """The rows, after one on what a fit that was taught words calls the moments of the new trials, where that was measured."""
+    named = found.get("by_words")
+    if named is None:
+        return rows
+    own = Score(
+        "Your words on new trials (macro-F1)",
+        float(named["macro_f1"]),
+        float(named["majority"]),
+        "always saying one word",
+        others=[("calibration error", float(named["calibration_error"]))],
+        help="The likeliest word of each moment against the expert's label, where they are called alike; nothing of the new "
+        "trials is taught. Calibration error: how far, on average, a word's probability is from how often it is right.",
+    )
+    return [own, *rows]
+
+
 def lost_by_smoothing(found: Mapping[str, Any]) -> str:
     """What to say where bouts as they are read hide what the states tell; "" where they do not."""
     if found["n_bouts"] <= len(found["test"]) and found["raw_bout_s"] < found["bout_s"]:

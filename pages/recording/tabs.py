@@ -25,6 +25,7 @@ from pages.ui.plot import plot
 
 MAX_ROWS = 2_000
 EXPORT = "Export & reproduce"
+TEACH = "Teach"
 
 
 def show(
@@ -43,12 +44,17 @@ def show(
         **({"Labels": lambda _, __: labels(view, measured, own)} if view.data.every_label else {}),
         "Trials": lambda _, __: trials(view, measured),
         "Prediction": lab.prediction,
-        "Teach": lambda _, __: teach.panel(view, here, beside_player),
+        TEACH: lambda _, __: teach.panel(view.untaught or view, here, beside_player),
         "Features": lambda _, __: features(view, here),
         "Suggest settings": lab.suggest,
         EXPORT: lambda _, __: export.panel(view, here, rows_of),
     }
-    lab.show_tabs(view, named, here, early=["Features", "Teach"])
+    lab.show_tabs(view, named, here, early=["Features", TEACH])
+
+
+def teaches() -> bool:
+    """Whether the tab Teach is open."""
+    return bool(st.session_state.get("view") == TEACH)
 
 
 def bouts(view: View, here: Here) -> None:

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import streamlit as st
 
 from pages.recording.data import Data
 from pages.ui import settings
 
 
-def pick(data: Data) -> int:
-    """Which trial is looked at; the first new one to begin with."""
+@dataclass(frozen=True)
+class Led:
+    """The page has led from one trial to another, and stays there until it is released.
+
+    A browser that has not drawn the new value yet sends the one before with whatever it sends (decision 37): that is no
+    choice. A third one is.
+    """
+
+    to: str
+    before: str | None = None
+    held: bool = False
+
+
+def pick(data: Data, *, asking: bool = False) -> int:
+    """Which trial is looked at; the first new one to begin with. While Teach is `asking`, the page stays where it led."""
     names = [_name(data, i) for i in range(len(data.trials))]
     first = names[len(data.train)]
-    key = settings.key("trial", data.of)
-    wanted = st.session_state.pop(_place(data), None)
-    if wanted in names:
-        st.session_state[key] = wanted
+    key, place = settings.key("trial", data.of), _place(data)
+    led: Led | None = st.session_state.get(place)
+    now = st.session_state.get(key, first)
+    if led is not None and led.to in names:
+        if led.before is None:
+            st.session_state[key] = led.to
+            st.session_state[place] = Led(led.to, now, led.held)
+        elif led.held and asking and now == led.before:
+            st.session_state[key] = led.to
+        elif now != led.to or not led.held:
+            del st.session_state[place]
     chosen = st.selectbox(
         "Trial",
         names,
@@ -28,9 +50,14 @@ def pick(data: Data) -> int:
     return names.index(chosen) if chosen in names else names.index(first)
 
 
-def go_to(data: Data, index: int) -> None:
-    """Look at that trial from the next run on."""
-    st.session_state[_place(data)] = _name(data, index)
+def go_to(data: Data, index: int, *, hold: bool = False) -> None:
+    """Look at that trial from the next run on; with `hold`, stay there while Teach asks about it."""
+    st.session_state[_place(data)] = Led(_name(data, index), held=hold)
+
+
+def release(data: Data) -> None:
+    """Where the page has led, nothing holds any more."""
+    st.session_state.pop(_place(data), None)
 
 
 def _name(data: Data, index: int) -> str:
@@ -38,4 +65,4 @@ def _name(data: Data, index: int) -> str:
 
 
 def _place(data: Data) -> str:
-    return f"_go-to-trial-{data.of}"
+    return f"_led-to-trial-{data.of}"

@@ -14,6 +14,7 @@ from pages import lab
 from pages.lab import live
 from pages.recording.data import Data
 from pages.recording.naming import Naming
+from pages.recording.teach.taught_fit import WithWords
 from pages.recording.units import SECONDS, STEPS, Unit, unit_for
 
 Array = npt.NDArray[np.float32]
@@ -69,10 +70,15 @@ class Here(lab.Reading):
 
 @dataclass(frozen=True, eq=False)
 class View(lab.View):
-    """The page in one run of its script, with what became of its states."""
+    """The page in one run of its script, with what became of its states.
+
+    with_words   the fit that was taught words, where the page shows that; `untaught` is then the view of the one without
+    """
 
     naming: Naming = field(kw_only=True)
     rule: BoutRule = field(kw_only=True)
+    with_words: WithWords | None = None
+    untaught: View | None = None
 
     @property
     def data(self) -> Data:

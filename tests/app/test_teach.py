@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
+from gdm_core.analysis.teaching import Overview
 from gdm_core.errors import DataError
 from pages.recording.teach import agreement, lessons
 from pages.recording.teach.lessons import Clock, Vocabulary
@@ -19,7 +19,20 @@ from pages.ui import navigation
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered
 from tests.support.taught import NAMES
-from tests.support.teach_page import DATA, control, kept, mark, opened, real_engine, said, table, trial, word_buttons
+from tests.support.teach_page import (
+    DATA,
+    bouts,
+    control,
+    drawn,
+    kept,
+    mark,
+    opened,
+    real_engine,
+    said,
+    table,
+    trial,
+    word_buttons,
+)
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -27,13 +40,6 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 @pytest.fixture
 def engine(monkeypatch, tmp_path) -> QuickEngine:
     return real_engine(monkeypatch, tmp_path)
-
-
-def bouts(index: int = 0) -> list[tuple[float, float, str]]:
-    """What was seen when, in seconds, without the edges."""
-    known = np.asarray(DATA[index].labels)
-    edges = (np.flatnonzero(np.diff(known)) + 1).tolist()
-    return [((a + 3) / 30, (b - 3) / 30, NAMES[known[a]]) for a, b in itertools.pairwise(edges)]
 
 
 def taught(app: AppTest, n: int = 5) -> AppTest:
@@ -56,14 +62,6 @@ def test_two_words_are_taught_and_the_whole_trial_is_named(engine):
     assert "Marks: what is named" in drawn(app, "teach-strips")["caption"]
     assert "In brackets: free" in said(app)
     assert "Too few marks to hold some back" in said(app)
-
-
-def drawn(app: AppTest, key: str) -> dict:
-    for element in app.get("bidi_component"):
-        data = json.loads(element.proto.json) if element.proto.json else {}
-        if key in str(element.proto.id) and "figure" in data:
-            return dict(data["figure"])
-    raise AssertionError(f"no figure {key}")
 
 
 def test_the_words_of_a_new_trial_are_shown_and_nothing_can_be_marked_there(engine):
@@ -194,7 +192,7 @@ def test_marks_survive_a_turn_to_another_page_and_travel_as_files(engine):
 def test_what_the_browser_held_over_a_reload_is_read_back_and_nonsense_is_refused():
     own = Marks().add(Mark(DATA[0].name, 0, 30, "rest"))
     text = lessons.to_json(lessons.Lesson(own, seconds=4.0, from_start=True))
-    none = {"words": (), "keys": ()}
+    none = {"words": (), "keys": (), "with_words": False}
     assert lessons.from_json(text, DATA) == {"own": own, "seconds": 4.0, "from_start": True} | none
     keyed = lessons.to_json(lessons.Lesson(words=("groom",), keys=((7, "rest"),)))
     assert lessons.from_json(keyed, DATA) | {"words": ("groom",), "keys": ((7, "rest"),)} == lessons.from_json(
@@ -207,7 +205,14 @@ def test_what_the_browser_held_over_a_reload_is_read_back_and_nonsense_is_refuse
         "words": [3, " ", "x" * 99],
         "keys": [1, [0, "a"], ["b", 2]],
     }
-    nothing = {"own": Marks(), "seconds": 0.0, "from_start": False, "words": ("x" * 30,), "keys": ()}
+    nothing = {
+        "own": Marks(),
+        "seconds": 0.0,
+        "from_start": False,
+        "words": ("x" * 30,),
+        "keys": (),
+        "with_words": False,
+    }
     assert lessons.from_json(json.dumps(odd), DATA) == nothing
     for wrong in ("", "[]", '{"marks": [{"recording": "gone", "start": 0, "stop": 9, "word": "x"}]}'):
         with pytest.raises(DataError):
@@ -276,6 +281,26 @@ def test_the_script_teaches_the_same_and_finds_the_same_words(engine, tmp_path, 
     here = found[found["trial"] == found["trial"].iloc[0]].drop(columns="trial").iloc[:400]
     shown = pd.read_csv(io.BytesIO(words)).filter(like="p ")
     np.testing.assert_allclose(here.to_numpy(), shown.to_numpy(), atol=1e-4)
+
+
+def test_every_trial_is_listed_with_its_words_and_strange_ones_are_told(engine):
+    app = opened()
+    assert "Every trial with the share of each word, once something is taught." in said(app)
+    app = taught(app)
+    assert "None looks unlike the taught ones." in said(app)
+    files = {file.name: file.make() for file in app.session_state["_downloads"].files.values()}
+    table = pd.read_csv(io.BytesIO(files["your_data-words-of-all.csv"]))
+    assert table["trial"].tolist() == ["Fitted: trial 1", "Fitted: trial 2", "New: trial 3"]
+    np.testing.assert_allclose(table.filter(like="p ").sum(axis=1), 1, atol=1e-3)
+    assert table["sure"].between(0.3, 1).all()
+
+
+def test_a_table_of_trials_says_which_look_unlike():
+    shares = np.array([0.25, 0.75], np.float32)
+    found = [Overview(("trial", "sure"), shares, 0.9, None), Overview(("trial", "sure"), shares, 0.6, "Odd. Mark it.")]
+    table = agreement.trials_table(found, ["one", "two"])
+    assert list(table.columns) == ["trial", "p trial", "p sure", "sure", "unlike the taught ones"]
+    assert table["unlike the taught ones"].tolist() == ["", "yes"]
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------

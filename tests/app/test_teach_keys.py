@@ -164,11 +164,34 @@ def test_a_mark_elsewhere_leaves_the_question_and_a_clip_of_another_trial_is_not
     app = opened()
     app.button(key="teach-clip-0").click().run()
     asking = kept(app).asking
-    other = next(i for i in range(2) if i != asking[0])
-    control(app, "selectbox", "trial").set_value(f"fit-{other}").run()
-    assert timeline.shown["clip"] is None
-    timeline.send(app, stretch(0.0, 0.3, "rest", trial=other))
+    control(app, "selectbox", "trial").set_value("new-2").run()
+    assert trial(app) == 2
+    timeline.send(app, stretch(0.0, 0.3, "rest", trial=1 - asking[0]))
     assert kept(app).asking == asking
+
+
+def test_a_browser_that_still_sends_the_trial_before_does_not_lead_away_from_the_question(engine, timeline):
+    app = opened()
+    before = trial(app)
+    clip = next(j for j, clip in enumerate(kept(app).shown) if clip[0] != before)
+    app.button(key=f"teach-clip-{clip}").click().run()
+    asking = kept(app).asking
+    assert trial(app) == asking[0] != before
+    for _ in range(2):
+        control(app, "selectbox", "trial").set_value(f"fit-{before}").run()
+        assert trial(app) == asking[0]
+        assert timeline.shown["clip"]["id"] == clip_name(asking)
+    timeline.send(app, {"kind": "stop"})
+    control(app, "selectbox", "trial").set_value(f"fit-{before}").run()
+    assert trial(app) == before, "the choice is the visitor's again"
+
+
+def test_a_press_that_leads_to_a_fitted_trial_holds_nobody_there(engine):
+    app = opened(fitted=False)
+    app.button(key="teach-go-fitted").click().run()
+    assert trial(app) == 0
+    control(app, "selectbox", "trial").set_value("new-2").run()
+    assert trial(app) == 2
 
 
 def test_a_word_is_added_without_a_mark_and_gets_a_key_that_can_be_another(engine, timeline):

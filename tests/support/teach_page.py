@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from pathlib import Path
 
@@ -91,3 +93,18 @@ def kept(app: AppTest) -> lessons.Lesson:
 
 def said(app: AppTest) -> str:
     return html(app)
+
+
+def bouts(index: int = 0) -> list[tuple[float, float, str]]:
+    """What was seen when, in seconds, without the edges."""
+    known = np.asarray(DATA[index].labels)
+    edges = (np.flatnonzero(np.diff(known)) + 1).tolist()
+    return [((a + 3) / 30, (b - 3) / 30, NAMES[known[a]]) for a, b in itertools.pairwise(edges)]
+
+
+def drawn(app: AppTest, key: str) -> dict:
+    for element in app.get("bidi_component"):
+        data = json.loads(element.proto.json) if element.proto.json else {}
+        if key in str(element.proto.id) and "figure" in data:
+            return dict(data["figure"])
+    raise AssertionError(f"no figure {key}")

@@ -122,6 +122,12 @@ class Answers:
         """Take in what is known from elsewhere, to be shown as an earlier answer while a new one is worked out."""
         self._latest[name] = _Known(value, about)
 
+    def keep_latest(self, name: str) -> None:
+        """Of all answers of that name, keep the newest alone: for those that weigh megabytes."""
+        newest = self._latest.get(name)
+        for here in [here for here, known in self._known.items() if here[0] == name and known is not newest]:
+            del self._known[here]
+
     def again(self, name: str) -> None:
         """Forget that a question could not be answered, and give it twice the time from now on."""
         self._patience[name] = 2 * self._patience.get(name, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +13,13 @@ import streamlit as st
 
 from gdm_core.analysis import teaching
 from gdm_core.analysis.tables import csv, first_frame
-from gdm_core.analysis.teaching import Taught, Trust
+from gdm_core.analysis.teaching import Overview, Taught, Trust
 from gdm_core.trials import Trial
 from pages.lab import live
 from pages.recording.tables import show_table
 from pages.recording.teach import lessons
-from pages.recording.teach.taught_model import TEACHABLE, Teaching, found_in, ready
+from pages.recording.teach.taught_fit import TEACHABLE, ready
+from pages.recording.teach.taught_model import Teaching, found_in
 from pages.ui import figures, shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
@@ -121,6 +122,44 @@ def states(taught: Teaching, answer: live.Answer) -> None:
     shell.quiet(f"In brackets: free, no word has more than half of it. Free now: {', '.join(free) or 'none'}.")
     name, trial, unit = f"{taught.view.page}-words.csv", here.trial, here.counted
     download("Words of this trial (CSV)", lambda: words_table(found, trial, unit), name, key="teach-save-words")
+
+
+def every_trial(taught: Teaching) -> None:
+    """All recordings at a glance: how much of each is which word, how sure the model is, and which look unlike the taught ones."""
+    view = taught.view
+    if taught.why or not ready(view):
+        shell.quiet("Every trial with the share of each word, once something is taught.")
+        return
+    train, stretches, words = taught.question
+    answer = view.ask("words-of-all", teaching.overview, train, view.data.test, stretches, words, about=view.data.key)
+    if answer.value is None or answer.about != view.data.key:
+        shell.quiet(answer.message or "Every trial is being named.")
+        return
+    table = trials_table(answer.value, [view.data.title(i) for i in range(len(view.data.trials))])
+    bars = {
+        name: st.column_config.ProgressColumn(name, min_value=0.0, max_value=1.0, format="percent")
+        for name in table.columns
+        if name not in ("trial", "unlike the taught ones")
+    }
+    show_table(table, 320, "teach-all-rows", column_config=bars)
+    strange = [entry.unlike for entry in answer.value if entry.unlike]
+    said = "None looks unlike the taught ones."
+    if strange:
+        said = f"{len(strange)} of {len(table)} look unlike the taught ones. {strange[0]}"
+    shell.quiet(f"Shares: the mean probability of each word. Sure: that of the likeliest word, on average. {said}")
+    name = f"{view.page}-words-of-all.csv"
+    download("Words of all trials (CSV)", lambda: csv(table), name, key="teach-save-all")
+
+
+def trials_table(found: Sequence[Overview], titles: Sequence[str]) -> pd.DataFrame:
+    """A row for each trial: its name, the share of each word, how sure, and whether it looks unlike those that were taught."""
+    rows = [
+        {"trial": title}
+        | {f"p {word}": float(share) for word, share in zip(entry.words, entry.shares, strict=True)}
+        | {"sure": entry.confidence, "unlike the taught ones": "yes" if entry.unlike else ""}
+        for title, entry in zip(titles, found, strict=True)
+    ]
+    return pd.DataFrame(rows)
 
 
 def words_table(found: Taught, trial: Trial, unit: str) -> bytes:

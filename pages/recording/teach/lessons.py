@@ -35,6 +35,7 @@ class Lesson:
     stretch          (trial, From, To) that the page has set, if any
     asking           the proposed clip whose word is asked for now
     following        whether the next proposal comes by itself
+    with_words       whether the page shows the fit that was taught
     words            words that were added without a mark
     keys             (number, word) where the visitor chose the key of a word
     heard            (a marking timeline in the browser, the last of its messages that was heard)
@@ -53,6 +54,7 @@ class Lesson:
     turn: int = 0
     asking: Stretch | None = None
     following: bool = False
+    with_words: bool = False
     words: tuple[str, ...] = ()
     keys: tuple[tuple[int, str], ...] = ()
     heard: tuple[str, int] = ("", 0)
@@ -73,7 +75,9 @@ def lesson(of: str) -> Lesson:
 
 def change(of: str, **fields: Any) -> None:
     """Keep the lesson with other fields; what was wrong before is over."""
-    touched = lesson(of).touched or bool({"own", "seconds", "from_start", "words", "keys"} & fields.keys())
+    touched = lesson(of).touched or bool(
+        {"own", "seconds", "from_start", "words", "keys", "with_words"} & fields.keys()
+    )
     new: dict[str, Any] = {"said": "", "touched": touched} | fields
     st.session_state[_place(of)] = replace(lesson(of), **new)
 
@@ -86,6 +90,7 @@ def set_controls(of: str, **fields: Any) -> None:
 def to_json(kept: Lesson) -> str:
     """The lesson as the browser's tab holds it."""
     more = {"seconds": kept.seconds, "from_start": kept.from_start, "words": kept.words, "keys": kept.keys}
+    more |= {"with_words": kept.with_words}
     return json.dumps(json.loads(kept.own.to_json()) | more)
 
 
@@ -101,6 +106,7 @@ def from_json(text: str, trials: Trials) -> dict[str, Any]:
         "own": own,
         "seconds": max(seconds, 0.0),
         "from_start": more.get("from_start") is True,
+        "with_words": more.get("with_words") is True,
         "words": tuple(word[:MOST_WORD] for word in known if word.strip())[: palette.MAX_STATES],
         "keys": tuple(
             (n, word)
@@ -275,14 +281,10 @@ def expert_numbers(data: Data, words: Sequence[str]) -> tuple[int, ...]:
     return tuple(known.index(word.strip().lower()) if word.strip().lower() in known else -1 for word in words)
 
 
-def code(data: Data, n_states: int) -> list[str]:
-    """Lines of Python that teach `model` what is marked; none where that is too little."""
-    marks = marks_of(data)
-    if no_names(data) or not_yet(marks, data.train, n_states):
-        return []
+def marks_code(marks: Marks) -> list[str]:
+    """Lines of Python with what is marked, as `labels` and `words`."""
     rows = [f"    {(mark.recording, mark.start, mark.stop, mark.word)!r}," for mark in marks.marks]
     return [
-        "",
         "from gdm_studio.datasets.marks import Mark, Marks",
         "",
         "named_moments = [  # fitted trial, first frame, the frame after the last, what it is",
@@ -290,9 +292,27 @@ def code(data: Data, n_states: int) -> list[str]:
         "]",
         "marks = Marks(tuple(Mark(*moment) for moment in named_moments))",
         "labels, words = marks.labels(train)",
-        "taught = model.warm_start().fit(train, labels=labels, class_names=words)",
-        "said = [*taught.predict_label_proba(train), *taught.predict_label_proba(test)]  # each [time, words]",
+    ]
+
+
+def teaching_code(model: str) -> str:
+    """The line that teaches `model`, as `model` names what comes of it."""
+    return f"{model} = model.warm_start().fit(train, labels=labels, class_names=words)"
+
+
+def words_code(model: str) -> list[str]:
+    """Lines that write what the taught `model` says."""
+    return [
+        f"said = [*{model}.predict_label_proba(train), *{model}.predict_label_proba(test)]  # each [time, words]",
         "tables = [pd.DataFrame(proba, columns=list(words)).assign(trial=title) for title, proba in zip(titles, said)]",
         'Path("words.csv").write_bytes(csv(pd.concat(tables, ignore_index=True)))',
-        'print("states stand for", taught.state_words_)',
+        f'print("states stand for", {model}.state_words_)',
     ]
+
+
+def code(data: Data, n_states: int) -> list[str]:
+    """Lines of Python that teach `model` what is marked; none where that is too little."""
+    marks = marks_of(data)
+    if no_names(data) or not_yet(marks, data.train, n_states):
+        return []
+    return ["", *marks_code(marks), teaching_code("taught"), *words_code("taught")]

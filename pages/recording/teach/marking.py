@@ -16,7 +16,7 @@ from gdm_core.analysis.teaching import Stretch
 from gdm_core.errors import GdmError
 from pages.recording.teach import lessons
 from pages.recording.teach.taught_model import Teaching
-from pages.recording.trial_choice import go_to
+from pages.recording.trial_choice import go_to, release
 from pages.ui import limits, palette
 
 KEY = "teach-keys"
@@ -157,7 +157,7 @@ def take(taught: Teaching, entry: Entry) -> None:
     if entry.kind in ("undo", "redo"):
         lessons.change(of, own=kept.own.undo() if entry.kind == "undo" else kept.own.redo())
     elif entry.kind == "stop":
-        stop_asking(of)
+        stop_asking(taught)
     elif asking is not None and entry.clip == clip_name(asking):
         if entry.kind == "skip":
             next_clip(taught, tuple(clip for clip in kept.shown if clip != asking))
@@ -194,7 +194,7 @@ def ask_for(taught: Teaching, clip: Stretch) -> None:
     """The page goes to that clip, plays it, and asks for its word; From and To are the clip's."""
     begin, end = taught.clock(clip[0]).times(clip[1], clip[2])
     stretch = clip[0], round(begin, 3), round(end, 3)
-    go_to(taught.view.data, clip[0])
+    go_to(taught.view.data, clip[0], hold=True)
     lessons.set_controls(taught.of, asking=clip, following=True, stretch=stretch)
 
 
@@ -205,5 +205,6 @@ def next_clip(taught: Teaching, left: tuple[Stretch, ...]) -> None:
         ask_for(taught, left[0])
 
 
-def stop_asking(of: str) -> None:
-    lessons.change(of, asking=None, following=False)
+def stop_asking(taught: Teaching) -> None:
+    release(taught.view.data)
+    lessons.change(taught.of, asking=None, following=False)

@@ -13,7 +13,8 @@ from pages.lab import live
 from pages.recording.labels import colour_key
 from pages.recording.teach import agreement, lessons, marking, marks_panel
 from pages.recording.teach.lessons import Vocabulary
-from pages.recording.teach.taught_model import TEACHABLE, Teaching, ask, found_in, ready
+from pages.recording.teach.taught_fit import TEACHABLE, ready
+from pages.recording.teach.taught_model import Teaching, ask, found_in
 from pages.recording.trial_choice import go_to
 from pages.recording.view import Here, View
 from pages.ui import figures, settings, shell
@@ -59,6 +60,8 @@ def panel(view: View, here: Here, beside_player: Any) -> None:
         agreement.agreement(taught)
     with right, shell.panel("teach-states", "What states mean now"):
         agreement.states(taught, answer)
+    with shell.panel("teach-all", "All recordings"):
+        agreement.every_trial(taught)
 
 
 # ---- under the picture --------------------------------------------------------------------------------------------

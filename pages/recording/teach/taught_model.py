@@ -11,11 +11,11 @@ from gdm_core.analysis.teaching import Taught
 from pages.lab import live
 from pages.recording.teach import lessons
 from pages.recording.teach.lessons import Clock, Vocabulary
+from pages.recording.teach.taught_fit import ready
 from pages.recording.view import Here, View
 
 CLIP_S = 2.0
 CLIP_STEPS = 30.0
-TEACHABLE = "gdm"  # the family
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +60,6 @@ class Teaching:
         clock = self.clock(index)
         begin, end = clock.times(start, stop)
         return f"{begin:.1f} to {end:.1f} {clock.unit}"
-
-
-def ready(view: View) -> bool:
-    """Whether there is a result of these very trials that can be taught."""
-    wanted = view.shown.wanted
-    if wanted is None or view.shown.result is None or view.shown.state == "preview":
-        return False
-    return wanted.family == TEACHABLE and wanted.train.fingerprint == view.data.train.fingerprint
 
 
 def ask(taught: Teaching) -> live.Answer:

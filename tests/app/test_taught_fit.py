@@ -1,0 +1,132 @@
+"""The page follows the fit that was taught: strips, card, exports and the model file, and back again."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from gdm_core.analysis import teaching
+from gdm_core.models.loading import model_from_bytes
+from pages.recording.teach import lessons
+from pages.recording.teach.taught_fit import WithWords
+from tests.support.live_engine import QuickEngine
+from tests.support.taught import NAMES
+from tests.support.teach_page import DATA, bouts, control, drawn, kept, mark, opened, real_engine, said, table
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+WITHOUT = "are of the fit without words"
+
+
+@pytest.fixture
+def engine(monkeypatch, tmp_path) -> QuickEngine:
+    return real_engine(monkeypatch, tmp_path)
+
+
+def taught(n: int = 4) -> AppTest:
+    app = opened()
+    for begin, end, word in bouts()[:n]:
+        mark(app, round(begin, 2), round(end, 2), word)
+    return app
+
+
+def switched(app: AppTest, on: bool) -> AppTest:
+    control(app, "toggle", "teach-with-words").set_value(on).run()
+    app.run()
+    assert not app.exception, app.exception[0].value
+    return app
+
+
+def turn(app: AppTest, tab: str) -> AppTest:
+    app.query_params["view"] = tab
+    app.session_state["view"] = tab
+    app.run()
+    assert not app.exception, app.exception[0].value
+    return app
+
+
+def shown(app: AppTest) -> tuple[bytes, str]:
+    """(the model file that is offered, the script)."""
+    turn(app, "Export & reproduce")
+    files = {file.name: file for file in app.session_state["_downloads"].files.values()}
+    return files["your_data-model.safetensors"].make(), files["your_data-reproduce.py"].make().decode()
+
+
+def test_the_whole_page_follows_the_taught_fit_and_goes_back(engine):
+    app = opened()
+    assert not app.toggle or not [one for one in app.toggle if "with-words" in str(one.key)], "nothing is marked yet"
+    for begin, end, word in bouts()[:4]:
+        mark(app, round(begin, 2), round(end, 2), word)
+    assert WITHOUT in said(app)
+    plain = drawn(app, "strips")["data"][0]["z"]
+    switched(app, True)
+    assert "are of the fit that was taught" in said(app)
+    assert "Your words on new trials (macro-F1)" in said(app)
+    assert drawn(app, "strips")["data"][0]["z"] != plain
+    model, script = shown(app)
+    read = model_from_bytes(model)
+    assert set(read.class_names_) == {word for *_, word in bouts()[:4]}
+    assert "model = model.warm_start().fit(train, labels=labels, class_names=words)" in script
+    assert "without your words" not in said(app)
+    switched(turn(app, "Teach"), False)
+    assert WITHOUT in said(app)
+    assert "Your words on new trials" not in said(app)
+    assert drawn(app, "strips")["data"][0]["z"] == plain
+    model, script = shown(app)
+    assert not model_from_bytes(model).class_names_
+    assert "These files are of the fit without your words" in said(app)
+    assert "taught = model.warm_start()" in script
+
+
+def test_a_further_mark_is_followed_and_one_word_alone_says_what_is_missing(engine):
+    app = switched(taught(), True)
+    first = shown(app)[0]
+    turn(app, "Teach")
+    begin, end, word = bouts()[4]
+    mark(app, round(begin, 2), round(end, 2), word)
+    app.run()
+    assert "by 5 marks" in said(app)
+    assert shown(app)[0] != first
+    turn(app, "Teach")
+    while len(kept(app).own.words) > 1:
+        app.button(key="teach-undo").click().run()
+    app.run()
+    assert "Every mark says" in said(app)
+    assert not model_from_bytes(shown(app)[0]).class_names_
+
+
+def test_the_script_of_a_taught_fit_gives_its_states_and_words(engine, tmp_path, monkeypatch):
+    app = switched(taught(), True)
+    model, script = shown(app)
+    files = {file.name: file for file in app.session_state["_downloads"].files.values()}
+    states = next(file for name, file in files.items() if name.endswith("-states.csv")).make()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "walk.csv").write_bytes(table())
+    monkeypatch.chdir(tmp_path / "run")
+    space: dict = {"__name__": "__main__"}
+    exec(compile(script, "reproduce.py", "exec"), space)
+    again = model_from_bytes(model)
+    np.testing.assert_allclose(
+        space["model"].predict_label_proba(DATA[0]), again.predict_label_proba(DATA[0]), atol=1e-4
+    )
+    page = pd.read_csv(io.BytesIO(states)).filter(regex=r"^p_\d+$").to_numpy()
+    np.testing.assert_allclose(space["named"][0], page, atol=2e-3)
+    assert pd.read_csv("words.csv").filter(items=list(NAMES)).notna().any(axis=None)
+
+
+def test_what_is_measured_of_a_taught_fit(engine):
+    app = switched(taught(6), True)
+    fit = app.session_state["live-your_data"].records.last(WithWords)
+    train, words = app.session_state["live-your_data"].setting.data.train, fit.marks.words
+    expert = tuple(NAMES.index(word) for word in words)
+    model = model_from_bytes(fit.fit.model_bytes)
+    found = teaching.by_expert(model, DATA, expert)
+    assert found is not None
+    assert found["macro_f1"] > found["majority"]
+    assert 0 <= found["calibration_error"] <= 1
+    assert teaching.by_expert(model, DATA, (-1,) * len(words)) is None
+    assert lessons.from_json(lessons.to_json(kept(app)), train)["with_words"]
+    assert len(fit.marks.stretches(train)) == 6
