@@ -100,7 +100,9 @@ def _last_change(view: View, rows: Sequence[Score]) -> str:
     if shown.wanted is None or not shown.train:
         return ""
     now = Settled(
-        shown.wanted.key,
+        shown.wanted.key
+        if shown.result is None
+        else shown.result.key,  # taught words, it is another fit of the same settings
         (view.data.train.fingerprint, view.data.test.fingerprint),
         {"model": choice.label} | {name: _setting(name, value) for name, value in choice.config.items()},
         np.concatenate([states.argmax(axis=1) for states in shown.train]),
