@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pages.lab import live
+from pages.lab import live, pin
 from pages.lab.change import LastChange, Settled
 from pages.lab.data import Setting
 from pages.lab.finding import finding
@@ -54,9 +54,10 @@ def measured(view: View) -> live.Answer:
     return view.ask("scores", measure.scores, *question, deadline_s=DEADLINE_S, about=about, kept=True)
 
 
-def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None) -> list[Score]:
+def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None, *, pinning: bool = False) -> list[Score]:
     """Show the card and the progress of the fit; the rows, once they belong to what stands.
 
+    pinning  whether a result can be pinned: `rows_of` then says of any fit's scores what they are
     names   of the states, for a line on top that says what was found; without, the top says what the last change did alone
     """
     answer, shown = measured(view), view.shown
@@ -91,7 +92,15 @@ def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None) -
             query_params={"data": OPEN_ON.format(view.frame.title)},
         )
         live.region(view.fit, lambda now: live.progress(now, key="elbo"), patience=2)
+    if pinning:
+        pin.show(view, rows if answer.fresh else [], lambda beside: _rows_beside(beside, rows_of))
     return rows if answer.fresh else []
+
+
+def _rows_beside(view: View, rows_of: Rows) -> list[Score]:
+    """The rows of a pinned result, once they are known."""
+    answer = measured(view)
+    return rows_of(answer.value) if answer.fresh else []
 
 
 def _last_change(view: View, rows: Sequence[Score]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pages.lab import live, shipped
+from pages.lab import live, pin, shipped
 from pages.lab.data import Data, Setting
 from pages.lab.view import View
 from pages.ui import limits, shell
@@ -49,3 +49,4 @@ def end(view: View) -> None:
     live.share_colours(view.fit, view.shown)
     shell.footer(list(view.data.licences))
     live.watch(view.fit)
+    pin.watch(view)

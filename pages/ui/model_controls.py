@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -137,7 +137,6 @@ def choose(
         help="How many behaviours to look for.",
         live=True,
     )
-    config: dict[str, Any] = {"n_states": min(k, most)}
     limits.within("tau", "Softness (τ)", *TAU_RANGE, float)
     tau, tau_moves = slider(
         "Softness (τ)",
@@ -167,14 +166,31 @@ def choose(
         help="Moves: a state is told by how things change from one moment to the next. Places: by where they are "
         "(the paper's linear posterior). Offered by the Gumbel Dynamical Model alone.",
     )
-    if soft:
-        config |= {"temperature": tau, "stickiness": "learn" if learn else gamma}
-    if family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru":
-        config["posterior"] = SEES.get(choice, "window")
     d, seed = _more(n_channels, n_latent, of)
-    config |= {"n_latent": d, "seed": seed} | fixed
     moving = k_moves or tau_moves or gamma_moves
-    return Choice(name, family, config, MODELS.get(name, name), of, moving)
+    stays: float | Literal["learn"] = "learn" if learn else gamma
+    return choice_of(name, min(k, most), tau, stays, SEES.get(choice, "window"), d, seed, of, moving)
+
+
+def choice_of(
+    name: str,
+    n_states: int,
+    softness: float,
+    stay: float | Literal["learn"],
+    posterior: str,
+    n_latent: int,
+    seed: int,
+    of: str = "",
+    moving: bool = False,
+) -> Choice:
+    """The model of that name with what it takes of these settings."""
+    family, fixed = NAMED_MODELS[name]
+    config: dict[str, Any] = {"n_states": n_states, "n_latent": n_latent, "seed": seed}
+    if family in SOFT:
+        config |= {"temperature": softness, "stickiness": stay}
+    if family == "gdm" and "posterior" not in fixed and fixed.get("transition") != "gru":
+        config["posterior"] = posterior
+    return Choice(name, family, config | fixed, MODELS.get(name, name), of, moving)
 
 
 def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]:

@@ -22,6 +22,7 @@ LOOK_EVERY_S = 0.15
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
 LISTEN_EVERY_S = 0.3
 LIVE = turning.stays("live-")
+BESIDE = "-pinned"  # ends the name of a page's second fit, which no other page knows of
 COLOURS = "colours"  # the parameter of a link that names them
 
 
@@ -30,14 +31,17 @@ def engine() -> Engine:
     return get_engine()
 
 
-def fit(page: str, wanted: Wanted, *, moving: bool = False) -> Live:
-    """The live fit of this page for this visitor, told what is wanted now; `moving` while a slider is held."""
+def fit(page: str, wanted: Wanted, *, moving: bool = False, linked: bool = True) -> Live:
+    """The live fit of this page for this visitor, told what is wanted now; `moving` while a slider is held.
+
+    linked  whether a link's order of colours is that of this fit
+    """
     key = f"{LIVE}{page}"
     if key not in st.session_state:
         st.session_state[key] = Live(engine(), f"{_session()}/{page}")
     live: Live = st.session_state[key]
     departures.watch_over(_session(), live)
-    order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0)))
+    order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))) if linked else None
     live.want(wanted, first_order=order, moving=moving)
     return live
 
@@ -47,7 +51,7 @@ def opened() -> dict[str, Any]:
     lives = {
         key.removeprefix("live-"): st.session_state[key]
         for key in map(str, st.session_state)
-        if key.startswith("live-")
+        if key.startswith("live-") and not key.endswith(BESIDE)
     }
     return {page: live.setting for page, live in lives.items() if live.setting is not None}
 
@@ -68,10 +72,11 @@ def mind_departure() -> None:
 
 
 def let_go(page: str) -> None:
-    """Forget the live fit of this page for this visitor, its data here and on the workers included."""
-    live: Live | None = st.session_state.pop(f"{LIVE}{page}", None)
-    if live is not None:
-        departures.let_go(_session(), live)
+    """Forget the live fits of this page for this visitor, their data here and on the workers included."""
+    for name in (page, f"{page}{BESIDE}"):
+        live: Live | None = st.session_state.pop(f"{LIVE}{name}", None)
+        if live is not None:
+            departures.let_go(_session(), live)
 
 
 def pace(jobs: int) -> float:

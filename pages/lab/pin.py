@@ -1,0 +1,212 @@
+"""A pinned result: it stays beside the living one until it is unpinned, and in the address, so that a link opens both.
+
+What is pinned are the settings of the model; both are fitted to the data of the page, else their scores could not be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from urllib.parse import parse_qs
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from gdm_core.analysis.matching import order_of
+from gdm_core.models.registry import available
+from pages.lab import live
+from pages.lab.data import Data, Setting
+from pages.lab.live.screen import BESIDE
+from pages.lab.view import View
+from pages.ui import figures, limits, shell, slider, turning
+from pages.ui.card import Score
+from pages.ui.figures.strips import MAX_COLUMNS
+from pages.ui.model_controls import (
+    D_RANGE,
+    GAMMA_RANGE,
+    K_RANGE,
+    MODELS,
+    SEED_RANGE,
+    SEES,
+    TAU_RANGE,
+    Choice,
+    choice_of,
+)
+from pages.ui.plot import plot
+
+PIN = "pin"  # the parameter of a link
+KEPT = turning.stays("pinned-")
+LONGEST = 80
+REFUSED = "-refused"
+NOW = "now"
+
+
+def text_of(choice: Choice) -> str:
+    """The settings for an address; "" where it has no room for what they are."""
+    config = choice.config
+    parts = [config.get("temperature", 1.0), config.get("stickiness", "learn"), config.get("posterior", "window")]
+    text = "_".join(map(str, [choice.name, config["n_states"], *parts, config["n_latent"], config["seed"]]))
+    found = parse(text)
+    return text if found is not None and found.config == choice.config else ""
+
+
+def parse(text: str | None) -> Choice | None:
+    """What an address says is pinned; None where it names no settings that the page could have."""
+    parts = (text or "")[: LONGEST + 1].split("_")
+    if len(parts) != 7 or len(text or "") > LONGEST:
+        return None
+    name, k, tau, stay, posterior, d, seed = parts
+    whole = [limits.whole(part) for part in (k, d, seed)]
+    softness = _number(tau, TAU_RANGE)
+    gamma = "learn" if stay == "learn" else _number(stay, GAMMA_RANGE)
+    if (
+        name not in MODELS
+        or name not in available()
+        or posterior not in SEES.values()
+        or softness is None
+        or gamma is None
+    ):
+        return None
+    if any(
+        v is None or not low <= v <= high for v, (low, high) in zip(whole, (K_RANGE, D_RANGE, SEED_RANGE), strict=True)
+    ):
+        return None
+    n_states, n_latent, start = (int(v or 0) for v in whole)
+    return choice_of(name, n_states, softness, gamma, posterior, n_latent, start)  # type: ignore[arg-type]
+
+
+def _number(text: str, within: tuple[float, float]) -> float | None:
+    try:
+        value = float(text) if text.isascii() else math.nan
+    except ValueError:
+        return None
+    return value if within[0] <= value <= within[1] else None
+
+
+def _fits(choice: Choice, data: Data) -> bool:
+    """Whether these data have as many samples and channels as the settings ask for."""
+    few = data.train.n_samples // 2
+    return int(choice.config["n_states"]) <= max(K_RANGE[0], few) and choice.config["n_latent"] <= data.train.n_channels
+
+
+def _pinned(page: str) -> str:
+    """What is pinned on this page: by a button, or by the address that it was opened at."""
+    context = get_script_run_ctx()
+    key = f"{KEPT}{page}"
+    back = context is not None and context.is_history_navigation
+    if key not in st.session_state or back:
+        asked = parse_qs(context.query_string).get(PIN, [""])[-1] if back and context else st.query_params.get(PIN, "")
+        known = parse(asked) is not None
+        st.session_state[key], st.session_state[f"{key}{REFUSED}"] = (asked, "") if known else ("", asked)
+    refused = st.session_state.get(f"{key}{REFUSED}")
+    if refused:
+        shell.quiet(f"The link pins “{refused[:40]}”, which names no settings: nothing is pinned.")
+    return str(st.session_state[key])
+
+
+def show(view: View, rows: Sequence[Score], rows_beside: Callable[[View], list[Score]]) -> None:
+    """The button, and what is pinned beside what stands: both over time, and `rows` beside those of the pinned one."""
+    page = view.page
+
+    def turn(text: str) -> None:
+        st.session_state[f"{KEPT}{page}"], st.session_state[f"{KEPT}{page}{REFUSED}"] = text, ""
+
+    with view.frame.card:
+        text = _pinned(page)
+        here = text_of(view.choice)
+        if text:
+            st.button("Unpin", key=f"{page}-unpin", icon=":material/keep_off:", on_click=turn, args=("",))
+        else:
+            st.button(
+                "Pin this result",
+                key=f"{page}-pin",
+                icon=":material/keep:",
+                on_click=turn,
+                args=(here,),
+                disabled=not (here and view.settled),
+                help="Keeps these settings beside whatever you try next, in this link too.",
+            )
+    slider.also_in_address(PIN, text or None)
+    choice = parse(text)
+    if choice is None:
+        live.let_go(f"{page}{BESIDE}")
+        return
+    with view.frame.picture, shell.panel("pinned", f"Pinned: {named(choice)}"):
+        if not _fits(choice, view.data):
+            shell.quiet("These data have too few samples or channels for what is pinned.")
+            return
+        beside = _begin(view, choice)
+        live.problem(beside.fit, beside.shown, f"{page}{BESIDE}")
+        live.region(beside.fit, lambda now: _strips(view, beside, now))
+        _compared(rows_beside(beside), rows)
+
+
+def watch(view: View) -> None:
+    """Run the page again whenever something has been answered about what is pinned."""
+    fit: live.Live | None = st.session_state.get(f"{live.screen.LIVE}{view.page}{BESIDE}")
+    if fit is not None and st.session_state.get(f"{KEPT}{view.page}"):
+        live.watch(fit)
+
+
+def named(choice: Choice) -> str:
+    """The settings in the words of the header."""
+    return ", ".join([choice.label, *(f"{name} {value}" for name, value in choice.facts)])
+
+
+def _begin(view: View, choice: Choice) -> View:
+    data = view.data
+    setting = Setting(data, choice, view.setting.measure)
+    wanted = live.Wanted(
+        choice.family, choice.config, data.train, data.test, truth=data.truth, where=setting, keep=data.keep
+    )
+    fit = live.fit(f"{view.page}{BESIDE}", wanted, moving=data.moving, linked=False)
+    shown = fit.poll()
+    look, looking = live.states_of(fit, shown)
+    return View(view.frame, setting, fit, shown, look, looking, index=view.index)
+
+
+def _strips(view: View, beside: View, now: live.Shown) -> None:
+    """Both over time. States that match have the same colour."""
+    here, there = view.read(), beside.read(now)
+    if there.states is None:
+        shell.empty(there.title, there.note)
+        return
+    states, rows = there.states, {}
+    if here.states is not None and now.train and len(now.train) == len(view.shown.train):
+        states = states[:, list(order_of(now.train, None, view.shown.train))]
+        rows = {NOW: here.states}
+    trial = view.trial
+    if trial.position is not None:
+        plot(
+            figures.track(trial.position, states, title="pinned", height=190, caption=""),
+            key="pinned-track",
+            state=there.state,
+        )
+    step = view.data.step(trial)
+    caption = "The pinned result above what stands now; states that match have the same colour."
+    columns = figures.FEW_COLUMNS if figures.flickers(states) else MAX_COLUMNS
+    made = figures.state_strips(
+        {"pinned": states} | rows, step=step, unit=view.data.unit, columns=columns, caption=caption
+    )
+    plot(made, key="pinned-strips", state=there.state)
+
+
+def _compared(pinned: Sequence[Score], now: Sequence[Score]) -> None:
+    """Scores of both in two columns."""
+    if not pinned:
+        shell.quiet("The pinned result is being scored.")
+        return
+    beside = {row.name: row for row in now}
+    body = "".join(
+        f'<tr><th scope="row">{escape(row.name)}</th><td>{_value(row)}</td><td>{_value(beside.get(row.name))}</td></tr>'
+        for row in pinned
+    )
+    st.html(
+        '<table class="gdm-pinned"><thead><tr><th scope="col">Score</th><th scope="col">pinned</th>'
+        f'<th scope="col">now</th></tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
+def _value(row: Score | None) -> str:
+    return "–" if row is None or not math.isfinite(row.value) else f"{row.value:.{row.digits}f}{escape(row.unit)}"
