@@ -54,10 +54,12 @@ def measured(view: View) -> live.Answer:
     return view.ask("scores", measure.scores, *question, deadline_s=DEADLINE_S, about=about, kept=True)
 
 
-def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None, *, pinning: bool = False) -> list[Score]:
+def honest_card(
+    view: View, rows_of: Rows, names: Sequence[str] | None = None, *, pinned_rows: Rows | None = None
+) -> list[Score]:
     """Show the card and the progress of the fit; the rows, once they belong to what stands.
 
-    pinning  whether a result can be pinned: `rows_of` then says of any fit's scores what they are
+    pinned_rows  of a pinned result, which is one more fit of these data; without, there is no button
     names   of the states, for a line on top that says what was found; without, the top says what the last change did alone
     """
     answer, shown = measured(view), view.shown
@@ -92,8 +94,8 @@ def honest_card(view: View, rows_of: Rows, names: Sequence[str] | None = None, *
             query_params={"data": OPEN_ON.format(view.frame.title)},
         )
         live.region(view.fit, lambda now: live.progress(now, key="elbo"), patience=2)
-    if pinning:
-        pin.show(view, rows if answer.fresh else [], lambda beside: _rows_beside(beside, rows_of))
+    if pinned_rows is not None:
+        pin.show(view, rows if answer.fresh else [], lambda beside: _rows_beside(beside, pinned_rows))
     return rows if answer.fresh else []
 
 
