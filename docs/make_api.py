@@ -22,6 +22,7 @@ MODULES = (
     "gdm_core.errors",
     "gdm_core.engine",
     "gdm_core.engine.sweep",
+    "gdm_core.engine.spread",
     "gdm_core.analysis.bouts",
     "gdm_core.analysis.tables",
     "datasets.nascar",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from gdm_core.streams import BLOCK_ROWS, StreamedTrials
 from gdm_core.trials import Trials
 
 Array = npt.NDArray[np.float32]
+Float = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,16 +37,27 @@ class Scaler:
                         yield trial.y[begin : begin + BLOCK_ROWS]
 
         names = trials.channels if isinstance(trials, StreamedTrials) else trials[0].channels
-        n, total, square = (np.zeros(len(names)) for _ in range(3))
+        n, total = np.zeros(trials.n_channels), np.zeros(trials.n_channels)
         for y in blocks():
             n += np.isfinite(y).sum(axis=0)
             total += np.nansum(y, axis=0, dtype=np.float64)
+
+        def squares(center: Float) -> Float:
+            square = np.zeros(trials.n_channels)
+            for y in blocks():
+                square += np.nansum((y - center) ** 2, axis=0, dtype=np.float64)
+            return square
+
+        return cls.from_sums(n, total, squares, names)
+
+    @classmethod
+    def from_sums(cls, n: Float, total: Float, squares: Callable[[Float], Float], names: tuple[str, ...]) -> Scaler:
+        """From [N] how many values there are, their sum, and what gives the sum of squares about a centre."""
         if (n == 0).any():
             bad = ", ".join(names[i] for i in np.flatnonzero(n == 0))
             raise DataError(f"Channel {bad} has no observed value in any trial. Drop it before fitting.")
         center = total / n
-        for y in blocks():
-            square += np.nansum((y - center) ** 2, axis=0, dtype=np.float64)
+        square = squares(center)
         scale = np.sqrt(square / n)
         still = scale <= 1e-6 * np.maximum(np.abs(center), 1e-12)
         if still.any():

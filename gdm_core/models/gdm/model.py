@@ -20,9 +20,9 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
 from gdm_core.models.gdm.readout import log_evidence, posterior_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
+from gdm_core.models.gdm.shares import SharedModel
 from gdm_core.models.gdm.soft import as_numpy
 from gdm_core.models.gdm.start import start, start_random, start_words
-from gdm_core.models.gdm.streamed import StreamedModel
 from gdm_core.models.gdm.surgery import resize_states
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.scaling import Scaler
@@ -33,7 +33,7 @@ WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
 GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
 
 
-class GDM(StreamedModel):
+class GDM(SharedModel):
     """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior."""
 
     family = "gdm"
@@ -195,12 +195,14 @@ class GDM(StreamedModel):
         transition = self._net.transition
         if not transition.affine_in_state:
             return None
-        seen = torch.as_tensor(self._scaler.apply(y))
+        seen = torch.as_tensor(self._scaler.apply(y), device=self._device)
         context, _ = transition.next_context(seen @ self._net.projection.T, None)  # [G, K]
-        before = torch.eye(context.shape[1])
+        before = torch.eye(context.shape[1], device=seen.device)
         logits = torch.stack([transition.logits(context, row.expand_as(context)) for row in before])  # [K, G, K]
-        weight = torch.as_tensor(shares, dtype=logits.dtype)
-        mixed: npt.NDArray[np.float64] = torch.einsum("i,igk->gk", weight, logits.softmax(-1)).double().numpy()
+        weight = torch.as_tensor(shares, dtype=logits.dtype, device=seen.device)
+        mixed: npt.NDArray[np.float64] = (
+            torch.einsum("i,igk->gk", weight, logits.softmax(-1)).double().numpy(force=True)
+        )
         return mixed
 
     # ---- hooks --------------------------------------------------------------------------------------------------

@@ -1,0 +1,80 @@
+"""A GPU gives what the processor gives. These run where there is one, and say so where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from datasets import nascar
+from gdm_core import GDM
+from gdm_core.errors import ConfigError
+from gdm_core.maths.rows import make_rows
+from gdm_core.models.gdm.module import importance_objective, sampled_elbo
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU that torch can use")
+SETTINGS = {"n_states": 3, "n_latent": 2, "n_steps": 30}
+VARIANTS = [{}, {"posterior": "linear"}, {"covariance": "full"}, {"transition": "gru"}, {"posterior": "transformer"}]
+
+
+@pytest.fixture(scope="module")
+def y() -> np.ndarray:
+    values = np.array(nascar.simulate("soft", T=600, seed=0).y)
+    values[50:60, 2] = np.nan
+    return values
+
+
+def on(model: GDM, device: str) -> GDM:
+    """The same fitted model on another device."""
+    other = GDM(**(model.get_params() | {"device": device}))
+    other.params_, other.scaler_, other.calibration_ = model.params_, model.scaler_, model.calibration_
+    return other
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_cuda_is_refused_and_auto_is_the_processor(y):
+    with pytest.raises(ConfigError, match="no GPU can be used here"):
+        GDM(**SETTINGS, device="cuda").fit(y)
+    model = GDM(**SETTINGS, device="auto").fit(y)
+    assert {p.device.type for p in model._net.parameters()} == {"cpu"}
+
+
+@on_a_gpu
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_model_answers_the_same_on_a_gpu(y, variant):
+    here = GDM(**SETTINGS, **variant, device="cpu").fit(y)
+    there = on(here, "cuda")
+    assert {p.device.type for p in there._net.parameters()} == {"cuda"}
+    for verb in ("predict_proba", "smooth", "latent"):
+        np.testing.assert_allclose(getattr(there, verb)(y), getattr(here, verb)(y), atol=2e-3, err_msg=verb)
+    if "transition" not in variant:  # its bound is an average over draws, which each device has of its own
+        assert there.score(y) == pytest.approx(here.score(y), abs=1e-2)
+    ahead = there.forecast(y, horizon=3, n_paths=400, origins=[300]).mean
+    np.testing.assert_allclose(ahead, here.forecast(y, horizon=3, n_paths=400, origins=[300]).mean, atol=0.2)
+
+
+@on_a_gpu
+@pytest.mark.parametrize("bound", [sampled_elbo, importance_objective])
+@pytest.mark.parametrize("variant", VARIANTS[:3], ids=str)
+def test_objective_and_gradient_are_the_same_on_a_gpu(y, variant, bound):
+    model = GDM(**SETTINGS, **variant, device="cpu").fit(y)
+    noise = torch.distributions.Gumbel(0.0, 1.0).expand((4, len(y), 3)).sample()
+    found = {}
+    for device in ("cpu", "cuda"):
+        module = on(model, device)._blank()
+        module.load_state_dict({name: torch.as_tensor(value) for name, value in model.params_.items()})
+        rows = make_rows([model.scaler_.apply(y)], torch.device(device))
+        value = bound(module, rows, noise.to(device), 0.99).mean()
+        value.backward()
+        gradient = [p.grad.cpu() for p in module.parameters() if p.grad is not None]
+        found[device] = value.item(), torch.cat([part.flatten() for part in gradient])
+    assert found["cuda"][0] == pytest.approx(found["cpu"][0], rel=1e-4)
+    torch.testing.assert_close(found["cuda"][1], found["cpu"][1], rtol=1e-2, atol=1e-3)
+
+
+@on_a_gpu
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_fit_on_a_gpu_is_as_good(y, variant):
+    settings = SETTINGS | variant | {"n_steps": 150}
+    here, there = GDM(**settings, device="cpu").fit(y), GDM(**settings, device="cuda").fit(y)
+    assert there.score(y) == pytest.approx(here.score(y), abs=1.0)
