@@ -23,13 +23,13 @@ _VARIANCE_FLOOR = 1e-8
 _WEIGHT_RANGE = 100.0  # how far a channel's noise variance may lie from the typical one
 
 
-def _principal(covariance: Float, weight: Float) -> tuple[Float, Float]:
+def principal(covariance: Float, weight: Float) -> tuple[Float, Float]:
     """Eigenvalues, largest first, and eigenvectors of the weighted channels' covariance."""
     values, vectors = np.linalg.eigh(covariance * weight[:, None] * weight)
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
 
-def _balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
+def balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
     """Weights [N] that make what the components leave out equally large in every channel; ones where there are too
     few channels to tell noise from signal."""
     n_channels = len(covariance)
@@ -37,7 +37,7 @@ def _balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
     if (n_channels - n_latent) ** 2 < n_channels + n_latent:
         return weight
     for _ in range(rounds):
-        basis = _principal(covariance, weight)[1][:, :n_latent]
+        basis = principal(covariance, weight)[1][:, :n_latent]
         across = np.eye(n_channels) - basis @ basis.T
         left = np.einsum("ij,jk,ik->i", across, covariance * weight[:, None] * weight, across)
         # Components follow the channels that lean on them most, which hides part of those channels' noise.
@@ -63,8 +63,8 @@ class Scores:
         filled = np.concatenate([interpolated(y) for y in ys])
         center = filled.mean(axis=0)
         covariance = (filled - center).T @ (filled - center) / len(filled)
-        weight = _balanced(covariance, n_latent)
-        values, vectors = _principal(covariance, weight)
+        weight = balanced(covariance, n_latent)
+        values, vectors = principal(covariance, weight)
         basis = vectors[:, :n_latent]
         largest = np.abs(basis).argmax(axis=0)
         basis = basis * np.where(basis[largest, np.arange(n_latent)] < 0, -1.0, 1.0)

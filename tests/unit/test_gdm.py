@@ -10,8 +10,7 @@ from gdm_core import GDM, Status
 from gdm_core.analysis import looks
 from gdm_core.errors import ConfigError
 from gdm_core.models.gdm import fit as svi
-from gdm_core.models.gdm import fused
-from gdm_core.models.gdm.model import WARM_STEPS
+from gdm_core.models.gdm.ascent import Adam
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import as_trials
 from tests.support.gdm import random_module
@@ -67,13 +66,13 @@ def test_gradients_that_run_off_end_the_fit_and_keep_the_last_good_parameters(po
 
 
 def test_infinite_gradients_are_noticed(monkeypatch):
-    calls, original = [], fused.Adam.ascend
+    calls, original = [], Adam.ascend
 
-    def ascend(self, flat, gradient, rate):
+    def ascend(self, flat, gradient, rate, rates):
         calls.append(1)
-        original(self, flat, gradient * (np.float32(np.inf) if len(calls) == 13 else 1), rate)
+        original(self, flat, gradient * (np.float32(np.inf) if len(calls) == 13 else 1), rate, rates)
 
-    monkeypatch.setattr(fused.Adam, "ascend", ascend)
+    monkeypatch.setattr(Adam, "ascend", ascend)
     y, model, good = recording(), GDM(3, 2, n_steps=40), {}
     for _ in model.fit_iter(y):
         good = model.params_
@@ -112,8 +111,8 @@ def test_restarts_survive_one_that_diverges(monkeypatch):
 )
 def test_warm_starts_keep_what_was_learned(fitted, changes):
     y = recording()
-    warm = fitted.warm_start(n_steps=WARM_STEPS, **changes).fit(y)
-    cold = GDM(**({"n_states": 3, "n_latent": 2, "n_steps": WARM_STEPS} | changes)).fit(y)
+    warm = fitted.warm_start(n_steps=None, **changes).fit(y)
+    cold = GDM(**({"n_states": 3, "n_latent": 2, "n_steps": warm.history_[-1].total} | changes)).fit(y)
     if changes.get("n_states") != 2:  # two states cannot say what three said
         assert warm.elbo_ > fitted.elbo_ - 0.8
     assert warm.elbo_ > cold.elbo_ - 0.15

@@ -101,7 +101,7 @@ class GDMConfig(SoftConfig):
 
     @property
     def steps(self) -> int:
-        """Optimiser steps. "Places" take fewer: see docs/decisions.md, 6, for how that was chosen."""
+        """Optimiser steps of Adam; Newton's take fewer (`fit.planned_steps`). "Places", too: see docs/decisions.md, 6."""
         if self.n_steps is not None:
             return self.n_steps
         if self.preset == "paper":

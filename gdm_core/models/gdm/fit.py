@@ -1,8 +1,9 @@
 """Stochastic gradient fits: the fast recipe, and the paper's own as a faithful rival.
 
-Fast: two thirds of the steps climb the ELBO with one sample and the exact-in-expectation divergence; the last third
-climbs the importance-weighted objective with several, which frees the parameters from the posterior's family (the
-ELBO alone shrinks the states towards each other, docs/decisions.md). One cycle of the learning rate over both.
+Fast: the first half of the steps (two thirds where Adam goes alone) climbs the ELBO with one sample and the
+exact-in-expectation divergence; the rest climbs the importance-weighted objective with several, which frees the
+parameters from the posterior's family (the ELBO alone shrinks the states towards each other, docs/decisions.md). One
+cycle of the learning rate over both.
 Paper: ten samples, AdamW, constant-then-falling rate, clipped gradients, an entropy bonus, its own stopping rule.
 """
 
@@ -19,16 +20,41 @@ from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, RowSource, WindowSampler
 from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
+from gdm_core.models.gdm.ascent import AdamAscent, NewtonAscent
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
 
 PEAK_RATE = 0.03
-ELBO_SHARE = 2 / 3
 IMPORTANCE_SAMPLES = 8
 REPORT_EVERY = 10
 _WINDOW = 64
 _RUN_UP = 32
-_IMPORTANCE_BATCH_SHARE = 4  # the weighted phase sees this many times fewer rows a step
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a fit goes about it.
+
+    newton         closed-form steps of dynamics and noise (ascent.py)
+    steps, warm    optimiser steps of a cold start, and of one from another fit
+    elbo_share     of the steps that climb the ELBO; the rest climb the importance-weighted objective
+    least_weighted rows that the weighted phase sees a step at the least; a quarter of all at the most
+    """
+
+    newton: bool
+    steps: int
+    warm: int
+    elbo_share: float
+    least_weighted: int
+
+
+def plan(config: GDMConfig, module: GdmModule) -> Plan:
+    """Newton's steps for moves where the hand-written pass can say what they are. States that are places stay with
+    Adam: what they name follows from how blunt q is (docs/decisions.md, 6)."""
+    newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
+    if newton:
+        return Plan(True, config.n_steps or 120, 60, 1 / 2, 256)
+    return Plan(False, config.steps, 200, 2 / 3, 1024)
 
 
 @dataclass(frozen=True)
@@ -74,10 +100,15 @@ def fast_steps(
     module: GdmModule, rows: RowSource, config: GDMConfig, total: int, generator: torch.Generator
 ) -> Iterator[Step]:
     """Run the fast recipe. A step that is not finite is reported and not applied."""
-    climb = round(ELBO_SHARE * total) if config.corrects else total
+    how = plan(config, module)
+    climb = round(how.elbo_share * total) if config.corrects else total
     whole = _batches(rows, config, config.batch_size, generator)
-    part = _batches(rows, config, max(1024, config.batch_size // _IMPORTANCE_BATCH_SHARE), generator)
-    run = _FusedRun(module, config) if fused.supports(config, module) else _AutogradRun(module, generator)
+    quarter = min(len(rows), config.batch_size) // 4 if how.newton else config.batch_size // 4
+    part = _batches(rows, config, max(how.least_weighted, quarter), generator)
+    if fused.supports(config, module):
+        run: _FusedRun | _AutogradRun = _FusedRun(module, config, how.newton)
+    else:
+        run = _AutogradRun(module, generator)
     for index in range(total):
         weighted = index >= climb
         n_samples = config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
@@ -86,7 +117,7 @@ def fast_steps(
             value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
             finite = math.isfinite(value)
             if finite:
-                run.ascend(one_cycle(index, total, PEAK_RATE))
+                run.ascend(one_cycle(index, total, PEAK_RATE), index / total)
         step = Step(index + 1, total, value, value, finite)
         if index + 1 == total or step.index % REPORT_EVERY == 0:
             run.write_back()
@@ -114,7 +145,7 @@ class _AutogradRun:
         (-objective).backward()
         return objective.item()
 
-    def ascend(self, rate: float) -> None:
+    def ascend(self, rate: float, done: float) -> None:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.step()
@@ -126,11 +157,11 @@ class _AutogradRun:
 class _FusedRun:
     """The same with the hand-written pass."""
 
-    def __init__(self, module: GdmModule, config: GDMConfig) -> None:
+    def __init__(self, module: GdmModule, config: GDMConfig, newton: bool) -> None:
         self.module, self.config = module, config
         self.objective = fused.FusedObjective(module, config)
         self.noise = fused.Noise(config.seed)
-        self.adam = fused.Adam(self.objective.flat.size)
+        self.ascent = (NewtonAscent if newton else AdamAscent)(self.objective)
         self._rows: Rows | None = None
         self._batch: fused.Batch | None = None
 
@@ -140,8 +171,9 @@ class _FusedRun:
         noise = self.noise.draw(self.config.n_states, n_samples, len(batch))
         return self.objective(self._batch, noise, temperature, weighted)
 
-    def ascend(self, rate: float) -> None:
-        self.adam.ascend(self.objective.flat, self.objective.gradient * self.objective.trainable, rate)
+    def ascend(self, rate: float, done: float) -> None:
+        assert self._batch is not None
+        self.ascent.ascend(rate, done, self._batch.observed)
 
     def write_back(self) -> None:
         self.objective.write_to(self.module)

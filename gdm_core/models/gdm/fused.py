@@ -55,6 +55,9 @@ class Batch:
         self.share: Array = np.full(len(age), 1 / rows.n_scored, np.float32)  # of each row in the average
         if rows.scored is not None:
             self.share *= rows.scored.numpy()
+        self.observed: Array | None = (
+            None if self.known is None else self.known @ self.share
+        )  # [N] share of each channel
 
     @property
     def n_rows(self) -> int:
@@ -95,14 +98,17 @@ class FusedObjective:
         self.trainable: Array = np.concatenate(
             [np.full(p.numel(), float(p.requires_grad), np.float32) for p in named.values()]
         )
-        self.p, self.g = self._views(self.flat), self._views(self.gradient)
+        self.p, self.g = self.views(self.flat), self.views(self.gradient)
+        n_rows = math.prod(self._shapes["dynamics"][:2])
+        self.curvature: Array = np.zeros((n_rows, n_rows), np.float32)  # [K P, K P] of the dynamics, in units of 1 / R
         transition = module.transition
         self._gamma_fixed = None if "transition.stickiness_logit" in named else float(transition.gamma)
         self._first_log_noise: Array | None = module.first_log_noise.numpy() if module.own_start_noise else None
         scale = getattr(module.posterior, "move_scale", None)
         self._move_scale = None if scale is None else scale.numpy()[:, None]
 
-    def _views(self, flat: Array) -> dict[str, Array]:
+    def views(self, flat: Array) -> dict[str, Array]:
+        """The parts of a vector of this layout, by name."""
         views, at = {}, 0
         for name, shape in self._shapes.items():
             size = math.prod(shape)
@@ -118,6 +124,10 @@ class FusedObjective:
             for name, parameter in module.named_parameters():
                 parameter.copy_(torch.from_numpy(self.p[name]))
 
+    def log_noise(self) -> Array:
+        """[N] log standard deviations."""
+        return np.maximum(self.p["log_noise"], np.float32(_LEAST_LOG_NOISE))
+
     def _gamma(self) -> tuple[float, float]:
         """gamma and its slope in the logit."""
         if self._gamma_fixed is not None:
@@ -126,7 +136,7 @@ class FusedObjective:
         return 0.999 * s, 0.999 * s * (1 - s)
 
     def __call__(self, batch: Batch, noise: tuple[Array, Array, Array], temperature: float, importance: bool) -> float:
-        """Objective per time step; fills `gradient`."""
+        """Objective per time step; fills `gradient` and `curvature`."""
         p, g, k = self.p, self.g, self.k
         exponential, log_exponential, log_total = noise
         n_samples = exponential.shape[1]
@@ -159,7 +169,7 @@ class FusedObjective:
 
         weighted = (z[:, None] * design[None, :, None]).reshape(-1, n_samples * batch.n_rows)  # [K P, S R]
         coefficients = p["dynamics"].reshape(weighted.shape[0], -1)  # [K P, N]
-        log_noise = np.maximum(p["log_noise"], _LEAST_LOG_NOISE)
+        log_noise = self.log_noise()
         precision, constant = self._row_noise(batch, log_noise)  # [N, 1, R], [R]
         mean = (coefficients.T @ weighted).reshape(-1, n_samples, batch.n_rows)
         error = (batch.y[:, None] - mean) * precision  # [N, S, R]
@@ -204,6 +214,7 @@ class FusedObjective:
             pull[:, batch.young] = 0
         g["log_noise"][:] = pull.sum(axis=1) * (p["log_noise"] > _LEAST_LOG_NOISE)
         g["dynamics"][...] = (weighted @ d_mean.T).reshape(g["dynamics"].shape)
+        np.matmul(weighted * upstream.reshape(-1), weighted.T, out=self.curvature)
         d_weighted = (coefficients @ d_mean).reshape(k, -1, n_samples, batch.n_rows)  # [K, P, S, R]
         if not importance:
             d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
@@ -296,23 +307,6 @@ class FusedObjective:
         d_before -= moved
         result: Array = d_features[:d] + moved
         return result
-
-
-class Adam:
-    """Adam on one flat vector."""
-
-    def __init__(self, size: int, beta1: float = 0.9, beta2: float = 0.99) -> None:
-        self._first: Array = np.zeros(size, np.float32)
-        self._second: Array = np.zeros(size, np.float32)
-        self._beta1, self._beta2, self._steps = np.float32(beta1), np.float32(beta2), 0
-
-    def ascend(self, flat: Array, gradient: Array, rate: float) -> None:
-        self._steps += 1
-        self._first += (1 - self._beta1) * (gradient - self._first)
-        self._second += (1 - self._beta2) * (np.square(gradient) - self._second)
-        first = self._first / (1 - self._beta1**self._steps)
-        second = self._second / (1 - self._beta2**self._steps)
-        flat += np.float32(rate) * first / (np.sqrt(second) + np.float32(1e-8))
 
 
 def _shift(values: Array, by: int) -> Array:

@@ -28,7 +28,6 @@ from gdm_core.models.parameters import parameters_of
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 
-WARM_STEPS = 200
 WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
 GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
 
@@ -129,7 +128,7 @@ class GDM(SharedModel):
             start(module, rows, config, seed)
         self._keep(module)
         generator = torch.Generator(device=rows.y.device).manual_seed(seed)
-        total = config.steps if config.n_steps is not None or self._warm_from is None else self._warm_steps
+        total = self._n_steps(config, svi.plan(config, module))
         if config.preset == "paper":
             steps = svi.paper_steps(module, rows, config, total, generator)
         else:
@@ -154,11 +153,11 @@ class GDM(SharedModel):
         self._keep(module)
         self.status_ = _judge(last, total)
 
-    @property
-    def _warm_steps(self) -> int:
-        assert self._warm_from is not None
+    def _n_steps(self, config: GDMConfig, plan: svi.Plan) -> int:
+        if config.n_steps is not None or self._warm_from is None:
+            return plan.steps
         marks_alone = self._labels is not None and self.config == self._warm_from.config
-        return WARM_STEPS_FOR_MARKS if marks_alone else WARM_STEPS
+        return WARM_STEPS_FOR_MARKS if marks_alone else plan.warm
 
     def _fit_auto(self, ys: list[Array]) -> Iterator[Progress]:
         """Fit on the first four fifths with either posterior, keep the one that scores best on the rest, fit it on all."""

@@ -8,23 +8,29 @@ import torch
 from torch import Tensor, nn
 
 from gdm_core.maths.discriminant import discriminant
+from gdm_core.maths.pca import balanced, principal
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 
+MOVES = ("window", "window_linear")  # posteriors of states that are moves, whose size noise must not hide
 _PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
 _CLUSTER_ROWS = 20_000
 _WORD_WEIGHT = 2.0  # of the words' probabilities beside standardised steps and places
 
 
-def whitening_projection(values: Tensor, n_latent: int) -> Tensor:
-    """[D, N] leading principal directions of [R, N], each scaled to unit variance."""
+def whitening_projection(values: Tensor, n_latent: int, weighted: bool) -> Tensor:
+    """[D, N] leading principal directions of [R, N], each scaled to unit variance.
+
+    weighted   a channel counts by how little of it is noise: in standardised units one that hardly sees the signal is
+               as large as any other
+    """
     centered = (values - values.mean(0)).double()
-    covariance = centered.T @ centered / len(values)
-    eigenvalues, vectors = torch.linalg.eigh(covariance)
-    order = torch.argsort(eigenvalues, descending=True)[:n_latent]
-    floor = 1e-6 * eigenvalues.max()
-    directions = vectors[:, order] / eigenvalues[order].clamp_min(floor).sqrt()
+    covariance = (centered.T @ centered / len(values)).numpy(force=True)
+    weight = balanced(covariance, n_latent) if weighted else np.ones(len(covariance))
+    eigenvalues, vectors = (part[..., :n_latent] for part in principal(covariance, weight))
+    scale = np.sqrt(np.maximum(eigenvalues, 1e-6 * eigenvalues.max()))
+    directions = torch.as_tensor(vectors * weight[:, None] / scale, device=values.device)
     signs = torch.sign(directions.gather(0, directions.abs().argmax(0, keepdim=True)))
     return (directions * signs).T.to(values.dtype)
 
@@ -55,7 +61,7 @@ def regress(design: Tensor, member: Tensor, y: Tensor, known: Tensor | None) -> 
 def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     """Fill a module with a cold start for these rows."""
     generator = torch.Generator().manual_seed(seed)
-    module.projection.copy_(whitening_projection(rows.past, config.n_latent))
+    module.projection.copy_(whitening_projection(rows.past, config.n_latent, config.reads in MOVES))
     x = rows.past @ module.projection.T
     moved = (x - shift(x, 1)) * (rows.age > 0)[:, None]
     move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
