@@ -26,7 +26,7 @@ from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
-from gdm_core.models.gdm.readout import n_candidates, read_out
+from gdm_core.models.gdm.readout import n_candidates, posterior_states, read_out
 from gdm_core.models.gdm.soft import SoftModel, as_numpy
 from gdm_core.models.gdm.teachable import TeachableModel
 from gdm_core.models.scaling import Scaler, scaler_for
@@ -252,7 +252,7 @@ class StreamedModel(SoftModel[GdmModule], TeachableModel):
 
     def _states_of(self, rows: Rows, n_draws: int) -> Array:
         if self._resolved.corrects:
-            return as_numpy(read_out(self._net, rows, self.config.temperature, n_draws).states)
+            return as_numpy(posterior_states(self._net, rows, self.config.temperature, n_draws))
         return as_numpy(self._posterior_mean(rows))
 
     def _span_bound(self, rows: StreamRows, span: Span) -> float:
@@ -269,7 +269,7 @@ class StreamedModel(SoftModel[GdmModule], TeachableModel):
                 fresh = torch.rand((tail - first - len(moved), k), generator=generator, dtype=torch.float64)
                 moved, first = torch.cat([moved, fresh])[head - first :], head
                 draws = n_candidates(span.n_samples)
-                evidence = read_out(self._net, part, temperature, draws, moved).log_evidence
+                evidence = read_out(self._net, part, temperature, draws, moved, states=False).log_evidence
                 total += float(evidence[begin - head : end - head].double().sum())
             else:
                 total += elbo(self._net, part.piece(0, end - head), temperature, skip=begin - head)
