@@ -51,15 +51,17 @@ def test_workers_give_the_fit_of_one_process(parts, tmp_path):
         assert other.elbo_ == here.elbo_
 
 
-def test_whole_batches_make_the_gradient_of_all_rows(parts):
-    """With every row in each step shares are only another order of summing: the objective agrees within its noise."""
+def test_two_shares_are_worth_what_one_with_all_rows_is(parts, tmp_path):
+    """With every row in each step shares are only another order of summing, and other noise."""
     settings = SETTINGS | {"batch_size": 16_384, "n_steps": 60}
-    model = fit_spread(GDM(**settings), parts)
     ys = [one().read(0, one().n_samples) for one in parts]
-    alone = GDM(**settings).fit(ys)
-    np.testing.assert_allclose(model.scaler_.center, alone.scaler_.center, rtol=1e-6)
-    np.testing.assert_allclose(model.scaler_.scale, alone.scaler_.scale, rtol=1e-6)
-    assert model.score(ys) == pytest.approx(alone.score(ys), abs=0.5)
+    np.save(tmp_path / "whole.npy", np.concatenate(ys))
+    two, one = (
+        fit_spread(GDM(**settings), shares) for shares in (parts, [partial(open_large, tmp_path / "whole.npy")])
+    )
+    np.testing.assert_allclose(two.scaler_.center, one.scaler_.center, rtol=1e-6)
+    np.testing.assert_allclose(two.scaler_.scale, one.scaler_.scale, rtol=1e-6)
+    assert two.score(ys) == pytest.approx(one.score(ys), abs=0.5)
 
 
 def test_a_fit_can_be_left_and_used(parts):

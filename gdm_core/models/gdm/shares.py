@@ -180,7 +180,7 @@ class SharedModel(StreamedModel):
 
 
 def _steps(module: GdmModule, shares: Shares, config: GDMConfig, total: int) -> Iterator[svi.Step]:
-    """The recipe of a fit in one process with Adam, each step a sum over shares."""
+    """The fast recipe with Adam, each step a sum over shares."""
     climb = round(ELBO_SHARE * total) if config.corrects else total
     flat = torch.nn.utils.parameters_to_vector(module.parameters()).detach().clone()
     optimiser = torch.optim.Adam([flat], betas=(0.9, 0.99))
