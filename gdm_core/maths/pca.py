@@ -29,12 +29,17 @@ def principal(covariance: Float, weight: Float) -> tuple[Float, Float]:
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
 
+def can_balance(n_channels: int, n_latent: int) -> bool:
+    """Whether there are channels enough to tell the noise of each from what they have in common."""
+    return (n_channels - n_latent) ** 2 >= n_channels + n_latent
+
+
 def balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
     """Weights [N] that make what the components leave out equally large in every channel; ones where there are too
     few channels to tell noise from signal."""
     n_channels = len(covariance)
     weight = np.ones(n_channels)
-    if (n_channels - n_latent) ** 2 < n_channels + n_latent:
+    if not can_balance(n_channels, n_latent):
         return weight
     for _ in range(rounds):
         basis = principal(covariance, weight)[1][:, :n_latent]

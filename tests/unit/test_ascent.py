@@ -50,9 +50,11 @@ def test_states_that_are_places_and_what_autograd_fits_keep_their_recipe():
         (GDMConfig(covariance="full"), False),
         (GDMConfig(transition="gru"), False),
     ):
-        chosen = plan(config, random_module(config, dtype=torch.float32))
+        chosen = plan(config, random_module(config, n_channels=10, dtype=torch.float32))
         assert (chosen.newton, chosen.steps) == (newton, 120 if newton else config.steps)
-    assert plan(GDMConfig(n_steps=7), random_module(GDMConfig(), dtype=torch.float32)).steps == 7
+    few = random_module(GDMConfig(), n_channels=4, dtype=torch.float32)
+    assert not plan(GDMConfig(), few).newton, "their noise cannot be told"
+    assert plan(GDMConfig(n_steps=7), few).steps == 7
 
 
 def test_a_channel_that_is_mostly_noise_does_not_turn_the_projection():

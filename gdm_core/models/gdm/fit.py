@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from gdm_core.maths.pca import can_balance
 from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, RowSource, WindowSampler
 from gdm_core.maths.threads import one_torch_thread
@@ -49,9 +50,14 @@ class Plan:
 
 
 def plan(config: GDMConfig, module: GdmModule) -> Plan:
-    """Newton's steps for moves where the hand-written pass can say what they are. States that are places stay with
-    Adam: what they name follows from how blunt q is (docs/decisions.md, 6)."""
+    """Newton's steps for moves where the hand-written pass can say what they are.
+
+    States that are places stay with Adam: what they name follows from how blunt q is (docs/decisions.md, 6). So do a few
+    channels: F starts far from its best where their noise cannot be told, and then has to be learned.
+    """
+    n_latent, n_channels = module.projection.shape
     newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
+    newton = newton and can_balance(n_channels, n_latent)
     if newton:
         return Plan(True, config.n_steps or 120, 60, 1 / 2, 256)
     return Plan(False, config.steps, 200, 2 / 3, 1024)

@@ -13,7 +13,6 @@ from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
 
-MOVES = ("window", "window_linear")  # posteriors of states that are moves, whose size noise must not hide
 _PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
 _CLUSTER_ROWS = 20_000
 _WORD_WEIGHT = 2.0  # of the words' probabilities beside standardised steps and places
@@ -61,7 +60,8 @@ def regress(design: Tensor, member: Tensor, y: Tensor, known: Tensor | None) -> 
 def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     """Fill a module with a cold start for these rows."""
     generator = torch.Generator().manual_seed(seed)
-    module.projection.copy_(whitening_projection(rows.past, config.n_latent, config.reads in MOVES))
+    # Of states that are moves, whose size noise must not hide, channels are weighed.
+    module.projection.copy_(whitening_projection(rows.past, config.n_latent, config.reads != "linear"))
     x = rows.past @ module.projection.T
     moved = (x - shift(x, 1)) * (rows.age > 0)[:, None]
     move_scale = moved.square().mean(0).sqrt().clamp_min(1e-4)
