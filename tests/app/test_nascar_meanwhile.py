@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.lab import tabs
+from pages.lab import held, tabs
 from pages.lab.view import Looked
 from pages.nascar import pictures
 from pages.ui import figures
@@ -88,6 +89,59 @@ def test_scores_of_a_fit_that_has_just_ended_are_on_their_way(engine):
 
 def test_the_header_names_the_model(engine):
     assert "<dt>model</dt><dd>AR-HMM</dd>" in text(opened(model="AR-HMM"))
+
+
+# ---- a hand comes near a slider -----------------------------------------------------------------------------------
+def browser_draws(app: AppTest) -> dict:
+    """What the browser is given for drawing by itself."""
+    given = [json.loads(element.proto.json) for element in app.get("bidi_component") if element.proto.json]
+    (found,) = (data for data in given if "offers" in data)
+    return found
+
+
+def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_before(engine):
+    app = opened()
+    engine.auto = False
+    before = len(engine.jobs)
+    app.run()
+    offers = browser_draws(app)["offers"]
+    assert set(offers) == {"tau", "gamma"}
+    assert not engine.waiting()
+    picture = live_of(app).poll().train
+    for _ in range(3):
+        app.session_state[held.NEAR] = "temperature"
+        app.run()
+        assert [job.slot for job in engine.jobs[before:]] == ["ask-sweep-temperature"]
+        assert not live_of(app).running
+        assert live_of(app).poll().train is picture, "and nothing else changed"
+    engine.run_all()
+    slider(app, "tau").hold(0.5).run()
+    found = browser_draws(app)
+    assert (found["slider"], found["offers"]) == ("tau", {})
+    assert len(engine.jobs) == before + 1, "they were there before the thumb moved"
+    slider(app, "tau").set_value(0.5).run()
+    app.session_state[held.NEAR] = "temperature"
+    app.run()
+    assert not engine.waiting("ask-sweep-temperature"), "nothing beside a fit under way"
+    engine.run_all()
+    settled(app)
+    assert browser_draws(app)["offers"]["tau"] != offers["tau"], "the browser may say it once of each fit"
+
+
+@pytest.mark.parametrize("said", ["K", "", "temperature", "tau " * 1000, 7, None, ["tau"], {"tau": 1}])
+def test_a_slider_that_nobody_can_be_near_is_not_heard(monkeypatch, said):
+    state = {"held": {"near": said}}
+    monkeypatch.setattr(held.st, "session_state", state)
+    held._come_near()
+    assert held.NEAR not in state
+
+
+@pytest.mark.parametrize(("said", "meant"), [("tau", "temperature"), ("gamma", "stickiness")])
+def test_a_slider_that_somebody_is_near_is_heard(monkeypatch, said, meant):
+    state = {"held": {"near": said}}
+    monkeypatch.setattr(held.st, "session_state", state)
+    held._come_near()
+    assert state[held.NEAR] == meant
 
 
 # ---- what cannot be told apart ------------------------------------------------------------------------------------

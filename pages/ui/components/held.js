@@ -5,6 +5,8 @@
 import draw from "../gdm.plot/plot.js"; // under the address at which Streamlit loads it, so that it is one module
 
 const HEARD = "gdm:slider"; // see slider.js
+const COMING = ["pointerover", "pointerdown", "focusin"];
+const PASSING_MS = 80; // a mouse on its way elsewhere crosses a slider in less
 const MOST_CELLS = 800;
 const ROUNDS = 3;
 const STROKE = /^#[0-9a-f]{8}$/; // the colour of a piece of the path; other shapes of a track have plain ones
@@ -166,7 +168,7 @@ const isRow = (z, at, columns, { zmax }) => z.subarray(at * columns, (at + 1) * 
 
 // ---- following the thumb --------------------------------------------------------------------------------------
 function begin(parent) {
-  const view = { parent, data: {}, value: null, held: false, busy: false };
+  const view = { parent, data: {}, offers: {}, asked: {}, value: null, held: false, busy: false };
   view.heard = (event) => {
     const { key, value, held } = event.detail;
     if (key !== view.data.slider) return;
@@ -179,7 +181,27 @@ function begin(parent) {
     follow(view);
   };
   window.addEventListener(HEARD, view.heard);
+  view.near = (event) => comeNear(view, event);
+  for (const name of COMING) window.addEventListener(name, view.near);
   return view;
+}
+
+// ---- a hand comes near ----------------------------------------------------------------------------------------
+const railOf = (key) => document.querySelector(`.st-key-slider-${key} .rail`);
+
+function comeNear(view, { type, target }) {
+  const key = Object.keys(view.offers).find((each) => railOf(each)?.contains(target));
+  if (!key) return;
+  if (type === "pointerover") setTimeout(() => railOf(key)?.matches(":hover") && askFor(view, key), PASSING_MS);
+  else askFor(view, key);
+}
+
+// The server works the states out from now on; said once for each fit, of which an offer is the name.
+function askFor(view, key) {
+  const name = view.offers[key];
+  if (!name || view.asked[key] === name) return;
+  view.asked[key] = name;
+  view.send("near", key);
 }
 
 function places({ data }) {
@@ -215,8 +237,10 @@ async function follow(view) {
   view.busy = false;
 }
 
-export default function ({ data, parentElement }) {
+export default function ({ data, parentElement, setTriggerValue }) {
   const view = (parentElement.gdmHeld ??= begin(parentElement));
+  Object.assign(view, { offers: data.offers ?? {}, send: setTriggerValue });
+  for (const key in view.offers) if (railOf(key)?.matches(":hover")) askFor(view, key); // a hand that stayed
   if (data.slider) {
     if (data.name !== view.data.name) view.data = { ...data, states: decode(data.states) };
   } else if (view.data.slider && !view.held) {
@@ -231,5 +255,6 @@ function end(view, parentElement) {
   if (parentElement.gdmHeld !== view) return;
   release(view);
   window.removeEventListener(HEARD, view.heard);
+  for (const name of COMING) window.removeEventListener(name, view.near);
   delete parentElement.gdmHeld;
 }
