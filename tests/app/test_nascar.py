@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from pages.lab import change, held, shipped
 from pages.lab.view import Looked
 from pages.nascar import pictures, scorecard, simulator
 from tests.support.drawn import record
-from tests.support.nascar_page import APP, PAGE, live_of, opened, settled, text
+from tests.support.nascar_page import APP, PAGE, browser_draws, live_of, opened, settled, text
 from tests.support.sliders import slider, sliders
 
 
@@ -372,19 +371,12 @@ def test_a_line_on_top_says_what_was_found_and_what_that_is_worth(engine):
 
 
 # ---- what the browser draws by itself -------------------------------------------------------------------------------
-def _sent(app) -> dict:
-    (found,) = (
-        json.loads(each.proto.json) for each in app.get("bidi_component") if each.proto.component_name == "gdm.held"
-    )
-    return found
-
-
 def test_a_held_softness_brings_the_states_of_the_standing_fit_at_all_values_once(engine):
     app = opened(seed="1")
-    assert _sent(app) == {}, "nobody pays for a slider that is not moved"
+    assert set(browser_draws(app)) == {"offers"}, "nobody pays for a slider that is not moved"
     fitted = live_of(app).poll().result
     slider(app, "tau").hold(0.5).run()
-    sent = _sent(app.run())
+    sent = browser_draws(app.run())
     assert (sent["slider"], sent["shape"]) == ("tau", [len(sent["values"]), 200, 4])
     assert set(sent["figures"]) == {"inferred-track", "overview", "strips"}
     shown = live_of(app).poll()
@@ -395,19 +387,19 @@ def test_a_held_softness_brings_the_states_of_the_standing_fit_at_all_values_onc
         np.testing.assert_allclose(states[i] / 255, exact[:, list(shown.order)], atol=0.003)
     jobs = len(engine.jobs)
     slider(app, "tau").hold(0.9).run()
-    assert _sent(app.run()) == sent
+    assert browser_draws(app.run()) == sent
     assert len(engine.jobs) == jobs, "asked once for a movement"
     slider(app, "tau").set_value(0.9).run()
-    assert _sent(app) == {}
+    assert set(browser_draws(app)) == {"offers"}
 
 
 def test_only_the_server_draws_what_the_browser_has_no_states_of(engine, monkeypatch):
     app = opened(seed="1", trial="New trial")
     slider(app, "tau").hold(0.5).run()
-    assert _sent(app.run()) == {}, "a new trial is read when the fit is done"
+    assert browser_draws(app.run()) == {"offers": {}}, "a new trial is read when the fit is done"
     app = opened(seed="1")
     monkeypatch.setattr(held, "MOST", 100)
     slider(app, "tau").hold(0.5).run()
-    assert _sent(app.run()) == {}, "states of long trials are too much to send"
+    assert browser_draws(app.run()) == {"offers": {}}, "states of long trials are too much to send"
     slider(app, "K").hold(5).run()
-    assert _sent(app.run()) == {}
+    assert browser_draws(app.run()) == {"offers": {}}

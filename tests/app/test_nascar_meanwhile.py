@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -14,7 +13,7 @@ from pages.nascar import pictures
 from pages.ui import figures
 from pages.ui.figures.base import untyped
 from tests.support.drawn import record
-from tests.support.nascar_page import live_of, opened, settled, text
+from tests.support.nascar_page import browser_draws, live_of, opened, settled, text
 from tests.support.sliders import slider
 
 
@@ -92,13 +91,6 @@ def test_the_header_names_the_model(engine):
 
 
 # ---- a hand comes near a slider -----------------------------------------------------------------------------------
-def browser_draws(app: AppTest) -> dict:
-    """What the browser is given for drawing by itself."""
-    given = [json.loads(element.proto.json) for element in app.get("bidi_component") if element.proto.json]
-    (found,) = (data for data in given if "offers" in data)
-    return found
-
-
 def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_before(engine):
     app = opened()
     engine.auto = False
