@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, compare_laps, findings, gain_panel, state_names
+from pages.formula1 import accuracy, all_drivers, compare_laps, findings, gain_panel, state_names, teach
 from pages.formula1.data import Circuit
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.formula1.picture import Options, strips, track_map
@@ -30,6 +30,7 @@ def show(view: View, here: Driver, options: Options) -> None:
     tabs: dict[str, lab.tabs.Tab] = {
         "Drivers compared": lambda view, _: compare_laps.tab(view),
         "What a state is": lambda view, _: state_names.tab(view),
+        "Teach": lambda view, _: teach.tab(view),
         "Segments and laps": lambda view, _: usage(view, here),
         "Prediction": prediction,
         "Stays and transitions": stays,
@@ -148,7 +149,7 @@ def export(view: View, here: Driver, options: Options) -> None:
             *(("finding", said) for said in findings.sentences(view)),
             *((name, state_names.in_words(one)) for name, one in zip(called, found, strict=True)),
         ],
-        after=[f"names = {named!r}  # of the columns of states"] if named else [],
+        after=[*([f"names = {named!r}  # of the columns of states"] if named else []), *teach.code(view)],
         tables={"What the states are": lambda: state_names.in_numbers(found, named)},
     )
 

@@ -17,12 +17,13 @@ from gdm_core.analysis.teaching import Overview, Taught, Trust
 from gdm_core.trials import Trial
 from pages.lab import live
 from pages.recording.tables import show_table
-from pages.recording.teach import lessons
 from pages.recording.teach.taught_fit import TEACHABLE, ready
-from pages.recording.teach.taught_model import Teaching, found_in
+from pages.recording.teach.taught_model import AnyTeaching, Teaching, found_in
 from pages.ui import figures, shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
+
+NO_STATES = "Each state's word, once something is taught; states without a word stay free."
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Curve:
     points: dict[str, Trust] = field(default_factory=dict)
 
 
-def agreement(taught: Teaching) -> None:
+def agreement(taught: AnyTeaching) -> None:
     """Agreement on moments that were not taught, over what was marked."""
     view = taught.view
     if taught.why or not ready(view) or view.choice.family != TEACHABLE:
@@ -41,8 +42,7 @@ def agreement(taught: Teaching) -> None:
         return
     assert view.shown.result is not None
     train, stretches, words = taught.question
-    known = lessons.expert_numbers(view.data, words)
-    answer = view.ask("trust", teaching.trust, train, view.data.test, stretches, words, known)
+    answer = view.ask("trust", teaching.trust, train, view.data.test, stretches, words, taught.known)
     fit = view.shown.result.key
     curve = view.fit.records.last(Curve)
     if curve is None or curve.fit != fit:
@@ -100,19 +100,26 @@ def _draw(points: list[Trust]) -> None:
 
 def states(taught: Teaching, answer: live.Answer) -> None:
     """Which word each state stands for now."""
-    found = found_in(taught, answer)
+    found = found_in(taught, taught.view.trial, answer)
     if found is None:
-        shell.quiet("Each state's word, once something is taught; states without a word stay free.")
+        shell.quiet(NO_STATES)
         return
     _, order = answer.about
     here = taught.here
+    naming = taught.view.naming_for(len(order))
+    names = [naming.names[into] if into < len(naming.names) else f"S{j + 1}" for j, into in enumerate(naming.into)]
+    words_of_states(found, order, names)
+    name, trial, unit = f"{taught.view.page}-words.csv", here.trial, here.counted
+    download("Words of this trial (CSV)", lambda: words_table(found, trial, unit), name, key="teach-save-words")
+
+
+def words_of_states(found: Taught, order: Sequence[int], names: Sequence[str]) -> None:
+    """A row for each state, in the order of colours, and which of them are free."""
     rows: list[Mapping[str, Any]] = []
     free: list[str] = []
-    naming = taught.view.naming_for(len(order))
-    for j, k in enumerate(order):
+    for name, k in zip(names, order, strict=True):
         word, shares = found.state_words[k], found.word_map[k]
         best = int(shares.argmax())
-        name = naming.names[naming.into[j]] if naming.into[j] < len(naming.names) else f"S{j + 1}"
         free.extend([] if word else [name])
         rows.append({"state": name, "word": word or f"({found.words[best]})", "share": float(shares[best])})
     table = pd.DataFrame(rows)
@@ -120,8 +127,6 @@ def states(taught: Teaching, answer: live.Answer) -> None:
         "share": st.column_config.ProgressColumn("share", min_value=0.0, max_value=1.0, format="percent")
     })  # fmt: skip
     shell.quiet(f"In brackets: free, no word has more than half of it. Free now: {', '.join(free) or 'none'}.")
-    name, trial, unit = f"{taught.view.page}-words.csv", here.trial, here.counted
-    download("Words of this trial (CSV)", lambda: words_table(found, trial, unit), name, key="teach-save-words")
 
 
 def every_trial(taught: Teaching) -> None:

@@ -17,6 +17,7 @@ from gdm_core.analysis.teaching import Stretch
 from gdm_core.errors import DataError, GdmError
 from gdm_core.models.gdm.labels import check_labels
 from gdm_core.trials import Trial, Trials, labels_of
+from pages import lab
 from pages.recording.data import Data
 from pages.ui import figures, limits, palette, settings
 
@@ -32,7 +33,7 @@ class Lesson:
     shown, asked     clips that are proposed now, and all that ever were
     said             what was wrong with the last mark
     touched          whether anything was ever marked or let in
-    stretch          (trial, From, To) that the page has set, if any
+    stretch          (trial, From, To) that the page has set, if any; where stretches are counted in metres, its lap
     asking           the proposed clip whose word is asked for now
     following        whether the next proposal comes by itself
     with_words       whether the page shows the fit that was taught
@@ -171,6 +172,19 @@ def with_all(marks: Marks, more: Marks, trials: Trials) -> Marks:
     return marks
 
 
+def add(of: str, trials: Trials, where: tuple[int, int, int], word: str) -> bool:
+    """Keep one more mark, (trial, start, stop), if it can be; proposed clips that it covers are no longer shown."""
+    kept, (trial, start, stop) = lesson(of), where
+    try:
+        own = with_mark(kept.own, Mark(trials[trial].name, start, stop, word.strip()[:MOST_WORD]), trials)
+    except GdmError as error:
+        change(of, said=str(error))
+        return False
+    left = tuple(clip for clip in kept.shown if not (clip[0] == trial and clip[1] < stop and start < clip[2]))
+    change(of, own=own, shown=left)
+    return True
+
+
 def marks_of(data: Data) -> Marks:
     """All that is marked: the visitor's own, then his share of the expert's labels."""
     of = key_of(data)
@@ -186,7 +200,7 @@ def marks_of(data: Data) -> Marks:
     return Marks((*kept.own.marks, *share.marks))
 
 
-def no_names(data: Data) -> str:
+def no_names(data: lab.Data) -> str:
     """Why marks cannot be kept, where trials cannot be told apart by name; "" where they can."""
     names = [trial.name for trial in data.train]
     double = next((name for name in names if names.count(name) > 1), None)
@@ -221,8 +235,13 @@ class Vocabulary:
     @classmethod
     def of(cls, data: Data, marks: Marks, added: Sequence[str] = ()) -> Vocabulary:
         known = data.every_label if data.words is not None and not data.words.joined else ()
-        words = tuple(dict.fromkeys((*known, *marks.words, *added)))
-        return cls(words, tuple(min(k, palette.MAX_STATES - 1) for k in range(len(words))))
+        return cls.among((*known, *marks.words, *added))
+
+    @classmethod
+    def among(cls, words: Sequence[str]) -> Vocabulary:
+        """Each of these once, in this order."""
+        once = tuple(dict.fromkeys(words))
+        return cls(once, tuple(min(k, palette.MAX_STATES - 1) for k in range(len(once))))
 
     @property
     def names(self) -> list[str]:

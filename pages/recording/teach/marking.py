@@ -11,7 +11,6 @@ from typing import Any
 import streamlit as st
 from streamlit.components.v2 import component
 
-from datasets.marks import Mark
 from gdm_core.analysis.teaching import Stretch
 from gdm_core.errors import GdmError
 from pages.recording.teach import lessons
@@ -91,7 +90,7 @@ def timeline(taught: Teaching) -> None:
     clip = None
     if asking is not None:
         first, last = clock.times(*asking[1:3])
-        said = f"{clock.trial.name}, {taught.when(*asking[:3])}."
+        said = f"{taught.place(*asking[:3])}."
         clip = {"id": clip_name(asking), "begin": first, "end": last, "said": said}
     here = [mark for mark in taught.own.marks if mark.recording == clock.trial.name][-MOST_DRAWN:]
     data = {
@@ -174,18 +173,11 @@ def take(taught: Teaching, entry: Entry) -> None:
 
 def add(taught: Teaching, trial: int, start: int, stop: int, word: str) -> bool:
     """One more mark, if it can be; what it covers of the proposals is answered."""
-    of, train, kept = taught.of, taught.view.data.train, lessons.lesson(taught.of)
-    try:
-        own = lessons.with_mark(
-            kept.own, Mark(train[trial].name, start, stop, word.strip()[: lessons.MOST_WORD]), train
-        )
-    except GdmError as error:
-        lessons.change(of, said=str(error))
+    if not lessons.add(taught.of, taught.view.data.train, (trial, start, stop), word):
         return False
-    left = tuple(clip for clip in kept.shown if not (clip[0] == trial and clip[1] < stop and start < clip[2]))
-    lessons.change(of, own=own, shown=left)
-    if kept.asking is not None and kept.asking not in left:
-        next_clip(taught, left)
+    kept = lessons.lesson(taught.of)
+    if kept.asking is not None and kept.asking not in kept.shown:
+        next_clip(taught, kept.shown)
     return True
 
 

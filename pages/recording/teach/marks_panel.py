@@ -13,10 +13,12 @@ from gdm_core.errors import DataError, GdmError
 from gdm_core.trials import labels_of
 from pages.recording.tables import show_table
 from pages.recording.teach import lessons
-from pages.recording.teach.taught_model import CLIP_S, Teaching
+from pages.recording.teach.taught_model import CLIP_S, AnyTeaching
 from pages.recording.view import View
 from pages.ui import settings, shell
 from pages.ui.downloads import download
+
+ANNOTATIONS = ("csv", "tsv", "txt", "annot")
 
 
 def share_of_expert(view: View, of: str) -> None:
@@ -44,7 +46,7 @@ def _let_in(of: str, keys: tuple[str, str]) -> None:
 _kept = component("gdm_kept_marks", js=(Path(__file__).parent / "kept_marks.js").read_text(encoding="utf-8"))
 
 
-def outlive_reload(taught: Teaching) -> None:
+def outlive_reload(taught: AnyTeaching) -> None:
     """Have the browser's tab hold the marks, and give them back to a session that knows nothing of this recording yet."""
     of, lesson = taught.of, taught.lesson
     data = {"of": of, "lesson": lessons.to_json(lesson) if lesson.touched else None}
@@ -58,16 +60,14 @@ def outlive_reload(taught: Teaching) -> None:
     st.rerun()
 
 
-def listed(taught: Teaching) -> None:
+def listed(taught: AnyTeaching) -> None:
     """What is marked, how to take it back, and marks from and to files."""
     view, of, own = taught.view, taught.of, taught.own
     train = view.data.train
     where = {trial.name: i for i, trial in enumerate(train)}
     if own.marks:
         rows = [
-            {"word": mark.word, "from": begin, "to": end, "trial": mark.recording}
-            for mark in own.marks
-            for begin, end in [taught.clock(where[mark.recording]).times(mark.start, mark.stop)]
+            {"word": mark.word} | taught.columns(where[mark.recording], mark.start, mark.stop) for mark in own.marks
         ]
         show_table(pd.DataFrame(rows).round(2), 220, "teach-rows")
     more = taught.marks.seconds(train) - own.seconds(train)
@@ -78,8 +78,7 @@ def listed(taught: Teaching) -> None:
         st.button("Undo", key="teach-undo", on_click=_change_own, args=(of, "undo"), disabled=not own.marks)
         st.button("Redo", key="teach-redo", on_click=_change_own, args=(of, "redo"), disabled=not own.undone)
     if own.marks:
-        spans = [taught.when(where[mark.recording], mark.start, mark.stop) for mark in own.marks]
-        named = [f"{mark.word}, {mark.recording}, {span}" for mark, span in zip(own.marks, spans, strict=True)]
+        named = [f"{mark.word}, {taught.place(where[mark.recording], mark.start, mark.stop)}" for mark in own.marks]
         chosen = st.selectbox("Take one away", range(n), index=None, key=settings.key("teach-away", of),
                               format_func=lambda i: named[i] if i < n else "", placeholder="choose a mark")  # fmt: skip
         if chosen is not None and chosen < n:
@@ -96,25 +95,26 @@ def _remove(of: str, mark: Mark) -> None:
     st.session_state.pop(settings.key("teach-away", of), None)
 
 
-def files(taught: Teaching) -> None:
-    """Marks from files and to files."""
+def files(taught: AnyTeaching, *, annotations: bool = True) -> None:
+    """Marks from files and to files; with `annotations`, also those of annotation programs."""
     view, of = taught.view, taught.of
     key = settings.key("teach-file", of)
+    others = " BORIS, Bento or a table of bouts too, for the trial that is looked at." if annotations else ""
     st.file_uploader(
-        "Marks from a file", type=["json", "csv", "tsv", "txt", "annot"], key=key, on_change=_received, args=(taught, key),
-        help="Marks saved here as JSON; or BORIS, Bento or a table of bouts, for the trial that is looked at.",
+        "Marks from a file", type=["json", *(ANNOTATIONS if annotations else ())], key=key, on_change=_received,
+        args=(taught, key, annotations), help=f"Marks saved here as JSON.{others}",
     )  # fmt: skip
     if not taught.marks.marks:
         return
     marks, train = taught.marks, view.data.train
     download("Marks (JSON)", lambda: marks.to_json().encode(), f"{view.page}-marks.json", key="teach-save-json")
     here = Marks(tuple(mark for mark in marks.marks if mark.recording == view.trial.name))
-    if here.marks and not view.is_new:
+    if annotations and here.marks and not view.is_new:
         name = f"{view.page}-marks.csv"
         download("Marks of this trial (BORIS)", lambda: here.to_boris(train).encode(), name, key="teach-save-boris")
 
 
-def _received(taught: Teaching, key: str) -> None:
+def _received(taught: AnyTeaching, key: str, annotations: bool) -> None:
     """Marks of a file, all of them or none."""
     sent = st.session_state.get(key)
     if sent is None:
@@ -124,6 +124,8 @@ def _received(taught: Teaching, key: str) -> None:
     try:
         if sent.name.lower().endswith(".json"):
             more = Marks.from_json(sent.getvalue().decode("utf-8", errors="replace"))
+        elif not annotations:
+            raise DataError("Marks come as the JSON that is saved here.")
         elif view.is_new:
             raise DataError("Look at a fitted trial first: the marks of this file are for the trial that is looked at.")
         else:

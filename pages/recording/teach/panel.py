@@ -7,20 +7,17 @@ from typing import Any
 
 import streamlit as st
 
-from gdm_core.analysis import teaching
 from gdm_core.errors import DataError, GdmError
 from pages.lab import live
 from pages.recording.labels import colour_key
 from pages.recording.teach import agreement, lessons, marking, marks_panel
 from pages.recording.teach.lessons import Vocabulary
 from pages.recording.teach.taught_fit import TEACHABLE, ready
-from pages.recording.teach.taught_model import Teaching, ask, found_in
+from pages.recording.teach.taught_model import Teaching, ask, ask_for_clips, found_in
 from pages.recording.trial_choice import go_to
 from pages.recording.view import Here, View
 from pages.ui import figures, settings, shell
 from pages.ui.plot import State, plot
-
-PROPOSED = 3
 
 
 def panel(view: View, here: Here, beside_player: Any) -> None:
@@ -34,8 +31,8 @@ def panel(view: View, here: Here, beside_player: Any) -> None:
     n_states = view.choice.n_states if wanted is None else int(wanted.config["n_states"])
     why = lessons.not_yet(marks, data.train, n_states)
     lesson = lessons.lesson(of)
-    taught = Teaching(view, here, of, lesson, marks, Vocabulary.of(data, marks, lesson.words), why)
-    answer = ask(taught)
+    taught = Teaching(view, of, lesson, marks, Vocabulary.of(data, marks, lesson.words), why, here)
+    answer = ask(taught, view.trial)
     marks_panel.outlive_reload(taught)
     with beside_player:
         shell.section("Teach")
@@ -74,7 +71,7 @@ def _strips(taught: Teaching, answer: live.Answer) -> None:
         shell.empty("Name a few moments: the model names all others", taught.why)
     elif answer.message:
         shell.error("This could not be taught", answer.message)
-    found = found_in(taught, answer)
+    found = found_in(taught, view.trial, answer)
     timing: dict[str, Any] = {"start": here.start, "step": here.step, "unit": here.unit.name}
     zoom = f"{view.data.key}/{view.index}"
     rows: dict[str, Any] = {}
@@ -221,7 +218,7 @@ def _proposals(taught: Teaching) -> None:
         return
     shown = lesson.shown
     if not shown:
-        answer = _ask_for_clips(taught)
+        answer = ask_for_clips(taught)
         if not answer.fresh:
             shell.quiet(answer.message or "Which moment next is being worked out.")
             return
@@ -236,7 +233,7 @@ def _proposals(taught: Teaching) -> None:
     shell.quiet("Which moment next: those whose names would teach most. The page plays one and asks, then the next.")
     with st.container(key="teach-next", horizontal=True):
         for j, clip in enumerate(shown):
-            label = f"{view.data.train[clip[0]].name}, {taught.when(*clip[:3])}"
+            label = taught.place(*clip[:3])
             kind: Any = "primary" if clip == lesson.asking else "secondary"
             st.button(label, key=f"teach-clip-{j}", on_click=marking.ask_for, args=(taught, clip), type=kind)
         st.button("Others", key="teach-others", on_click=_others, args=(of,))
@@ -244,12 +241,3 @@ def _proposals(taught: Teaching) -> None:
 
 def _others(of: str) -> None:
     lessons.change(of, shown=(), asking=None)
-
-
-def _ask_for_clips(taught: Teaching) -> live.Answer:
-    train, stretches, words = taught.question
-    if taught.why:  # of one word nothing can be learned yet: clips that differ most, beside what is marked
-        stretches, words = tuple((*where[:3], 0) for where in stretches), words[:1]
-    return taught.view.ask(
-        "next-clips", teaching.next_clips, train, stretches, words, taught.lesson.asked, PROPOSED, taught.clip
-    )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 from datasets.marks import Marks
 from gdm_core.analysis import teaching
 from gdm_core.analysis.teaching import Taught
+from gdm_core.trials import Trial
+from pages import lab
 from pages.lab import live
 from pages.recording.teach import lessons
 from pages.recording.teach.lessons import Clock, Vocabulary
@@ -16,19 +19,19 @@ from pages.recording.view import Here, View
 
 CLIP_S = 2.0
 CLIP_STEPS = 30.0
+PROPOSED = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Teaching:
-    """All that the page knows of a lesson in one run.
+class AnyTeaching(ABC):
+    """All that a page knows of a lesson in one run, whatever it counts stretches in.
 
     of      names the recording
     own     the visitor's marks; marks has the expert's labels besides that he let in
     why     why nothing can be taught yet, "" where it can
     """
 
-    view: View
-    here: Here
+    view: lab.View
     of: str
     lesson: lessons.Lesson
     marks: Marks
@@ -45,8 +48,37 @@ class Teaching:
         return train, self.marks.stretches(train), self.marks.words
 
     @property
+    def known(self) -> tuple[int, ...]:
+        """For each word the expert's label that it is called like, -1 for none."""
+        return (-1,) * len(self.marks.words)
+
+    @property
     def clip(self) -> float:
         """How long a proposed moment is, in the unit of the data."""
+        return CLIP_S
+
+    @abstractmethod
+    def columns(self, index: int, start: int, stop: int) -> dict[str, Any]:
+        """Where a stretch of a trial lies, as a row of a table says it."""
+
+    @abstractmethod
+    def place(self, index: int, start: int, stop: int) -> str:
+        """The same in words."""
+
+
+@dataclass(frozen=True, eq=False)
+class Teaching(AnyTeaching):
+    """That of a recording, which counts time."""
+
+    view: View
+    here: Here
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        return lessons.expert_numbers(self.view.data, self.marks.words)
+
+    @property
+    def clip(self) -> float:
         return CLIP_STEPS if self.view.data.unit == "step" else CLIP_S
 
     def clock(self, index: int) -> Clock:
@@ -61,19 +93,36 @@ class Teaching:
         begin, end = clock.times(start, stop)
         return f"{begin:.1f} to {end:.1f} {clock.unit}"
 
+    def columns(self, index: int, start: int, stop: int) -> dict[str, Any]:
+        begin, end = self.clock(index).times(start, stop)
+        return {"from": begin, "to": end, "trial": self.view.data.train[index].name}
 
-def ask(taught: Teaching) -> live.Answer:
-    """What the taught model says of the trial that is looked at."""
+    def place(self, index: int, start: int, stop: int) -> str:
+        return f"{self.view.data.train[index].name}, {self.when(index, start, stop)}"
+
+
+def ask(taught: AnyTeaching, trial: Trial, name: str = "taught") -> live.Answer:
+    """What the taught model says of a trial; `name` is what an earlier answer is remembered under."""
     view = taught.view
     if taught.why or not ready(view):
         return live.Answer()
-    about = (view.trial.fingerprint, view.shown.order)
-    return view.ask("taught", teaching.taught, *taught.question, view.trial, about=about)
+    about = (trial.fingerprint, view.shown.order)
+    return view.ask(name, teaching.taught, *taught.question, trial, about=about)
 
 
-def found_in(taught: Teaching, answer: live.Answer) -> Taught | None:
+def found_in(taught: AnyTeaching, trial: Trial, answer: live.Answer) -> Taught | None:
     """The answer, if it is about this trial: the one before stays until there is a newer one."""
     value: Taught | None = answer.value
-    if value is None or answer.about[0] != taught.view.trial.fingerprint:
+    if value is None or answer.about[0] != trial.fingerprint:
         return None
     return value if set(value.words) <= set(taught.words.words) else None
+
+
+def ask_for_clips(taught: AnyTeaching) -> live.Answer:
+    """Up to three clips whose words would teach most."""
+    train, stretches, words = taught.question
+    if taught.why:  # of one word nothing can be learned yet: clips that differ most, beside what is marked
+        stretches, words = tuple((*where[:3], 0) for where in stretches), words[:1]
+    return taught.view.ask(
+        "next-clips", teaching.next_clips, train, stretches, words, taught.lesson.asked, PROPOSED, taught.clip
+    )
