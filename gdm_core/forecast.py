@@ -7,6 +7,7 @@ so the guess is rescaled per horizon, channel and level until it covers its nomi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ CALIBRATION_ORIGINS = 500
 CALIBRATION_PATHS = 60
 _CHUNK_ELEMENTS = 20_000_000
 _MAX_RESULT_ELEMENTS = 60_000_000
+_SORTED_ELEMENTS = 250_000  # of futures, sorted at once: a core's own memory holds them
 
 
 @dataclass(frozen=True)
@@ -160,14 +162,26 @@ class _Summary:
 
 def summarise(paths: Array) -> _Summary:
     """Mean, spread and interval edges of sampled futures [P, O, H, N]."""
+    n_paths, shape = len(paths), paths.shape[1:]
     levels = np.concatenate([(1 - LEVELS) / 2, [0.5], (1 + LEVELS) / 2])
-    ordered = np.sort(paths, axis=0)
-    position = levels * (len(paths) - 1)
+    position = levels * (n_paths - 1)
     low = np.floor(position).astype(int)
     weight = (position - low).astype(np.float32)[:, None, None, None]
-    edges = ordered[low] * (1 - weight) + ordered[np.minimum(low + 1, len(paths) - 1)] * weight
+    high = np.minimum(low + 1, n_paths - 1)
+    edges = np.empty((len(levels), *shape), np.float32)
+    mean, std = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    step = max(1, _SORTED_ELEMENTS // max(1, n_paths * math.prod(shape[1:])))
+    for begin in range(0, shape[0], step):
+        part = slice(begin, begin + step)
+        ordered = np.ascontiguousarray(np.moveaxis(paths[:, part], 0, -1))  # [o, H, N, P]
+        ordered.sort(axis=-1)
+        of_levels = np.moveaxis(ordered, -1, 0)
+        edges[:, part] = of_levels[low] * (1 - weight) + of_levels[high] * weight
+        mean[part] = ordered.mean(axis=-1)
+        ordered -= mean[part][..., None]
+        std[part] = np.sqrt(np.einsum("...p,...p->...", ordered, ordered) / n_paths)
     n = len(LEVELS)
-    return _Summary(paths.mean(axis=0), edges[n], paths.std(axis=0), edges[:n], edges[n + 1 :])
+    return _Summary(mean, edges[n], std, edges[:n], edges[n + 1 :])
 
 
 def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int = 0) -> Calibration | None:
@@ -189,16 +203,19 @@ def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int 
         # How far, in units of the raw half-width on its own side, each outcome lies from the mean.
         side = np.where(error >= 0, np.maximum(raw.upper - raw.mean, 1e-9), np.maximum(raw.mean - raw.lower, 1e-9))
         scores.append(np.abs(error) / side)
-    joined = np.concatenate(scores, axis=1)  # [levels, O, H, N]
-    scale = np.ones((horizon, ys[0].shape[1], len(LEVELS)), np.float32)
-    for i, level in enumerate(LEVELS):
-        n = np.isfinite(joined[i]).sum(axis=0)  # [H, N]
-        if (n < 20).any():
-            return None
-        share = min(1.0, float(level) * (1 + 1 / n.min()))
-        quantile = np.quantile if bool((n == joined.shape[1]).all()) else np.nanquantile  # the latter is slow
-        scale[..., i] = quantile(joined[i], share, axis=0)
-    return Calibration(scale)
+    ordered = np.concatenate([np.moveaxis(part, 1, -1) for part in scores], axis=-1)  # [levels, H, N, O]
+    ordered.sort(axis=-1)  # outcomes that are missing come last
+    n = np.isfinite(ordered).sum(axis=-1)  # [levels, H, N]
+    if (n < 20).any():
+        return None
+    share = np.minimum(1.0, LEVELS * (1 + 1 / n.min(axis=(1, 2))))
+    position = (share[:, None, None] * (n - 1))[..., None]
+    low = np.floor(position).astype(np.int64)
+    below, above = (
+        np.take_along_axis(ordered, at, axis=-1)[..., 0] for at in (low, np.minimum(low + 1, n[..., None] - 1))
+    )
+    scale = below + (above - below) * (position - low)[..., 0]
+    return Calibration(np.moveaxis(scale, 0, -1).astype(np.float32))
 
 
 def coverage(predicted: Forecast, y: npt.NDArray[Any], level: float = 0.9) -> Array:

@@ -96,6 +96,14 @@ def shift(values: Tensor, by: int) -> Tensor:
     return torch.cat([first, values[..., :-by, :]], -2)
 
 
+def row_products(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
+    """One product of small matrices a row, [R, A, B] and [R, B, C]; torch's takes up to ten times as long on a processor."""
+    if left.device.type != "cpu":
+        return torch.matmul(left, right, out=out)
+    found = np.matmul(left.numpy(), right.numpy(), out=None if out is None else out.numpy())
+    return torch.from_numpy(found)
+
+
 class RowSource(Protocol):
     """What windows are drawn from: rows in memory, or rows that stay in files."""
 

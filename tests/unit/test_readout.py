@@ -78,28 +78,38 @@ def config() -> GDMConfig:
 def by_hand(module: GdmModule, n: int) -> torch.Tensor:
     """[S, 1, K] the noise that states are read with."""
     points = readout._even_points(n, module.n_states)[:, module.roles()]
-    return readout._noise(points, points.new_zeros(1, module.n_states), module.dynamics)
+    exponential = readout._exponential(points, points.new_zeros(1, module.n_states), module.dynamics)
+    return -exponential.log().permute(2, 0, 1)
 
 
-def test_sweeps_solve_the_recursions():
-    """The forward and backward recursions one row after the other."""
+@pytest.mark.parametrize("sharp", [False, True], ids=["blunt", "sharp"])
+@pytest.mark.parametrize("k", [1, 3, 7])
+def test_sweeps_solve_the_recursions(k, sharp, monkeypatch):
+    """The forward and backward recursions one row after the other, in logarithms; sharp: candidates are hundreds of nats apart."""
     from gdm_core.maths.relaxed import log_density, log_sample
 
-    module, rows, n = random_module(config()), random_rows(12, 5), 8
+    monkeypatch.setattr(readout, "_BLOCK_ELEMENTS", 8 * 8 * 5)
+    module, rows, n = random_module(GDMConfig(k, 2, n_hidden=4)), random_rows(12, 5), 8
     with torch.no_grad():
+        if sharp:
+            module.log_noise.fill_(-4.0)
+            for parameter in module.posterior.parameters():
+                parameter.mul_(5)
         view = module.view(rows)
         log_z = log_sample(view.posterior, TAU, by_hand(module, n))  # [S, R, K]
         z = log_z.exp()
         fit = module.log_likelihood(z, view.design, rows) - log_density(log_z, view.posterior, TAU)  # [S, R]
-        links = []  # [S_j, S_s] for each row
+        links, peaks = [], []  # [S_j, S_s] for each row
         for t in range(len(rows)):
             prior = module.prior_logits(view.context, z, rows)[:, t]
-            links.append((log_density(log_z[None, :, t], prior[:, None], TAU) + fit[:, t]).exp() / n)
+            log_link = log_density(log_z[None, :, t], prior[:, None], TAU) + fit[:, t]
+            peaks.append(log_link.max())
+            links.append((log_link - peaks[-1]).exp() / n)
         forward, evidence = [], []
-        for t, link in enumerate(links):
+        for t, (link, peak) in enumerate(zip(links, peaks, strict=True)):
             before = forward[-1] if rows.age[t] > 0 else torch.full((n,), 1 / n, dtype=torch.float64)
             weights = before @ link
-            evidence.append(weights.sum().log())
+            evidence.append(weights.sum().log() + peak)
             forward.append(weights / weights.sum())
         states, future = [None] * len(rows), torch.ones(n, dtype=torch.float64)
         for t in reversed(range(len(rows))):
@@ -108,6 +118,8 @@ def test_sweeps_solve_the_recursions():
             future = links[t] @ future if rows.age[t] > 0 else torch.ones(n, dtype=torch.float64)
             future = future / future.mean()
         found = read_out(module, rows, TAU, n)
+        if sharp and k > 1:
+            assert float((fit.amax(0) - fit.amin(0)).max()) > 300
     torch.testing.assert_close(found.log_evidence, torch.stack(evidence), atol=1e-4, rtol=0)
     torch.testing.assert_close(found.states, torch.stack(states), atol=1e-4, rtol=0)
 

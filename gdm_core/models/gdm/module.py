@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gdm_core.maths.moments import moments
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, log_sample, sampled_kl, sticky_kl_bound
-from gdm_core.maths.rows import Rows, shift
+from gdm_core.maths.rows import Rows, row_products, shift
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.posteriors import PosteriorNetwork, StickyPosterior, make_posterior
 from gdm_core.models.gdm.transitions import make_transition
@@ -117,7 +117,8 @@ class GdmModule(nn.Module):
     def log_likelihood_of_draws(self, z: Tensor, design: Tensor, rows: Rows) -> Tensor:
         """[S, R] the same for many draws a row: quadratic in z, so a row's N channels are visited once, not S times.
 
-        Everything is taken relative to the average state, which keeps the squares small enough for float32.
+        Everything is taken relative to the average state, which keeps the squares small enough for float32. For use
+        without gradients.
         """
         if self.noise_coupling is not None:
             return self.log_likelihood(z, design, rows)
@@ -128,12 +129,12 @@ class GdmModule(nn.Module):
         center = per_state.mean(1)
         spread = per_state - center[:, None]
         scaled = spread * precision[:, None]
-        gram = scaled @ spread.transpose(1, 2)  # [R, K, K]
-        pull = (scaled @ (rows.y - center)[..., None])[..., 0]  # [R, K]
+        gram = row_products(scaled, spread.transpose(1, 2))  # [R, K, K]
+        pull = row_products(scaled, (rows.y - center)[..., None])  # [R, K, 1]
         at_center = self._log_density((rows.y - center)[None], rows)[0]
-        by_row = z.transpose(0, 1)  # [R, S, K]
-        curvature = ((by_row @ gram) * by_row).sum(-1)
-        return (at_center[:, None] + (by_row * pull[:, None]).sum(-1) - 0.5 * curvature).T
+        by_row = z.permute(1, 2, 0)  # [R, K, S]
+        slope = row_products(gram, by_row).mul_(-0.5).add_(pull)
+        return (at_center[:, None] + slope.mul_(by_row).sum(1)).T
 
     def label_term(self, z: Tensor, rows: Rows) -> Tensor | float:
         """[S, R] log-probability of what was said about each row, sum_w weight_w log sum_k z_k p(w | k); 0 without words."""

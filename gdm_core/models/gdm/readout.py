@@ -16,20 +16,22 @@ solved for all rows at once by a few sweeps.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gdm_core.maths.relaxed import log_sample
-from gdm_core.maths.rows import Rows, shift
+from gdm_core.maths.rows import Rows, row_products
 from gdm_core.models.gdm.module import GdmModule, View
 
 _PIECE_ELEMENTS = 2_000_000  # of [S, R, S], held for one piece of rows at a time
 _HALO = 24  # rows of overlap; a sweep's error shrinks by more than half per row
+_BLOCK_ELEMENTS = 130_000  # of these, worked out at once
+_MOST_EXPONENT = 40.0
+_LEAST_TRANSFER = 1e-30  # beside the largest of the row
 _TOLERANCE = 1e-5
 _MAX_SWEEPS = 200
 
@@ -52,10 +54,11 @@ def _even_points(n_samples: int, k: int) -> Tensor:
     return torch.as_tensor(qmc.Sobol(k, seed=0).random(n_samples))
 
 
-def _noise(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
-    """[S, R, K] Gumbel noise: the same points [S, K] for every row, moved around the cube by [R, K]."""
-    uniform = (points[:, None] + moved) % 1
-    return -torch.log(-torch.log(uniform.clamp(1e-9, 1 - 1e-9))).to(like)
+def _exponential(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
+    """[R, K, S] E = exp(-Gumbel noise): the same points [S, K] for every row, moved around the cube by [R, K]."""
+    uniform = points.T + moved[..., None]
+    uniform -= uniform.floor()
+    return uniform.clamp_(1e-9, 1 - 1e-9).log_().neg_().to(like)
 
 
 @torch.no_grad()
@@ -93,68 +96,110 @@ def read_out(
     points = _even_points(n_samples, module.n_states)[:, role]
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
     evidence, means = [], []
+    before: Tensor | None = None
     for begin in range(0, len(rows), piece):
-        head, tail = max(0, begin - _HALO), min(len(rows), begin + piece + _HALO)
+        end = min(begin + piece, len(rows))
+        head, tail = max(0, begin - 1), min(len(rows), end + _HALO) if states else end
         part_moved = points.new_zeros(1, len(role)) if moved is None else moved[head:tail][:, role]
-        noise = _noise(points, part_moved, view.posterior)
-        here, look = _cut_rows(rows, head, tail), _cut_view(view, head, tail)
-        part = _piece(module, here, look, noise, temperature, begin > 0, states)
-        keep = slice(begin - head, min(begin + piece, len(rows)) - head)
-        evidence.append(part.log_evidence[keep])
-        if part.states is not None:
-            means.append(part.states[keep])
+        exponential = _exponential(points, part_moved, view.posterior)
+        chain = _Chain(module, _cut_rows(rows, head, tail), _cut_view(view, head, tail), exponential, temperature)
+        weights, log_evidence = chain.forward(before, keep=states)
+        evidence.append(log_evidence[begin - head : end - head])
+        before = weights[end - head - 1]
+        if states:
+            means.append(chain.smoothed(weights)[begin - head : end - head])
     return Readout(torch.cat(evidence), torch.cat(means) if states else None)
 
 
-def _piece(
-    module: GdmModule, rows: Rows, view: View, noise: Tensor, temperature: float, cut: bool, states: bool
-) -> Readout:
-    """Rows [R] with noise [S, R or 1, K]."""
-    n_samples, _, k = noise.shape
-    log_z = log_sample(view.posterior, temperature, noise)  # [S, R, K]
-    z = log_z.exp()
-    delta = module.prior_logits(view.context, z, rows) - view.posterior  # [S_j, R, K] for each candidate before
-    top = delta.max(-1, keepdim=True).values
-    exponential = torch.exp(-noise)  # [S, R or 1, K]
-    mixture = (delta - top).exp_().transpose(0, 1) @ exponential.permute(1, 2, 0)  # [R, S_j, S_s]
-    log_mixture = mixture.log_().transpose(0, 1) + top - exponential.sum(-1).log().T
-    cross = delta.sum(-1, keepdim=True) - k * log_mixture  # log p(z^s | z^j) / q(z^s)
-    cross = cross + module.log_likelihood_of_draws(z, view.design, rows).T  # [S_j, R, S_s]
-    scale = cross.amax((0, 2), keepdim=True)
-    transfer = (cross - scale).exp_().permute(1, 0, 2) / n_samples  # [R, S_j, S_s]
-    linked = (rows.age > 0).to(z.dtype)[:, None]
-    even = torch.full((len(rows), n_samples), 1 / n_samples, dtype=z.dtype, device=z.device)
+class _Chain:
+    """Rows [R] with their candidates, from noise [R or 1, K, S]: arrays are [R, K, S], since sums over a short last axis
+    are slow, and what has S x S numbers a row is worked out for a block of rows, in a core's own memory.
 
-    def forward(weights: Tensor) -> tuple[Tensor, Tensor]:
-        before = torch.where(linked > 0, shift(weights, 1), even)
-        if cut:
-            before[0] = even[0]
-        updated = _products(before[:, None], transfer)[:, 0]
-        total = updated.sum(-1, keepdim=True)
-        return updated / total, total
+    A transfer is exp(u_j + v_s) m_js^-K with m_js = sum_k exp(delta_jk - top_j) E_ks, so it needs products and no logarithm.
+    """
 
-    def backward(future: Tensor) -> tuple[Tensor, Tensor]:
-        message = _products(transfer, future[..., None])[..., 0]
-        message = torch.cat([message[1:], torch.ones_like(message[:1])])
-        goes_on = torch.cat([linked[1:], torch.zeros_like(linked[:1])])
-        message = torch.where(goes_on > 0, message, 1.0)
-        return message / message.mean(-1, keepdim=True), message
+    def __init__(self, module: GdmModule, rows: Rows, view: View, exponential: Tensor, temperature: float) -> None:
+        self.k, self.n_samples = int(exponential.shape[1]), int(exponential.shape[2])
+        self.z = torch.softmax((view.posterior[..., None] - exponential.log()) / temperature, 1)  # [R, K, S]
+        draws = self.z.permute(2, 0, 1)
+        # for each candidate before: delta = prior - posterior logits
+        delta = (module.prior_logits(view.context, draws, rows) - view.posterior).permute(1, 2, 0)  # [R, K, S_j]
+        top = delta.amax(1, keepdim=True)
+        delta = delta - top
+        of_before = delta.sum(1)  # [R, S_j] u
+        total = exponential.sum(1).log()  # [R or 1, S]
+        of_next = module.log_likelihood_of_draws(draws, view.design, rows).T + self.k * total  # [R, S_s] v
+        best_before, best_next = of_before.amax(1), of_next.amax(1)
+        self._scale = best_before + best_next  # [R]
+        self._left = (delta.exp_() * self._root(best_before, of_before)).transpose(1, 2)  # [R, S_j, K]
+        self._right = exponential * self._root(best_next, of_next)  # [R, K, S_s]
+        self._linked = (rows.age > 0)[:, None]
+        self._even = torch.full_like(of_next, 1 / self.n_samples)
+        self._transfer: Tensor | None = None  # [R, S_j, S_s]
 
-    weights, total = _settle(forward, even, len(rows))
-    evidence = total[:, 0].log() + scale[0, :, 0]
-    if not states:
-        return Readout(evidence, None)
-    future, _ = _settle(backward, torch.ones_like(even), len(rows))
-    smoothed = weights * future
-    smoothed = smoothed / smoothed.sum(-1, keepdim=True)
-    return Readout(evidence, torch.einsum("rs,srk->rk", smoothed, z))
+    def _root(self, best: Tensor, values: Tensor) -> Tensor:
+        """[R, 1, S] exp((best - values) / K), so far as numbers go; what is cut off weighs nothing."""
+        return ((best[:, None] - values) / self.k).clamp_(max=_MOST_EXPONENT).exp_()[:, None]
 
+    def forward(self, before: Tensor | None, keep: bool) -> tuple[Tensor, Tensor]:
+        """Weights [R, S] of candidates given the past and the row itself, and the evidence [R].
 
-def _products(left: Tensor, right: Tensor) -> Tensor:
-    """One product of small matrices a row; torch's takes up to ten times as long on a processor."""
-    if left.device.type != "cpu":
-        return left @ right
-    return torch.from_numpy(np.matmul(left.numpy(), right.numpy()))
+        before   [S] the weights of the first row where they are known: its own transfer is then not looked at
+        keep     what `smoothed` needs
+        """
+        n_rows, first = len(self.z), 0 if before is None else 1
+        size = max(1, _BLOCK_ELEMENTS // self.n_samples**2)
+        kept = self.z.new_zeros(n_rows if keep else min(size, n_rows), self.n_samples, self.n_samples)
+        weights, evidence = self._even.clone(), torch.zeros_like(self._scale)
+        if before is not None:
+            weights[0] = before
+        for begin in range(first, n_rows, size):
+            part = slice(begin, min(begin + size, n_rows))
+            transfer = kept[part] if keep else kept[: part.stop - begin]
+            scale = self._transfer_of(part, transfer)
+            weights[part], total = self._forward(part, transfer, weights[max(0, begin - 1)])
+            evidence[part] = total.log() + scale
+        self._transfer = kept if keep else None
+        return weights, evidence - math.log(self.n_samples)
+
+    def _forward(self, part: slice, transfer: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights of a block of rows, given those of the row before it; and what they summed to."""
+        linked, even = self._linked[part], self._even[part]
+
+        def sweep(value: Tensor) -> tuple[Tensor, Tensor]:
+            before = torch.where(linked, torch.cat([past[None], value[:-1]]), even)
+            updated = row_products(before[:, None], transfer)[:, 0]
+            total = updated.sum(-1)
+            return updated / total[:, None], total
+
+        return _settle(sweep, even, len(even))
+
+    def _transfer_of(self, part: slice, out: Tensor) -> Tensor:
+        """Fills `out` with the transfers of some rows, the largest of each 1; the logarithm of what that was [rows]."""
+        row_products(self._left[part], self._right[part], out)
+        least = out.flatten(1).amin(1)
+        torch.div(least[:, None, None], out, out=out).clamp_(min=_LEAST_TRANSFER ** (1 / self.k))
+        once = out.clone() if self.k & (self.k - 1) else out
+        for bit in bin(self.k)[3:]:  # to the power K
+            out.square_()
+            if bit == "1":
+                out.mul_(once)
+        return self._scale[part] - self.k * least.log()
+
+    def smoothed(self, weights: Tensor) -> Tensor:
+        """[R, K] posterior mean of z, from the weights and from what follows."""
+        transfer = self._transfer
+        assert transfer is not None
+        goes_on = torch.cat([self._linked[1:], torch.zeros_like(self._linked[:1])])
+
+        def sweep(future: Tensor) -> tuple[Tensor, Tensor]:
+            message = row_products(transfer, future[..., None])[..., 0]
+            message = torch.where(goes_on, torch.cat([message[1:], torch.ones_like(message[:1])]), 1.0)
+            return message / message.mean(-1, keepdim=True), message
+
+        future, _ = _settle(sweep, torch.ones_like(weights), len(weights))
+        both = weights * future
+        return row_products(self.z, (both / both.sum(-1, keepdim=True))[..., None])[..., 0]
 
 
 def _settle(sweep, value: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]

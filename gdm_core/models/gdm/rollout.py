@@ -12,6 +12,7 @@ from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.module import GdmModule, View
 
 _FILTER_DRAWS = 32
+_PIECE_PATHS = 8_000  # held in one piece: what a step reads and writes should stay in a core's own memory
 
 
 @torch.no_grad()
@@ -28,20 +29,32 @@ def sample_paths(
     generator = torch.Generator(device=rows.y.device).manual_seed(seed)
     at = torch.as_tensor(origins, device=rows.y.device)
     view = module.view(rows)
-    z = _states_at(module, rows, view, at, n_paths, temperature, generator)  # [P, O, K]
-    lagged = [view.x[(at - lag).clamp_min(0)].expand(n_paths, -1, -1) for lag in range(module.lags)]
+    states = _states_at(module, rows, view, at, n_paths, temperature, generator)  # [P, O, K]
+    lagged = [view.x[(at - lag).clamp_min(0)] for lag in range(module.lags)]
     memory = module.transition.memory(rows, view.x)
     if memory is not None:
-        memory = memory[at].expand(n_paths, -1, -1)
-    factor = module.noise_factor()
-    steps = []
-    for _ in range(horizon):
-        context, memory = module.transition.next_context(lagged[0], memory)
-        z = log_sample(module.transition.logits(context, z), temperature, _noise(z, generator)).exp()
-        y = _emit(module, z, lagged, factor, generator)
-        steps.append(y)
-        lagged = [y @ module.projection.T, *lagged[:-1]]
-    return torch.stack(steps, 2)
+        memory = memory[at]
+    paths = rows.y.new_empty((horizon, rows.y.shape[1], len(at), n_paths))  # what is summarised lies together
+    step = max(1, _PIECE_PATHS // n_paths)
+    for begin in range(0, len(at), step):
+        part = slice(begin, begin + step)
+        z = states[:, part].permute(2, 1, 0).flatten(1).T  # [O P, K]
+        seen = [_columns(x[part], n_paths) for x in lagged]
+        carried = None if memory is None else _columns(memory[part], n_paths)
+        for ahead in range(horizon):
+            context, carried = module.transition.next_context(seen[0], carried)
+            logits = module.transition.logits(context, z).T
+            z = torch.softmax((logits + gumbel(logits.shape, generator)) / temperature, 0).T
+            y = _emit(module, z.T, [x.T for x in seen], generator)  # [N, O P]
+            paths[ahead, :, part] = y.view(len(y), -1, n_paths)
+            seen = [(module.projection @ y).T, *seen[:-1]]
+    return paths.permute(3, 2, 0, 1)
+
+
+def _columns(values: Tensor, n_paths: int) -> Tensor:
+    """[O P, C] each row of [O, C] for `n_paths` paths, with a column's numbers side by side: sums over a short last
+    axis are slow."""
+    return values.T.repeat_interleave(n_paths, 1).T
 
 
 def _states_at(
@@ -54,8 +67,9 @@ def _states_at(
     """
     k = module.n_states
     if module.posterior.causal and not module.posterior.sequential:
-        logits = view.posterior[at].expand(n_paths, -1, -1)
-        return log_sample(logits, temperature, _noise(logits, generator)).exp()
+        logits = view.posterior[at].T[..., None]
+        noise = gumbel((k, len(at), n_paths), generator)
+        return torch.softmax((logits + noise) / temperature, 0).permute(2, 1, 0)
     if module.posterior.causal:
         noise = gumbel((n_paths, len(rows), k), generator)
         return module.sample_posterior(view, rows, noise, temperature)[0].exp()[:, at]
@@ -80,14 +94,13 @@ def _noise(like: Tensor, generator: torch.Generator) -> Tensor:
     return gumbel(like.shape, generator).to(like.dtype)
 
 
-def _emit(module: GdmModule, z: Tensor, lagged: list[Tensor], factor: Tensor, generator: torch.Generator) -> Tensor:
-    """One observation [P, O, N] from states [P, O, K] and lagged projections."""
-    ready = torch.ones_like(lagged[0][..., :1])
-    design = torch.cat([*lagged, ready, torch.zeros_like(ready)], -1)  # [P, O, L D + 2]
-    weighted = (z[..., :, None] * design[..., None, :]).flatten(-2)
-    mean = weighted @ module.dynamics.flatten(0, 1)
+def _emit(module: GdmModule, z: Tensor, lagged: list[Tensor], generator: torch.Generator) -> Tensor:
+    """One observation [N, R] from states [K, R] and lagged projections, each [D, R]."""
+    design = torch.cat([*lagged, lagged[0].new_ones(1, z.shape[1])])  # [L D + 1, R]; enough lags lie behind
+    weighted = (z[:, None] * design).flatten(0, 1)
+    mean = module.dynamics[:, :-1].flatten(0, 1).T @ weighted
     normal = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
-    return mean + normal @ factor.T
+    return mean.addmm_(module.noise_factor(), normal)
 
 
 @torch.no_grad()

@@ -65,7 +65,7 @@ class TransitionNetwork(nn.Module, ABC):
 
     @abstractmethod
     def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """One step of a rollout: context of the next sample from the newest x [..., D], and memory that has read x."""
+        """One step of a rollout: context of the next sample from the newest x [D] or [R, D], and memory that has read x."""
 
 
 class LinearTransition(TransitionNetwork):
@@ -100,7 +100,8 @@ class LinearTransition(TransitionNetwork):
         return None
 
     def next_context(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, None]:
-        return x @ self.weight + self.bias, None
+        context = (self.weight.T @ x.transpose(0, -1)).transpose(0, -1) + self.bias
+        return context, None  # with columns that lie together where those of x do
 
 
 class GruTransition(TransitionNetwork):
