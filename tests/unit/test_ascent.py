@@ -10,7 +10,7 @@ from datasets import nascar
 from gdm_core import GDM
 from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.models.gdm import fused
-from gdm_core.models.gdm.ascent import FIRST_SHARE, NewtonAscent
+from gdm_core.models.gdm.ascent import DECAY, FIRST_SHARE, NewtonAscent
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import plan
 from gdm_core.models.gdm.start import whitening_projection
@@ -51,10 +51,27 @@ def test_states_that_are_places_and_what_autograd_fits_keep_their_recipe():
         (GDMConfig(transition="gru"), False),
     ):
         chosen = plan(config, random_module(config, n_channels=10, dtype=torch.float32))
-        assert (chosen.newton, chosen.steps) == (newton, 120 if newton else config.steps)
+        assert (chosen.newton, chosen.steps) == (newton, 240 if newton else config.steps)
     few = random_module(GDMConfig(), n_channels=4, dtype=torch.float32)
     assert not plan(GDMConfig(), few).newton, "their noise cannot be told"
     assert plan(GDMConfig(n_steps=7), few).steps == 7
+
+
+def test_weights_of_logits_lose_what_nothing_pulls_them_to():
+    config = GDMConfig(3, 2)
+    module = random_module(config, n_channels=10, dtype=torch.float32)
+    objective = fused.FusedObjective(module, config)
+    fused_batch = fused.Batch(random_rows(100, n_channels=10, dtype=torch.float32), config.lags)
+    objective(fused_batch, fused.Noise(0).draw(3, 1, 100), 0.9, False)
+    before = {name: values.copy() for name, values in objective.p.items()}
+    objective.g["transition.weight"][...] = 0
+    NewtonAscent(objective).ascend(0.5, 0.0, None)
+    np.testing.assert_allclose(
+        objective.p["transition.weight"],
+        (1 - DECAY["transition.weight"] * 0.5) * before["transition.weight"],
+        rtol=1e-5,
+    )
+    assert not np.allclose(objective.p["transition.bias"], before["transition.bias"])
 
 
 def test_a_channel_that_is_mostly_noise_does_not_turn_the_projection():

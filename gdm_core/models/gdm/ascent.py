@@ -27,6 +27,9 @@ RATES = {"projection": 0.1} | dict.fromkeys(
     ),
     4.0,
 )
+# Where states never meet, their logits would grow with every step and be wrong at any price elsewhere: of its rate, what
+# the weights of logits lose in a step.
+DECAY = {"transition.weight": 0.2, "posterior.weight": 0.2, "posterior.out": 0.2}
 FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of Newton's step that is taken, at the first and at the last step
 _MEMORY = 0.9  # of the curvature seen before
 _RIDGE = 1e-4  # on the curvature of a design with unit variance, per time step
@@ -60,6 +63,8 @@ class NewtonAscent:
         share = FIRST_SHARE + (LAST_SHARE - FIRST_SHARE) * done
         dynamics, noise = self._newton(observed)
         self._adam.ascend(now.flat, now.gradient, rate, self._rates)
+        for name in DECAY.keys() & now.p.keys():
+            now.p[name] *= np.float32(1 - DECAY[name] * rate)
         now.p["dynamics"][...] += np.float32(share) * dynamics
         now.p["log_noise"][...] += np.clip(np.float32(share) * noise, -_MOST_CHANGE, _MOST_CHANGE)
 

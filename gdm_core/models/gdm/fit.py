@@ -59,7 +59,7 @@ def plan(config: GDMConfig, module: GdmModule) -> Plan:
     newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
     newton = newton and can_balance(n_channels, n_latent)
     if newton:
-        return Plan(True, config.n_steps or 120, 60, 1 / 2, 256)
+        return Plan(True, config.n_steps or 240, 60, 1 / 2, 256)
     return Plan(False, config.steps, 200, 2 / 3, 1024)
 
 
