@@ -27,9 +27,9 @@ RATES = {"projection": 0.1} | dict.fromkeys(
     ),
     4.0,
 )
-# Where states never meet, their logits would grow with every step and be wrong at any price elsewhere: of its rate, what
-# the weights of logits lose in a step.
-DECAY = {"transition.weight": 0.2, "posterior.weight": 0.2, "posterior.out": 0.2}
+# What the weights of logits lose in a step, of the rate. Where states never meet they would grow with every step, and
+# one step of a new trial that the fit thought impossible would cost its bound hundreds of nats.
+DECAY = {"transition.weight": 0.5, "posterior.weight": 0.5, "posterior.out": 0.5}
 FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of Newton's step that is taken, at the first and at the last step
 _MEMORY = 0.9  # of the curvature seen before
 _RIDGE = 1e-4  # on the curvature of a design with unit variance, per time step
