@@ -232,7 +232,7 @@ def costs(stored: Stored) -> list[str]:
 
 def browser(stored: Stored) -> list[str]:
     """The sentence on what a visitor waits for."""
-    found = {name: f"{one['value']:.3g} {one['unit']}" for name, one in stored["app"]["values"].items()}
+    found = {name: f"{number(one['value'])} {one['unit']}" for name, one in stored["app"]["values"].items()}
     home = found["first visit of Home, warm server, to a finished picture"]
     tau, k = found["tau released, picture changed"], found["K released, picture changed"]
     stands, seen = found["K released, finished fit stands"], found["K released, a fit already seen"]
@@ -250,7 +250,7 @@ def visits(stored: Stored) -> list[str]:
     lines = table_head("what", "measured", "goal", "load")
     for name, one in stored["app"]["values"].items():
         goal = "" if one["goal"] is None else f"{one['goal']:g} {one['unit']}".strip()
-        lines.append(table_row(name, f"{one['value']:.3g} {one['unit']}".strip(), goal, number(one["load"])))
+        lines.append(table_row(name, f"{number(one['value'])} {one['unit']}".strip(), goal, number(one["load"])))
     return lines
 
 
@@ -300,7 +300,9 @@ def table_head(*cells: str) -> list[str]:
 def number(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, float) and abs(value) < 1000:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if isinstance(value, int | float) else str(value)
 
 
 def earlier(code: str) -> str:
