@@ -25,7 +25,7 @@ from websockets.exceptions import ConnectionClosed
 
 PICTURE = "-inferred-track"
 UPLOADER = "upload"
-KEEP_RUNS = 2  # as many runs of the script a browser keeps a message for
+KEEP_RUNS = 12  # as many runs of the script a browser keeps a message for
 
 
 class Wire:
