@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import streamlit as st
 from streamlit.elements.widgets.number_input import NumberInputSerde
@@ -16,7 +15,6 @@ from pages.ui import shell
 
 Kind = Callable[[float], float]
 _SAID = "_out_of_range"
-MOST_NUMBER = 2.0**53  # NaN and what is infinite are not below it
 
 
 def within(key: str, name: str, low: float, high: float, kind: Kind = int) -> None:
@@ -47,11 +45,6 @@ def among(key: str, name: str, offered: Iterable[str]) -> None:
 def whole(text: str) -> int | None:
     """A number of an address that counts something; None where it is none. "²" is a digit for Python and no number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def number(value: Any) -> float | None:
-    """A number of a message of the browser; None where it is none, or none that anything here could be."""
-    return float(value) if isinstance(value, int | float) and abs(value) < MOST_NUMBER else None
 
 
 def _say(line: str) -> None:

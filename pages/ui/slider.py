@@ -23,11 +23,11 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.errors import ConfigError
-from pages.ui import limits
 from pages.ui.browser import renderer
 
 _KNOWN = "sliders"  # in the session: what is known of each slider of the page
 _ALSO = "_address"
+_MOST = 2.0**53  # a number of the browser beyond it is no value of a slider; NaN and what is infinite are not below it
 _FORMAT = re.compile(r"([^%]*)%(?:\.(\d+))?([dfi])([^%]*)$")
 
 
@@ -50,8 +50,13 @@ def moved(message: Any) -> Moved | None:
     """A message of the browser; None where it is none of ours, since anybody may send anything."""
     if not isinstance(message, Mapping):
         return None
-    value, number = limits.number(message.get("value")), limits.number(message.get("number"))
-    return None if value is None or number is None else Moved(value, message.get("held") is True, int(number))
+    value, count = number(message.get("value")), number(message.get("number"))
+    return None if value is None or count is None else Moved(value, message.get("held") is True, int(count))
+
+
+def number(value: Any) -> float | None:
+    """A number of a message of the browser; None where it is none, or none that anything here could be."""
+    return float(value) if isinstance(value, int | float) and abs(value) < _MOST else None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from gdm_core.models.gdm.labels import check_labels
 from gdm_core.trials import Trial, Trials, labels_of
 from pages import lab
 from pages.recording.data import Data
-from pages.ui import figures, limits, palette, settings
+from pages.ui import figures, palette, settings, slider
 
 MOST_WORD = 30  # letters
 KEYS = range(1, 10)
@@ -99,7 +99,7 @@ def from_json(text: str, trials: Trials) -> dict[str, Any]:
     """The fields of a lesson that `to_json` wrote."""
     own = with_all(Marks(), Marks.from_json(text), trials)
     more = json.loads(text)
-    seconds = limits.number(more.get("seconds")) or 0.0
+    seconds = slider.number(more.get("seconds")) or 0.0
     words, keys = more.get("words"), more.get("keys")
     known = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
     pairs = [tuple(pair) for pair in keys if isinstance(pair, list)] if isinstance(keys, list) else []

@@ -16,7 +16,7 @@ from gdm_core.errors import GdmError
 from pages.recording.teach import lessons
 from pages.recording.teach.taught_model import Teaching
 from pages.recording.trial_choice import go_to, release
-from pages.ui import limits, palette
+from pages.ui import palette, slider
 
 KEY = "teach-keys"
 MOST_DRAWN = 2_000  # marks of one trial that the timeline shows
@@ -141,7 +141,7 @@ def entries_of(sent: Any) -> tuple[str, list[tuple[int, Entry]]]:
         if not isinstance(one, Mapping) or type(number := one.get("n")) is not int:
             continue
         kind, word, clip = (str(one.get(name) or "") for name in ("kind", "word", "clip"))
-        begin, end = (limits.number(one.get(name)) for name in ("begin", "end"))
+        begin, end = (slider.number(one.get(name)) for name in ("begin", "end"))
         trial = one.get("trial")
         if begin is None or end is None:
             begin = end = math.nan
