@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import pickle
+import re
 import struct
 import zipfile
 from collections.abc import Callable
@@ -135,6 +136,8 @@ def _xlsx(rng: Rng) -> bytes:
     out = io.BytesIO()
     pd.DataFrame({FORMULA: range(12), MARKUP: 1.5, "a": ["=1+1"] * 12}).to_excel(out, index=False)
     parts = {info.filename: zipfile.ZipFile(out).read(info) for info in zipfile.ZipFile(out).infolist()}
+    about = "docProps/core.xml"  # says when it was written
+    parts[about] = re.sub(rb"\d{4}-\d\d-\d\dT[^<]*", b"2000-01-01T00:00:00Z", parts[about])
     sheet = "xl/worksheets/sheet1.xml"
     changes = [
         {sheet: parts[sheet].replace(b'r="A2"', b'r="XFD1048576"')},

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,3 +60,17 @@ def test_a_seed_brings_the_same_input_again(make):
     one, other = ([repr(make(rng)) for _ in range(20)] for rng in (np.random.default_rng(1), np.random.default_rng(1)))
     assert one == other
     assert len(set(one)) > 5
+
+
+def test_forged_spreadsheets_do_not_say_when_they_were_made(monkeypatch):
+    today = forged._xlsx(np.random.default_rng(1))
+
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return super().now(tz) + datetime.timedelta(days=400)
+
+    later = SimpleNamespace(datetime=Later, timezone=datetime.timezone)
+    monkeypatch.setattr("openpyxl.writer.excel.datetime", later)
+    monkeypatch.setattr("openpyxl.packaging.core.datetime", later)
+    assert forged._xlsx(np.random.default_rng(1)) == today
