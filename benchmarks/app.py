@@ -1,9 +1,9 @@
 """What visitors of the dashboard wait for, in a real browser: first pages, sliders, live drawings, and a crowd.
 
-`python -m benchmarks.app [--quick] [--skip-load] [--json FILE]` (or `make bench-app`). It starts servers and a Chromium of
-its own on loopback, with an empty store of results, and ends them. The load average stands beside every number: where it
-is above the number of cores, something else ran, and times on the clock are upper bounds. Processor time says what the
-work itself took.
+`python -m benchmarks.app [--quick] [--skip-load | --only-load | --only-held] [--json FILE]` (or `make bench-app`).
+It starts servers and a Chromium of its own on loopback, with an empty store of results, and ends them. The load average
+stands beside every number: where it is above the number of cores, something else ran, and times on the clock are upper
+bounds. Processor time says what the work itself took.
 
 It exits with 2 where no Chromium is found, and with 1 where a visitor met an error.
 """
@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.browser_alone import SERIES, cold_starts, first_visits, live_updates, open_lab, series
 from benchmarks.browser_crowd import crowd
@@ -78,6 +78,7 @@ def main() -> int:
     parser.add_argument("--skip-load", action="store_true", help="leave the crowd out")
     parser.add_argument("--browsers", type=int, default=1, help="how many of the crowd sit at a real browser")
     parser.add_argument("--only-load", action="store_true", help="the crowd alone")
+    parser.add_argument("--only-held", action="store_true", help="what is seen while a thumb is held, alone")
     arguments = parser.parse_args()
     chromium = find_chromium()
     if chromium is None:
@@ -87,9 +88,10 @@ def main() -> int:
         return NO_BROWSER
     effort = replace(QUICK if arguments.quick else Effort(), browsers=arguments.browsers)
     with tempfile.TemporaryDirectory() as folder:
-        rows, details = measure(
-            chromium, Path(folder), effort, alone=not arguments.only_load, load=not arguments.skip_load
-        )
+        parts = {"alone": not arguments.only_load, "load": not arguments.skip_load, "held": False}
+        if arguments.only_held:
+            parts = {"alone": False, "load": False, "held": True}
+        rows, details = measure(chromium, Path(folder), effort, **parts)
     told = json.dumps(
         {
             "machine": f"{os.cpu_count()} cores, {platform.machine()}",
@@ -110,9 +112,9 @@ def main() -> int:
 
 
 def measure(
-    chromium: str, folder: Path, effort: Effort, *, alone: bool, load: bool
+    chromium: str, folder: Path, effort: Effort, *, alone: bool, load: bool, held: bool
 ) -> tuple[list[Row], dict[str, Any]]:
-    """All numbers, told on the error stream as they come: of one visitor alone, and of the crowd."""
+    """All numbers, told on the error stream as they come: of one visitor alone, of the crowd, of a held thumb alone."""
     rows: list[Row] = []
     details: dict[str, Any] = {"effort": asdict(effort), "errors": []}
 
@@ -130,6 +132,9 @@ def measure(
         try:
             if alone:
                 details |= one_visitor(visitors, effort, tell)
+                details["errors"] += [*visitors.errors, *server.complaints()]
+            if held:
+                details["held"] = while_held(visitors, open_lab(visitors)[0], effort, tell)
                 details["errors"] += [*visitors.errors, *server.complaints()]
             if load:
                 met = crowd(visitors, effort.people, effort.browsers, effort.seconds, effort.every, effort.settle)
@@ -163,6 +168,24 @@ def one_visitor(visitors: Visitors, effort: Effort, tell: Callable[..., None]) -
         found = series(page, visitors.server, name, effort.moves)
         sliders[name] = found | {"moves": [asdict(m) for m in found["moves"]]}
         tell(*slider_rows(name, found))
+    holds = while_held(visitors, page, effort, tell)
+    drawn = live_updates(visitors, effort.updates)
+    kept = " and ".join(f"{n} {'kept' if drawn[f'{n}_kept'] else 'LOST'}" for n in ("node", "zoom"))
+    tell(
+        Row("one live update, track and strip of 1,000 points", statistics.median(drawn["ms"]), "ms", 30.0,
+            drawn["load"], f"{kept}; {drawn['page_ms']:.0f} ms of processor time"),
+    )  # fmt: skip
+    return {
+        "first_visits": {"s": times, "weights": weights},
+        "lab": {"opened_s": opened, "weight": weight},
+        "sliders": sliders,
+        "held": holds,
+        "live_update": drawn,
+    }
+
+
+def while_held(visitors: Visitors, page: Page, effort: Effort, tell: Callable[..., None]) -> dict[str, Any]:
+    """What is seen of the lab, which is open on `page`, and then of the Playground while a thumb moves."""
     holds = {}
     for name, slider, values in (
         ("softness", "Softness (τ)", [0.4 + 0.08 * i for i in range(effort.held)]),
@@ -174,19 +197,7 @@ def one_visitor(visitors: Visitors, effort: Effort, tell: Callable[..., None]) -
     visitors.leave()
     holds["Playground"] = playground(visitors, [0.4 + 0.1 * i for i in range(effort.held)], effort.held_s)
     tell(*held_rows("Playground", holds["Playground"]))
-    drawn = live_updates(visitors, effort.updates)
-    kept = " and ".join(f"{n} {'kept' if drawn[f'{n}_kept'] else 'LOST'}" for n in ("node", "zoom"))
-    tell(
-        Row("one live update, track and strip of 1,000 points", statistics.median(drawn["ms"]), "ms", 30.0,
-            drawn["load"], f"{kept}; {drawn['page_ms']:.0f} ms of processor time"),
-    )  # fmt: skip
-    return {
-        "first_visits": {"s": times, "weights": weights},
-        "lab": {"opened_s": opened, "weight": weight},
-        "sliders": sliders,
-        "held": {name: asdict(found) for name, found in holds.items()},
-        "live_update": drawn,
-    }
+    return {name: asdict(found) for name, found in holds.items()}
 
 
 def held_rows(name: str, found: Held) -> list[Row]:

@@ -17,7 +17,8 @@ PATIENCE_S = 5.0  # for one picture while the thumb rests on a value
 TRIANGLE = ".st-key-triangle figure"
 EVERY_S = 0.016  # between two movements of a hand that drags on
 
-# A picture is told apart by what it was drawn from: the same drawn again is no new one.
+# A picture is told apart by what it was drawn from, by Plotly and over it: the same drawn again is no new one. It counts
+# in the frame in which it comes to the screen, and the one that the next overtakes before does not.
 WATCH = """
 (selector) => {
   const notes = { moved: 0, pictures: [] };
@@ -29,16 +30,21 @@ WATCH = """
   };
   const look = (figure) => {
     const { data, layout } = figure.querySelector(".gdm-plot");
-    return hash(JSON.stringify([data, layout.shapes ?? []], (_, v) => (ArrayBuffer.isView(v) ? Array.from(v) : v)));
+    const over = [...figure.querySelectorAll(".gdm-overlay > path")].map((path) => [path.getAttribute("d"), path.style.cssText]);
+    return hash(JSON.stringify([data, layout.shapes ?? [], over], (_, v) => (ArrayBuffer.isView(v) ? Array.from(v) : v)));
   };
   const figure = () => document.querySelector(selector);
   notes.last = look(figure());
   window.addEventListener("input", () => (notes.moved = performance.now()), true);
-  new MutationObserver((changes) => {
-    if (!changes.some(({ target }) => target === figure())) return;
+  let frame = 0;
+  const seen = () => {
+    frame = 0;
     const at = performance.now(), now = look(figure());
     if (now !== notes.last) notes.pictures.push({ at, after: at - notes.moved });
     notes.last = now;
+  };
+  new MutationObserver((changes) => {
+    if (changes.some(({ target }) => target === figure())) frame ||= requestAnimationFrame(seen);
   }).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-updates"] });
 }
 """

@@ -102,6 +102,11 @@ class Job:
             reached = self._view.step
         self._order(hold=True, until_step=reached + n)
 
+    def watch(self) -> None:
+        """Somebody waits for it now: a bulk job that runs makes way for others no longer."""
+        self.bulk = False
+        self.give_way(False)
+
     def _order(self, **changes: Any) -> None:
         with self._lock:
             if self._view.status.final:

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import Order
 from gdm_core.models.registry import import_family
 from gdm_core.trials import Trial
-from pages.lab.live import Answer
+from pages.lab.live import Answer, Wanted
 from pages.lab.view import View, question_key
-from pages.ui import palette, slider
+from pages.ui import palette, settings, slider
 from pages.ui.browser import renderer
 from pages.ui.figures.base import typed
 from pages.ui.figures.track import WEBGL_ABOVE
-from pages.ui.model_controls import GAMMA_RANGE, TAU_RANGE
-from pages.ui.plot import BADGES
+from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
 
 VALUES = {
     "temperature": ("tau", np.geomspace(*TAU_RANGE, 32).round(4).tolist()),
@@ -34,8 +34,10 @@ VALUES = {
 # What a picture half-way between two values may be off on a simulated track, as a share on average over its moments.
 # Another stickiness is read from the first steps of a fit, which jump at some values; at most it is as near as softness.
 OFF = {"temperature": 0.005, "stickiness": 0.02}
+SETTINGS = {key: setting for setting, (key, _) in VALUES.items()}
 MOST = 16_000  # soft shares (samples times states): half a megabyte for all values
-NEAR = "held-near"  # in the session: the setting whose slider somebody is about to take
+BESIDE = 4  # other numbers of states that are fitted when a hand comes near; once it holds the thumb, all of them
+NEAR = "held-near"  # in the session: the slider that somebody is about to take
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,35 +53,79 @@ class Sweep:
 
 
 def follow(view: View, figures: Mapping[str, str]) -> None:
-    """Let the browser draw `figures` while softness or stickiness is held: (key: the row that moves, "" for a track).
+    """Let the browser draw `figures` while softness, stickiness or K is held: (key: the row that moves, "" for a track).
 
     The browser says once for each fit and slider that somebody comes near: the states are worked out from then on.
     """
+    states = settings.key("K", view.choice.of)
 
     @st.fragment  # a hand that comes near runs nothing but this
     def body() -> None:
-        held = next((setting for setting, (key, _) in VALUES.items() if slider.is_held(key)), None)
+        held = next((key for key in (*SETTINGS, states) if slider.is_held(key)), None)
         near = st.session_state.pop(NEAR, None)
-        offers, data = {}, {}
-        if held is None and not view.data.moving and not view.fit.running:
-            known = {setting: _question(view, setting) for setting in VALUES}
-            offers = {VALUES[setting][0]: question.name for setting, question in known.items() if question is not None}
-            if near is not None and (question := known[near]) is not None:
-                _answer(view, question)
-        elif held is not None and not view.data.moving and (question := _question(view, held)) is not None:
-            found = _sweep(view, held, question)
-            data = {} if found is None else {**found.data, "figures": dict(figures)}
+        data: dict[str, Any] = {}
+        if view.data.moving or view.is_new:
+            pass
+        elif held is None and not view.fit.running:
+            known = {key: question for key in SETTINGS if (question := _question(view, SETTINGS[key])) is not None}
+            data["offers"] = {key: question.name for key, question in known.items()}
+            if ahead := _fits_beside(view, view.choice.n_states):
+                data["offers"][states] = ahead[0].key
+            if near in known:
+                _answer(view, known[near])
+            elif near == states and view.fit.look_ahead(ahead[: 1 + BESIDE]):
+                data["pending"] = states
+        elif held == states:
+            data = _fits(view, states)
+        elif held is not None and (question := _question(view, SETTINGS[held])) is not None:
+            found = _sweep(view, SETTINGS[held], question)
+            data = {} if found is None else dict(found.data)
         with st.container(key="held-states"):
-            renderer("held")(key="held", data={"offers": offers} | data, on_near_change=_come_near)
+            if "slider" in data:
+                data["figures"] = dict(figures)
+            renderer("held")(key="held", data={"offers": {}} | data, on_near_change=_come_near)
 
     body()
 
 
 def _come_near() -> None:
     said = (st.session_state.get("held") or {}).get("near")
-    for setting, (key, _) in VALUES.items():
-        if said == key:  # anybody may send anything
-            st.session_state[NEAR] = setting
+    if isinstance(said, str):  # anybody may send anything
+        st.session_state[NEAR] = said
+
+
+def _fits_beside(view: View, n_states: int) -> list[Wanted]:
+    """The fits of other numbers of states that are small enough, nearest first; the one of `n_states` is the first of them."""
+    low, high = K_RANGE
+    numbers = sorted(range(low, high + 1), key=lambda k: (abs(k - n_states), k))
+    data, choice = view.data, view.choice
+    return [
+        Wanted(choice.family, {**choice.config, "n_states": k}, data.train, data.test, truth=data.truth, keep=data.keep)
+        for k in numbers
+        if _small(view.trial, k)
+    ]
+
+
+def _fits(view: View, key: str) -> dict[str, Any]:
+    """What the browser draws from while K is held: the states of the fits that are there, more of them each time."""
+    if not (beside := _fits_beside(view, view.choice.n_states)):
+        return {}
+    pending = view.fit.look_ahead(beside)
+    known = {one.config["n_states"]: states for one in beside if (states := view.fit.known(one)) is not None}
+    return {
+        "slider": key,
+        "name": f"{view.data.train.fingerprint}/{sorted(known)}",
+        "known": {str(k): _bytes(states[view.index]) for k, states in known.items()},
+        "pending": key if pending else "",
+        "mixing": palette.mixing(palette.MAX_STATES),
+        "step": view.data.step(view.trial),
+    }
+
+
+def _bytes(states: npt.NDArray[Any]) -> dict[str, str]:
+    """Shares of states in steps of 1/255, for the browser."""
+    levels = np.rint(255 * np.nan_to_num(states)).astype(np.uint8)
+    return {"dtype": "u1", "bdata": typed(levels.ravel(), "u1")["bdata"]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +170,6 @@ def _sweep(view: View, setting: str, question: _Question) -> Sweep | None:
         "states": {"dtype": "u1", "bdata": typed(states.ravel(), "u1")["bdata"]},
         "mixing": palette.mixing(len(order)),
         "step": view.data.step(view.trial),
-        "look": {"state": "preview", "badge": BADGES["preview"]},
     }
     return fit.records.keep(Sweep(question.name, order, data))
 

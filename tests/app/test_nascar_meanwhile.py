@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.lab import held, tabs
+from pages.lab.live import session
 from pages.lab.view import Looked
 from pages.nascar import pictures
 from pages.ui import figures
@@ -97,11 +100,11 @@ def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_
     before = len(engine.jobs)
     app.run()
     offers = browser_draws(app)["offers"]
-    assert set(offers) == {"tau", "gamma"}
+    assert set(offers) == {"tau", "gamma", "K"}
     assert not engine.waiting()
     picture = live_of(app).poll().train
     for _ in range(3):
-        app.session_state[held.NEAR] = "temperature"
+        app.session_state[held.NEAR] = "tau"
         app.run()
         assert [job.slot for job in engine.jobs[before:]] == ["ask-sweep-temperature"]
         assert not live_of(app).running
@@ -112,7 +115,7 @@ def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_
     assert (found["slider"], found["offers"]) == ("tau", {})
     assert len(engine.jobs) == before + 1, "they were there before the thumb moved"
     slider(app, "tau").set_value(0.5).run()
-    app.session_state[held.NEAR] = "temperature"
+    app.session_state[held.NEAR] = "tau"
     app.run()
     assert not engine.waiting("ask-sweep-temperature"), "nothing beside a fit under way"
     engine.run_all()
@@ -120,20 +123,116 @@ def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_
     assert browser_draws(app)["offers"]["tau"] != offers["tau"], "the browser may say it once of each fit"
 
 
-@pytest.mark.parametrize("said", ["K", "", "temperature", "tau " * 1000, 7, None, ["tau"], {"tau": 1}])
-def test_a_slider_that_nobody_can_be_near_is_not_heard(monkeypatch, said):
+@pytest.mark.parametrize("said", [7, None, ["tau"], {"tau": 1}, True])
+def test_what_is_no_name_of_a_slider_is_not_heard(monkeypatch, said):
     state = {"held": {"near": said}}
     monkeypatch.setattr(held.st, "session_state", state)
     held._come_near()
     assert held.NEAR not in state
 
 
-@pytest.mark.parametrize(("said", "meant"), [("tau", "temperature"), ("gamma", "stickiness")])
-def test_a_slider_that_somebody_is_near_is_heard(monkeypatch, said, meant):
-    state = {"held": {"near": said}}
-    monkeypatch.setattr(held.st, "session_state", state)
-    held._come_near()
-    assert state[held.NEAR] == meant
+@pytest.mark.parametrize("said", ["", "temperature", "T", "tau " * 1000])
+def test_nothing_is_worked_out_for_a_slider_that_is_none(engine, said):
+    app = opened()
+    engine.auto = False
+    app.session_state[held.NEAR] = said
+    app.run()
+    assert not engine.waiting()
+
+
+def _near(app, key: str) -> None:
+    app.session_state[held.NEAR] = key
+    app.run()
+
+
+def _ahead(engine) -> list[int]:
+    """Numbers of states that are being fitted before anybody has asked for them."""
+    jobs = [job for job in engine.waiting() if job.slot.startswith("ahead-")]
+    assert all(job.bulk for job in jobs), "whatever somebody watches goes before"
+    return [job.work.config["n_states"] for job in jobs]
+
+
+def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_slider(engine):
+    app = opened()
+    engine.auto = False
+    app.run()
+    assert _ahead(engine) == []
+    _near(app, "K")
+    assert _ahead(engine) == [3, 5], "two at a time, the nearest first"
+    assert browser_draws(app)["pending"] == "K"
+    _near(app, "K")
+    assert _ahead(engine) == [3, 5]
+    engine.run_all()
+    _near(app, "K")
+    assert _ahead(engine) == [2, 6]
+    engine.run_all()
+    _near(app, "K")
+    assert _ahead(engine) == [], "who only comes near may never move it"
+    assert "pending" not in browser_draws(app)
+    assert live_of(app).poll().state == "fresh"
+    slider(app, "K").hold(5).run()
+    assert _ahead(engine) == [7, 8], "from where the thumb is"
+    found = browser_draws(app)
+    assert (found["slider"], found["pending"], sorted(found["known"])) == ("K", "K", ["2", "3", "4", "5", "6"])
+    slider(app, "K").set_value(5).run()
+    assert _ahead(engine) == [], "let go, nothing is fitted for nobody"
+    assert live_of(app).poll().state == "fresh", "the fit was there"
+
+
+def test_states_that_come_while_k_is_held_are_those_of_the_fit_that_is_shown_once_it_is_let_go(engine):
+    app = opened()
+    slider(app, "K").hold(6).run()
+    slider(app, "K").hold(7).run()
+    known = browser_draws(app)["known"]
+    sent = np.frombuffer(base64.b64decode(known["7"]["bdata"]), np.uint8).reshape(-1, 7)
+    slider(app, "K").set_value(7).run()
+    shown = live_of(app).poll()
+    assert (shown.state, shown.n_states) == ("fresh", 7)
+    np.testing.assert_allclose(sent / 255, shown.train[0], atol=0.503 / 255)
+
+
+def test_a_fit_that_was_begun_ahead_goes_on_when_it_is_asked_for(engine):
+    app = opened()
+    engine.auto = False
+    _near(app, "K")
+    three, five = [job for job in engine.waiting() if job.slot.startswith("ahead-")]
+    five.apply({"kind": "started"})
+    slider(app, "K").set_value(5).run()
+    assert three.poll().status.final
+    assert engine.waiting() == [five]
+    assert not five.bulk, "somebody waits for it now"
+    assert live_of(app).running
+    engine.run_all()
+    assert live_of(app).poll().result.key == five.work.key
+
+
+def test_a_fit_that_waits_in_the_row_of_those_that_nobody_watches_is_asked_for_anew(engine):
+    app = opened()
+    engine.auto = False
+    _near(app, "K")
+    waiting = engine.waiting()
+    slider(app, "K").set_value(5).run()
+    assert all(job.poll().status.final for job in waiting)
+    assert [(job.slot, job.bulk) for job in engine.waiting()] == [("main", False)]
+
+
+def test_what_is_fitted_ahead_is_given_up_when_another_setting_moves(engine):
+    app = opened()
+    engine.auto = False
+    _near(app, "K")
+    ahead = engine.waiting()
+    slider(app, "tau").set_value(0.3).run()
+    assert all(job.poll().status.final for job in ahead)
+    _near(app, "K")
+    assert _ahead(engine) == [], "not beside a fit that somebody waits for"
+
+
+def test_nothing_is_fitted_ahead_where_fits_take_long(engine, monkeypatch):
+    app = opened()
+    engine.auto = False
+    monkeypatch.setattr(session, "AHEAD_S", -1.0)
+    _near(app, "K")
+    assert not engine.waiting()
 
 
 # ---- what cannot be told apart ------------------------------------------------------------------------------------

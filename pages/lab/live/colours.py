@@ -17,16 +17,23 @@ class Colours:
 
     def follow(self, now: Shown) -> None:
         """From now on, colours follow what stands on the screen at this moment."""
-        if now.train and now.wanted is not None:
-            self._anchor = (now.wanted.train.fingerprint, now.train)
+        self._anchor = self._after(now)
 
-    def order(self, wanted: Wanted, raw: tuple[Array, ...]) -> Order:
-        """Of the states `raw` of a fit of `wanted`: column j on the screen is column order[j] of the model."""
+    def _after(self, now: Shown) -> tuple[str, tuple[Array, ...]] | None:
+        if now.train and now.wanted is not None:
+            return now.wanted.train.fingerprint, now.train
+        return self._anchor
+
+    def order(self, wanted: Wanted, raw: tuple[Array, ...], after: Shown | None = None) -> Order:
+        """Of the states `raw` of a fit of `wanted`: column j on the screen is column order[j] of the model.
+
+        after  as if it were asked for while this stands
+        """
         if not raw:
             return ()
         if self.first is not None and len(self.first) == raw[0].shape[1]:
             return self.first
-        anchor = self._anchor
+        anchor = self._anchor if after is None else self._after(after)
         here = anchor is not None and anchor[0] == wanted.train.fingerprint
         return order_of(raw, wanted.truth, anchor[1] if here and anchor is not None else None, palette.DIFFERENCES)
 

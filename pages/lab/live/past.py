@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from typing import Any
 
@@ -51,5 +52,6 @@ class Past:
         return None
 
     def quickest(self, wanted: Wanted) -> float:
-        """Seconds of the quickest fit of these data; on a busy machine, any one may have taken long."""
-        return min(result.seconds for past, result in self._fits.values() if wanted.changes_from(past) is not None)
+        """Seconds of the quickest fit of these data, if any is known; on a busy machine, one may have taken long."""
+        known = (result.seconds for past, result in self._fits.values() if wanted.changes_from(past) is not None)
+        return min(known, default=math.inf)

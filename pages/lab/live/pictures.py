@@ -205,3 +205,24 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
         full = np.repeat(states, stride, axis=0) if stride > 1 else states
         found.append(full[: trials[index].n_samples])
     return tuple(found)
+
+
+def alike(new: Shown, old: Shown) -> bool:
+    """Whether two pictures would be drawn alike."""
+    return (
+        new.state == old.state
+        and new.wanted is old.wanted
+        and new.order == old.order
+        and new.step == old.step
+        and new.held == old.held
+        and new.message == old.message
+        and new.notes == old.notes
+        and new.fitting == old.fitting
+        and new.stopped == old.stopped
+        and new.out_of_time == old.out_of_time
+        and new.curve.earlier == old.curve.earlier
+        and new.result is old.result
+        and new.busy == old.busy
+        and len(new.train) == len(old.train)
+        and all(a is b or np.array_equal(a, b) for a, b in zip(new.train, old.train, strict=True))
+    )

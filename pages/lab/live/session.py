@@ -14,19 +14,19 @@ A fit seen before is there at once. A newer wish cancels all jobs of an older on
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import Order, ordered
 from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobView
 from gdm_core.errors import GdmError
+from pages.lab.live.ahead import Ahead
 from pages.lab.live.answers import Answers
 from pages.lab.live.colours import Colours
 from pages.lab.live.past import WARM_CHANGES, Past
-from pages.lab.live.pictures import Array, Shown, Wanted, curve_of, unpack
+from pages.lab.live.pictures import Array, Shown, Wanted, alike, curve_of, unpack
 from pages.lab.live.records import Records
 from pages.lab.live.unfinished import Run
 
@@ -34,6 +34,7 @@ SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitte
 HURRY_S = 0.4  # changes closer together than this are one movement
 PREVIEW_HERE = 30_000  # soft shares (samples times states) that the server works out itself, in a tenth of a second
 WARM_WORTH_S = 1.0  # a fit that takes less is done before a warm start beside it would have helped
+AHEAD_S = 2.0  # a fit that takes longer here is not begun before somebody asks for it
 PREVIEW_WAIT_S = 0.15
 GLIMPSE_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
 STEPS_A_CLICK = 10
@@ -51,6 +52,7 @@ class Live:
         self._engine, self._session = engine, session
         self.answers = Answers(engine, session)
         self.ask = self.answers.ask
+        self._ahead = Ahead(engine, session)
         self.records = Records()
         self._wanted: Wanted | None = None
         self._changed_at = -1e9
@@ -91,10 +93,13 @@ class Live:
         if not released:  # through a whole movement, colours follow what stood before it
             self._colours.follow(self._shown)
         result, _ = self._engine.cache.get(wanted.key)
+        under_way = None if moving or self._hold_next else self._ahead.hand_over(wanted.key)
         if moving:
             self._glimpse(wanted, result)
         elif result is not None:
             self._start_main(bulk=False)
+        elif under_way is not None:
+            self._take_main(under_way)
         elif hurried:
             self._due = now + SETTLE_S
         else:
@@ -180,6 +185,7 @@ class Live:
     def close(self) -> None:
         """End all jobs, and have the workers let go of the data."""
         self._stop()
+        self._ahead.give_up()
         self._engine.forget(self._session)
 
     # ---- what the page sees -------------------------------------------------------------------------------------
@@ -224,7 +230,7 @@ class Live:
             self._due = None
             self._start()
         picture = self._look()
-        if not _same(picture, self._shown):
+        if not alike(picture, self._shown):
             self._shown = picture
         return self._shown
 
@@ -267,6 +273,19 @@ class Live:
         """The last fit whose settings differ from those wanted in `name` at the most."""
         return None if self._wanted is None else self._past.beside(self._wanted, name)
 
+    def look_ahead(self, wanted: Sequence[Wanted]) -> bool:
+        """Have fits done that may be asked for next, unless one is under way or they take long. Whether more is to come."""
+        slow = not wanted or self._past.quickest(wanted[0]) > AHEAD_S
+        return not (slow or self.running) and self._ahead.go_on(wanted)
+
+    def known(self, wanted: Wanted) -> tuple[Array, ...] | None:
+        """Soft states of each trial if this fit is there, in the colours that it would get if it were asked for now."""
+        result, _ = self._engine.cache.get(wanted.key)
+        if result is None or result.snapshot is None:
+            return None
+        raw = unpack(result.snapshot, wanted.train)
+        return ordered(raw, self._colours.order(wanted, raw, None if self._moving else self._shown))
+
     def _glimpse(self, wanted: Wanted, seen: FitResult | None) -> None:
         """What can be said of a fit before it is asked for: it was seen, or a fit like it reads these data."""
         if seen is not None and seen.snapshot is not None:
@@ -304,10 +323,13 @@ class Live:
         assert self._wanted is not None
         request = replace(self._wanted.request, use_cache=False) if fresh else self._wanted.request
         try:
-            self._jobs["main"] = self._engine.submit(request, session=self._session, slot="main", bulk=bulk)
-            self._spent_s, self._turns, self._looked_at = 0.0, 1, time.monotonic()
+            self._take_main(self._engine.submit(request, session=self._session, slot="main", bulk=bulk))
         except GdmError as error:
             self._failure = str(error)
+
+    def _take_main(self, job: Job) -> None:
+        self._jobs["main"] = job
+        self._spent_s, self._turns, self._looked_at = 0.0, 1, time.monotonic()
 
     def _end(self, *roles: str) -> None:
         for role in roles:
@@ -374,24 +396,3 @@ class Live:
             notes=notes,
             busy=self.busy,
         )
-
-
-def _same(new: Shown, old: Shown) -> bool:
-    """Whether two pictures would be drawn alike."""
-    return (
-        new.state == old.state
-        and new.wanted is old.wanted
-        and new.order == old.order
-        and new.step == old.step
-        and new.held == old.held
-        and new.message == old.message
-        and new.notes == old.notes
-        and new.fitting == old.fitting
-        and new.stopped == old.stopped
-        and new.out_of_time == old.out_of_time
-        and new.curve.earlier == old.curve.earlier
-        and new.result is old.result
-        and new.busy == old.busy
-        and len(new.train) == len(old.train)
-        and all(a is b or np.array_equal(a, b) for a, b in zip(new.train, old.train, strict=True))
-    )

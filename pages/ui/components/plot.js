@@ -1,6 +1,8 @@
 // Draws a figure with Plotly.react into a node that lives as long as its place on the page: zoom, hover and the DOM
 // node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
 
+import { uncover } from "./overlay.js";
+
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
 const ANNOUNCE = "gdm:cursor";
 const TOUCH = matchMedia("(pointer: coarse)");
@@ -174,6 +176,7 @@ function listen(view) {
       view.send("range", [from, change["xaxis.range[1]"]]);
     }
   });
+  plot.on("plotly_afterplot", () => view.waits?.());
   plot.on("plotly_hover", ({ points }) => announce(view, timeOf(view, points[0])));
   plot.on("plotly_unhover", () => announce(view, null));
 }
@@ -274,18 +277,13 @@ async function draw(Plotly, view, figure, options, tokens) {
 }
 
 // ---- the component --------------------------------------------------------------------------------------------
-export default function (given, byBrowser = false) {
+export default function (given) {
   const { data, parentElement, setTriggerValue } = given;
   const { figure, options, tokens } = data;
   const view = (parentElement.gdmView ??= build(parentElement));
   const gone = () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
-  if (!byBrowser) {
-    view.given = given;
-    if (view.waits) {
-      view.waits(); // held.js draws while a thumb is held, from this figure on
-      return gone;
-    }
-  }
+  view.given = given;
+  if (view.waits) return gone; // held.js draws over what stands, and has this drawn when the thumb is let go
   Object.assign(view, { figure, options, events: options.events, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
   const picture = tokens[isDark(parentElement) ? "dark" : "light"];
@@ -311,6 +309,7 @@ export default function (given, byBrowser = false) {
       const known = look !== null && look === view.look;
       view.look = look; // said before drawing, which a newer figure may overtake
       if (!known) await draw(Plotly, view, figure, options, picture);
+      if (!view.waits) uncover(view);
       view.updates += 1;
       root.dataset.updateMs = (performance.now() - began).toFixed(1);
       root.dataset.updates = view.updates;

@@ -1,0 +1,63 @@
+"""Fits that a visitor may ask for next, begun while his hand is at the slider that would ask for them.
+
+They are the very fits that he would get, in the engine's lane of bulk work: whatever anybody watches goes before them. What
+is fitted here lies in the engine's cache; one that is under way when it is asked for becomes the visitor's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from gdm_core.engine import Engine, Job, JobStatus
+from gdm_core.errors import GdmError
+from pages.lab.live.pictures import Wanted
+
+AT_ONCE = 2
+
+
+class Ahead:
+    """The fits ahead of one page of one visitor."""
+
+    def __init__(self, engine: Engine, session: str) -> None:
+        self._engine, self._session = engine, session
+        self._jobs: dict[str, Job] = {}
+        self._failed: set[str] = set()
+
+    def go_on(self, wanted: Sequence[Wanted]) -> bool:
+        """Fit what of this is not known yet, the first ones first; others are given up. Whether there is more to come."""
+        keys = {one.key for one in wanted}
+        self.give_up(besides=keys)
+        for key, job in list(self._jobs.items()):
+            if (status := job.poll().status).final:
+                del self._jobs[key]
+                if status is not JobStatus.DONE:
+                    self._failed.add(key)
+        missing = [one for one in wanted if one.key not in self._failed and self._engine.cache.get(one.key)[0] is None]
+        for one in missing:
+            if len(self._jobs) >= AT_ONCE:
+                break
+            if one.key not in self._jobs:
+                try:
+                    self._jobs[one.key] = self._engine.submit(
+                        one.request, session=self._session, slot=f"ahead-{one.key}", bulk=True
+                    )
+                except GdmError:  # no room: it is not needed
+                    self._failed.add(one.key)
+        return bool(missing)
+
+    def hand_over(self, key: str) -> Job | None:
+        """The fit of that name, if it is under way: from now on somebody waits for it. All others are given up."""
+        job = self._jobs.pop(key, None)
+        self.give_up()
+        if job is None:
+            return None
+        if job.poll().status is not JobStatus.RUNNING:  # in the row of bulk work it would wait for others
+            job.cancel()
+            return None
+        job.watch()
+        return job
+
+    def give_up(self, besides: Collection[str] = ()) -> None:
+        """Cancel what is under way."""
+        for key in [key for key in self._jobs if key not in besides]:
+            self._jobs.pop(key).cancel()

@@ -1,0 +1,109 @@
+// Soft states at a value of a setting, and the few colours that they are drawn in: as palette.py mixes and quantises them.
+
+const MOST_CELLS = 800;
+const ROUNDS = 3;
+
+// ---- states ---------------------------------------------------------------------------------------------------
+// [T * K] soft states at `value`, between its two neighbours among `values`.
+export function statesAt({ values, shape, states }, value) {
+  const [, length, k] = shape;
+  const inside = Math.min(Math.max(value, values[0]), values.at(-1));
+  const above = Math.max(1, values.findIndex((each) => each >= inside));
+  const share = (inside - values[above - 1]) / (values[above] - values[above - 1]);
+  const size = length * k;
+  const mixed = new Float32Array(size);
+  for (let i = 0, low = (above - 1) * size, high = above * size; i < size; i++) {
+    mixed[i] = (states[low + i] + share * (states[high + i] - states[low + i])) / 255;
+  }
+  return mixed;
+}
+
+export function averaged(states, k, width) {
+  const rows = states.length / k;
+  const found = new Float32Array(Math.ceil(rows / width) * k);
+  for (let i = 0; i < found.length / k; i++) {
+    const last = Math.min((i + 1) * width, rows);
+    for (let row = i * width; row < last; row++) {
+      for (let j = 0; j < k; j++) found[i * k + j] += states[row * k + j] / (last - i * width);
+    }
+  }
+  return found;
+}
+
+// ---- colours, as palette.py mixes and quantises them -----------------------------------------------------------
+function features(states, { lab }) {
+  const k = lab.length;
+  const found = new Float64Array((4 * states.length) / k);
+  for (let i = 0; i < found.length / 4; i++) {
+    let top = 0;
+    for (let j = 0; j < k; j++) {
+      const share = states[i * k + j];
+      for (let c = 0; c < 3; c++) found[4 * i + c] += share * lab[j][c];
+      if (share > top) top = share;
+    }
+    found[4 * i + 3] = 0.35 * top;
+  }
+  return found;
+}
+
+function cellsOf(feature, size) {
+  const known = new Map();
+  const cellOf = new Uint32Array(feature.length / 4);
+  for (let i = 0; i < cellOf.length; i++) {
+    let code = 0;
+    for (let c = 0; c < 4; c++) code = code * 128 + Math.floor(feature[4 * i + c] / size + 0.5) + 64;
+    if (!known.has(code)) known.set(code, known.size);
+    cellOf[i] = known.get(code);
+  }
+  const rank = new Map([...known.keys()].sort((a, b) => a - b).map((code, i) => [known.get(code), i]));
+  return { cellOf: cellOf.map((cell) => rank.get(cell)), n: known.size };
+}
+
+function nearest(centres, mean) {
+  let best = 0, least = Infinity;
+  centres.forEach((centre, i) => {
+    const far = centre.reduce((sum, v, c) => sum + (v - mean[c]) ** 2, 0);
+    if (far < least) [best, least] = [i, far];
+  });
+  return best;
+}
+
+// { index [T], css }: at most `limit` colours for all moments.
+export function quantise(states, mixing, limit) {
+  const feature = features(states, mixing);
+  let size = 0.03;
+  let cells = cellsOf(feature, size);
+  while (cells.n > MOST_CELLS) cells = cellsOf(feature, (size *= 1.6));
+  const count = new Float64Array(cells.n);
+  const mean = Array.from({ length: cells.n }, () => [0, 0, 0, 0]);
+  cells.cellOf.forEach((cell, i) => {
+    count[cell] += 1;
+    for (let c = 0; c < 4; c++) mean[cell][c] += feature[4 * i + c];
+  });
+  mean.forEach((sum, cell) => (mean[cell] = sum.map((v) => v / count[cell])));
+  const fullest = [...count.keys()].sort((a, b) => count[b] - count[a] || a - b).slice(0, limit);
+  let centres = fullest.sort((a, b) => a - b).map((cell) => mean[cell]);
+  for (let round = 0; round < (cells.n > limit ? ROUNDS : 0); round++) {
+    const weight = centres.map(() => 0);
+    const sums = centres.map(() => [0, 0, 0, 0]);
+    mean.forEach((at, cell) => {
+      const here = nearest(centres, at);
+      weight[here] += count[cell];
+      at.forEach((v, c) => (sums[here][c] += count[cell] * v));
+    });
+    centres = centres.map((centre, i) => (weight[i] ? sums[i].map((v) => v / weight[i]) : centre));
+  }
+  const bucketOf = mean.map((at) => nearest(centres, at));
+  return { index: cells.cellOf.map((cell) => bucketOf[cell]), css: centres.map((centre) => css(centre, mixing)) };
+}
+
+function css([l, a, b, top], { from_lab, from_lms }) {
+  const times = (matrix, [x, y, z]) => matrix.map((row) => row[0] * x + row[1] * y + row[2] * z);
+  const linear = times(from_lms, times(from_lab, [l, a, b]).map((v) => v ** 3));
+  const bytes = linear.map((v) => {
+    const light = Math.min(Math.max(v, 0), 1);
+    return Math.floor(255 * (light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055) + 0.5);
+  });
+  bytes.push(Math.round(255 * Math.min(Math.max(top / 0.35, 0), 1)));
+  return `#${bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
