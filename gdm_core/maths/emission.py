@@ -34,6 +34,23 @@ class Observed:
             return cls(y, None, starts)
         return cls(np.where(known, y, 0.0), known.astype(np.float64), starts)
 
+    def excerpt(self, n_samples: int) -> Observed:
+        """About `n_samples`, as evenly spread stretches that count as trials of their own; all where there are few more."""
+        if len(self.y) <= 2 * n_samples:
+            return self
+        kept = stretches(len(self.y), n_samples)
+        starts = self.starts[kept]
+        starts[:, 0] = True
+        rows = kept.ravel()
+        return Observed(self.y[rows], None if self.mask is None else self.mask[rows], starts.ravel())
+
+
+def stretches(total: int, n_samples: int, parts: int = 8) -> npt.NDArray[np.int64]:
+    """[parts, n_samples / parts] which of `total` samples lie in evenly spread stretches."""
+    length = n_samples // parts
+    firsts = np.linspace(0, total - length, parts).astype(np.int64)
+    return firsts[:, None] + np.arange(length)
+
 
 @dataclass(frozen=True)
 class Emission:

@@ -10,6 +10,7 @@ states given everything else, and needs no messages at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,23 @@ class ChainPosterior:
     log_evidence: float
     states: Float
     pairs: Float
+
+    @cached_property
+    def left(self) -> Float:
+        """[T, R] how probably each state was left by the step into each sample."""
+        return row_sum(self.pairs)
+
+    @cached_property
+    def reached(self) -> Float:
+        """[T, K] how probably it reached each state."""
+        reached: Float = self.pairs[:, 0] if self.pairs.shape[1] == 1 else np.einsum("trk->tk", self.pairs)
+        return reached
+
+    @cached_property
+    def counts(self) -> Float:
+        """[R, K] how often each step was made."""
+        counts: Float = self.pairs.sum(axis=0)
+        return counts
 
 
 def row_max(values: Float) -> Float:

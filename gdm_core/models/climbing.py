@@ -6,7 +6,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ from gdm_core.models.parameters import Configuration, parameter
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import TrialsLike, as_trials
 
-TOLERANCE = 1e-5  # nats per sample
-CALM = 3  # iterations in a row that gain less end the fit
+CALM = 3
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,12 @@ def settled(
 
 
 class ClimbingModel(StateModel, Generic[Posterior]):
-    """A model that is fitted by iterations each of which gains."""
+    """A model that is fitted by iterations each of which gains.
+
+    tolerance  nats per sample; CALM iterations in a row that gain less end the fit
+    """
+
+    tolerance: ClassVar[float] = 1e-5
 
     def __init__(self, config: ClimbingConfig) -> None:
         super().__init__(config)
@@ -129,7 +133,7 @@ class ClimbingModel(StateModel, Generic[Posterior]):
                 return
             now.keep()
             yield Progress(number, self.config.n_iter, now.elbo / n_samples, now.objective / n_samples)
-            calm = calm + 1 if now.objective - best < TOLERANCE * n_samples else 0
+            calm = calm + 1 if now.objective - best < self.tolerance * n_samples else 0
             best = max(best, now.objective)
             if calm == CALM:
                 self.status_ = Status.CONVERGED

@@ -12,6 +12,7 @@ from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError
 from gdm_core.maths import hmm
 from gdm_core.models.switching import laplace_em as em
+from gdm_core.models.switching import slds
 from gdm_core.models.switching.dynamics import DynamicsPrior
 from gdm_core.models.switching.transitions import _Problem
 from tests.support.switching import (
@@ -201,14 +202,18 @@ def test_gradient_of_recurrent_weights_equals_differences(kind, known):
     rng = np.random.default_rng(16)
     p = random_parameters(rng, kind, k=3)
     now = em.infer(em.Observed.prepare(random_trials(rng, (12,))), p)
-    cover = None if known else now.x.variance[:-1]
-    problem = _Problem(now.chain.pairs[1:], now.x.path.mean[:-1], cover)
-    value, gradient = problem.evaluate(p.transitions)
-    assert value == pytest.approx(problem.value(p.transitions), abs=1e-10)
+    problem = _Problem(now.chain, now.x.path.mean, None if known else now.x.variance)
+
+    def value_at(transitions):
+        return problem.value(transitions)[0]
+
+    value, gradient, total = problem.evaluate(p.transitions)
+    assert value == pytest.approx(value_at(p.transitions), abs=1e-10)
+    np.testing.assert_array_equal(total, problem.value(p.transitions)[1])
     for i in range(len(gradient)):
         step = np.zeros(len(gradient))
         step[i] = 1e-5
-        difference = problem.value(p.transitions._moved(step)) - problem.value(p.transitions._moved(-step))
+        difference = value_at(p.transitions._moved(step)) - value_at(p.transitions._moved(-step))
         assert difference / 2e-5 == pytest.approx(gradient[i], abs=1e-6)
 
 
@@ -279,3 +284,22 @@ def test_recovers_states_through_noise(kind):
 def test_bad_parameters_are_named(bad, message):
     with pytest.raises(ConfigError, match=message):
         SLDS(**bad)
+
+
+def test_a_long_recording_is_climbed_on_an_excerpt_first(monkeypatch):
+    """The excerpt's stretches are trials of their own; all of the recording needs fewer iterations after it, and ends as high."""
+    rng = np.random.default_rng(23)
+    z = np.repeat(rng.integers(0, 3, 60), 20)
+    moves = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
+    x = np.cumsum(moves[z] + 0.3 * rng.normal(size=(1200, 2)), axis=0)
+    y = (x @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(1200, 6))).astype(np.float32)
+    y[rng.random(y.shape) < 0.05] = np.nan
+    few = em.Observed.prepare([y]).excerpt(400)
+    assert few.y.shape == (400, 6)
+    np.testing.assert_array_equal(np.flatnonzero(few.starts), np.arange(0, 400, 50))
+    np.testing.assert_array_equal(few.y[-50:], np.nan_to_num(y[-50:]))
+    whole = SLDS(3, transitions="recurrent", seed=0).fit(y)
+    monkeypatch.setattr(slds, "_EXCERPT", 400)
+    begun = SLDS(3, transitions="recurrent", seed=0).fit(y)
+    assert len(begun.history_) < len(whole.history_)
+    assert begun.elbo_ > whole.elbo_ - 0.005

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from sklearn.cluster import KMeans
 
 from gdm_core.maths import hmm
+from gdm_core.maths.emission import stretches
 from gdm_core.maths.gaps import carried_forward
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import PartialRows, Scores
@@ -23,7 +24,7 @@ from gdm_core.models.switching.transitions import Transitions
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
-_START_SAMPLES = 8_000
+_START_SAMPLES = 4_000
 
 
 @dataclass(frozen=True)
@@ -248,12 +249,10 @@ def excerpt(series: Series, n_samples: int) -> Series:
     total = len(series.x)
     if total <= 2 * n_samples:
         return series
-    parts = 8
-    firsts = np.linspace(0, total - n_samples // parts, parts).astype(np.int64)
-    kept = (firsts[:, None] + np.arange(n_samples // parts)).ravel()
+    kept = stretches(total, n_samples).ravel()
     starts, full = series.starts[kept].copy(), series.full[kept]
     # What stands before a cut is still among the inputs, but the chain of states begins anew there.
-    starts[:: n_samples // parts] = True
+    starts[np.diff(kept, prepend=-2) != 1] = True
     place = np.full(total, -1)
     place[kept] = np.arange(len(kept))
     rows = place[series.partial_rows]

@@ -21,10 +21,12 @@ from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.models.climbing import settled
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
-from gdm_core.models.switching.transitions import Transitions
+from gdm_core.models.switching.transitions import Expected, Transitions
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
+
+ROUGH_GAIN = 1e-4  # nats per sample
 
 
 @dataclass(frozen=True)
@@ -94,27 +96,38 @@ def path_terms(observed: Observed, p: Parameters, x: PathPosterior) -> float:
     return emitted - 0.5 * (trace + float(size)) + x.path.entropy
 
 
-def chain_terms(chain: hmm.ChainPosterior, table: Float, log_transitions: Float, p: Parameters, starts: Bool) -> float:
-    """E_q(z)[...] of the table, the transitions and the initial distribution."""
-    pairs = chain.pairs if log_transitions.ndim == 3 else chain.pairs.sum(axis=0)
-    total = float((chain.states * table).sum()) + float(np.vdot(pairs, log_transitions))
-    return total + float(chain.states[starts].sum(axis=0) @ p.transitions.log_initial)
+@dataclass(frozen=True)
+class Terms:
+    """What a q(x) is worth under given parameters, to every q(z)."""
+
+    table: Float  # [T, K] of the dynamics
+    moves: Expected
+    path: float
+
+    @classmethod
+    def of(cls, observed: Observed, p: Parameters, x: PathPosterior, moves: Expected | None = None) -> Terms:
+        """With the `moves` that the transitions expect, where they are known."""
+        moves = p.transitions.expected(x.path.mean, x.variance) if moves is None else moves
+        return cls(dynamics_table(x, p.dynamics, observed.starts), moves, path_terms(observed, p, x))
+
+    def under(self, chain: hmm.ChainPosterior, p: Parameters, starts: Bool) -> float:
+        """E_q(z)[...] of the table, the transitions and the initial distribution."""
+        total = float(np.vdot(chain.states, self.table)) + self.moves.under(chain)
+        return total + float(chain.states[starts].sum(axis=0) @ p.transitions.log_initial)
 
 
-def infer_states(observed: Observed, p: Parameters, x: PathPosterior) -> Posterior:
-    """The best q(z) given q(x), and the bound."""
-    table = dynamics_table(x, p.dynamics, observed.starts)
-    log_transitions = p.transitions.expected_log(x.path.mean, x.variance)
-    chain = hmm.posterior(table, p.transitions.log_initial, log_transitions, observed.starts)
-    entropy = chain.log_evidence - chain_terms(chain, table, log_transitions, p, observed.starts)
-    return Posterior(chain, x, entropy, chain.log_evidence + path_terms(observed, p, x))
+def infer_states(observed: Observed, p: Parameters, x: PathPosterior, terms: Terms | None = None) -> Posterior:
+    """The best q(z) given q(x), and the bound; with the `terms` of x, where they are known."""
+    terms = Terms.of(observed, p, x) if terms is None else terms
+    chain = hmm.posterior(terms.table, p.transitions.log_initial, terms.moves.table, observed.starts)
+    entropy = chain.log_evidence - terms.under(chain, p, observed.starts)
+    return Posterior(chain, x, entropy, chain.log_evidence + terms.path)
 
 
 def bound(observed: Observed, p: Parameters, chain: hmm.ChainPosterior, entropy: float, x: PathPosterior) -> float:
     """The bound of any q(z) and q(x)."""
-    table = dynamics_table(x, p.dynamics, observed.starts)
-    log_transitions = p.transitions.expected_log(x.path.mean, x.variance)
-    return chain_terms(chain, table, log_transitions, p, observed.starts) + entropy + path_terms(observed, p, x)
+    terms = Terms.of(observed, p, x)
+    return terms.under(chain, p, observed.starts) + entropy + terms.path
 
 
 # ---- q(x) -------------------------------------------------------------------------------------------------------
@@ -176,15 +189,23 @@ def laplace(quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x
 
 def infer_path(observed: Observed, p: Parameters, now: Posterior, newton_steps: int = 3) -> PathPosterior:
     """q(x) given q(z): the Laplace approximation, or a step towards it that raises the bound."""
+    return _infer_path(observed, p, now, newton_steps)[0]
+
+
+def _infer_path(
+    observed: Observed, p: Parameters, now: Posterior, newton_steps: int = 3
+) -> tuple[PathPosterior, Terms | None]:
+    """The same with its terms, where they had to be found."""
     quadratic = quadratic_part(observed, p, now.chain)
     target = PathPosterior.of(laplace(quadratic, p, now.chain, now.x.path.mean, newton_steps))
     if not p.transitions.recurrent:
-        return target
+        return target, None
     for share in (1.0, 0.5, 0.2, 0.05):
         x = target if share == 1.0 else PathPosterior.of(now.x.path.towards(target.path, share))
-        if bound(observed, p, now.chain, now.chain_entropy, x) >= now.elbo:
-            return x
-    return now.x
+        terms = Terms.of(observed, p, x)
+        if terms.under(now.chain, p, observed.starts) + now.chain_entropy + terms.path >= now.elbo:
+            return x, terms
+    return now.x, None
 
 
 # ---- parameters -------------------------------------------------------------------------------------------------
@@ -200,14 +221,19 @@ def fit_dynamics(observed: Observed, now: Posterior, prior: DynamicsPrior) -> Dy
     return Dynamics.fitted(moments, prior)
 
 
-def m_step(observed: Observed, p: Parameters, now: Posterior, prior: DynamicsPrior) -> Parameters:
-    """Every block of parameters raised in turn: two exact regressions and a few Newton steps."""
-    return replace(
-        p,
-        emission=fit_emission(observed, now.x),
-        dynamics=fit_dynamics(observed, now, prior),
-        transitions=p.transitions.fitted(now.chain, observed.starts, now.x.path.mean, now.x.variance, steps=1),
-    )
+def refit_transitions(observed: Observed, p: Parameters, now: Posterior) -> tuple[Transitions, Expected]:
+    """Transitions raised by a Newton step, and what they expect of the path as it is."""
+    return p.transitions.refitted(now.chain, observed.starts, now.x.path.mean, now.x.variance, steps=1)
+
+
+def m_step(
+    observed: Observed, p: Parameters, now: Posterior, prior: DynamicsPrior, transitions: Transitions | None = None
+) -> Parameters:
+    """Every block of parameters raised in turn: two exact regressions, and a Newton step where `transitions` are not given."""
+    if transitions is None:
+        transitions = refit_transitions(observed, p, now)[0]
+    emission, dynamics = fit_emission(observed, now.x), fit_dynamics(observed, now, prior)
+    return replace(p, emission=emission, dynamics=dynamics, transitions=transitions)
 
 
 # ---- loops ------------------------------------------------------------------------------------------------------
@@ -257,10 +283,11 @@ def _reading(observed: Observed, p: Parameters) -> tuple[Float, Float]:
 
 def infer(observed: Observed, p: Parameters, tolerance: float = 1e-5) -> Posterior:
     """The posterior of given data under given parameters; ends when a round gains less than `tolerance` nats a sample."""
-    first = first_posterior(observed, p)
-    return settled(
-        first, lambda now: infer_states(observed, p, infer_path(observed, p, now)), tolerance * len(observed.y)
-    )
+
+    def better(now: Posterior) -> Posterior:
+        return infer_states(observed, p, *_infer_path(observed, p, now))
+
+    return settled(first_posterior(observed, p), better, tolerance * len(observed.y))
 
 
 def iterate(
@@ -271,6 +298,18 @@ def iterate(
     yield p, now
     for _ in range(n_iter):
         now = replace(now, x=infer_path(observed, p, now))
-        p = m_step(observed, p, now, prior)
-        now = infer_states(observed, p, now.x)
+        transitions, moves = refit_transitions(observed, p, now)
+        p = m_step(observed, p, now, prior, transitions)
+        now = infer_states(observed, p, now.x, Terms.of(observed, p, now.x, moves))
         yield p, now
+
+
+def climbed(observed: Observed, p: Parameters, prior: DynamicsPrior, n_iter: int) -> Parameters:
+    """Where variational EM comes until an iteration gains less than ROUGH_GAIN: a start for more data than these."""
+    before, found = -np.inf, p
+    for found, now in iterate(observed, p, prior, n_iter):
+        objective = now.elbo + found.log_prior(prior)
+        if not objective - before >= ROUGH_GAIN * len(observed.y):
+            break
+        before = objective
+    return found

@@ -34,6 +34,7 @@ from gdm_core.models.switching.transitions import Transitions
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 _LONG_RUN = 10  # iterations of the chosen start
+_EXCERPT = 8_000  # samples that a long recording is climbed on before all of them are looked at
 
 
 Kind = Literal["sticky", "recurrent", "recurrent_only"]
@@ -57,6 +58,7 @@ class SLDS(SwitchingModel[em.Posterior]):
     """SLDS with sticky, (sticky) recurrent or recurrent-only transitions."""
 
     family: ClassVar[str] = "slds"
+    tolerance: ClassVar[float] = 3e-5  # the last third of all iterations gained a thousandth of a nat
     config_class: ClassVar[type] = SLDSConfig
     config: SLDSConfig
 
@@ -77,6 +79,9 @@ class SLDS(SwitchingModel[em.Posterior]):
             parameters = previous._adapted(observed, prior, c)
         else:
             parameters = first_parameters(ys, scores, series, prior, c)
+            few = observed.excerpt(_EXCERPT)
+            if few is not observed:
+                parameters = em.climbed(few, parameters, prior, c.n_iter)
         climb = (
             Climb(partial(self._keep, p), now.elbo, now.elbo + p.log_prior(prior))
             for p, now in em.iterate(observed, parameters, prior, c.n_iter)
@@ -195,7 +200,7 @@ def first_parameters(
     """From an autoregressive HMM with the same kind of transitions."""
     short, long = min(_SHORT_RUN, c.n_iter), min(_LONG_RUN, c.n_iter)
     start = ar.best_start(series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, short)
-    fitted = list(ar.iterate(series, start, scores, prior, long))[-1].parameters
+    fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, long))[-1].parameters
     return from_autoregression(ys, scores, fitted)
 
 

@@ -35,7 +35,7 @@ WEIGHT_PENALTY = 1e-3  # on squared recurrent weights; separable data would driv
 BIAS_PENALTY = 1e-2
 _CACHED_NUMBERS = 50_000
 _LEAST = 1e-300  # of a sum of exponentials
-_INFORMATION_STEPS = 4000  # steps of the path that the curvature of the recurrent weights is measured on
+_INFORMATION_STEPS = 2000  # steps of the path that the curvature of the recurrent weights is measured on
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,20 @@ class Transitions:
         result: npt.NDArray[Any] = rows + x @ self.weights.T if self.recurrent else rows
         return result
 
-    def expected_log(self, x: Float, covariance: Float | None = None) -> Float:
-        """[T, R, K] (or [K, K] without recurrence) bound on E[log p(z_t | z_{t-1}, x_{t-1})]; row t leads into sample t.
-
-        x [T, D] means and covariance [T, D, D] of the latents; row 0 has nothing before it and holds placeholders.
-        """
+    def expected(self, x: Float, covariance: Float | None = None) -> Expected:
+        """Bound on E[log p(z_t | z_{t-1}, x_{t-1})] for x [T, D] means and covariance [T, D, D] of the latents."""
         if not self.recurrent:
-            return log_normalise(self.bias)[0]
+            return Expected(None, log_normalise(self.bias)[0], None)
         into = self._into(x)  # [T, K]
         before = None if covariance is None else _shifted(covariance)
-        expected = into[:, None, :] + self.bias  # [T, R, K]
-        for part in _blocks(*expected.shape):
-            now = _Step.of(self, into[part], None if before is None else before[part])
-            expected[part] -= now.total[..., None]
-        return expected
+        total = np.empty((len(into), len(self.bias)))
+        for part in _blocks(len(into), *self.bias.shape):
+            total[part] = _Step.of(self, into[part], None if before is None else before[part]).total
+        return Expected(into, self.bias, total)
+
+    def expected_log(self, x: Float, covariance: Float | None = None) -> Float:
+        """The same as an array, [T, R, K] or [K, K] without recurrence."""
+        return self.expected(x, covariance).table
 
     def _into(self, x: Float) -> Float:
         """[T, K] recurrent logits leading into each sample."""
@@ -107,10 +107,10 @@ class Transitions:
         value, gradient, precision = 0.0, np.zeros((n, d)), np.zeros((n, d, d))
         into = self._into(x)
         outer = (self.weights[:, :, None] * self.weights[:, None, :]).reshape(-1, d * d)
+        value += float(np.vdot(chain.reached, into) + np.vdot(chain.counts, self.bias))
         for part in _blocks(n, *self.bias.shape):
-            pairs, now = chain.pairs[part], _Step.of(self, into[part], None)  # [n, R, K]
-            weight, reached = row_sum(pairs), np.einsum("trk->tk", pairs)  # [n, R], [n, K]
-            value += float(np.vdot(reached, into[part]) + np.vdot(pairs.sum(axis=0), self.bias))
+            now = _Step.of(self, into[part], None)
+            weight, reached = chain.left[part], chain.reached[part]  # [n, R], [n, K]
             value -= float(np.vdot(weight, now.total))
             mixed = now.mixed(weight)
             gradient[part] = (reached - mixed) @ self.weights
@@ -126,15 +126,22 @@ class Transitions:
         self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
     ) -> Transitions:
         """The M-step: closed form without recurrence, else a few Newton steps that never lower the objective."""
+        return self.refitted(chain, starts, x, covariance, steps)[0]
+
+    def refitted(
+        self, chain: ChainPosterior, starts: Bool, x: Float, covariance: Float | None = None, steps: int = 2
+    ) -> tuple[Transitions, Expected]:
+        """The same, and what `expected` would say of it at x: the last step has found that on its way."""
         first = chain.states[starts].sum(axis=0) + ROW_COUNT
         log_initial = np.log(first / first.sum())
         if not self.recurrent:
-            counts = chain.pairs.sum(axis=0) + self._counts()
+            counts = chain.counts + self._counts()
             bias = np.log(counts / counts.sum(axis=1, keepdims=True))
-            return Transitions(self.kind, log_initial, bias, self.weights)
+            found = Transitions(self.kind, log_initial, bias, self.weights)
+            return found, found.expected(x)
         current = Transitions(self.kind, log_initial, self.bias, self.weights)
-        problem = _Problem(chain.pairs[1:], x[:-1], None if covariance is None else covariance[:-1])
-        value, gradient = problem.evaluate(current)
+        problem = _Problem(chain, x, covariance)
+        value, gradient, total = problem.evaluate(current)
         for number in range(steps):
             move = np.asarray(np.linalg.solve(problem.information(current), gradient), dtype=np.float64)
             gain = float(move @ gradient)
@@ -142,15 +149,15 @@ class Transitions:
                 break
             for shrink in (1.0, 0.5, 0.2, 0.05, 0.01):
                 trial = current._moved(shrink * move)
-                reached = problem.value(trial)
+                reached, total_there = problem.value(trial)
                 if reached > value:
-                    current, value = trial, reached
+                    current, value, total = trial, reached, total_there
                     break
             else:
                 break
             if number + 1 < steps:
-                value, gradient = problem.evaluate(current)
-        return current
+                value, gradient, total = problem.evaluate(current)
+        return current, Expected(current._into(x), current.bias, total)
 
     def _moved(self, step: Float) -> Transitions:
         """bias and weights after adding a flat step (bias first)."""
@@ -166,6 +173,32 @@ class Transitions:
         """The same transitions with states renamed."""
         bias = self.bias[:, order] if len(self.bias) == 1 else self.bias[np.ix_(order, order)]
         return Transitions(self.kind, self.log_initial[order], bias, self.weights[order])
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Bound on E[log p(z_t | z_{t-1}, x_{t-1})] as a sum, so that [T, R, K] numbers are only made where they are needed.
+    Row t leads into sample t; row 0 has nothing before it and holds placeholders."""
+
+    into: Float | None  # [T, K]; None without recurrence
+    bias: Float  # [R, K]
+    total: Float | None  # [T, R] what normalises them
+
+    @property
+    def table(self) -> Float:
+        """[T, R, K], or [K, K] without recurrence."""
+        if self.into is None or self.total is None:
+            return self.bias
+        table: Float = self.into[:, None, :] + self.bias
+        table -= self.total[..., None]
+        return table
+
+    def under(self, chain: ChainPosterior) -> float:
+        """Its expectation under q(z)."""
+        value = float(np.vdot(chain.counts, self.bias))
+        if self.into is None or self.total is None:
+            return value
+        return value + float(np.vdot(chain.reached, self.into)) - float(np.vdot(chain.left, self.total))
 
 
 def _shifted(values: Float) -> Float:
@@ -240,11 +273,15 @@ class _Tilt:
     @classmethod
     def of(cls, now: _Step, into: Float, covariance: Float) -> _Tilt:
         w, mean = now.at.weights, now.mean_weights
-        pulled = mean @ covariance
-        own = into + 0.5 * ((w @ covariance) * w).sum(axis=2)  # [n, K]
-        logits = (pulled.reshape(-1, w.shape[1]) @ -w.T).reshape(*now.scale.shape, len(w))
-        logits += own[:, None, :]
+        k, d = w.shape
+        # One product for all steps wherever there can be one: thousands of products of 2 x 2 matrices are slow.
+        outer = (w[:, :, None] * w[:, None, :]).reshape(k, d * d)
+        own = into + covariance.reshape(-1, d * d) @ (0.5 * outer.T)  # [n, K]
+        moved = (covariance.reshape(-1, d) @ w.T).reshape(-1, d, k)  # [n, D, K] V w_k
+        logits = mean @ moved
+        np.subtract(own[:, None, :], logits, out=logits)
         logits += now.at.bias
+        pulled = mean @ covariance
         shared = 0.5 * np.einsum("nrd,nrd->nr", pulled, mean)
         # A tilt only raises, so relative to the sum without it no sum vanishes; it overflows where the path is unknown.
         level = now.total - shared
@@ -266,55 +303,52 @@ class _Tilt:
 
 @dataclass(frozen=True)
 class _Problem:
-    """The expected log-probability of the states as a function of bias and weights (shapes: n = T - 1 steps)."""
+    """The expected log-probability of the states as a function of bias and weights."""
 
-    pairs: Float  # [n, R, K]
-    x: Float  # [n, D]
-    covariance: Float | None  # [n, D, D]
-
-    @cached_property
-    def weight(self) -> Float:
-        """[n, R] how often each row was left."""
-        return row_sum(self.pairs)
+    chain: ChainPosterior
+    path: Float  # [T, D]
+    path_covariance: Float | None  # [T, D, D]
 
     @cached_property
-    def reached(self) -> Float:
-        """[n, K] how often each state was reached."""
-        reached: Float = self.pairs[:, 0] if self.pairs.shape[1] == 1 else np.einsum("nrk->nk", self.pairs)
-        return reached
+    def x(self) -> Float:
+        """[T, D] the sample before each; nothing is before the first, which has no step into it."""
+        return _shifted(self.path)
 
     @cached_property
-    def counts(self) -> Float:
-        """[R, K] how often each step was made."""
-        counts: Float = self.pairs.sum(axis=0)
-        return counts
+    def covariance(self) -> Float | None:
+        """[T, D, D] likewise."""
+        return None if self.path_covariance is None else _shifted(self.path_covariance)
 
-    def value(self, at: Transitions) -> float:
-        into = self.x @ at.weights.T
-        value = at.log_prior() + float(np.vdot(self.reached, into) + np.vdot(self.counts, at.bias))
-        for part in _blocks(*self.pairs.shape):
-            now = _Step.of(at, into[part], None if self.covariance is None else self.covariance[part])
-            value -= float(np.vdot(self.weight[part], now.total))
-        return value
-
-    def evaluate(self, at: Transitions) -> tuple[float, Float]:
-        """Value and gradient."""
-        into = self.x @ at.weights.T
-        value = at.log_prior() + float(np.vdot(self.reached, into) + np.vdot(self.counts, at.bias))
-        bias = self.counts - BIAS_PENALTY * at.bias
-        weights = self.reached.T @ self.x - WEIGHT_PENALTY * at.weights
-        for part in _blocks(*self.pairs.shape):
+    def _parts(self, at: Transitions, into: Float) -> Iterator[tuple[slice, _Step, Float | None]]:
+        for part in _blocks(len(into), *at.bias.shape):
             covariance = None if self.covariance is None else self.covariance[part]
-            now = _Step.of(at, into[part], covariance)
-            cost, by_bias, by_weights = _cost(now, self.weight[part], self.x[part], covariance)
-            value, bias, weights = value - cost, bias - by_bias, weights - by_weights
-        return value, np.concatenate([bias.ravel(), weights.ravel()])
+            yield part, _Step.of(at, into[part], covariance), covariance
+
+    def value(self, at: Transitions) -> tuple[float, Float]:
+        """The value, and what normalises each step [T, R]."""
+        into, chain = self.x @ at.weights.T, self.chain
+        total = np.empty_like(chain.left)
+        for part, now, _ in self._parts(at, into):
+            total[part] = now.total
+        return at.log_prior() + Expected(into, at.bias, total).under(chain), total
+
+    def evaluate(self, at: Transitions) -> tuple[float, Float, Float]:
+        """Value, gradient and what normalises each step [T, R]."""
+        into, chain = self.x @ at.weights.T, self.chain
+        total = np.empty_like(chain.left)
+        bias = chain.counts - BIAS_PENALTY * at.bias
+        weights = chain.reached.T @ self.x - WEIGHT_PENALTY * at.weights
+        for part, now, covariance in self._parts(at, into):
+            by_bias, by_weights = _slopes(now, chain.left[part], self.x[part], covariance)
+            total[part], bias, weights = now.total, bias - by_bias, weights - by_weights
+        value = at.log_prior() + Expected(into, at.bias, total).under(chain)
+        return value, np.concatenate([bias.ravel(), weights.ravel()]), total
 
     def information(self, at: Transitions) -> Float:
         """[P, P] expected curvature of the softmax plus the penalties, a positive definite stand-in for the negative
         Hessian. A few thousand evenly spread steps are enough: the line search does not depend on its being exact."""
         stride = max(1, len(self.x) // _INFORMATION_STEPS)
-        x, weight = self.x[::stride], stride * self.weight[::stride]
+        x, weight = self.x[::stride], stride * self.chain.left[::stride]
         p = _Step.of(at, x @ at.weights.T, None).p
         rows, k, d = at.bias.shape[0], at.bias.shape[1], x.shape[1]
         split = rows * k
@@ -339,12 +373,11 @@ class _Problem:
         return matrix
 
 
-def _cost(now: _Step, weight: Float, x: Float, covariance: Float | None) -> tuple[float, Float, Float]:
-    """Sum of weight [n, R] times the bound on E[logsumexp], and its gradients by bias and weights."""
-    value = float(np.vdot(weight, now.total))
+def _slopes(now: _Step, weight: Float, x: Float, covariance: Float | None) -> tuple[Float, Float]:
+    """Gradients by bias and weights of the sum of weight [n, R] times the bound on E[logsumexp]."""
     if now.tilt is None or covariance is None:
         by_bias = now.bias * ((weight / now.scale).T @ now.into)
-        return value, by_bias, now.mixed(weight).T @ x
+        return by_bias, now.mixed(weight).T @ x
     w, tilt = now.at.weights, now.tilt
     k, d = w.shape
     p, a = tilt.p, now.p
@@ -359,5 +392,6 @@ def _cost(now: _Step, weight: Float, x: Float, covariance: Float | None) -> tupl
         -1, d
     )
     often = np.einsum("nr,nrk->nk", weight, p)
-    curved += np.einsum("nk,nkd->kd", often, w @ covariance)
-    return value, slope.sum(axis=0), np.einsum("nrk->nk", slope).T @ x + curved
+    seen = (often.T @ covariance.reshape(-1, d * d)).reshape(k, d, d)  # sum of V over the steps into each state
+    curved += np.einsum("kd,kde->ke", w, seen)
+    return slope.sum(axis=0), np.einsum("nrk->nk", slope).T @ x + curved
