@@ -17,8 +17,9 @@ from datasets.tables import path_within
 from gdm_core.errors import DataError
 from pages.recording.data import FEATURES, Data, from_recordings
 from pages.recording.repairs import REPAIRS, cleaning, pose_recipe
-from pages.ui import settings, shell
+from pages.ui import limits, settings, shell
 from pages.ui.exports import Recipe
+from pages.ui.slider import slider
 
 SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21, from a file", "file": "A tracking file"}
 LENGTHS = (1000, 6000, 500)
@@ -70,14 +71,15 @@ def choose() -> Chosen:
 
 def _simulated() -> dict[str, Any]:
     low, high, step = LENGTHS
-    length = st.slider(
+    limits.within("frames", "Frames a trial", low, high)
+    length, _ = slider(
         "Frames a trial", low, high, 2000, step, key="frames", bind="query-params",
         help=f"{N_TRIALS - N_NEW} trials are fitted, {N_NEW} are new. 30 frames are a second.",
     )  # fmt: skip
     seed = st.number_input(
         "Mice (seed)", 0, 9999, 0, key="mice", bind="query-params", help="Another number draws other mice."
     )
-    return {"frames": int(min(max(length, low), high)), "seed": int(min(max(seed, 0), 9999))}
+    return {"frames": length, "seed": int(min(max(seed, 0), 9999))}
 
 
 def _calms21() -> dict[str, Any]:
@@ -89,13 +91,11 @@ def _calms21() -> dict[str, Any]:
         placeholder="found by itself in the data folder",
         help=f"Below the data folder: {data_dir()}",
     )
-    n_train = st.slider("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", bind="query-params", help=_HOW_MANY)
-    n_test = st.slider("New trials", 1, MAX_CALMS["test"], 4, key="ntest", bind="query-params")
-    return {
-        "path": path.strip(),
-        "train": min(max(n_train, 1), MAX_CALMS["train"]),
-        "test": min(max(n_test, 1), MAX_CALMS["test"]),
-    }
+    for key, label, split in (("ntrain", "Fitted trials", "train"), ("ntest", "New trials", "test")):
+        limits.within(key, label, 1, MAX_CALMS[split])
+    n_train, _ = slider("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", bind="query-params", help=_HOW_MANY)
+    n_test, _ = slider("New trials", 1, MAX_CALMS["test"], 4, key="ntest", bind="query-params")
+    return {"path": path.strip(), "train": n_train, "test": n_test}
 
 
 _HOW_MANY = (

@@ -21,8 +21,9 @@ from pages.formula1.driver_states import race_of
 from pages.formula1.state_kinds import kind_of
 from pages.lab import View, live
 from pages.lab.view import question_key
-from pages.ui import figures, shell
+from pages.ui import figures, limits, shell
 from pages.ui.plot import plot
+from pages.ui.slider import slider
 
 STATES = tuple(range(2, 11))
 SCORER = "gdm_core.analysis.metrics:state_accuracy"
@@ -75,10 +76,10 @@ def tab(view: View) -> None:
         shell.empty("No segments", "Without corners there is nothing to be accurate about. Choose another session.")
         return
     left, middle, right = st.columns([0.3, 0.3, 0.4], gap="medium", vertical_alignment="bottom")
-    n_seeds = left.slider(
-        "Seeds", 1, 5, 3, key="seeds", bind="query-params", help="Each number of states is fitted once from every seed."
-    )
-    n_seeds = min(max(n_seeds, 1), 5)
+    with left:
+        limits.within("seeds", "Seeds", 1, 5)
+        about = "Each number of states is fitted once from every seed."
+        n_seeds, _ = slider("Seeds", 1, 5, 3, key="seeds", bind="query-params", help=about)
     both = middle.toggle(
         "Beside recurrent SLDS", True, key="rslds", bind="query-params", help="Under the same protocol; takes longer."
     )

@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui import limits
+from pages.ui.slider import slider
 
 # By the name of a control: (what stands in, what was asked for in words); the value that this page put into the
 # address; how often the page itself chose another value.
@@ -65,15 +66,29 @@ def choose_of_few(
     return chosen
 
 
-def choose_range(label: str, name: str, last: int, default: tuple[int, int], *, among: str) -> tuple[int, int]:
-    """A slider with two ends between 1 and `last`; the address always names them."""
+def choose_range(
+    label: str, ends: tuple[str, str], name: str, last: int, default: tuple[int, int], *, among: str
+) -> tuple[int, int]:
+    """Two sliders between 1 and `last`, of which none passes the other; the address always names both.
+
+    Their values may be put into `st.session_state`: our sliders tell the browser in every run where they stand.
+    """
     asked = st.query_params.get(name, "")
-    ends = [end for part in asked[:40].split("-") if (end := limits.whole(part)) is not None]
-    first, end = ends if len(ends) == 2 else default
-    first = min(max(first, 1), last - 1)
-    start = (first, min(max(end, first + 1), last))
-    found = st.slider(label, 1, last, start, key=_key(name, among))
-    chosen = (found[0], max(found))
+    said = [end for part in asked[:40].split("-") if (end := limits.whole(part)) is not None]
+    first, end = said if len(said) == 2 else default
+    first = min(max(first, 1), last)
+    start = (first, min(max(end, first), last))
+    key = _key(name, among)
+    keys = (f"{key}-first", f"{key}-last")
+    now = [st.session_state.get(key, value) for key, value in zip(keys, start, strict=True)]
+    if now[0] > now[1]:  # the one that was moved takes the other along
+        moved = now[0] if now[0] != start[0] else now[1]
+        st.session_state.update(dict.fromkeys(keys, moved))
+    found = []
+    for place, words, value, key in zip(st.columns(2, gap="small"), ends, start, keys, strict=True):
+        with place:
+            found.append(slider(words, 1, last, value, key=key).value)
+    chosen = (found[0], found[1])
     text = f"{chosen[0]}-{chosen[1]}"
     if asked not in ("", f"{start[0]}-{start[1]}") and chosen == start:
         _correct(name, label, asked, text, text.replace("-", " to "))

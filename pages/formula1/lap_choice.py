@@ -44,10 +44,13 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
     )
     if kind == "range":
         last = max(2, *(int(laps.number.max()) for laps in tables))
-        first, end = choose_range("Laps from, to", "laps", last, (1, min(10, last)), among=among)
+        ends = ("First lap", "Last lap")
+        first, end = choose_range("Laps from, to", ends, "laps", last, (1, min(10, last)), among=among)
         return f"{first}-{end}"
     if kind == "age":
-        first, end = choose_range("Laps on the tyres from, to", "tyres", oldest, (1, min(10, oldest)), among=among)
+        ends = ("Youngest (laps)", "Oldest (laps)")
+        start = (1, min(10, oldest))
+        first, end = choose_range("Laps on the tyres from, to", ends, "tyres", oldest, start, among=among)
         return f"age={first}-{end}"
     lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
     if kind in lists:

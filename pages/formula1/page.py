@@ -158,7 +158,7 @@ state_names.keep_in_address(view)
 tabs.show(
     shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which), options
 )
-show_card(view)
+show_card(view, lambda pinned, now: picture.draw_pinned(view, pinned, now, options))
 with page.card:
     state_kinds.explain(shown.choice)
 lab.end(view)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import streamlit as st
@@ -12,12 +12,15 @@ from gdm_core.analysis.segments import composition
 from pages import lab
 from pages.formula1 import badges, state_names
 from pages.formula1 import figures as f1_figures
-from pages.formula1.data import Circuit, along_lap
+from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
-from pages.lab import live
+from pages.lab import live, pin
 from pages.ui import figures, shell
 from pages.ui.figures.base import Figure, names_of
 from pages.ui.plot import plot
+from pages.ui.slider import slider
+
+PINNED_HEIGHT, PINNED_PHONE_HEIGHT = 300, 260
 
 
 @dataclass(frozen=True)
@@ -59,19 +62,18 @@ def choose_options(train: str, test: str) -> Options:
     )
     with st.popover("Labels", icon=":material/label:"):
         on = st.toggle("States beside each segment", True, key="badges", bind="query-params")
-        weight = st.slider(
-            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", bind="query-params",
+        weight, _ = slider(
+            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", bind="query-params", live=True,
             help="The paper counts a state in a sample where its share is above 1 %.",
         )  # fmt: skip
-        presence = st.slider(
-            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", bind="query-params",
+        presence, _ = slider(
+            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", bind="query-params", live=True,
             help="The paper's main figure: 20 %.",
         )  # fmt: skip
         grey = st.toggle(
             "Complementary states in grey", False, key="badge-grey", bind="query-params",
             help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
         )  # fmt: skip
-    weight, presence = min(max(weight, 1), 50), min(max(presence, 5), 95)
     return Options(which or "train", drawn == "mean", on, weight / 100, presence / 100, grey)
 
 
@@ -85,8 +87,12 @@ def draw(view: lab.View, now: live.Shown, options: Options) -> None:
     if here.states is None:
         shell.empty(here.title, here.note)
     else:
+        # Of a slider that is held, each value is a map of its own: only the last is kept.
         made = now.once(
-            ("map", options), lambda: track_map(circuit, here, options, names), of=(here.states,), settings=names
+            ("map", options.which),
+            lambda: track_map(circuit, here, options, names),
+            of=(here.states,),
+            settings=(options, names),
         )
         plot(made, key="map", state=here.state, revision=revision)
     if drivers := lab.together([ours, theirs]):
@@ -99,6 +105,29 @@ def draw(view: lab.View, now: live.Shown, options: Options) -> None:
             ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
         )
         plot(made, key="shares", state=here.state, revision=revision)
+
+
+def draw_pinned(view: lab.View, pinned: lab.View, now: live.Shown, options: Options) -> None:
+    """The map of a pinned fit, and its average lap above that of the fit that stands."""
+    race, stands = race_of(pinned), standing(view)
+    circuit, which = race.circuit, options.which
+    here = read(pinned, race.test if which == "test" else race.train, which, now)
+    if here.states is None:
+        shell.empty(here.title, here.note)
+        return
+    plain = replace(options, badges=False)
+    made = now.once(("map", which), lambda: track_map(circuit, here, plain), of=(here.states,), settings=plain)
+    plot(
+        made, key="pinned-map", state=here.state, revision=str(race.pick.place), height=PINNED_HEIGHT,
+        phone_height=PINNED_PHONE_HEIGHT,
+    )  # fmt: skip
+    laps = {pin.PINNED: here.average(circuit)}
+    if stands.data.train.fingerprint == view.data.train.fingerprint:
+        there = read(stands, here.laps, which)
+        laps |= {} if there.states is None else {pin.NOW: there.average(circuit)}
+    said = f"The average lap of {here.laps.code}. {pin.CAPTION}"
+    plot(along_the_lap(circuit, laps, said), key="pinned-strips", state=here.state)
+    pin.more_colours(view, here.states.shape[1])
 
 
 def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:
@@ -156,17 +185,18 @@ def map_caption(options: Options, circuit: Circuit, marks: Sequence[badges.Badge
 
 def strips(circuit: Circuit, drivers: Sequence[Driver], codes: Sequence[str], names: Sequence[str] = ()) -> Figure:
     """The average lap of each driver; the row of one whose states are still to come stays empty, so that nothing moves."""
-    step = circuit.length / circuit.n_bins
     known = {driver.laps.code: driver.average(circuit) for driver in drivers}
     nothing = np.full_like(next(iter(known.values())), np.nan)
+    rows = {code: known.get(code, nothing) for code in dict.fromkeys(codes)}
+    said = "The average lap of each driver from line to line; T1, T2, … are corners. Point at it: the map follows."
+    return along_the_lap(circuit, rows, said, names)
+
+
+def along_the_lap(circuit: Circuit, rows: Mapping[str, Floats], caption: str, names: Sequence[str] = ()) -> Figure:
+    """Average laps as strips, one below the other."""
+    step = circuit.length / circuit.n_bins
     figure = figures.state_strips(
-        {code: known.get(code, nothing) for code in dict.fromkeys(codes)},
-        start=step / 2,
-        step=step,
-        unit="m",
-        ticks=circuit.ticks,
-        names=names,
-        caption="The average lap of each driver from line to line; T1, T2, … are corners. Point at it: the map follows.",
+        rows, start=step / 2, step=step, unit="m", ticks=circuit.ticks, names=names, caption=caption
     )
     return f1_figures.without_title(figure)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from gdm_core.analysis.metrics import majority_map
 from pages import lab
 from pages.formula1.accuracy import RivalScores
 from pages.formula1.driver_states import race_of, read
+from pages.lab import live
 from pages.lab import scores as rows
 from pages.lab.card import Rows
 from pages.ui import shell
@@ -34,9 +35,10 @@ _VOTE_HELP = (
 )
 
 
-def show_card(view: lab.View) -> None:
-    """The card, and what has to be known to read it."""
-    if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view))):
+def show_card(view: lab.View, draw_pinned: Callable[[lab.View, live.Shown], None]) -> None:
+    """The card, what has to be known to read it, and what is pinned."""
+    beside = lab.Beside(draw_pinned, lambda pinned: lab.rows_beside(pinned, rows_of(pinned)))
+    if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view), beside=beside)):
         with view.frame.card:
             shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
 

@@ -25,8 +25,9 @@ from pages.recording.labels import colour_key
 from pages.recording.tables import show_table
 from pages.recording.teach import agreement, lessons, marks_panel
 from pages.recording.teach.lessons import Vocabulary
+from pages.recording.teach.proposals import proposals
 from pages.recording.teach.taught_fit import TEACHABLE, ready
-from pages.recording.teach.taught_model import AnyTeaching, ask, ask_for_clips, found_in
+from pages.recording.teach.taught_model import AnyTeaching, ask, found_in
 from pages.ui import figures, settings, shell
 from pages.ui.downloads import download
 from pages.ui.figures.base import numbered
@@ -101,7 +102,8 @@ def tab(view: View) -> None:
         taught = LapTeaching(view, of, lesson, lesson.own, words, why, race, ours, _choose_lap(of, lesson, ours))
         marks_panel.outlive_reload(taught)
         _mark_panel(taught)
-        _proposals(taught)
+        how = ", two seconds each. Pressed, From and To are set."
+        proposals(taught, ("stretch", "laps"), how, _take_clip)
     with beside, shell.panel("teach-marks", "Marks"):
         marks_panel.listed(taught)
         marks_panel.files(taught, annotations=False)
@@ -202,34 +204,6 @@ def _mark(taught: LapTeaching, keys: tuple[str, ...], word: str | None) -> None:
         _take_clip(taught, left[0])
     else:
         lessons.set_controls(of, stretch=stretch, asking=None)
-
-
-def _proposals(taught: LapTeaching) -> None:
-    """Up to three stretches whose words would teach most; pressed, From and To are theirs, and answered, the next one's."""
-    of, lesson = taught.of, taught.lesson
-    if not ready(taught.view):
-        return
-    shown = lesson.shown
-    if not shown:
-        answer = ask_for_clips(taught)
-        if not answer.fresh:
-            shell.quiet(answer.message or "Which stretch next is being worked out.")
-            return
-        shown = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
-        lessons.change(of, shown=shown, asked=(*lesson.asked, *shown), said=lesson.said)
-    if not shown:
-        shell.quiet("Every stretch of the fitted laps has been proposed.")
-        return
-    shell.quiet(
-        "Which stretch next: those whose names would teach most, two seconds each. Pressed, From and To are set."
-    )
-    with st.container(key="teach-next", horizontal=True):
-        for j, clip in enumerate(shown):
-            kind: Any = "primary" if clip == lesson.asking else "secondary"
-            label = taught.place(*clip[:3])
-            st.button(label, key=f"teach-clip-{j}", on_click=_take_clip, args=(taught, clip), type=kind)
-        others: dict[str, Any] = {"shown": (), "asking": None}
-        st.button("Others", key="teach-others", on_click=lessons.change, args=(of,), kwargs=others)
 
 
 def _take_clip(taught: LapTeaching, clip: Stretch) -> None:

@@ -17,16 +17,18 @@ view.read(now) gives one trial as a fit reads it (`states` in the order of colou
 caption). view.ask(name, function, ...) has a function of the library work on the fitted model on a worker.
 """
 
-from pages.lab.card import honest_card, measured
+from pages.lab.card import honest_card, measured, rows_beside
 from pages.lab.data import Data, Measure, Setting
 from pages.lab.export import offer, standard_figures
 from pages.lab.fit import begin, end, picture
 from pages.lab.held import follow
+from pages.lab.pin import Beside
 from pages.lab.suggest import suggest
 from pages.lab.tabs import prediction, shares, show_tabs, stays, transitions
 from pages.lab.view import Reading, View, together
 
 __all__ = [
+    "Beside",
     "Data",
     "Measure",
     "Reading",
@@ -40,6 +42,7 @@ __all__ = [
     "offer",
     "picture",
     "prediction",
+    "rows_beside",
     "shares",
     "show_tabs",
     "standard_figures",

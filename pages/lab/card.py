@@ -55,11 +55,11 @@ def measured(view: View) -> live.Answer:
 
 
 def honest_card(
-    view: View, rows_of: Rows, names: Sequence[str] | None = None, *, pinned_rows: Rows | None = None
+    view: View, rows_of: Rows, names: Sequence[str] | None = None, *, beside: pin.Beside | None = None
 ) -> list[Score]:
-    """Show the card and the progress of the fit; the rows, once they belong to what stands.
+    """Show the card and the progress of the fit; the rows, once they belong to what stands. Then what is pinned.
 
-    pinned_rows  of a pinned result, which is one more fit of these data; without, there is no button
+    beside  how the page shows a pinned result, where it has its own way; strips and the same rows without
     names   of the states, for a line on top that says what was found; without, the top says what the last change did alone
     """
     answer, shown = measured(view), view.shown
@@ -94,12 +94,13 @@ def honest_card(
             query_params={"data": OPEN_ON.format(view.frame.title)},
         )
         live.region(view.fit, lambda now: live.progress(now, key="elbo"), patience=2)
-    if pinned_rows is not None:
-        pin.show(view, rows if answer.fresh else [], lambda beside: _rows_beside(beside, pinned_rows))
-    return rows if answer.fresh else []
+    rows = rows if answer.fresh else []
+    pinned = pin.Beside(lambda other, now: pin.strips(view, other, now), lambda other: rows_beside(other, rows_of))
+    pin.show(view, rows, beside or pinned)
+    return rows
 
 
-def _rows_beside(view: View, rows_of: Rows) -> list[Score]:
+def rows_beside(view: View, rows_of: Rows) -> list[Score]:
     """The rows of a pinned result, once they are known."""
     answer = measured(view)
     return rows_of(answer.value) if answer.fresh else []
@@ -199,6 +200,8 @@ def _waiting(view: View, answer: live.Answer) -> str:
         return ""
     if answer.pending:
         return "The fit is being scored against its baselines."
+    if view.moving:
+        return "Scores follow once the slider is let go."
     if view.shown.fitting:
         return "Scores appear when the fit is done."
     return "There is no finished fit of these settings to score."

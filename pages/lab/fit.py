@@ -22,14 +22,15 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     )
     cache = live.screen.engine().cache
     ready = next((found for name in ships if (found := shipped.offer(name, wanted, cache)) is not None), None)
-    fit = live.fit(page, wanted, moving=data.moving or choice.moving)
+    moving = data.moving or choice.moving
+    fit = live.fit(page, wanted, moving=moving)
     shown = fit.poll()
     came = any((found := shipped.load(name)) is not None and found.stands(shown.result) for name in ships)
     if ready is not None and ready.stands(shown.result):
-        view = View(frame, setting, fit, shown, ready.look, shipped=ready, came=came)
+        view = View(frame, setting, fit, shown, ready.look, shipped=ready, came=came, moving=moving)
     else:
         look, looking = live.states_of(fit, shown)
-        view = View(frame, setting, fit, shown, look, looking, came=came)
+        view = View(frame, setting, fit, shown, look, looking, came=came, moving=moving)
     with frame.controls:
         live.transport(fit, page)
     return view

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from urllib.parse import parse_qs
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from gdm_core.analysis.matching import order_of
+from gdm_core.analysis.matching import order_of, ordered
 from gdm_core.models.registry import available
 from pages.lab import live
 from pages.lab.data import Data, Setting
+from pages.lab.live.pictures import Origin
 from pages.lab.live.screen import BESIDE
 from pages.lab.view import View
 from pages.ui import figures, limits, shell, slider, turning
@@ -39,7 +41,8 @@ PIN = "pin"  # the parameter of a link
 KEPT = turning.stays("pinned-")
 LONGEST = 80
 REFUSED = "-refused"
-NOW = "now"
+PINNED, NOW = "pinned", "now"
+CAPTION = "The pinned result above what stands now; states that match have the same colour."
 
 
 def text_of(choice: Choice) -> str:
@@ -105,41 +108,56 @@ def _pinned(page: str) -> str:
     return str(st.session_state[key])
 
 
-def show(view: View, rows: Sequence[Score], rows_beside: Callable[[View], list[Score]]) -> None:
-    """The button, and what is pinned beside what stands: both over time, and `rows` beside those of the pinned one."""
-    page = view.page
+@dataclass(frozen=True)
+class Beside:
+    """What a page has of its own for a pinned result, which is a view of its data like the one that stands.
+
+    draw    what it shows of the pinned view in a picture, whose states have the colours of those that stand where they match
+    rows    the rows of what is measured of it
+    look    the page's own kind of view
+    """
+
+    draw: Callable[[View, live.Shown], None]
+    rows: Callable[[View], list[Score]]
+    look: Callable[[View], View] = lambda view: view
+
+
+def show(view: View, rows: Sequence[Score], page: Beside) -> None:
+    """The button, and what is pinned beside what stands: drawn as the page draws, and `rows` beside those of the pinned one."""
+    name = view.page
 
     def turn(text: str) -> None:
-        st.session_state[f"{KEPT}{page}"], st.session_state[f"{KEPT}{page}{REFUSED}"] = text, ""
+        st.session_state[f"{KEPT}{name}"], st.session_state[f"{KEPT}{name}{REFUSED}"] = text, ""
 
     with view.frame.card:
-        text = _pinned(page)
+        text = _pinned(name)
         here = text_of(view.choice)
         if text:
-            st.button("Unpin", key=f"{page}-unpin", icon=":material/keep_off:", on_click=turn, args=("",))
+            st.button("Unpin", key=f"{name}-unpin", icon=":material/keep_off:", on_click=turn, args=("",))
         else:
             st.button(
                 "Pin this result",
-                key=f"{page}-pin",
+                key=f"{name}-pin",
                 icon=":material/keep:",
                 on_click=turn,
                 args=(here,),
                 disabled=not (here and view.settled),
-                help="Keeps these settings beside whatever you try next, in this link too.",
+                help="Keeps these settings beside whatever you try next, in the address too.",
             )
     slider.also_in_address(PIN, text or None)
     choice = parse(text)
     if choice is None:
-        live.let_go(f"{page}{BESIDE}")
+        live.let_go(f"{name}{BESIDE}")
         return
     with view.frame.picture, shell.panel("pinned", f"Pinned: {named(choice)}"):
         if not _fits(choice, view.data):
             shell.quiet("These data have too few samples or channels for what is pinned.")
             return
         beside = _begin(view, choice)
-        live.problem(beside.fit, beside.shown, f"{page}{BESIDE}")
-        live.region(beside.fit, lambda now: _strips(view, beside, now))
-        _compared(rows_beside(beside), rows)
+        now = page.look(replace(beside, shown=_matched(beside.shown, view)))
+        live.problem(beside.fit, beside.shown, f"{name}{BESIDE}")
+        live.region(beside.fit, lambda found: page.draw(now, _matched(found, view)))
+        _compared(page.rows(now), rows)
 
 
 def watch(view: View) -> None:
@@ -150,46 +168,61 @@ def watch(view: View) -> None:
 
 
 def named(choice: Choice) -> str:
-    """The settings in the words of the header."""
-    return ", ".join([choice.label, *(f"{name} {value}" for name, value in choice.facts)])
+    """The settings in the words of the header, and what else tells two pinned results apart."""
+    made_of = {posterior: sees for sees, posterior in SEES.items()}.get(choice.config.get("posterior", ""))
+    more = [*([f"states of {made_of}"] if made_of else []), f"D {choice.config['n_latent']}"]
+    return ", ".join([choice.label, *(f"{name} {value}" for name, value in choice.facts), *more])
 
 
 def _begin(view: View, choice: Choice) -> View:
     data = view.data
-    setting = Setting(data, choice, view.setting.measure)
+    setting = Setting(data, choice)
     wanted = live.Wanted(
         choice.family, choice.config, data.train, data.test, truth=data.truth, where=setting, keep=data.keep
     )
     fit = live.fit(f"{view.page}{BESIDE}", wanted, moving=data.moving, linked=False)
     shown = fit.poll()
     look, looking = live.states_of(fit, shown)
-    return View(view.frame, setting, fit, shown, look, looking, index=view.index)
+    return View(view.frame, setting, fit, shown, look, looking, index=view.index, moving=view.moving)
 
 
-def _strips(view: View, beside: View, now: live.Shown) -> None:
-    """Both over time. States that match have the same colour."""
+def _matched(pinned: live.Shown, view: View) -> live.Shown:
+    """The picture of what is pinned with the colours of what stands, for states that match."""
+    stands = view.shown.train
+    if not pinned.train or [len(part) for part in stands] != [len(part) for part in pinned.train]:
+        return pinned
+
+    def made() -> live.Shown:
+        order = order_of(pinned.train, None, stands)
+        train, of_model = ordered(pinned.train, order), tuple(pinned.order[column] for column in order)
+        return replace(pinned, train=train, order=of_model, origin=Origin(), _kept={})
+
+    found: live.Shown = pinned.once("matched", made, of=stands)
+    return found
+
+
+def more_colours(view: View, n_states: int) -> None:
+    """Which colour is which state, where what is pinned has more of them than what stands."""
+    if n_states > view.shown.n_states:
+        shell.state_key(n_states)
+
+
+def strips(view: View, beside: View, now: live.Shown) -> None:
+    """What a page without a drawing of its own shows: both over time, and the track where there is one."""
     here, there = view.read(), beside.read(now)
     if there.states is None:
         shell.empty(there.title, there.note)
         return
-    states, rows = there.states, {}
-    if here.states is not None and now.train and len(now.train) == len(view.shown.train):
-        states = states[:, list(order_of(now.train, None, view.shown.train))]
-        rows = {NOW: here.states}
     trial = view.trial
     if trial.position is not None:
-        plot(
-            figures.track(trial.position, states, title="pinned", height=190, caption=""),
-            key="pinned-track",
-            state=there.state,
-        )
+        made = figures.track(trial.position, there.states, title="pinned", height=190, caption="")
+        plot(made, key="pinned-track", state=there.state)
+    rows = {PINNED: there.states} | ({} if here.states is None else {NOW: here.states})
+    columns = figures.FEW_COLUMNS if figures.flickers(there.states) else MAX_COLUMNS
     step = view.data.step(trial)
-    caption = "The pinned result above what stands now; states that match have the same colour."
-    columns = figures.FEW_COLUMNS if figures.flickers(states) else MAX_COLUMNS
-    made = figures.state_strips(
-        {"pinned": states} | rows, step=step, unit=view.data.unit, columns=columns, caption=caption
-    )
+    made = figures.state_strips(rows, step=step, unit=view.data.unit, columns=columns, caption=CAPTION)
     plot(made, key="pinned-strips", state=there.state)
+    more_colours(view, there.states.shape[1])
 
 
 def _compared(pinned: Sequence[Score], now: Sequence[Score]) -> None:

@@ -16,13 +16,15 @@ from gdm_core.trials import Trial
 from pages.lab import figures as lab_figures
 from pages.lab.live.pictures import State
 from pages.lab.view import Reading, View
-from pages.ui import card, figures, shell
+from pages.ui import card, figures, limits, shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
+from pages.ui.slider import slider
 
 MAX_HORIZON = 50
 NINE_OF_TEN = (90.0, 5.0)  # what a 90 % band should hold, and how far off is near enough, in per cent
 FIRST_HORIZON = 20
+HELD_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
 Tab = Callable[[View, Reading], None]
 
 
@@ -146,9 +148,12 @@ def prediction(view: View, reading: Reading) -> None:
     trial = reading.trial
     left, middle, right = st.columns(3, gap="medium")
     with left:
-        moment = _moment(view, trial)
-    horizon = middle.slider("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", bind="query-params")
-    horizon = min(max(horizon, 1), MAX_HORIZON)
+        moment, moving = _moment(view, trial)
+    with middle:
+        limits.within("horizon", "Horizon", 1, MAX_HORIZON)
+        horizon, growing = slider(
+            "Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", bind="query-params", live=True
+        )
     called = view.data.called
     channel = right.selectbox(
         "Channel", list(trial.channels), key="channel", bind="query-params", format_func=lambda c: called.get(c, c)
@@ -162,7 +167,8 @@ def prediction(view: View, reading: Reading) -> None:
         "held it. In the long run they hold their share whatever the data do, at the price of width. Off: the bands stay as "
         "they were calibrated on the fitted data.",
     )
-    answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon, adaptive)
+    wait_s = HELD_WAIT_S if moving or growing else 0.0
+    answer = view.ask(f"envelope-{view.index}", envelope, trial, moment, horizon, adaptive, wait_s=wait_s)
     with shell.panel("envelope"):
         if (
             answer.value is not None
@@ -172,20 +178,22 @@ def prediction(view: View, reading: Reading) -> None:
             shell.quiet(answer.message or "The prediction is being worked out.")
 
 
-def _moment(view: View, trial: Trial) -> int:
-    """The sample to predict from, chosen in the unit of the data."""
-    last, step = trial.n_samples - 2, view.data.step(trial)
-    if (chosen := st.session_state.get("moment")) is not None and chosen > last * step:
-        st.session_state["moment"] = type(chosen)(last * step)  # a slider refuses what another trial's range allowed
+def _moment(view: View, trial: Trial) -> tuple[int, bool]:
+    """(the sample to predict from, chosen in the unit of the data, whether its slider is held)."""
+    last, step = max(trial.n_samples - 2, 1), view.data.step(trial)
     help = "The model sees nothing after it."
     if view.data.unit == "step":
-        moment = st.slider("From step", 0, last, trial.n_samples // 2, key="moment", bind="query-params", help=help)
-        return min(max(int(moment), 0), last)
-    middle = round(trial.n_samples // 2 * step, 2)
-    seconds = st.slider(
-        f"From ({view.data.unit})", 0.0, last * step, middle, step, key="moment", bind="query-params", help=help
-    )
-    return min(max(round(seconds / step), 0), last)
+        limits.within("moment", "From step", 0, last)
+        return slider(
+            "From step", 0, last, trial.n_samples // 2, key="moment", bind="query-params", help=help, live=True
+        )
+    label, end = f"From ({view.data.unit})", last * step
+    limits.within("moment", label, 0.0, end, float)
+    seconds, held = slider(
+        label, 0.0, end, min(round(trial.n_samples // 2 * step, 2), end), step, key="moment", bind="query-params",
+        format="%.2f", help=help, live=True,
+    )  # fmt: skip
+    return min(max(round(seconds / step), 0), last), held
 
 
 def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:

@@ -83,6 +83,7 @@ class View:
     shipped   the result that ships with the app, if that is what stands
     came      the fit came with the app, whatever it is applied to
     index     which trial is looked at: fitted ones first, then new ones
+    moving    a slider that the fit or its scores depend on is still held
     """
 
     frame: Frame
@@ -94,6 +95,7 @@ class View:
     shipped: Shipped | None = None
     came: bool = False
     index: int = 0
+    moving: bool = False
 
     @property
     def page(self) -> str:
@@ -113,9 +115,9 @@ class View:
 
     @property
     def settled(self) -> bool:
-        """Whether the result of just these settings stands, and nothing is fitted anew."""
+        """Whether the result of just these settings stands, and nothing is fitted or moved."""
         shown = self.shown
-        return shown.result is not None and shown.state == "fresh" and not shown.fitting
+        return shown.result is not None and shown.state == "fresh" and not shown.fitting and not self.moving
 
     @property
     def shipped_scores(self) -> Mapping[str, Any] | None:
@@ -204,12 +206,13 @@ class View:
         deadline_s: float = 120.0,
         about: Any = None,
         kept: bool = False,
+        wait_s: float = 0.0,
     ) -> live.Answer:
         """What `function(model_bytes, *args)` says of the fit that stands, worked out on a worker.
 
         `name` is what an earlier answer is remembered under while the new one is under way. The answer says what it is
         about, with which order of colours: `about`, or (the trial looked at, the order). One that JSON can hold may be
-        `kept` on disk beside the fit, unless that is not kept either.
+        `kept` on disk beside the fit, unless that is not kept either. `wait_s` is how long the page may wait for it.
         """
         shown = self.shown
         about = (self.trial, shown.order) if about is None else about
@@ -218,7 +221,9 @@ class View:
         key = question_key(shown.result.key, function, args)
         kept = kept and self.data.keep
         model = shown.result.model_bytes
-        return self.fit.ask(name, key, function, model, *args, deadline_s=deadline_s, about=about, kept=kept)
+        return self.fit.ask(
+            name, key, function, model, *args, deadline_s=deadline_s, about=about, kept=kept, wait_s=wait_s
+        )
 
     @cached_property
     def exact_look(self) -> Look | None:

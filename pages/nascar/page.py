@@ -66,5 +66,5 @@ lab.show_tabs(
     },
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
-lab.honest_card(view, score_rows, figures.names_of(view.shown.n_states), pinned_rows=score_rows)
+lab.honest_card(view, score_rows, figures.names_of(view.shown.n_states))
 lab.end(view)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
 from gdm_core.analysis import bout_scores, teaching
@@ -14,6 +13,7 @@ from gdm_core.analysis.bouts import BoutRule
 from pages import lab
 from pages.lab import live
 from pages.recording import naming, player, scores, tabs, trial_choice
+from pages.recording import pinned as pinning
 from pages.recording.data import Data
 from pages.recording.labels import Words, colour_key
 from pages.recording.teach import taught_fit
@@ -23,6 +23,7 @@ from pages.recording.view import Here, View, as_named
 from pages.ui import figures, model_controls, settings, shell
 from pages.ui.card import Score
 from pages.ui.plot import plot
+from pages.ui.slider import slider
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 PURPOSE = (
@@ -47,15 +48,16 @@ def show(
     followed = taught_fit.follow(untaught, data)
     base = followed.view
     with page.controls:
-        rule = bout_controls(data, bout_rule)
+        rule, moving = bout_controls(data, bout_rule)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     with page.picture:
         index = trial_choice.pick(data, asking=tabs.teaches())
         followed.switch()
-    view = _view(untaught, index, naming=named, rule=rule)
+    read: dict[str, Any] = {"rule": rule, "moving": base.moving or moving}
+    view = _view(untaught, index, naming=named, **read)
     if followed.fit is not None:
-        view = _view(base, index, naming=named, rule=rule, with_words=followed.fit, untaught=view)
+        view = _view(base, index, naming=named, **read, with_words=followed.fit, untaught=view)
     measured, own = _measured(view)
 
     def rows_of(found: Mapping[str, Any]) -> list[Score]:
@@ -72,7 +74,7 @@ def show(
 
     lab.picture(view, draw)
     tabs.show(view, measured, own, rows_of, beside_player)
-    if lab.honest_card(view, rows_of) and measured is not None:
+    if lab.honest_card(view, rows_of, beside=_beside(view)) and measured is not None:
         with page.card:
             _remarks(view, measured)
     lab.end(view)
@@ -89,7 +91,21 @@ def _view(base: lab.View, index: int, *, with_words: WithWords | None = None, **
         measure = lab.Measure(teaching.scores, teaching.seed_scores, options, f"{words}, taught {with_words.about}")
     kept = {field.name: getattr(base, field.name) for field in fields(lab.View)}
     setting = replace(base.setting, measure=measure)
-    return View(**kept | {"setting": setting, "index": index}, with_words=with_words, **more)
+    return View(**kept | {"setting": setting, "index": index, "with_words": with_words} | more)
+
+
+def _beside(view: View) -> lab.Beside:
+    """How a pinned result is read, drawn and measured here: as the page does it, and without what the visitor named."""
+
+    def look(pinned: lab.View) -> View:
+        n_states = pinned.choice.n_states
+        _, colours = _by_labels(view.data, pinned.fit, pinned.shown, n_states)
+        return _view(pinned, view.index, naming=pinning.named(n_states, colours, view.naming), rule=view.rule)
+
+    def rows(pinned: lab.View) -> list[Score]:
+        return lab.rows_beside(pinned, lambda found: scores.score_rows(found, view.data.unit))
+
+    return lab.Beside(lambda pinned, now: pinning.draw(view, pinned, now), rows, look)
 
 
 def _measured(view: View) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
@@ -142,25 +158,26 @@ def _take(of: str, k: int, d: int) -> None:
     st.session_state[settings.key("K", of)], st.session_state[settings.key("D", of)] = k, d
 
 
-def bout_controls(data: Data, unlabelled: BoutRule) -> BoutRule:
-    """How bouts are read from soft states: at first as the expert's own bouts suggest, where there are any."""
+def bout_controls(data: Data, unlabelled: BoutRule) -> tuple[BoutRule, bool]:
+    """(how bouts are read from soft states, whether a slider of it is held): at first as the expert's own bouts suggest,
+    where there are any."""
     shell.section("Bouts")
     start = data.expert_rule or unlabelled
     if longest(data.unit) * data.train[0].rate_hz < 2:
         shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
-        return BoutRule()
+        return BoutRule(), False
     of, unit = data.bouts_of, unit_for(0.0, data.unit)
     most, step = longest(data.unit), 1.0 if data.unit == "step" else 0.1
     why = " Starts at half of the median bout in the expert's labels." if data.expert_rule else ""
-    smooth = st.slider(
+    smooth, smoothing = slider(
         f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key=settings.key("smooth", of), bind="query-params",
-        help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
+        live=True, help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
     )  # fmt: skip
-    shortest = st.slider(
+    shortest, cutting = slider(
         f"Shortest bout ({unit.plural})", 0.0, most, start.shortest_s, step, key=settings.key("shortest", of),
-        bind="query-params", help="Bouts below it go to their neighbours." + why,
+        bind="query-params", live=True, help="Bouts below it go to their neighbours." + why,
     )  # fmt: skip
-    return BoutRule(float(np.clip(smooth, 0.0, most)), float(np.clip(shortest, 0.0, most)))
+    return BoutRule(smooth, shortest), smoothing or cutting
 
 
 @dataclass(frozen=True)
@@ -197,6 +214,9 @@ def _poses(view: View) -> None:
     if pose is None:
         return
     here = view.read()
+    if view.moving and (before := view.fit.records.last(Here, "player")) is not None and before.trial is here.trial:
+        here = before  # bouts that a held slider changes do not send the poses again
+    here = view.fit.records.keep(here, "player")
     if pose.simulated:
         shell.quiet("Simulated mice: no frame of this is a recording, and how an attack looks is invented.")
     player.show(

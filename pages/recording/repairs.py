@@ -9,15 +9,16 @@ import streamlit as st
 
 from pages.ui import settings
 from pages.ui.exports import Recipe
+from pages.ui.slider import slider
 
 
 def cleaning(of: str) -> dict[str, Any]:
     """What to repair in the tracked poses of the recording `of`."""
     with st.expander("Repairs", icon=":material/healing:"):
-        score = st.slider(
+        score, _ = slider(
             "Least score", 0.0, 0.95, 0.3, 0.05, key=settings.key("score", of), bind="query-params", help=_SCORE_HELP
         )
-        fill = st.slider(
+        fill, _ = slider(
             "Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key=settings.key("fill", of), bind="query-params",
             help="Straight lines across short gaps; longer ones stay missing, and models skip them.",
         )  # fmt: skip
@@ -31,8 +32,8 @@ def cleaning(of: str) -> dict[str, Any]:
         flips = st.toggle("Undo left-right flips", False, key=settings.key("flips", of), bind="query-params")
         swaps = st.toggle("Undo swapped animals", False, key=settings.key("swaps", of), bind="query-params")
     return {
-        "min_score": min(max(float(score), 0.0), 0.95),
-        "fill_seconds": min(max(float(fill), 0.0), 2.0),
+        "min_score": score,
+        "fill_seconds": fill,
         "drop_outliers": bool(outliers),
         "undo_side_flips": bool(flips),
         "undo_identity_swaps": bool(swaps),

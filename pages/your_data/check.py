@@ -18,6 +18,7 @@ from pages.ui import figures, settings, shell
 from pages.ui.figures.base import Figure, axis, layout, note, typed
 from pages.ui.figures.states import plain
 from pages.ui.plot import plot
+from pages.ui.slider import slider
 from pages.your_data.intake import KEPT, Opened, TableOptions, edited, rate_of
 
 UNITS: dict[TimeUnit, str] = {
@@ -60,7 +61,7 @@ def table_options(file: Opened) -> TableOptions:
     )
     timed = _is_timed(table, roles, unit, rate)
     most, key = (5.0, settings.key("fill", of)) if timed else (50.0, settings.key("fill-steps", of))
-    fill = st.slider(
+    fill, _ = slider(
         f"Fill gaps up to ({'s' if timed else 'steps'})", 0.0, most, 0.0, 0.1 if timed else 1.0, key=key, bind="query-params",
         help="Straight lines across short gaps. Longer ones stay missing, and models skip them.",
     )  # fmt: skip
@@ -91,7 +92,7 @@ def table_options(file: Opened) -> TableOptions:
         rate_hz=float(rate) if rate else None,
         unit=unit,
         resample=bool(resample),
-        fill_seconds=min(max(float(fill), 0.0), most),
+        fill_seconds=fill,
         drop_outliers=bool(outliers),
         position_is_channel=bool(place),
     )

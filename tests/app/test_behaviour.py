@@ -17,9 +17,12 @@ from pages.behaviour import recordings, shipped
 from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted
 from pages.lab.shipped import both
+from pages.recording import lab as recording_lab
 from pages.recording import naming
 from pages.ui import navigation
+from pages.ui.figures.base import untyped
 from tests.support.controls import control
+from tests.support.drawn import record
 from tests.support.live_engine import Kept, QuickEngine
 from tests.support.sliders import slider
 
@@ -223,3 +226,29 @@ def test_from_labels_leaves_names_and_mergers_of_the_visitor_alone(engine):
     assert all(re.sub(r" \d+$", "", name) in words for name in names[2:])
     assert control(app, "selectbox", "into2").value == "S1"
     assert control(app, "selectbox", "hue3").value == "magenta"
+
+
+def test_held_bouts_are_cut_at_once_and_measured_when_they_are_let_go(engine, monkeypatch):
+    drawn = record(monkeypatch, recording_lab)
+    app = opened()
+    jobs, row = len(engine.jobs), list(drawn["strips"][0]["data"][0]["y"]).index("bouts")
+
+    def bouts() -> np.ndarray:
+        return untyped(drawn["strips"][0]["data"][0]["customdata"])[row]
+
+    def poses() -> str:
+        return next(e.proto.json for e in app.get("bidi_component") if e.proto.component_name == "gdm_player")
+
+    before, sent = bouts(), poses()
+    control(app, "slider", "smooth").hold(4.0).run()
+    assert not app.exception
+    assert (bouts() != before).any()
+    assert poses() == sent, "poses are too large to send with every value"
+    assert len(engine.jobs) == jobs, "nothing is measured before it is let go"
+    assert "Scores follow once the slider is let go." in html(app)
+    assert not [name for name in app.query_params if name.startswith("smooth")]
+    control(app, "slider", "smooth").set_value(4.0).run().run()
+    assert poses() != sent
+    assert [job.slot for job in engine.jobs[jobs:]] == ["ask-scores"]
+    assert "Scores follow" not in html(app)
+    assert [name for name in app.query_params if name.startswith("smooth")]

@@ -17,7 +17,7 @@ from pages.formula1.data import Looked, Place
 from pages.lab import shipped
 from pages.lab.live import session as live_session
 from tests.support.formula1_page import RING, WEEKEND, arrange, box, one_of, ring_race, visit, words
-from tests.support.sliders import slider
+from tests.support.sliders import Slider, slider, sliders
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,29 @@ def test_what_the_address_asks_for_in_vain_is_said_in_one_line():
 def test_laps_beyond_those_driven_are_said():
     app = visit(source="real", **{"laps-of": "range", "laps": "2-99"})
     assert "laps from, to “2-99”" in words(app)
-    assert app.slider(key=next(s.key for s in app.slider if s.label == "Laps from, to")).value[0] == 2
+    assert [end.value for end in ends_of(app)] == [2, 4]
+
+
+def ends_of(app) -> list[Slider]:
+    return [one for one in sliders(app) if one.label in ("First lap", "Last lap")]
+
+
+def test_neither_end_of_a_range_of_laps_passes_the_other():
+    app = visit(source="real", **{"laps-of": "range", "laps": "1-2"})
+    ends_of(app)[0].set_value(3).run()
+    assert [end.value for end in ends_of(app)] == [3, 3]
+    assert one_of(app.query_params["laps"]) == "3-3"
+    assert "laps 3 to 3" in words(app)
+    ends_of(app)[1].set_value(4).run()
+    assert one_of(app.query_params["laps"]) == "3-4"
+    ends_of(app)[1].set_value(1).run()
+    assert [end.value for end in ends_of(app)] == [1, 1]
+    assert one_of(app.query_params["laps"]) == "1-1"
+    box(app, "Laps").set_value("all").run()
+    box(app, "Laps").set_value("range").run()
+    assert [end.value for end in ends_of(app)] == [1, 1], "they begin with what the address says"
+    again = visit(source="real", **{"laps-of": "range", "laps": "1-1"})
+    assert [end.value for end in ends_of(again)] == [1, 1], "and so does a copied link"
 
 
 def test_an_event_of_the_address_waits_for_the_calendar(monkeypatch):

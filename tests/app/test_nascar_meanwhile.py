@@ -371,7 +371,7 @@ def test_a_map_that_cannot_be_made_says_why(engine, monkeypatch):
 # ---- the address of a prediction ----------------------------------------------------------------------------------
 def test_the_moment_of_a_prediction_is_in_the_address(engine, drawn):
     app = opened(view="Prediction", moment="40")
-    assert app.slider(key="moment").value == 40
+    assert slider(app, "moment").value == 40
     assert drawn["envelope"][0]["layout"]["shapes"][0]["x0"] == 40
 
 
@@ -397,11 +397,11 @@ def test_an_address_may_keep_the_bands_as_calibrated(engine):
 @pytest.mark.parametrize("moment", ["99999", "-4", "soon"])
 def test_an_address_may_name_any_moment(engine, moment):
     app = opened(view="Prediction", moment=moment)
-    assert 0 <= app.slider(key="moment").value <= 198
+    assert 0 <= slider(app, "moment").value <= 198
 
 
 def test_a_shorter_trial_brings_the_moment_inside(engine):
     app = opened(T="1000", view="Prediction", moment="900")
     slider(app, "T").set_value(300)
     settled(app.run())
-    assert 0 <= app.slider(key="moment").value <= 298
+    assert 0 <= slider(app, "moment").value <= 298

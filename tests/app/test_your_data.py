@@ -29,6 +29,7 @@ from tests.support.controls import control
 from tests.support.drawn import record
 from tests.support.live_engine import ended
 from tests.support.offered import offered
+from tests.support.sliders import sliders
 from tests.support.your_data_page import ROOT, fitted, html, opened, read, upload, uploaded, waves
 
 EVERY = "Keep each n-th row"
@@ -356,9 +357,9 @@ def test_without_a_clock_steps_are_the_unit_everywhere_until_somebody_says_how_f
     app = uploaded("plain.csv", whole.to_csv(index=False).encode())
     counts = next(frame.value for frame in app.dataframe if "behaviour" in frame.value)
     assert "seconds" not in counts
-    assert [one.label for one in app.slider if one.label.startswith("Fill gaps")] == ["Fill gaps up to (steps)"]
+    assert [one.label for one in sliders(app) if one.label.startswith("Fill gaps")] == ["Fill gaps up to (steps)"]
     app.button(key="fit").click().run()
-    assert {"Smooth over (steps)", "Shortest bout (steps)"} <= {one.label for one in app.slider}
+    assert {"Smooth over (steps)", "Shortest bout (steps)"} <= {one.label for one in sliders(app)}
     assert float(control(app, "slider", "smooth").value).is_integer()
     for view in ("Bouts", "Shares", "Transitions", "Labels", "Trials", "Prediction", "Features", "Export & reproduce"):
         app.session_state["view"] = view
@@ -379,5 +380,5 @@ def test_without_a_clock_steps_are_the_unit_everywhere_until_somebody_says_how_f
     assert "blocks of about" in html(app)
     assert "unit='step'" in app.code[0].value
     control(app, "number_input", "rate").set_value(10.0).run().run()
-    assert {"Smooth over (s)", "Shortest bout (s)"} <= {one.label for one in app.slider}
+    assert {"Smooth over (s)", "Shortest bout (s)"} <= {one.label for one in sliders(app)}
     assert "unit='s'" in app.code[0].value

@@ -11,7 +11,7 @@ from tests.support.sliders import sliders
 
 def control(app: AppTest, kind: str, name: str) -> Any:
     """The one control of that kind ("slider") and name ("K")."""
-    shown = [*app.slider, *sliders(app)] if kind == "slider" else list(getattr(app, kind))
+    shown = sliders(app) if kind == "slider" else list(getattr(app, kind))
     found = [one for one in shown if one.key == name or str(one.key).rsplit("-", 1)[0] == name]
     assert len(found) == 1, f"{len(found)} controls {name!r} among {[one.key for one in shown]}"
     return found[0]

@@ -280,3 +280,14 @@ def test_no_file_names_a_place_on_one_machine():
             continue  # not text
         found += [f"{name}: {match.group()}" for match in local.finditer(text)]
     assert not found
+
+
+def test_pages_have_one_slider():
+    """That of pages/ui/slider.py: Streamlit's own says nothing while it is held."""
+    native = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sources("pages")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("slider", "select_slider")
+    ]  # fmt: skip
+    assert not native

@@ -64,12 +64,13 @@ class Answers:
         deadline_s: float = 60.0,
         about: Any = None,
         kept: bool = False,
+        wait_s: float = 0.0,
     ) -> Answer:
         """The answer of `function(*args)` if it is there; otherwise it is being worked out: ask again later.
 
         `key` must name everything that the answer depends on. A question of the same name with another key replaces
         the one before. `about` comes back with the answer, also when it is shown as an earlier one. An answer that JSON
-        can hold may be `kept` on disk, for whoever asks the same on another day.
+        can hold may be `kept` on disk, for whoever asks the same on another day. `wait_s` is how long to wait for it at the most.
         """
         self.collect()
         self._owed.discard(name)
@@ -95,7 +96,9 @@ class Answers:
             except GdmError as error:
                 return replace(self.latest(name), message=str(error))
             self._jobs[name] = (key, job, about)
-            if job.poll().status.final:  # kept from another day
+            if wait_s:
+                job.wait(wait_s)
+            if job.poll().status.final:  # kept from another day, or done meanwhile
                 return self.ask(name, key, function, *args, deadline_s=deadline_s, about=about, kept=kept)
         self._owed.add(name)
         return replace(self.latest(name), pending=True)

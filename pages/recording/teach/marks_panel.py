@@ -17,6 +17,7 @@ from pages.recording.teach.taught_model import CLIP_S, AnyTeaching
 from pages.recording.view import View
 from pages.ui import settings, shell
 from pages.ui.downloads import download
+from pages.ui.slider import slider
 
 ANNOTATIONS = ("csv", "tsv", "txt", "annot")
 
@@ -28,19 +29,17 @@ def share_of_expert(view: View, of: str) -> None:
     if known < CLIP_S or view.data.unit == "step":
         return
     kept, most = lessons.lesson(of), float(int(known))
-    many, first = keys = settings.key(f"teach-share-{kept.turn}", of), settings.key(f"teach-first-{kept.turn}", of)
-    st.slider(
-        "Seconds of the expert's labels to use", 0.0, most, min(kept.seconds, most), CLIP_S, key=many, on_change=_let_in,
-        args=(of, keys),
+    stands = min(kept.seconds, most)
+    seconds, _ = slider(
+        "Seconds of the expert's labels to use", 0.0, most, stands, CLIP_S, key=settings.key(f"teach-share-{kept.turn}", of),
         help="Clips of 2 s of the fitted trials, at random, beside your own marks. Of the new trials none is used.",
     )  # fmt: skip
-    st.toggle("From the beginning, not at random", kept.from_start, key=first, on_change=_let_in, args=(of, keys))
-
-
-def _let_in(of: str, keys: tuple[str, str]) -> None:
-    seconds, from_start = (st.session_state.get(key) for key in keys)
-    if seconds is not None and from_start is not None:
-        lessons.change(of, seconds=float(seconds), from_start=bool(from_start))
+    first = st.toggle(
+        "From the beginning, not at random", kept.from_start, key=settings.key(f"teach-first-{kept.turn}", of)
+    )
+    if (seconds, first) != (stands, kept.from_start):  # what is above has been drawn without it
+        lessons.change(of, seconds=seconds, from_start=first)
+        st.rerun()
 
 
 _kept = component("gdm_kept_marks", js=(Path(__file__).parent / "kept_marks.js").read_text(encoding="utf-8"))

@@ -7,13 +7,15 @@ from typing import Any
 
 import streamlit as st
 
+from gdm_core.analysis.teaching import Stretch
 from gdm_core.errors import DataError, GdmError
 from pages.lab import live
 from pages.recording.labels import colour_key
 from pages.recording.teach import agreement, lessons, marking, marks_panel
 from pages.recording.teach.lessons import Vocabulary
+from pages.recording.teach.proposals import proposals
 from pages.recording.teach.taught_fit import TEACHABLE, ready
-from pages.recording.teach.taught_model import Teaching, ask, ask_for_clips, found_in
+from pages.recording.teach.taught_model import Teaching, ask, found_in
 from pages.recording.trial_choice import go_to
 from pages.recording.view import Here, View
 from pages.ui import figures, settings, shell
@@ -42,7 +44,8 @@ def panel(view: View, here: Here, beside_player: Any) -> None:
         )
         if not view.is_new:
             marking.timeline(taught)
-        _proposals(taught)
+        how = ". The page plays one and asks, then the next."
+        proposals(taught, ("moment", "trials"), how, marking.ask_for, follow=partial(_follow, taught))
         if view.is_new:
             _only_fitted(taught)
         else:
@@ -211,33 +214,8 @@ def _mark(taught: Teaching, index: int, keys: tuple[str, ...], word: str | None)
             lessons.set_controls(taught.of, stretch=(index, float(begin), float(end)))
 
 
-def _proposals(taught: Teaching) -> None:
-    """Up to three clips whose words would teach most, and, once the visitor follows them, one after the other."""
-    view, of, lesson = taught.view, taught.of, taught.lesson
-    if not ready(view):
-        return
-    shown = lesson.shown
-    if not shown:
-        answer = ask_for_clips(taught)
-        if not answer.fresh:
-            shell.quiet(answer.message or "Which moment next is being worked out.")
-            return
-        shown = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
-        lessons.change(of, shown=shown, asked=(*lesson.asked, *shown), said=lesson.said)
-        if shown and lesson.following:
-            marking.ask_for(taught, shown[0])
-            st.rerun()
-    if not shown:
-        shell.quiet("Every clip of the fitted trials has been proposed.")
-        return
-    shell.quiet("Which moment next: those whose names would teach most. The page plays one and asks, then the next.")
-    with st.container(key="teach-next", horizontal=True):
-        for j, clip in enumerate(shown):
-            label = taught.place(*clip[:3])
-            kind: Any = "primary" if clip == lesson.asking else "secondary"
-            st.button(label, key=f"teach-clip-{j}", on_click=marking.ask_for, args=(taught, clip), type=kind)
-        st.button("Others", key="teach-others", on_click=_others, args=(of,))
-
-
-def _others(of: str) -> None:
-    lessons.change(of, shown=(), asking=None)
+def _follow(taught: Teaching, clip: Stretch) -> None:
+    """Who follows the proposals is led to the first of new ones."""
+    if taught.lesson.following:
+        marking.ask_for(taught, clip)
+        st.rerun()

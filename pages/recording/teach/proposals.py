@@ -1,0 +1,55 @@
+"""Which moment next: up to three stretches whose words would teach most, wherever Teach is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from gdm_core.analysis.teaching import Stretch
+from pages.recording.teach import lessons
+from pages.recording.teach.taught_fit import ready
+from pages.recording.teach.taught_model import AnyTeaching, ask_for_clips
+from pages.ui import shell
+
+
+def proposals(
+    taught: AnyTeaching,
+    called: tuple[str, str],
+    about: str,
+    take: Callable[[Any, Stretch], None],
+    *,
+    follow: Callable[[Stretch], None] = lambda clip: None,
+) -> None:
+    """A button for each stretch that is proposed, and one for others.
+
+    called  one of them, and where they come from: ("moment", "trials")
+    about   what a press does, in a sentence
+    take    called with the lesson and the stretch that was pressed
+    follow  called with the first of new ones, while nothing is drawn yet
+    """
+    of, lesson = taught.of, taught.lesson
+    if not ready(taught.view):
+        return
+    shown, (one, source) = lesson.shown, called
+    if not shown:
+        answer = ask_for_clips(taught)
+        if not answer.fresh:
+            shell.quiet(answer.message or f"Which {one} next is being worked out.")
+            return
+        shown = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
+        lessons.change(of, shown=shown, asked=(*lesson.asked, *shown), said=lesson.said)
+        if shown:
+            follow(shown[0])
+    if not shown:
+        shell.quiet(f"Every {one} of the fitted {source} has been proposed.")
+        return
+    shell.quiet(f"Which {one} next: those whose names would teach most{about}")
+    with st.container(key="teach-next", horizontal=True):
+        for j, clip in enumerate(shown):
+            kind: Any = "primary" if clip == lesson.asking else "secondary"
+            label = taught.place(*clip[:3])
+            st.button(label, key=f"teach-clip-{j}", on_click=take, args=(taught, clip), type=kind)
+        others: dict[str, Any] = {"shown": (), "asking": None}
+        st.button("Others", key="teach-others", on_click=lessons.change, args=(of,), kwargs=others)
