@@ -20,8 +20,6 @@ from pages.ui.figures.base import Figure, names_of
 from pages.ui.plot import plot
 from pages.ui.slider import slider
 
-PINNED_HEIGHT, PINNED_PHONE_HEIGHT = 300, 260
-
 
 @dataclass(frozen=True)
 class Options:
@@ -116,11 +114,14 @@ def draw_pinned(view: lab.View, pinned: lab.View, now: live.Shown, options: Opti
         shell.empty(here.title, here.note)
         return
     plain = replace(options, badges=False)
-    made = now.once(("map", which), lambda: track_map(circuit, here, plain), of=(here.states,), settings=plain)
-    plot(
-        made, key="pinned-map", state=here.state, revision=str(race.pick.place), height=PINNED_HEIGHT,
-        phone_height=PINNED_PHONE_HEIGHT,
-    )  # fmt: skip
+
+    def small() -> Figure:
+        """As on the narrowest screen, whose layout has no badges."""
+        figure = track_map(circuit, here, plain)
+        return figure | {"widths": figure["widths"][:1]}
+
+    made = now.once(("map", which), small, of=(here.states,), settings=plain)
+    plot(made, key="pinned-map", state=here.state, revision=str(race.pick.place))
     laps = {pin.PINNED: here.average(circuit)}
     if stands.data.train.fingerprint == view.data.train.fingerprint:
         there = read(stands, here.laps, which)

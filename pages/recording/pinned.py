@@ -17,6 +17,9 @@ from pages.recording.view import View
 from pages.ui import figures, palette, shell
 from pages.ui.plot import plot
 
+BY_LABEL = "A state has the colour of the label that it mostly stands for in the fitted trials."
+MATCHING = "States that match have the same colour."
+
 
 def named(n_states: int, by_labels: Sequence[int], stands: Naming) -> Naming:
     """The colours of a pinned fit: those of the labels, else those of the states that stand in the same columns.
@@ -40,34 +43,22 @@ def draw(view: View, beside: lab.View, now: live.Shown) -> None:
     if there.states is None or there.bouts is None:
         shell.empty(there.title, there.note)
         return
-    rows: dict[str, Any] = {}
-    words = view.data.words
-    if there.expert is not None and words is not None:
-        rows["expert"] = words.hot(there.expert)
-    soft, cut = {PINNED: there.states}, {PINNED: there.bouts}
+    words, soft, cut = view.data.words, {PINNED: there.states}, {PINNED: there.bouts}
     if here.states is not None and here.bouts is not None:
         soft, cut = soft | {NOW: here.states}, cut | {NOW: here.bouts}
-    rows |= {f"bouts, {name}": figures.one_hot(cut[name], soft[name].shape[1]) for name in soft}
-    rows |= {f"states, {name}": states for name, states in soft.items()}
-    said = "Pinned beside what stands now, read with the same rule of bouts."
-    if words is not None:
-        said += " A state has the colour of the label that it mostly stands for in the fitted trials."
-    else:
-        said += " States that match have the same colour."
+    bouts: dict[str, Any] = {name: figures.one_hot(cut[name], soft[name].shape[1]) for name in soft}
+    if there.expert is not None and words is not None:
+        bouts = {"expert": words.hot(there.expert)} | bouts
+    said = ["Bouts of both, by the same rule.", BY_LABEL if words is not None else MATCHING]
     if view.with_words is not None:
-        said += " What is pinned was not taught your words."
-    made = now.once(
-        "pinned-strips",
-        lambda: figures.state_strips(
-            rows,
-            start=there.start,
-            step=there.step,
-            unit=there.unit.name,
-            caption=said,
-            height=max(120, 52 + 34 * len(rows)),
-        ),
-        of=(there.states, there.bouts, here.states, here.bouts),
-        settings=(there.trial.fingerprint, tuple(rows), said),
-    )
-    plot(made, key="pinned-strips", state=there.state, revision=f"{view.data.key}/{view.index}")
+        said.append("What is pinned was not taught your words.")
+    both: dict[str, tuple[dict[str, Any], str]] = {
+        "pinned-strips": (bouts, " ".join(said)),
+        "pinned-states": (soft, "The states of both, as fitted, in mixed colours."),
+    }
+    for key, (rows, caption) in both.items():
+        made = figures.state_strips(
+            rows, start=there.start, step=there.step, unit=there.unit.name, height=52 + 34 * len(rows), caption=caption
+        )
+        plot(made, key=key, state=there.state, revision=f"{view.data.key}/{view.index}")
     st.html(colour_key("pinned states", there.names, there.used))

@@ -120,10 +120,10 @@ def test_behaviour_draws_what_is_pinned_beside_the_experts_labels(engine, monkey
     text = one_of(app.query_params["pin"])
     assert text.startswith("gdm_5_0.99_learn_linear_")
     rows = _rows(drawn["pinned-strips"][0])
-    assert list(rows) == ["expert", "bouts, pinned", "bouts, now", "states, pinned", "states, now"]
-    living = _rows(drawn["strips"][0])
-    for name, same in (("expert", "expert"), ("bouts, now", "bouts"), ("states, now", "states")):
-        np.testing.assert_array_equal(rows[name], living[same])
+    assert list(rows) == ["expert", "pinned", "now"]
+    living, soft = _rows(drawn["strips"][0]), _rows(drawn["pinned-states"][0])
+    for row, same in ((rows["expert"], "expert"), (rows["now"], "bouts"), (soft["now"], "states")):
+        np.testing.assert_array_equal(row, living[same])
     assert "the colour of the label" in drawn["pinned-strips"][0]["caption"]
     assert '<th scope="row">Macro-F1</th>' in html(app)
     assert "pinned states:" in html(app)
@@ -132,9 +132,9 @@ def test_behaviour_draws_what_is_pinned_beside_the_experts_labels(engine, monkey
 def test_a_pinned_fit_of_the_same_settings_looks_like_the_one_that_stands(engine, monkeypatch):
     drawn = record(monkeypatch, pinned, recording_lab)
     _behaviour(K="4", seed="1", sees="Places", D="2", pin="gdm_4_0.99_learn_linear_2_0")
-    rows = _rows(drawn["pinned-strips"][0])
-    for kind in ("bouts", "states"):
-        np.testing.assert_array_equal(rows[f"{kind}, pinned"], rows[f"{kind}, now"])
+    for kind in ("pinned-strips", "pinned-states"):
+        rows = _rows(drawn[kind][0])
+        np.testing.assert_array_equal(rows["pinned"], rows["now"])
 
 
 def test_both_are_measured_with_the_rule_of_bouts_that_stands(engine):
@@ -169,8 +169,8 @@ def test_a_file_has_what_is_pinned_beside_it_and_so_has_the_next_one(engine, mon
     app = _settled(app, "your_data")
     pin = one_of(app.query_params["pin"])
     rows = _rows(drawn["pinned-strips"][0])
-    assert list(rows) == ["bouts, pinned", "bouts, now", "states, pinned", "states, now"], "there are no labels"
-    assert "states that match have the same colour" in drawn["pinned-strips"][0]["caption"].lower()
+    assert list(rows) == ["pinned", "now"], "there are no labels"
+    assert "States that match have the same colour" in drawn["pinned-strips"][0]["caption"]
     assert '<th scope="row">Explains new trials (R²)</th>' in html(app)
     before = app.session_state["live-your_data-pinned"].poll().wanted
     assert not before.keep, "nothing of a file is kept"

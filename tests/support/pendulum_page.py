@@ -79,5 +79,5 @@ lab.show_tabs(
         "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows_of, {}),
     },
 )
-lab.honest_card(view, rows_of, pinned_rows=rows_of)
+lab.honest_card(view, rows_of)
 lab.end(view)

@@ -17,6 +17,7 @@ from pages.recording.teach import lessons
 from pages.ui import navigation
 from tests.support.controls import control as by_name
 from tests.support.live_engine import QuickEngine
+from tests.support.sliders import sliders
 from tests.support.taught import NAMES, labelled
 from tests.support.your_data_page import ROOT, html
 
@@ -77,7 +78,8 @@ def word_buttons(app: AppTest, word: str) -> list:
 
 def control(app: AppTest, kind: str, name: str):
     """The one control whose key begins so."""
-    found = [one for one in getattr(app, kind) if str(one.key).startswith(f"{name}-")] if "teach" in name else []
+    shown = sliders(app) if kind == "slider" else getattr(app, kind)
+    found = [one for one in shown if str(one.key).startswith(f"{name}-")] if "teach" in name else []
     return found[0] if len(found) == 1 else by_name(app, kind, name)
 
 

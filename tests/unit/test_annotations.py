@@ -149,16 +149,29 @@ def test_a_table_without_labels_says_so():
         read("time,a,b\n0,x,3\n1,y,4\n")
 
 
+_SINE = [f"{np.sin(7 * i):.5f}" for i in range(300)]
+
+
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "content", "says"),
     [
-        ("numbers.csv", "v\n" + "\n".join(f"{np.sin(7 * i):.5f}" for i in range(300))),
-        ("poem.txt", "roses are red\nviolets are blue\nsugar is sweet\nand so are you\n"),
+        ("numbers.csv", "v\n" + "\n".join(_SINE), "holds numbers such as"),
+        ("german.csv", "t;v\n" + "\n".join(f"{i};{v.replace('.', ',')}" for i, v in enumerate(_SINE)), "whole numbers"),
+        ("target.csv", "label\n" + "\n".join(_SINE), "holds numbers such as"),
+        ("reaction.csv", "reaction\n0.25\n0.25\n0.5\n0.5\n", "labels are words or whole numbers"),
+        ("poem.txt", "roses are red\nviolets are blue\nsugar is sweet\nand so are you\n", "labels come again and again"),
+        ("two.csv", "asdf\nqwer\nzxcv\n", "name the column 'label', if it holds them"),
+        ("one.csv", "asdf\nqwer\n", "1 different values in 1 rows, such as 'qwer'"),
+        ("prose.csv", "label\n" + f"{'a sentence that goes on and on ' * 4}\n" * 3, "holds sentences, such as 'a sentence that"),
+        ("counts.csv", "v\n" + "\n".join(str(i * 37 % 300) for i in range(9_000)), "300 different values in 9,000 rows"),
+        ("names.csv", "label\n" + "\n".join(f"item {i // 8}" for i in range(9_000)), "1,125 different labels"),
     ],
-)
-def test_a_file_that_holds_no_labels_is_refused_with_the_reason(name, content):
-    with pytest.raises(DataError, match="labels come again and again"):
+)  # fmt: skip
+def test_a_file_that_holds_no_labels_is_refused_with_the_reason(name, content, says):
+    with pytest.raises(DataError, match="Give a file with a label a frame, or with bouts") as refused:
         keypoints.read_annotation(io.BytesIO(content.encode()), 30.0, name=name)
+    assert says in str(refused.value)
+    assert str(refused.value).startswith(f"{name}: the column ")
 
 
 def test_short_label_files_and_many_behaviours_are_still_read():
@@ -166,3 +179,21 @@ def test_short_label_files_and_many_behaviours_are_still_read():
     assert few.label_names == ("rest", "walk")
     rows = "\n".join(f"kind {i // 3}" for i in range(90))
     assert len(keypoints.read_annotation(io.BytesIO(f"label\n{rows}\n".encode()), 30.0, name="m.csv").label_names) == 30
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("label\nwalk\nrest\nrun\n", 3),  # short
+        ("x\nwalk\nwalk\nrest\n", 2),  # not named
+        ("frame,x\n0,walk\n1,walk\n2,\n3,rest\n4,rest\n", 2),  # with frames nobody noted anything of
+        ("x\n1\n1\n2\n2\n", 2),  # numbers that somebody gave
+        ("x\n1.0\n1.0\n2.0\n", 2),  # as a program writes them
+        ("label\n0\n0.5\n1\n0.5\n1.5\n", 4),  # how strongly, in a column that says so
+        ("x\n" + "\n".join(f"cluster {i // 30}" for i in range(9_000)), 300),  # clusters by number: each lasts
+        ("behaviour\n" + "approaches the other one from behind and stops a step away\n" * 4 + "rests\n", 2),
+        ("x\n" + "\n".join("ab"[i % 2] for i in range(50)), 2),  # every frame another
+    ],
+)  # fmt: skip
+def test_what_could_be_labels_is_read(text: str, kinds: int):
+    assert len(read(text).label_names) == kinds
