@@ -126,7 +126,7 @@ def test_a_range_of_an_address_that_is_none_is_the_usual_one(asked):
         from pages.formula1 import choices
 
         st.query_params["laps"] = asked
-        st.text(repr(choices.choose_range("Laps", "laps", 50, (1, 10), among="a")))
+        st.text(repr(choices.choose_range("Laps", ("First", "Last"), "laps", 50, (1, 10), among="a")))
 
     app = AppTest.from_function(script, args=(asked,)).run()
     fine(app)

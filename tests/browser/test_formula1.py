@@ -91,8 +91,8 @@ def test_a_link_shows_the_same_choice(visit):
     assert "train=KRB" in page.url
 
 
-def test_the_other_driver_and_the_average_lap_are_a_click_away(visit):
-    opened = visit("/formula1")
+def test_the_other_driver_and_the_average_lap_are_a_click_away_and_so_is_what_is_written_on_the_map(visit):
+    opened = visit("/formula1", scheme="dark")
     page = opened.ready(MAP)
     page.get_by_role("radio", name="Average lap").click()
     page.wait_for_function(
@@ -103,6 +103,16 @@ def test_the_other_driver_and_the_average_lap_are_a_click_away(visit):
         "[...document.querySelectorAll('.st-key-map .annotation-text')].some((n) => n.textContent.startsWith('RGL'))",
     )
     page.wait_for_function("location.search.includes('who=') && location.search.includes('drawn=')")
+    page.get_by_role("button", name="Labels").click()
+    main = page.get_by_role("slider", name="Main states: in more than (% of samples)")
+    main.press("ArrowRight")
+    page.wait_for_function("location.search.includes('badge-presence=25')")
+    # A popover lies outside of the app and knows nothing of its theme: the thumb has the accent of all others even so.
+    colours = [
+        slider.evaluate("n => getComputedStyle(n.closest('.gdm-slider').querySelector('output')).color")
+        for slider in (main, page.get_by_role("slider", name="States (K)"))
+    ]
+    assert colours == ["rgb(70, 160, 181)"] * 2
     assert json.dumps(opened.errors) == "[]"
 
 

@@ -27,12 +27,18 @@ def test_each_page_has_its_own_settings_and_keeps_them(visit):
     page.wait_for_url("**/nascar?*K=5*")
     page.get_by_text("Set it", exact=True).first.click()
     page.wait_for_url("**/nascar?*stay=Set*")
+    page.get_by_role("button", name="Pin this result").click()
+    page.wait_for_url("**/nascar?*pin=gdm_5_*")
     turn(page, "Playground", "**/playground")
     page.get_by_role("slider", name="Softness").first.wait_for()
     turn(page, "Formula 1", "**/formula1")
     at(page, 8)
+    page.get_by_role("button", name="Pin this result").wait_for()  # what is pinned elsewhere is not pinned here
+    assert "pin" not in page.url
     turn(page, "NASCAR lab", "**/nascar?*K=5*")
     at(page, 5)
     assert "T=200" in page.url
     assert "stay=Set" in page.url
+    page.get_by_role("button", name="Unpin").wait_for()
+    page.wait_for_url("**/nascar?*pin=gdm_5_*")
     assert opened.errors == []

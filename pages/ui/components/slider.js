@@ -179,6 +179,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const { key, label, help, disabled, live, scale, value, heard } = data;
   Object.assign(view, { key, live, scale, heard, send: (name, message) => setTriggerValue(name, message) });
   const { input, button } = view;
+  const app = document.querySelector(".stApp"); // whose theme a popover, which lies outside of it, does not inherit
+  if (app && !app.contains(parentElement)) view.root.style.colorScheme = getComputedStyle(app).colorScheme;
   view.label.textContent = label;
   view.root.toggleAttribute("data-disabled", disabled);
   view.help.textContent = help;
