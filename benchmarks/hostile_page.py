@@ -42,7 +42,7 @@ def _word(name: str, text: str) -> None:
 
 
 def _range(name: str, text: str) -> None:
-    first, last = choices.choose_range("Laps", name, 50, (1, 10), among=name)
+    first, last = choices.choose_range("Laps", ("First", "Last"), name, 50, (1, 10), among=name)
     assert 1 <= first <= last <= 50
 
 
