@@ -7,11 +7,10 @@ import base64
 import numpy as np
 
 from gdm_core.analysis import looks
-from gdm_core.engine.jobs import Job
-from pages.lab import held, tabs
+from pages.lab import held
 from pages.nascar import pictures
 from tests.support.drawn import record
-from tests.support.nascar_page import browser_draws, live_of, opened, settled, text
+from tests.support.nascar_page import browser_draws, live_of, opened, settled
 from tests.support.sliders import slider
 
 
@@ -34,28 +33,6 @@ def test_a_held_slider_of_the_track_shows_the_data_at_once(engine, monkeypatch):
     assert len(engine.jobs) > jobs
     assert drawn["inferred-track"][1] == "fresh"
     assert app.query_params["standard.noise"] == "0.5"
-
-
-def test_a_held_moment_or_horizon_waits_for_its_answer_and_nothing_else_does(engine, monkeypatch):
-    drawn = record(monkeypatch, tabs)
-    app = opened(view="Prediction")
-    engine.auto = False
-    monkeypatch.setattr(Job, "wait", lambda job, timeout=None: engine.run(job).poll().status.final)
-    slider(app, "moment").hold(60).run()
-    assert (drawn["envelope"][0]["layout"]["shapes"][0]["x0"], drawn["envelope"][1]) == (60, "fresh")
-    slider(app, "moment").set_value(61)
-    slider(app, "horizon").hold(5).run()
-    assert drawn["envelope"][0]["layout"]["shapes"][0]["x0"] == 61
-    assert "5 steps ahead" in text(app)
-    assert "moment" in app.query_params
-    assert "horizon" not in app.query_params
-    slider(app, "horizon").set_value(7).run()
-    assert [job.slot for job in engine.waiting()] == ["ask-envelope-0"], "nobody waits for what comes after a release"
-    assert drawn["envelope"][1] == "stale"
-    engine.run_all()
-    settled(app.run())
-    assert "7 steps ahead" in text(app)
-    assert app.query_params["horizon"] == "7"
 
 
 # ---- what the browser draws by itself -------------------------------------------------------------------------------
