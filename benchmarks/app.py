@@ -189,7 +189,7 @@ def while_held(visitors: Visitors, page: Page, effort: Effort, tell: Callable[..
     holds = {}
     for name, slider, values in (
         ("softness", "Softness (τ)", [0.4 + 0.08 * i for i in range(effort.held)]),
-        ("K", "States (K)", [3.0 + (5 * i + 2) % 7 for i in range(effort.held)]),
+        ("K", "States (K)", [2.0 + (5 * i + 3) % 11 for i in range(max(effort.held, 11))]),  # to and fro, five a second
     ):
         holds[name] = hold(page, slider, FIGURE, values, effort.held_s)
         tell(*held_rows(name, holds[name]))

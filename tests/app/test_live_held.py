@@ -104,6 +104,23 @@ def test_colours_follow_what_stood_before_the_movement(engine, live):
     assert live._colours._anchor[1][0] is anchor
 
 
+@pytest.mark.parametrize("how", ["fails", "is not kept"])
+def test_a_fit_begun_ahead_that_comes_to_nothing_is_not_begun_again(engine, live, how):
+    five = wanted(n_states=5)
+    assert live.look_ahead([five])
+    (job,) = engine.waiting()
+    if how == "fails":
+        job.fail(ValueError("no"))
+    else:
+        engine.run_all()
+        engine.cache.results.clear()
+    assert not live.look_ahead([five])
+    assert not engine.waiting()
+    assert live.known(five) is None
+    live.want(five)
+    assert [job.slot for job in engine.waiting()] == ["main"], "who asks for it gets it"
+
+
 def test_what_is_too_large_for_the_server_is_looked_at_by_a_worker(engine, live, monkeypatch):
     monkeypatch.setattr(session, "PREVIEW_HERE", 0)
     monkeypatch.setattr(session, "GLIMPSE_WAIT_S", 0.0)

@@ -21,18 +21,18 @@ class Ahead:
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
         self._jobs: dict[str, Job] = {}
-        self._failed: set[str] = set()
+        self._in_vain: set[str] = set()
 
     def go_on(self, wanted: Sequence[Wanted]) -> bool:
         """Fit what of this is not known yet, the first ones first; others are given up. Whether there is more to come."""
         keys = {one.key for one in wanted}
         self.give_up(besides=keys)
-        for key, job in list(self._jobs.items()):
-            if (status := job.poll().status).final:
-                del self._jobs[key]
-                if status is not JobStatus.DONE:
-                    self._failed.add(key)
-        missing = [one for one in wanted if one.key not in self._failed and self._engine.cache.get(one.key)[0] is None]
+        ended = [key for key, job in self._jobs.items() if job.poll().status.final]
+        unknown = [one for one in wanted if self._engine.cache.get(one.key)[0] is None]
+        self._in_vain |= {one.key for one in unknown} & set(ended)  # it failed, or is not kept
+        for key in ended:
+            del self._jobs[key]
+        missing = [one for one in unknown if one.key not in self._in_vain]
         for one in missing:
             if len(self._jobs) >= AT_ONCE:
                 break
@@ -42,7 +42,7 @@ class Ahead:
                         one.request, session=self._session, slot=f"ahead-{one.key}", bulk=True
                     )
                 except GdmError:  # no room: it is not needed
-                    self._failed.add(one.key)
+                    self._in_vain.add(one.key)
         return bool(missing)
 
     def hand_over(self, key: str) -> Job | None:
