@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: tests of the engine, which stay together on one worker, mostly wait."""
-    return (os.cpu_count() or 1) + 1
-
-
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what drives a browser; engine tests start clusters, so they stay together on one worker, from the beginning."""
+    """Mark what drives a browser; engine tests start clusters, so they stay together on one worker."""
     for item in items:
         path = Path(str(item.fspath))
         if path.parent.name == "browser":
             item.add_marker(pytest.mark.browser)
         elif path.stem.startswith("test_engine"):
             item.add_marker(pytest.mark.xdist_group("engine"))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gdm_core.analysis import matching
-from pages.lab.live import Live, Shown, Wanted, session
+from pages.lab.live import Live, Shown, Wanted, pictures, session
 from pages.lab.live.colours import is_plain
 from pages.ui import palette
 from tests.support.live_engine import QuickEngine
@@ -117,7 +117,7 @@ def test_colours_of_another_fit_in_the_address_are_ignored(text):
 def test_looking_again_at_what_stands_unpacks_and_compares_nothing(live, monkeypatch):
     shown = live.poll()
     monkeypatch.setattr(session, "unpack", lambda *_: pytest.fail("unpacked again"))
-    monkeypatch.setattr(session.np, "array_equal", lambda *_: pytest.fail("compared again"))
+    monkeypatch.setattr(pictures.np, "array_equal", lambda *_: pytest.fail("compared again"))
     assert all(live.poll() is shown for _ in range(50))
 
 
