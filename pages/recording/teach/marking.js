@@ -4,6 +4,7 @@
 
 const ANNOUNCE = "gdm:cursor";
 const WINDOW_S = 20; // of the timeline
+const AGAIN_MS = 2500; // a page that has not heard what was marked by then is told again
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const TYPING = "input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true], [role=dialog] *";
 
@@ -86,8 +87,17 @@ function drop(view) {
 function send(view, entry) {
   view.number += 1;
   view.queue.push({ n: view.number, ...entry });
-  view.setStateValue("keyed", { token: view.token, entries: view.queue });
+  sendAll(view);
   tell(view);
+}
+
+// Where the page draws the timeline anew just then, Streamlit forgets what it had set: so until all of it was heard.
+function sendAll(view) {
+  clearTimeout(view.timer);
+  if (!view.queue.length || !view.line.isConnected) return;
+  view.times = (view.times ?? 0) + 1; // the same value twice would be no message
+  view.setStateValue("keyed", { token: view.token, entries: view.queue, times: view.times });
+  view.timer = setTimeout(() => sendAll(view), AGAIN_MS);
 }
 
 // ---- playing --------------------------------------------------------------------------------------------------
@@ -228,6 +238,7 @@ export default function ({ data, parentElement, setStateValue }) {
   const another = view.data?.recording !== data.recording;
   view.data = data;
   if (data.heard[0] === view.token) view.queue = view.queue.filter(({ n }) => n > data.heard[1]);
+  if (!view.queue.length) clearTimeout(view.timer);
   if (another) {
     view.open = null;
     setPlaying(view, false);
@@ -258,6 +269,7 @@ export default function ({ data, parentElement, setStateValue }) {
 function tearDown(view, parentElement) {
   if (parentElement.gdmMarking !== view) return;
   view.playing = false;
+  clearTimeout(view.timer);
   view.resize.disconnect();
   window.removeEventListener(ANNOUNCE, view.heard);
   window.removeEventListener("keydown", view.key);
