@@ -87,6 +87,7 @@ function drop(view) {
 function send(view, entry) {
   view.number += 1;
   view.queue.push({ n: view.number, ...entry });
+  view.again = 0;
   sendAll(view);
   tell(view);
 }
@@ -97,7 +98,8 @@ function sendAll(view) {
   if (!view.queue.length || !view.line.isConnected) return;
   view.times = (view.times ?? 0) + 1; // the same value twice would be no message
   view.setStateValue("keyed", { token: view.token, entries: view.queue, times: view.times });
-  view.timer = setTimeout(() => sendAll(view), AGAIN_MS);
+  // Each message runs the page anew: a page that takes longer than that must not be begun again and again.
+  view.timer = setTimeout(() => sendAll(view), AGAIN_MS * 2 ** view.again++);
 }
 
 // ---- playing --------------------------------------------------------------------------------------------------
