@@ -53,7 +53,8 @@ def show(
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     with page.picture:
         index = trial_choice.pick(data, asking=tabs.teaches())
-        followed.switch()
+        with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
+            followed.switch()
     read: dict[str, Any] = {"rule": rule, "moving": base.moving or moving}
     view = _view(untaught, index, naming=named, **read)
     if followed.fit is not None:

@@ -66,6 +66,7 @@ def test_keys_mark_while_it_plays_and_answer_one_proposal_after_the_other(visit)
     expect(page.locator(".st-key-teach-clip-0 button")).to_be_visible()
     strip = page.locator(".st-key-teach-strips .gdm-figure")
     drawn_before = int(strip.get_attribute("data-updates") or 0)
+    stands = timeline.element_handle()
 
     # Paused: a key begins, the other word's key ends it and begins its own, Esc drops that.
     poses = page.locator("canvas[data-role=canvas]")
@@ -112,6 +113,8 @@ def test_keys_mark_while_it_plays_and_answer_one_proposal_after_the_other(visit)
     expect(said).to_contain_text("What is it?")
     page.keyboard.press("Escape")
     expect(said).not_to_contain_text("What is it?")
+    # What came above it meanwhile did not move its place: drawn anew it would lose keys and what it has not sent yet.
+    assert stands.evaluate("(node) => node.isConnected")
 
     # The model has learned them, the file has them, and so has the page after a reload.
     expect(page.locator(".st-key-teach-states-now .gdm-figure[data-updates]")).to_be_visible()
