@@ -53,8 +53,9 @@ def _watch(frame: Frame, source: Source, job: CompareJob, first: Compared) -> No
         @st.fragment(run_every=None if first.finished else LOOK_EVERY_S)
         def picture() -> None:
             found = job.poll()
-            if not found.finished:
-                shell.running(f"{found.done} of {found.total} fits", found.done / max(1, found.total))
+            with st.container():  # always there, so that the pictures below are not drawn anew when it empties
+                if not found.finished:
+                    shell.running(f"{found.done} of {found.total} fits", found.done / max(1, found.total))
             pictures.draw(source, found)
             if found.finished and not first.finished:
                 st.rerun()
