@@ -3,7 +3,7 @@
 A run hands its messages to the server's event loop, one by one. Where the browser asks for something just as a run ends,
 and the loop comes to that request before it comes to the last of those messages, Streamlit (1.67) starts another runner and
 ignores all that is still to come of the one before. Where the request was for a part of the page that looks again by itself,
-nobody says it again: a finished fit was never shown, and an answered key asked on.
+nobody says it again: a finished fit was never shown.
 """
 
 from __future__ import annotations
