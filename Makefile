@@ -14,7 +14,7 @@ app: $(VENV)/.runtime
 
 test: $(VENV)/.dev lint
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not browser"
-	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile -m browser
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile -m browser tests/browser
 
 fast: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not slow and not browser"
