@@ -68,6 +68,18 @@ class Visit:
         )
         return self.page
 
+    def themes(self) -> Iterator[str]:
+        """Both themes on the open page, that of its opening first; each once the page stands in it."""
+        first = "dark" if self.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
+        for scheme in (first, "light" if first == "dark" else "dark"):
+            self.page.emulate_media(color_scheme=scheme)
+            self.page.wait_for_function(
+                "dark => (getComputedStyle(document.querySelector('.stApp')).backgroundColor.match(/\\d+/g)"
+                ".slice(0, 3).reduce((sum, part) => sum + Number(part), 0) < 200) === dark",
+                arg=scheme == "dark",
+            )
+            yield scheme
+
     def overflow(self) -> float:
         """How many pixels the page is wider than its window."""
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))

@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 
+UPLOADER = "[data-testid=stFileUploader]"
 
 # Two sliders drawn with the component's own module over the page; `sent` holds what the server would hear.
 PREPARE = """
@@ -49,8 +50,7 @@ def _sent(page: Page) -> list[tuple[str, float, bool]]:
 
 
 def _alone(visit, size: str = "desktop") -> Page:
-    opened = visit("/playground", size=size)
-    page = opened.ready()
+    page = visit("/your-data", size=size).ready(UPLOADER)  # a light page: the sliders lie over it
     page.evaluate(PREPARE)
     return page
 
