@@ -24,6 +24,25 @@ from gdm_core.engine.messages import code_version
 
 ROOT = Path(__file__).resolve().parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# The first two draw what hangs from an address bar, for each context anew: half a second of processor time, and nobody sees
+# it. The others are those that Playwright names, since of two such lists the last counts.
+UNUSED = (
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -33,6 +52,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--disable-features={','.join(UNUSED)}",
     # Pages that stand behind another one are people too: they must not be slowed down.
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
