@@ -89,10 +89,13 @@ def test_one_value_is_under_way_at_a_time_and_the_latest_goes_next(visit):
 
 def test_without_an_answer_it_speaks_again_after_a_while(visit):
     page = _alone(visit)
+    page.clock.install()
     page.mouse.move(*_at(page, "First", 50))
     page.mouse.down()
     page.mouse.move(*_at(page, "First", 60))
     page.mouse.move(*_at(page, "First", 75))
+    page.wait_for_function("window.gdmTest.heard.at(-1).value === 75")
+    page.clock.fast_forward(10_000)
     page.wait_for_function("window.gdmTest.sent.length === 2")
     assert _sent(page)[-1] == ("first", 75, True)
     page.mouse.up()
