@@ -45,6 +45,11 @@ class ChainPosterior:
         return row_sum(self.pairs)
 
     @cached_property
+    def left_along(self) -> Float:
+        """[R, T] the same along time."""
+        return np.ascontiguousarray(self.left.T)
+
+    @cached_property
     def reached(self) -> Float:
         """[T, K] how probably it reached each state."""
         reached: Float = self.pairs[:, 0] if self.pairs.shape[1] == 1 else np.einsum("trk->tk", self.pairs)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gdm_core.errors import FitError
-from gdm_core.maths.gaussian import GaussianPath
+from gdm_core.maths.gaussian import GaussianPath, products
 
 
 def random_path(rng, n_samples, n_latent, seam=None):
@@ -85,3 +85,24 @@ def test_a_precision_that_is_not_positive_is_refused():
     path = GaussianPath(-np.ones((3, 1, 1)), np.zeros((3, 1, 1)), np.zeros((3, 1)))
     with pytest.raises(FitError, match="positive"):
         _ = path.mean
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 100])
+def test_products_of_small_matrices_are_those_of_numpy(n):
+    rng = np.random.default_rng(4)
+    left, right = rng.normal(size=(n, 2, 3)), rng.normal(size=(n, 3, 4))
+    found = products(left.transpose(1, 2, 0), right.transpose(1, 2, 0))
+    np.testing.assert_allclose(found.transpose(2, 0, 1), left @ right, atol=1e-12)
+
+
+@pytest.mark.parametrize("factored", [False, True])
+def test_the_same_precision_about_another_mean(factored):
+    path, _ = random_path(np.random.default_rng(5), 30, 2)
+    if factored:
+        assert path.entropy
+    mean = np.random.default_rng(6).normal(size=(30, 2))
+    moved = path.centred(mean)
+    fresh = GaussianPath(moved.diagonal, moved.below, moved.linear)
+    np.testing.assert_allclose(moved.mean, fresh.mean, atol=1e-9)
+    np.testing.assert_allclose(moved.covariances[0], fresh.covariances[0], atol=1e-12)
+    assert moved.entropy == pytest.approx(path.entropy)

@@ -217,6 +217,40 @@ def test_gradient_of_recurrent_weights_equals_differences(kind, known):
         assert difference / 2e-5 == pytest.approx(gradient[i], abs=1e-6)
 
 
+def test_curvature_of_recurrent_weights_is_that_of_the_softmax():
+    """Against the slope of the gradient, which is exact where the path is known."""
+    rng = np.random.default_rng(18)
+    p = random_parameters(rng, "recurrent", k=3)
+    now = em.infer(em.Observed.prepare(random_trials(rng, (40,))), p)
+    problem = _Problem(now.chain, now.x.path.mean, None)
+    information = problem.information(p.transitions)
+    for i, row in enumerate(information):
+        step = np.zeros(len(information))
+        step[i] = 1e-5
+        ahead, behind = (problem.evaluate(p.transitions._moved(sign * step))[1] for sign in (1, -1))
+        np.testing.assert_allclose((behind - ahead) / 2e-5, row, atol=1e-5)
+
+
+def test_where_rounding_decides_the_path_is_not_searched(monkeypatch):
+    rng = np.random.default_rng(19)
+    p = random_parameters(rng, "recurrent")
+    observed = em.Observed.prepare(random_trials(rng, (200,)))
+    now = em.infer(observed, p)
+    reached = em.infer_states(observed, p, em.infer_path(observed, p, now)).elbo
+    searched = []
+    towards = em.GaussianPath.towards
+    monkeypatch.setattr(em.GaussianPath, "towards", lambda *given: searched.append(given) or towards(*given))
+    # A bound that the step misses by less than the order of its sums, and one that it misses by far.
+    path = em.infer_path(observed, p, now)
+    terms = em.Terms.of(observed, p, path)
+    there = terms.under(now.chain, p, observed.starts) + now.chain_entropy + terms.path
+    assert reached >= there
+    em.infer_path(observed, p, replace(now, elbo=there + 1e-13 * abs(there)))
+    assert not searched
+    em.infer_path(observed, p, replace(now, elbo=there + 1e-3 * abs(there)))
+    assert searched
+
+
 # ---- EM ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_block_of_a_step_raises_the_objective(kind):

@@ -7,6 +7,7 @@ of the data's steps. It keeps every state's noise positive, and it is part of th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,12 @@ class Dynamics:
         inverse = np.linalg.solve(factor, np.broadcast_to(np.eye(d), factor.shape))
         logdet = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
         return np.concatenate([inverse, -inverse @ self.coefficients], axis=2), logdet
+
+    @cached_property
+    def quadratic(self) -> tuple[Float, Float]:
+        """(W_k' W_k [K, D+P, D+P], log-determinants [K])."""
+        white, logdet = self.whitener()
+        return np.swapaxes(white, 1, 2) @ white, logdet
 
     def log_density(self, joint: Float) -> Float:
         """[T, D+P] rows of [x, inputs] -> [T, K]."""

@@ -27,6 +27,7 @@ Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 ROUGH_GAIN = 1e-4  # nats per sample
+ROUNDING = 1e-12  # of a bound: smaller differences are the order of its sums
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,9 @@ class Posterior:
 # ---- the bound --------------------------------------------------------------------------------------------------
 def dynamics_table(x: PathPosterior, dynamics: Dynamics, starts: Bool) -> Float:
     """[T, K] E_q(x)[log p(x_t | x_{t-1}, z_t = k)]; zero at starts."""
-    white, logdet = dynamics.whitener()
-    k, d, m = white.shape
-    quadratic = (np.swapaxes(white, 1, 2) @ white).reshape(k, m * m)
-    table = -0.5 * (x.moments.reshape(-1, m * m) @ quadratic.T + logdet + d * LOG_2PI)
+    quadratic, logdet = dynamics.quadratic
+    d, m = dynamics.covariance.shape[1], x.moments.shape[1]
+    table = -0.5 * (x.moments.reshape(-1, m * m) @ quadratic.reshape(-1, m * m).T + logdet + d * LOG_2PI)
     table[starts] = 0.0
     return table
 
@@ -138,11 +138,10 @@ def quadratic_part(observed: Observed, p: Parameters, chain: hmm.ChainPosterior)
     start_precision = np.linalg.inv(p.start_covariance)
     diagonal[observed.starts] += start_precision
     linear[observed.starts] += start_precision @ p.start_mean
-    white, _ = p.dynamics.whitener()
-    m = white.shape[2]
-    quadratic = (np.swapaxes(white, 1, 2) @ white).reshape(-1, m * m)
+    forms, _ = p.dynamics.quadratic
+    m = forms.shape[1]
     weights = np.where(observed.starts[:, None], 0.0, chain.states)
-    mixed = (weights @ quadratic).reshape(n, m, m)
+    mixed = (weights @ forms.reshape(-1, m * m)).reshape(n, m, m)
     diagonal += mixed[:, :d, :d]
     diagonal[:-1] += mixed[1:, d : 2 * d, d : 2 * d]
     linear -= mixed[:, :d, -1]
@@ -169,9 +168,9 @@ def laplace(quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x
     if not p.transitions.recurrent:
         return quadratic
     value, gradient, curve = log_joint(quadratic, p, chain, x)
+    at = GaussianPath(quadratic.diagonal + curve, quadratic.below, gradient)
     for _ in range(steps):
-        local = GaussianPath(quadratic.diagonal + curve, quadratic.below, gradient)
-        move = local.mean
+        move = at.mean
         gain = float((move * gradient).sum())
         if gain < 1e-6 * len(x):
             break
@@ -179,12 +178,12 @@ def laplace(quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x
             trial = x + shrink * move
             trial_value, trial_gradient, trial_curve = log_joint(quadratic, p, chain, trial)
             if trial_value >= value:
-                x, value, gradient, curve = trial, trial_value, trial_gradient, trial_curve
+                x, value, gradient = trial, trial_value, trial_gradient
+                at = GaussianPath(quadratic.diagonal + trial_curve, quadratic.below, gradient)
                 break
         else:
             break
-    at = GaussianPath(quadratic.diagonal + curve, quadratic.below, gradient)
-    return GaussianPath(at.diagonal, at.below, at.times(x))
+    return at.centred(x)
 
 
 def infer_path(observed: Observed, p: Parameters, now: Posterior, newton_steps: int = 3) -> PathPosterior:
@@ -200,10 +199,11 @@ def _infer_path(
     target = PathPosterior.of(laplace(quadratic, p, now.chain, now.x.path.mean, newton_steps))
     if not p.transitions.recurrent:
         return target, None
+    least = now.elbo - ROUNDING * abs(now.elbo)  # where nothing is left to gain, rounding is not worth a search
     for share in (1.0, 0.5, 0.2, 0.05):
         x = target if share == 1.0 else PathPosterior.of(now.x.path.towards(target.path, share))
         terms = Terms.of(observed, p, x)
-        if terms.under(now.chain, p, observed.starts) + now.chain_entropy + terms.path >= now.elbo:
+        if terms.under(now.chain, p, observed.starts) + now.chain_entropy + terms.path >= least:
             return x, terms
     return now.x, None
 

@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.maths.hmm import ChainPosterior, log_normalise, row_max, row_sum
+from gdm_core.maths.gaussian import products
+from gdm_core.maths.hmm import ChainPosterior, log_normalise, row_max
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -76,10 +77,10 @@ class Transitions:
         if not self.recurrent:
             return Expected(None, log_normalise(self.bias)[0], None)
         into = self._into(x)  # [T, K]
-        before = None if covariance is None else _shifted(covariance)
+        along, before = _along_time(into), None if covariance is None else _along_time(_shifted(covariance))
         total = np.empty((len(into), len(self.bias)))
         for part in _blocks(len(into), *self.bias.shape):
-            total[part] = _Step.of(self, into[part], None if before is None else before[part]).total
+            total[part] = _Step.of(self, along[:, part], None if before is None else before[..., part]).total.T
         return Expected(into, self.bias, total)
 
     def expected_log(self, x: Float, covariance: Float | None = None) -> Float:
@@ -106,17 +107,18 @@ class Transitions:
         n, d = x.shape
         value, gradient, precision = 0.0, np.zeros((n, d)), np.zeros((n, d, d))
         into = self._into(x)
-        outer = (self.weights[:, :, None] * self.weights[:, None, :]).reshape(-1, d * d)
+        outer = _outer(self.weights)
         value += float(np.vdot(chain.reached, into) + np.vdot(chain.counts, self.bias))
+        along, left, reached = _along_time(into), chain.left_along, _along_time(chain.reached)
         for part in _blocks(n, *self.bias.shape):
-            now = _Step.of(self, into[part], None)
-            weight, reached = chain.left[part], chain.reached[part]  # [n, R], [n, K]
+            now = _Step.of(self, along[:, part], None)
+            weight = left[:, part]  # [R, n]
             value -= float(np.vdot(weight, now.total))
             mixed = now.mixed(weight)
-            gradient[part] = (reached - mixed) @ self.weights
-            centred = now.mean_weights  # [n, R, D]
-            precision[part] = (mixed @ outer).reshape(-1, d, d)
-            precision[part] -= np.swapaxes(weight[..., None] * centred, 1, 2) @ centred
+            gradient[part] = (reached[:, part] - mixed).T @ self.weights
+            centred = now.mean_weights.swapaxes(0, 1)  # [D, R, n]
+            precision[part] = (mixed.T @ outer).reshape(-1, d, d)
+            precision[part] -= products(weight * centred, centred.swapaxes(0, 1)).transpose(2, 0, 1)
         # Row t holds what the step into sample t says about sample t - 1.
         gradient[:-1], precision[:-1] = gradient[1:].copy(), precision[1:].copy()
         gradient[-1], precision[-1] = 0.0, 0.0
@@ -215,24 +217,35 @@ def _blocks(n: int, rows: int, columns: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
+def _along_time(values: Float) -> Float:
+    """[T, ...] -> [..., T]: sums and products over few states are quick where time is the last axis."""
+    return np.ascontiguousarray(np.moveaxis(values, 0, -1))
+
+
+def _outer(weights: Float) -> Float:
+    """[K, D D] each state's weights times themselves."""
+    return (weights[:, :, None] * weights[:, None, :]).reshape(len(weights), -1)
+
+
 @dataclass(frozen=True)
 class _Step:
-    """The softmax of a stretch of steps (n of them), without an exponential for each pair of states: those of what leads
-    into a state [n, K] and of the bias [R, K] multiply, and sums over states are products of matrices."""
+    """The softmax of a stretch of n steps, without an exponential for each pair of states: those of what leads
+    into a state [K, n] and of the bias [R, K] multiply, and sums over states are products of matrices."""
 
     at: Transitions
-    into: Float  # [n, K] exp of what leads into each state, largest one
+    into: Float  # [K, n] exp of what leads into each state, largest one
     bias: Float  # [R, K] exp of the bias, largest one of each row
-    scale: Float  # [n, R] their sum over states
-    total: Float  # [n, R] bound on E[logsumexp]; the thing itself where the path is known
+    scale: Float  # [R, n] their sum over states
+    total: Float  # [R, n] bound on E[logsumexp]; the thing itself where the path is known
     tilt: _Tilt | None
 
     @classmethod
     def of(cls, at: Transitions, into: Float, covariance: Float | None) -> _Step:
-        top, peak = row_max(into), row_max(at.bias)
-        e, b = np.exp(into - top[:, None]), np.exp(at.bias - peak[:, None])
-        scale = np.maximum(e @ b.T, _LEAST)
-        now = cls(at, e, b, scale, np.log(scale) + top[:, None] + peak, None)
+        """into [K, n]; covariance [D, D, n] of the path, None where it is known."""
+        top, peak = into.max(axis=0), row_max(at.bias)
+        e, b = np.exp(into - top), np.exp(at.bias - peak[:, None])
+        scale = np.maximum(b @ e, _LEAST)
+        now = cls(at, e, b, scale, np.log(scale) + top + peak[:, None], None)
         if covariance is None:
             return now
         tilt = _Tilt.of(now, into, covariance)
@@ -240,23 +253,23 @@ class _Step:
 
     @property
     def p(self) -> Float:
-        """[n, R, K] the softmax."""
-        p: Float = self.into[:, None, :] * self.bias
-        p /= self.scale[..., None]
+        """[R, K, n] the softmax."""
+        p: Float = self.bias[..., None] * self.into
+        p /= self.scale[:, None]
         return p
 
     def mixed(self, weight: Float) -> Float:
-        """[n, K] sum over rows of weight [n, R] times the softmax."""
-        mixed: Float = self.into * ((weight / self.scale) @ self.bias)
+        """[K, n] sum over rows of weight [R, n] times the softmax."""
+        mixed: Float = self.into * (self.bias.T @ (weight / self.scale))
         return mixed
 
     @property
     def mean_weights(self) -> Float:
-        """[n, R, D] mean of the recurrent weights under the softmax."""
+        """[R, D, n] mean of the recurrent weights under the softmax."""
         w = self.at.weights
-        by_row = (self.bias[:, :, None] * w).transpose(1, 0, 2).reshape(len(w), -1)  # [K, R D]
-        mean: Float = (self.into @ by_row).reshape(*self.scale.shape, w.shape[1])
-        mean /= self.scale[..., None]
+        by_row = (self.bias[:, None, :] * w.T).reshape(-1, len(w))  # [R D, K]
+        mean: Float = (by_row @ self.into).reshape(len(self.bias), w.shape[1], -1)
+        mean /= self.scale[:, None]
         return mean
 
 
@@ -264,40 +277,36 @@ class _Step:
 class _Tilt:
     """What an uncertain path adds: logits m_k + 1/2 (w_k - a)' V (w_k - a), with a the mean weight under the softmax."""
 
-    mean: Float  # [n, R, D] a
-    pulled: Float  # [n, R, D] V a
-    weights: Float  # [n, R, K] exponentials of the tilted logits
-    sums: Float  # [n, R] over states
-    total: Float  # [n, R]
+    mean: Float  # [R, D, n] a
+    pulled: Float  # [R, D, n] V a
+    weights: Float  # [R, K, n] exponentials of the tilted logits
+    sums: Float  # [R, n] over states
+    total: Float  # [R, n]
 
     @classmethod
     def of(cls, now: _Step, into: Float, covariance: Float) -> _Tilt:
         w, mean = now.at.weights, now.mean_weights
-        k, d = w.shape
-        # One product for all steps wherever there can be one: thousands of products of 2 x 2 matrices are slow.
-        outer = (w[:, :, None] * w[:, None, :]).reshape(k, d * d)
-        own = into + covariance.reshape(-1, d * d) @ (0.5 * outer.T)  # [n, K]
-        moved = (covariance.reshape(-1, d) @ w.T).reshape(-1, d, k)  # [n, D, K] V w_k
-        logits = mean @ moved
-        np.subtract(own[:, None, :], logits, out=logits)
-        logits += now.at.bias
-        pulled = mean @ covariance
-        shared = 0.5 * np.einsum("nrd,nrd->nr", pulled, mean)
+        d = w.shape[1]
+        own = into + 0.5 * (_outer(w) @ covariance.reshape(d * d, -1))  # [K, n]
+        pulled = products(mean, covariance)
+        shared = 0.5 * np.einsum("rdn,rdn->rn", pulled, mean)
         # A tilt only raises, so relative to the sum without it no sum vanishes; it overflows where the path is unknown.
         level = now.total - shared
+        logits = own - w @ pulled  # [R, K, n]
+        logits += now.at.bias[..., None]
         with np.errstate(over="ignore"):
-            weights = logits - level[..., None]
-            sums = row_sum(np.exp(weights, out=weights))
+            weights = logits - level[:, None]
+            sums = np.exp(weights, out=weights).sum(axis=1)
         if not np.isfinite(sums).all():
-            level = row_max(logits)
-            weights = np.exp(logits - level[..., None])
-            sums = row_sum(weights)
+            level = logits.max(axis=1)
+            weights = np.exp(logits - level[:, None])
+            sums = weights.sum(axis=1)
         return cls(mean, pulled, weights, sums, np.log(sums) + level + shared)
 
     @property
     def p(self) -> Float:
-        """[n, R, K] softmax of the tilted logits."""
-        p: Float = self.weights / self.sums[..., None]
+        """[R, K, n] softmax of the tilted logits."""
+        p: Float = self.weights / self.sums[:, None]
         return p
 
 
@@ -316,20 +325,21 @@ class _Problem:
 
     @cached_property
     def covariance(self) -> Float | None:
-        """[T, D, D] likewise."""
-        return None if self.path_covariance is None else _shifted(self.path_covariance)
+        """[D, D, T] likewise, along time."""
+        return None if self.path_covariance is None else _along_time(_shifted(self.path_covariance))
 
     def _parts(self, at: Transitions, into: Float) -> Iterator[tuple[slice, _Step, Float | None]]:
+        along = _along_time(into)
         for part in _blocks(len(into), *at.bias.shape):
-            covariance = None if self.covariance is None else self.covariance[part]
-            yield part, _Step.of(at, into[part], covariance), covariance
+            covariance = None if self.covariance is None else self.covariance[..., part]
+            yield part, _Step.of(at, along[:, part], covariance), covariance
 
     def value(self, at: Transitions) -> tuple[float, Float]:
         """The value, and what normalises each step [T, R]."""
         into, chain = self.x @ at.weights.T, self.chain
         total = np.empty_like(chain.left)
         for part, now, _ in self._parts(at, into):
-            total[part] = now.total
+            total[part] = now.total.T
         return at.log_prior() + Expected(into, at.bias, total).under(chain), total
 
     def evaluate(self, at: Transitions) -> tuple[float, Float, Float]:
@@ -339,8 +349,8 @@ class _Problem:
         bias = chain.counts - BIAS_PENALTY * at.bias
         weights = chain.reached.T @ self.x - WEIGHT_PENALTY * at.weights
         for part, now, covariance in self._parts(at, into):
-            by_bias, by_weights = _slopes(now, chain.left[part], self.x[part], covariance)
-            total[part], bias, weights = now.total, bias - by_bias, weights - by_weights
+            by_bias, by_weights = _slopes(now, chain.left_along[:, part], self.x[part], covariance)
+            total[part], bias, weights = now.total.T, bias - by_bias, weights - by_weights
         value = at.log_prior() + Expected(into, at.bias, total).under(chain)
         return value, np.concatenate([bias.ravel(), weights.ravel()]), total
 
@@ -348,22 +358,18 @@ class _Problem:
         """[P, P] expected curvature of the softmax plus the penalties, a positive definite stand-in for the negative
         Hessian. A few thousand evenly spread steps are enough: the line search does not depend on its being exact."""
         stride = max(1, len(self.x) // _INFORMATION_STEPS)
-        x, weight = self.x[::stride], stride * self.chain.left[::stride]
-        p = _Step.of(at, x @ at.weights.T, None).p
+        x, weight = self.x[::stride], stride * self.chain.left_along[:, ::stride]
+        by_row = _Step.of(at, _along_time(x @ at.weights.T), None).p  # [R, K, n]
         rows, k, d = at.bias.shape[0], at.bias.shape[1], x.shape[1]
         split = rows * k
         matrix = np.diag(np.repeat([BIAS_PENALTY, WEIGHT_PENALTY], [split, k * d]))
-        features = np.concatenate([np.ones((1, len(x))), x.T])  # [1 + D, n]: sums over a long last axis are quick
-        by_row = np.ascontiguousarray(p.transpose(1, 2, 0))  # [R, K, n]
+        features = np.concatenate([np.ones((1, len(x))), x.T])  # [1 + D, n]
+        diagonal = np.arange(k)
         for row in range(rows):
-            q = by_row[row]
-            weighted = q * weight[:, row]
-            block = np.empty((1 + d, 1 + d, k, k))
-            for i in range(1 + d):
-                for j in range(i + 1):
-                    scaled = weighted * (features[i] * features[j])
-                    block[i, j] = np.diag(scaled.sum(axis=1)) - scaled @ q.T
-                    block[j, i] = block[i, j]
+            spread = (features[:, None] * by_row[row]).reshape((1 + d) * k, -1)
+            heavy = spread * weight[row]
+            block = -(heavy @ spread.T).reshape(1 + d, k, 1 + d, k).transpose(0, 2, 1, 3)
+            block[:, :, diagonal, diagonal] += (heavy @ features.T).reshape(1 + d, k, 1 + d).transpose(0, 2, 1)
             at_row = slice(row * k, (row + 1) * k)
             matrix[at_row, at_row] += block[0, 0]
             cross = block[0, 1:].transpose(1, 2, 0).reshape(k, k * d)
@@ -374,24 +380,21 @@ class _Problem:
 
 
 def _slopes(now: _Step, weight: Float, x: Float, covariance: Float | None) -> tuple[Float, Float]:
-    """Gradients by bias and weights of the sum of weight [n, R] times the bound on E[logsumexp]."""
+    """Gradients by bias and weights of the sum of weight [R, n] times the bound on E[logsumexp]."""
     if now.tilt is None or covariance is None:
-        by_bias = now.bias * ((weight / now.scale).T @ now.into)
-        return by_bias, now.mixed(weight).T @ x
+        by_bias = now.bias * ((weight / now.scale) @ now.into.T)
+        return by_bias, now.mixed(weight) @ x
     w, tilt = now.at.weights, now.tilt
     k, d = w.shape
-    p, a = tilt.p, now.p
-    gap = (tilt.mean - (p.reshape(-1, k) @ w).reshape(tilt.mean.shape)) @ covariance  # [n, R, D]
-    slope = (gap.reshape(-1, d) @ w.T).reshape(p.shape)
-    slope -= np.einsum("nrd,nrd->nr", gap, tilt.mean)[..., None]
-    slope *= a
+    p, a, heavy = tilt.p, now.p, weight[:, None]
+    gap = products(tilt.mean - w.T @ p, covariance)  # [R, D, n]
+    slope = w @ gap  # [R, K, n]
+    slope -= np.einsum("rdn,rdn->rn", gap, tilt.mean)[:, None]
+    slope *= a * heavy
+    curved = (a @ (heavy * gap).swapaxes(1, 2)).sum(axis=0)
+    p *= heavy
     slope += p
-    slope *= weight[..., None]
-    heavy = weight[..., None]
-    curved = a.reshape(-1, k).T @ (heavy * gap).reshape(-1, d) - p.reshape(-1, k).T @ (heavy * tilt.pulled).reshape(
-        -1, d
-    )
-    often = np.einsum("nr,nrk->nk", weight, p)
-    seen = (often.T @ covariance.reshape(-1, d * d)).reshape(k, d, d)  # sum of V over the steps into each state
+    curved -= (p @ tilt.pulled.swapaxes(1, 2)).sum(axis=0)
+    seen = (p.sum(axis=0) @ covariance.reshape(d * d, -1).T).reshape(k, d, d)  # sum of V over the steps into each state
     curved += np.einsum("kd,kde->ke", w, seen)
-    return slope.sum(axis=0), np.einsum("nrk->nk", slope).T @ x + curved
+    return slope.sum(axis=2), slope.sum(axis=0) @ x + curved
