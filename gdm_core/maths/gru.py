@@ -32,7 +32,7 @@ def starts_anew(rows: Rows) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _windows(lengths: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def windows(lengths: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Rows of each window [steps, B], and where each row's answer stands in the flattened [steps * B] of them.
 
     The first window of a sequence answers for its run-up too; later ones overlap the one before by RUN_UP rows.
@@ -170,11 +170,11 @@ class Gru(nn.Module):
     def _windowed(self, inputs: Tensor, rows: Rows) -> Tensor:
         new = starts_anew(rows)
         gates = inputs @ self.input_weight + self.input_bias  # [G, R, 3 H]
-        index, place = (part.to(inputs.device) for part in _windows(rows.lengths))
+        index, place = (part.to(inputs.device) for part in windows(rows.lengths))
         order = [index]
         broken = [new[index]]
         if len(gates) == 2:
-            backward, back_place = (part.to(inputs.device) for part in _windows(rows.lengths[::-1]))
+            backward, back_place = (part.to(inputs.device) for part in windows(rows.lengths[::-1]))
             order.append(len(rows) - 1 - backward)
             # On the way back a row begins where the row after it begins anew.
             broken.append(torch.cat([new[1:], new.new_ones(1)])[order[1]])

@@ -43,15 +43,18 @@ def test_a_step_takes_its_share_of_the_way_to_the_least_squares_solution(missing
 
 
 def test_states_that_are_places_and_what_autograd_fits_keep_their_recipe():
-    for config, newton in (
-        (GDMConfig(), True),
-        (GDMConfig(posterior="window_linear"), True),
-        (GDMConfig(posterior="linear"), False),
-        (GDMConfig(covariance="full"), False),
-        (GDMConfig(transition="gru"), False),
+    for config, steps in (
+        (GDMConfig(), 240),
+        (GDMConfig(posterior="window_linear"), 240),
+        (GDMConfig(transition="gru"), None),
+        (GDMConfig(posterior="bigru"), None),
+        (GDMConfig(posterior="linear"), None),
+        (GDMConfig(covariance="full"), None),
+        (GDMConfig(transition="gru", posterior="transformer"), None),
+        (GDMConfig(transition="gru", posterior="linear"), None),
     ):
         chosen = plan(config, random_module(config, n_channels=10, dtype=torch.float32))
-        assert (chosen.newton, chosen.steps) == (newton, 240 if newton else config.steps)
+        assert (chosen.newton, chosen.steps) == (steps is not None, steps or config.steps)
     few = random_module(GDMConfig(), n_channels=4, dtype=torch.float32)
     assert not plan(GDMConfig(), few).newton, "their noise cannot be told"
     assert plan(GDMConfig(n_steps=7), few).steps == 7

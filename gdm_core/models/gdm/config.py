@@ -100,13 +100,18 @@ class GDMConfig(SoftConfig):
         return "bigru" if self.transition == "gru" else "linear" if self.preset == "paper" else "window"
 
     @property
+    def remembers(self) -> bool:
+        """Whether anything runs along the trial: the transition, or the posterior."""
+        return self.transition == "gru" or self.reads in ("bigru", "transformer")
+
+    @property
     def steps(self) -> int:
         """Optimiser steps of Adam; Newton's take fewer (`fit.plan`). "Places", too: see docs/decisions.md, 6."""
         if self.n_steps is not None:
             return self.n_steps
         if self.preset == "paper":
             return 4000
-        if self.transition == "gru" or self.reads in ("bigru", "transformer"):
+        if self.remembers:
             return 260  # a step along sequences costs several times one without; states change little after these
         return 200 if self.reads == "linear" else 600
 

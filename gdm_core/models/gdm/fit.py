@@ -23,6 +23,7 @@ from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.ascent import AdamAscent, NewtonAscent
 from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.fused_memory import objective_of
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
 
 PEAK_RATE = 0.03
@@ -53,10 +54,12 @@ def plan(config: GDMConfig, module: GdmModule) -> Plan:
     """Newton's steps for moves where the hand-written pass can say what they are.
 
     States that are places stay with Adam: what they name follows from how blunt q is (docs/decisions.md, 6). So do a few
-    channels: F starts far from its best where their noise cannot be told, and then has to be learned.
+    channels: F starts far from its best where their noise cannot be told, and then has to be learned. With memory Newton's
+    steps climb higher and name soft states less well (docs/decisions.md, 50).
     """
     n_latent, n_channels = module.projection.shape
     newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
+    newton = newton and not config.remembers
     newton = newton and can_balance(n_channels, n_latent)
     if newton:
         return Plan(True, config.n_steps or 240, 60, 1 / 2, 256)
@@ -165,7 +168,7 @@ class _FusedRun:
 
     def __init__(self, module: GdmModule, config: GDMConfig, newton: bool) -> None:
         self.module, self.config = module, config
-        self.objective = fused.FusedObjective(module, config)
+        self.objective = objective_of(module, config)
         self.noise = fused.Noise(config.seed)
         self.ascent = (NewtonAscent if newton else AdamAscent)(self.objective)
         self._rows: Rows | None = None

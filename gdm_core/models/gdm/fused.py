@@ -1,9 +1,9 @@
 """Value and gradient of the training objective in one hand-written pass, for the models that sit under a slider.
 
 The same objective as `generative.sampled_elbo` and `importance_objective` (a test holds them together to rounding),
-for linear transitions, diagonal noise and the feed-forward posteriors. At T = 1,000 a step is dozens of operations on
-tiny arrays, so the cost is calling them: this pass makes a quarter of autograd's calls. Arrays are states-first,
-[K, S, R], because sums over a short last axis are slow.
+for diagonal noise, linear transitions and the feed-forward posteriors; fused_memory.py adds what remembers. At T = 1,000
+a step is dozens of operations on tiny arrays, so the cost is calling them: this pass makes a quarter of autograd's
+calls. Arrays are states-first, [K, S, R], because sums over a short last axis are slow.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _LEAST_EXPONENTIAL = np.float32(1e-20)
 def supports(config: GDMConfig, module: GdmModule) -> bool:
     """Whether this pass covers the configuration; everything else goes through autograd."""
     return (
-        config.transition == "linear"
-        and config.covariance == "diagonal"
-        and config.reads in ("window", "window_linear", "linear")
+        config.covariance == "diagonal"
+        and config.reads in ("window", "window_linear", "linear", "bigru")
         and module.initial.device.type == "cpu"
     )
 
@@ -45,6 +44,7 @@ class Batch:
         age = rows.age.numpy()
         self.started: Array = (age > 0).astype(np.float32)  # [R]
         self.starts = np.flatnonzero(age <= 0)
+        self.age, self.lengths = age, rows.lengths
         self.ready: Array = (age >= lags).astype(np.float32)
         self.young = np.flatnonzero(age < lags)  # rows whose noise is R_1
         # [W, rows that count as a word], and which those are
@@ -150,7 +150,7 @@ class FusedObjective:
         for lag in range(self.lags):
             design[lag * d : (lag + 1) * d] = (before if lag == 0 else _shift(x, lag + 1)) * batch.ready
         design[-2], design[-1] = batch.ready, 1 - batch.ready
-        context = p["transition.weight"].T @ before + p["transition.bias"][:, None]  # [K, R]
+        context = self._context(batch, x, before)  # [K, R]
         features, hidden, logits = self._posterior(batch, x, before)  # [F, R], [H, R] or None, [K, R]
 
         z = (logits[:, None] - log_exponential) / np.float32(temperature)  # [K, S, R]
@@ -159,7 +159,7 @@ class FusedObjective:
         z /= z.sum(axis=0)
         gamma, gamma_slope = self._gamma()
         previous = _shift(z, 1)
-        prior = np.float32(gamma) * previous + (np.float32(1 - gamma) * context)[:, None]
+        prior = self._prior(context, previous, gamma)
         prior[:, :, batch.starts] = p["initial"][:, None, None]
         delta = prior - logits[:, None]  # [K, S, R]
         top = delta.max(axis=0)
@@ -200,10 +200,9 @@ class FusedObjective:
         g["initial"][:] = d_delta[:, :, batch.starts].sum(axis=(1, 2))
         d_prior = d_delta
         d_prior[:, :, batch.starts] = 0
+        d_context, d_previous, d_gamma = self._prior_backward(d_prior, context, previous, gamma)
         if gamma_slope:
-            stick = (d_prior * previous).sum() - (d_prior.sum(axis=1) * context).sum()
-            g["transition.stickiness_logit"][...] = stick * gamma_slope
-        d_context = np.float32(1 - gamma) * d_prior.sum(axis=1)
+            g["transition.stickiness_logit"][...] = d_gamma * gamma_slope
 
         scaled = error * upstream
         d_mean = (scaled * precision).reshape(len(log_noise), -1)  # [N, S R]
@@ -218,7 +217,7 @@ class FusedObjective:
         d_weighted = (coefficients @ d_mean).reshape(k, -1, n_samples, batch.n_rows)  # [K, P, S, R]
         if not importance:
             d_z = (d_weighted * design[None, :, None]).sum(axis=1)  # [K, S, R]
-            d_z += _unshift(np.float32(gamma) * d_prior, 1)
+            d_z += _unshift(d_previous, 1)
             if d_worded is not None:
                 d_z[:, :, batch.worded] += d_worded * upstream[:, batch.worded]
             d_z -= (d_z * z).sum(axis=0)
@@ -274,17 +273,48 @@ class FusedObjective:
             per_channel *= batch.known
         return np.exp(-logs)[:, None], per_channel.sum(axis=0)
 
+    def _context(self, batch: Batch, x: Array, before: Array) -> Array:
+        return self.p["transition.weight"].T @ before + self.p["transition.bias"][:, None]
+
+    def _prior(self, context: Array, previous: Array, gamma: float) -> Array:
+        """[K, S, R] logits of each row given the z of the row before."""
+        return np.float32(gamma) * previous + (np.float32(1 - gamma) * context)[:, None]
+
+    def _prior_backward(
+        self, d_prior: Array, context: Array, previous: Array, gamma: float
+    ) -> tuple[Array, Array, np.float32]:
+        """Gradients of the context [K, R], of the z before [K, S, R] and of gamma."""
+        d_gamma = (d_prior * previous).sum() - (d_prior.sum(axis=1) * context).sum()
+        return np.float32(1 - gamma) * d_prior.sum(axis=1), np.float32(gamma) * d_prior, d_gamma
+
+    def _features(self, batch: Batch, x: Array, before: Array) -> Array:
+        if self._move_scale is None:
+            return batch.past
+        return np.concatenate([x, (x - before) / self._move_scale * batch.started])  # [2 D, R]
+
     def _posterior(self, batch: Batch, x: Array, before: Array) -> tuple[Array, Array | None, Array]:
         p = self.p
-        features = batch.past
-        if self._move_scale is not None:
-            features = np.concatenate([x, (x - before) / self._move_scale * batch.started])  # [2 D, R]
+        features = self._features(batch, x, before)
         logits = p["posterior.weight"].T @ features + p["posterior.bias"][:, None]
         hidden = None
         if "posterior.out" in p:
-            hidden = np.tanh(p["posterior.hidden_weight"].T @ features + p["posterior.hidden_bias"][:, None])
+            hidden = np.tanh(self._hidden(features))
             logits += p["posterior.out"].T @ hidden
         return features, hidden, logits
+
+    def _hidden(self, features: Array) -> Array:
+        """What goes into the tanh units of the posterior."""
+        return self.p["posterior.hidden_weight"].T @ features + self.p["posterior.hidden_bias"][:, None]
+
+    def _hidden_backward(self, features: Array, d_hidden: Array) -> Array:
+        """Fills the gradient of `_hidden`; returns that of the features."""
+        self.g["posterior.hidden_weight"][...] = features @ d_hidden.T
+        self.g["posterior.hidden_bias"][:] = d_hidden.sum(axis=1)
+        return self.p["posterior.hidden_weight"] @ d_hidden
+
+    def _memory_backward(self, d_features: Any) -> Array | None:
+        """The gradient of x that goes through memory, after adding that of the features; there is none here."""
+        return None
 
     def _posterior_backward(
         self, batch: Batch, features: Array, hidden: Array | None, d_logits: Array, d_before: Array
@@ -297,16 +327,15 @@ class FusedObjective:
         if hidden is not None:
             g["posterior.out"][...] = hidden @ d_logits.T
             d_hidden = (p["posterior.out"] @ d_logits) * (1 - np.square(hidden))
-            g["posterior.hidden_weight"][...] = features @ d_hidden.T
-            g["posterior.hidden_bias"][:] = d_hidden.sum(axis=1)
-            d_features = d_features + p["posterior.hidden_weight"] @ d_hidden
+            d_features = d_features + self._hidden_backward(features, d_hidden)
+        remembered = self._memory_backward(d_features)
         if self._move_scale is None:
-            return np.zeros_like(d_before)
+            return np.zeros_like(d_before) if remembered is None else remembered
         d = len(d_before)
         moved = d_features[d:] / self._move_scale * batch.started
         d_before -= moved
         result: Array = d_features[:d] + moved
-        return result
+        return result if remembered is None else result + remembered
 
 
 def _shift(values: Array, by: int) -> Array:
