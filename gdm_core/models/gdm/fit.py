@@ -55,7 +55,7 @@ def plan(config: GDMConfig, module: GdmModule) -> Plan:
 
     States that are places stay with Adam: what they name follows from how blunt q is (docs/decisions.md, 6). So do a few
     channels: F starts far from its best where their noise cannot be told, and then has to be learned. With memory Newton's
-    steps climb higher and name soft states less well (docs/decisions.md, 50).
+    steps climb higher and name soft states less well (docs/decisions.md, 51).
     """
     n_latent, n_channels = module.projection.shape
     newton = fused.supports(config, module) and config.reads != "linear" and config.preset == "fast"
