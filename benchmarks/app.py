@@ -26,7 +26,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.browser_alone import SERIES, cold_starts, first_visits, live_updates, open_lab, series
 from benchmarks.browser_crowd import crowd
-from benchmarks.browser_held import Held, hold, playground
+from benchmarks.browser_held import SLIDERS, Held, elsewhere, hold, playground
 from benchmarks.browser_recorder import FIGURE, PATIENCE_S, wait_for_rest
 from benchmarks.browser_server import FLAGS, Visitors, find_chromium, load_average, running_server
 
@@ -185,16 +185,25 @@ def one_visitor(visitors: Visitors, effort: Effort, tell: Callable[..., None]) -
 
 
 def while_held(visitors: Visitors, page: Page, effort: Effort, tell: Callable[..., None]) -> dict[str, Any]:
-    """What is seen of the lab, which is open on `page`, and then of the Playground while a thumb moves."""
+    """What is seen of the lab, which is open on `page`, and then of other pages while a thumb moves."""
     holds = {}
     for name, slider, values in (
-        ("softness", "Softness (τ)", [0.4 + 0.08 * i for i in range(effort.held)]),
-        ("K", "States (K)", [2.0 + (5 * i + 3) % 11 for i in range(max(effort.held, 11))]),  # to and fro, five a second
+        ("softness", SLIDERS["softness"], [0.4 + 0.08 * i for i in range(effort.held)]),
+        ("K", SLIDERS["K"], [2.0 + (5 * i + 3) % 11 for i in range(max(effort.held, 11))]),  # to and fro, five a second
     ):
         holds[name] = hold(page, slider, FIGURE, values, effort.held_s)
         tell(*held_rows(name, holds[name]))
         wait_for_rest(page)
     visitors.leave()
+    for page_name, slider, values in (
+        ("Formula 1", "softness", [0.4 + 0.08 * i for i in range(effort.held)]),
+        ("Formula 1", "K", [4.0 + (5 * i + 3) % 8 for i in range(8)]),
+        ("Behaviour", "softness", [0.4 + 0.08 * i for i in range(effort.held)]),
+        ("Behaviour", "K", [2.0 + (5 * i + 3) % 8 for i in range(8)]),
+    ):
+        name = f"{page_name}, {slider}"
+        holds[name] = elsewhere(visitors, page_name.lower().replace(" ", ""), slider, values, effort.held_s)
+        tell(*held_rows(name, holds[name]))
     holds["Playground"] = playground(visitors, [0.4 + 0.1 * i for i in range(effort.held)], effort.held_s)
     tell(*held_rows("Playground", holds["Playground"]))
     return {name: asdict(found) for name, found in holds.items()}
@@ -203,7 +212,7 @@ def while_held(visitors: Visitors, page: Page, effort: Effort, tell: Callable[..
 def held_rows(name: str, found: Held) -> list[Row]:
     """While the thumb is held. More pictures are better, so their number has its goal in the note."""
     note = f"{found.unseen} of {found.values} values brought no new picture" if found.unseen else ""
-    most, least = (None, 3.0) if name == "K" else (100.0, 8.0)
+    most, least = (None, 3.0) if name.endswith("K") else (100.0, 8.0)
     many = f"goal {least:g} or more: {'met' if found.per_s >= least else 'missed'}"
     return [
         Row(f"{name} held, thumb to picture", found.after_ms, "ms", most, found.load, note),

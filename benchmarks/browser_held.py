@@ -15,6 +15,9 @@ from benchmarks.browser_server import Visitors, load_average
 
 PATIENCE_S = 5.0  # for one picture while the thumb rests on a value
 TRIANGLE = ".st-key-triangle figure"
+STRIPS = ".st-key-strips figure"  # drawn in the same frame as the map or the poses
+SLIDERS = {"softness": "Softness (τ)", "K": "States (K)"}
+NEAR_S = 6.0  # that a hand rests on the slider before it takes the thumb: what the states of a race take two workers
 EVERY_S = 0.016  # between two movements of a hand that drags on
 
 # A picture is told apart by what it was drawn from, by Plotly and over it: the same drawn again is no new one. It counts
@@ -93,6 +96,21 @@ def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds:
     return Held(
         statistics.median(found) if found else float("inf"), pictures / passed, unseen, len(values), load_average()
     )
+
+
+def elsewhere(visitors: Visitors, address: str, slider: str, values: Sequence[float], seconds: float) -> Held:
+    """A slider of a lab whose first result ships with the app, under a hand that comes near before it takes it."""
+    page = visitors.page()
+    page.goto(f"{visitors.server.url}/{address}", wait_until="commit")
+    page.wait_for_selector(f"{STRIPS}[data-state=fresh][data-updates]", state="attached")
+    page.wait_for_timeout(2_000)
+    name = SLIDERS[slider]
+    page.get_by_role("slider", name=name).hover()
+    page.wait_for_timeout(1000 * NEAR_S)
+    try:
+        return hold(page, name, STRIPS, values, seconds)
+    finally:
+        visitors.leave()
 
 
 def playground(visitors: Visitors, values: Sequence[float], seconds: float) -> Held:

@@ -41,15 +41,28 @@ def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -
     What a fitted model can be read with, it is read with; for other numbers of states or another stickiness, a fit that
     starts from it takes its first steps.
     """
+    return tuple(np.asarray(soft, np.float32) for soft in _changed(model_bytes, trials, changes).glance(trials))
+
+
+def sweep(
+    model_bytes: bytes, train: Trials, test: Trials, which: Sequence[int], name: str, values: Sequence[Any]
+) -> list[tuple[npt.NDArray[np.uint8], ...]]:
+    """[V] first looks at some trials with the parameter `name` at each of `values`, [T, K] each in steps of 1/255.
+
+    which   numbers of the trials: fitted ones first, then those of `test`, which no fit ever sees
+    """
+    every = (*train, *test)
+    found = []
+    for value in values:
+        model = _changed(model_bytes, train, {name: value})
+        soft = [model.glance(every[i]) for i in which]
+        found.append(tuple(np.rint(255 * np.nan_to_num(np.asarray(part))).astype(np.uint8) for part in soft))
+    return found
+
+
+def _changed(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -> StateModel:
     known = _model(model_bytes)
-    model = known.adjusted(**changes) if set(changes) <= known.adjustable else _begun(known, trials, changes)
-    return tuple(np.asarray(soft, np.float32) for soft in model.glance(trials))
-
-
-def sweep(model_bytes: bytes, trials: Trials, index: int, name: str, values: Sequence[float]) -> npt.NDArray[np.uint8]:
-    """[V, T, K] first looks at one trial with the parameter `name` at each of `values`, in steps of 1/255."""
-    found = [first_look(model_bytes, trials, {name: value})[index] for value in values]
-    return np.rint(255 * np.nan_to_num(np.stack(found))).astype(np.uint8)
+    return known.adjusted(**changes) if set(changes) <= known.adjustable else _begun(known, trials, changes)
 
 
 def _begun(known: StateModel, trials: Trials, changes: Mapping[str, Any]) -> StateModel:

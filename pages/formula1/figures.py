@@ -28,6 +28,7 @@ from pages.ui.figures.track import bucket_lines
 
 STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
 COLOURS = 40
+DOT, LINE = 5.5, 9.0  # pixels wide
 DOTS_ABOVE = 2_500  # samples; a line through several laps would only lie on itself
 FIRST = 5  # column of the strongest state among the bytes of a sample
 
@@ -124,9 +125,9 @@ def circuit_map(
         colour, first = buckets.css[code // palette.MAX_STATES], code % palette.MAX_STATES
         said = template.replace("S%{customdata[5]}", plain(names[first])) if names else template
         look: Dict = (
-            {"type": "scattergl", "mode": "markers", "marker": {"color": colour, "size": 5.5, "line": {"width": 0}}}
+            {"type": "scattergl", "mode": "markers", "marker": {"color": colour, "size": DOT, "line": {"width": 0}}}
             if dots
-            else {"type": "scatter", "mode": "lines", "line": {"color": colour, "width": 9, "simplify": False}}
+            else {"type": "scatter", "mode": "lines", "line": {"color": colour, "width": LINE, "simplify": False}}
         )
         lifted = visit < 0
         traces.append(

@@ -146,6 +146,7 @@ with page.picture:
     if not fitted.source.circuit.segments:
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
 lab.picture(view, lambda now: picture.draw(view, now, options))
+lab.follow(view, picture.followed(view, options))
 
 shown = driver_states.on_map(driver_states.standing(view), options.which)
 race = driver_states.race_of(shown)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.segments import composition
@@ -14,7 +15,7 @@ from pages.formula1 import badges, state_names
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
-from pages.lab import live, pin
+from pages.lab import held, live, pin
 from pages.ui import figures, shell
 from pages.ui.figures.base import Figure, names_of
 from pages.ui.plot import plot
@@ -105,6 +106,43 @@ def draw(view: lab.View, now: live.Shown, options: Options) -> None:
         plot(made, key="shares", state=here.state, revision=revision)
 
 
+def followed(view: lab.View, options: Options) -> held.Followed:
+    """What the browser draws by itself while a slider is held: all but the states beside each segment."""
+    race, n_train = race_of(view), len(view.data.train)
+    circuit, sides = race.circuit, {"train": race.train, "test": race.test}
+    laps, whole = sides[options.which], f"{options.which} laps"
+
+    def parts(states: held.States, _: held.States | None) -> held.Parts:
+        soft = {"train": np.concatenate(states[:n_train]), "test": np.concatenate(states[n_train:])}
+        lap = {side: along_lap(sides[side].distance, soft[side], circuit.n_bins, circuit.length) for side in sides}
+        return {**lap, whole: lap[options.which][_around(circuit)] if options.averaged else soft[options.which]}
+
+    where = circuit.at(_middles(circuit)) if options.averaged else laps.place
+    dots = len(where) > f1_figures.DOTS_ABOVE
+    seen = held.places(
+        whole, where, line=0 if dots else f1_figures.LINE, dot=f1_figures.DOT if dots else 0, fades=["badge"]
+    )
+    rows = {race.train.code: "train", race.test.code: "test"}
+    figures = {
+        "map": seen,
+        "strips": held.strips(rows, circuit.length / circuit.n_bins),
+        "shares": held.areas(options.which),
+    }
+    trials = tuple(range(len(view.data.trials)))
+    return held.Followed(trials, parts, figures, (options.which, options.averaged, view.data.test.fingerprint))
+
+
+def _around(circuit: Circuit) -> npt.NDArray[np.int64]:
+    """Stretches of the lap, the first one again at the end: the line closes where it began."""
+    found: npt.NDArray[np.int64] = np.arange(circuit.n_bins + 1) % circuit.n_bins
+    return found
+
+
+def _middles(circuit: Circuit) -> Floats:
+    """Where those stretches have their middles along the lap."""
+    return np.asarray((_around(circuit) + 0.5) * circuit.length / circuit.n_bins, np.float32)
+
+
 def draw_pinned(view: lab.View, pinned: lab.View, now: live.Shown, options: Options) -> None:
     """The map of a pinned fit, and its average lap above that of the fit that stands."""
     race, stands = race_of(pinned), standing(view)
@@ -150,8 +188,7 @@ def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[
     if not options.averaged:
         caption = map_caption(options, circuit, marks)
         return f1_figures.driven(circuit, here, badges=marks, title=what, caption=caption, names=names)
-    around = np.arange(circuit.n_bins + 1) % circuit.n_bins  # the line closes where it began
-    distance = ((around + 0.5) * circuit.length / circuit.n_bins).astype(np.float32)
+    around, distance = _around(circuit), _middles(circuit)
     return f1_figures.circuit_map(
         circuit,
         circuit.at(distance),

@@ -1,14 +1,16 @@
-"""What the browser draws tracks and strips from while the thumb of a slider is held: states at some values of its setting.
+"""What the browser draws pictures from while the thumb of a slider is held: states at some values of its setting.
 
-The server's own pictures of a held slider take it 57 ms of processor time each, and the browser as much to take them in; from
-these states the browser draws without asking. Between two values it goes in straight lines, which is near the server's picture
-on average (OFF), while a single moment may be another where the fit hardly knows. Let go, the picture is the server's again.
+A server's own picture of a held slider takes it 57 ms of processor time and more, and the browser as much to take it in;
+from these states the browser draws without asking. Between two values it goes in straight lines, which is near the server's
+picture on average (OFF), while a single moment may be another where the fit hardly knows. For K they are those of the fits
+that are there, and of the first steps of one where none is. Let go, the picture is the server's again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,17 +18,20 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis import looks
-from gdm_core.analysis.matching import Order
+from gdm_core.analysis.matching import ordered
+from gdm_core.engine import FitResult
 from gdm_core.models.registry import import_family
-from gdm_core.trials import Trial
 from pages.lab.live import Answer, Wanted
+from pages.lab.live.pictures import unpack
 from pages.lab.view import View, question_key
 from pages.ui import palette, settings, slider
 from pages.ui.browser import renderer
 from pages.ui.figures.base import typed
-from pages.ui.figures.track import WEBGL_ABOVE
 from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
+from pages.ui.plot import BADGES
 
+Array = npt.NDArray[np.float32]
+States = tuple[Array, ...]
 VALUES = {
     "temperature": ("tau", np.geomspace(*TAU_RANGE, 32).round(4).tolist()),
     "stickiness": ("gamma", np.linspace(*GAMMA_RANGE, 24).round(4).tolist()),
@@ -35,25 +40,112 @@ VALUES = {
 # Another stickiness is read from the first steps of a fit, which jump at some values; at most it is as near as softness.
 OFF = {"temperature": 0.005, "stickiness": 0.02}
 SETTINGS = {key: setting for setting, (key, _) in VALUES.items()}
-MOST = 16_000  # soft shares (samples times states): half a megabyte for all values
-BESIDE = 4  # other numbers of states that are fitted when a hand comes near; once it holds the thumb, all of them
+FINE = 6_000  # samples; where more are read, every second value has to do
+MOST_SAMPLES = 60_000  # that are read for each value: a tenth of a second for 20,000
+MOST = 40_000  # soft shares (samples times states) of a picture: of a longer one, some samples are left out
+SOON_S = 0.5  # a fit that takes less is waited for; of others, the first steps are looked at before
+MOST_AHEAD = 16_000  # the same of data whose fits of other K are begun ahead
+BESIDE = 4  # other numbers of states that are worked out when a hand comes near; once it holds the thumb, all of them
 NEAR = "held-near"  # in the session: the slider that somebody is about to take
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
-    """States at all values of a setting, as a slider's first message asked for them: they stay while it is held.
+class Labels:
+    """[S] the state of each moment, -1 for none, in place of soft states of `n_states`."""
 
-    name    what names the fit, the setting and the trial
+    codes: npt.NDArray[np.integer[Any]]
+    n_states: int
+
+
+Parts = Mapping[str, Array | Labels]
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """What the pictures of a page show of a fit.
+
+    trials    whose states: their numbers in `view.data.trials`
+    parts     what is drawn of these states [T, K], in the order of colours: by name, soft states or labels. For another K it
+              also gets those of all fitted trials, and None otherwise
+    figures   key of each figure: how it is drawn, of which part; see below
+    settings  plain values that `parts` depends on besides
+    other_k   whether `parts` can say what another number of states would look like
     """
 
-    name: str
-    order: Order
-    data: Mapping[str, Any]
+    trials: tuple[int, ...]
+    parts: Callable[[States, States | None], Parts]
+    figures: Mapping[str, Mapping[str, Any]]
+    settings: tuple[Any, ...] = ()
+    other_k: bool = True
 
 
-def follow(view: View, figures: Mapping[str, str]) -> None:
-    """Let the browser draw `figures` while softness, stickiness or K is held: (key: the row that moves, "" for a track).
+# ---- how a figure is drawn over (components/overlay.js) -----------------------------------------------------------------
+PREVIEW = {"badge": BADGES["preview"]}  # said of a whole figure
+
+
+def track(part: str) -> dict[str, Any]:
+    """A figure of figures.track."""
+    return {"kind": "track", "part": part} | PREVIEW
+
+
+def strips(
+    rows: Mapping[str, str], step: float, *, waiting: Sequence[str] = (), opacity: float | None = None
+) -> dict[str, Any]:
+    """A figure of figures.state_strips.
+
+    rows     the part that each row shows
+    step     from one sample to the next, in the figure's units
+    waiting  rows that follow from the states, and only once the slider is let go: they fade
+    opacity  of these rows, in a figure whose others are not in question
+    """
+    found = {"kind": "strips", "rows": dict(rows), "step": step, "waiting": list(waiting)}
+    return found | (PREVIEW if opacity is None else {"opacity": opacity})
+
+
+def areas(part: str) -> dict[str, Any]:
+    """A figure of figures.proportions, with all states; what is written on the areas fades."""
+    return {"kind": "areas", "part": part, "fades": ["area"]} | PREVIEW
+
+
+def places(
+    part: str, where: Array, *, line: float = 0.0, dot: float = 0.0, fades: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Samples at places [S, 2] above the first trace of a figure: dots `dot` wide, or a line; annotations of some names fade."""
+    x, y = np.asarray(where, np.float32).T
+    return {
+        "kind": "places",
+        "part": part,
+        "x": typed(x),
+        "y": typed(y),
+        "line": line,
+        "dot": dot,
+        "fades": [*fades],
+    } | PREVIEW
+
+
+def player(states: str, bouts: str) -> dict[str, Any]:
+    """The pose player."""
+    return {"kind": "player", "part": states, "bouts": bouts}
+
+
+# ---- what the browser is given ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What was sent last: it stays as long as the slider is held.
+
+    name     what it depends on: the fit, the setting, the trials, the colours
+    known    for K, by the number of states: (what it is made of, the table)
+    follows  the states whose colours those follow
+    """
+
+    name: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    known: Mapping[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    follows: Any = None
+
+
+def follow(view: View, followed: Followed) -> None:
+    """Let the browser draw while softness, stickiness or K is held.
 
     The browser says once for each fit and slider that somebody comes near: the states are worked out from then on.
     """
@@ -61,28 +153,31 @@ def follow(view: View, figures: Mapping[str, str]) -> None:
 
     @st.fragment  # a hand that comes near runs nothing but this
     def body() -> None:
+        if slider.overlooked():
+            st.rerun()
         held = next((key for key in (*SETTINGS, states) if slider.is_held(key)), None)
         near = st.session_state.pop(NEAR, None)
         data: dict[str, Any] = {}
-        if view.data.moving or view.is_new:
+        if held is None and view.fit.running:
+            view.fit.aside.give_up_all()
+        if view.data.moving:
             pass
         elif held is None and not view.fit.running:
-            known = {key: question for key in SETTINGS if (question := _question(view, SETTINGS[key])) is not None}
-            data["offers"] = {key: question.name for key, question in known.items()}
-            if ahead := _fits_beside(view, view.choice.n_states):
-                data["offers"][states] = ahead[0].key
+            known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
+            data["offers"] = {key: asked[0].name for key, asked in known.items()}
+            beside = _Beside(view, followed)
+            if beside.wanted:
+                data["offers"][states] = beside.wanted[0].key
             if near in known:
-                _answer(view, known[near])
-            elif near == states and view.fit.look_ahead(ahead[: 1 + BESIDE]):
+                for one in known[near]:
+                    one.answer(view)
+            elif near == states and beside.work(BESIDE):
                 data["pending"] = states
         elif held == states:
-            data = _fits(view, states)
-        elif held is not None and (question := _question(view, SETTINGS[held])) is not None:
-            found = _sweep(view, SETTINGS[held], question)
-            data = {} if found is None else dict(found.data)
+            data = _fits(view, followed, states)
+        elif held is not None and (asked := _sweeps(view, followed, SETTINGS[held])):
+            data = _sweep(view, followed, held, asked)
         with st.container(key="held-states"):
-            if "slider" in data:
-                data["figures"] = dict(figures)
             renderer("held")(key="held", data={"offers": {}} | data, on_near_change=_come_near)
 
     body()
@@ -94,91 +189,202 @@ def _come_near() -> None:
         st.session_state[NEAR] = said
 
 
-def _fits_beside(view: View, n_states: int) -> list[Wanted]:
-    """The fits of other numbers of states that are small enough, nearest first; the one of `n_states` is the first of them."""
-    low, high = K_RANGE
-    numbers = sorted(range(low, high + 1), key=lambda k: (abs(k - n_states), k))
-    data, choice = view.data, view.choice
-    return [
-        Wanted(choice.family, {**choice.config, "n_states": k}, data.train, data.test, truth=data.truth, keep=data.keep)
-        for k in numbers
-        if _small(view.trial, k)
-    ]
-
-
-def _fits(view: View, key: str) -> dict[str, Any]:
-    """What the browser draws from while K is held: the states of the fits that are there, more of them each time."""
-    if not (beside := _fits_beside(view, view.choice.n_states)):
-        return {}
-    pending = view.fit.look_ahead(beside)
-    known = {one.config["n_states"]: states for one in beside if (states := view.fit.known(one)) is not None}
+def _message(key: str, name: str, tables: list[dict[str, Any]], followed: Followed) -> dict[str, Any]:
+    """All that the browser needs."""
     return {
         "slider": key,
-        "name": f"{view.data.train.fingerprint}/{sorted(known)}",
-        "known": {str(k): _bytes(states[view.index]) for k, states in known.items()},
-        "pending": key if pending else "",
+        "name": name,
+        "tables": tables,
+        "figures": dict(followed.figures),
         "mixing": palette.mixing(palette.MAX_STATES),
-        "step": view.data.step(view.trial),
+        "colours": palette.colours(palette.MAX_STATES),
     }
 
 
-def _bytes(states: npt.NDArray[Any]) -> dict[str, str]:
-    """Shares of states in steps of 1/255, for the browser."""
-    levels = np.rint(255 * np.nan_to_num(states)).astype(np.uint8)
-    return {"dtype": "u1", "bdata": typed(levels.ravel(), "u1")["bdata"]}
+def _table(values: Sequence[float], parts: Sequence[Parts]) -> dict[str, Any]:
+    """Shares of states in steps of 1/255 at each value; labels as bytes, 255 for none."""
+    found = {}
+    for name, first in parts[0].items():
+        length, n_states = (len(first.codes), first.n_states) if isinstance(first, Labels) else first.shape
+        stride = max(1, -(-length * n_states // MOST))
+        kind, every = "states", []
+        for part in (each[name] for each in parts):
+            if isinstance(part, Labels):
+                kind, codes = "labels", part.codes[::stride]
+                every.append(np.where(codes < 0, 255, codes).astype(np.uint8))
+            else:
+                every.append(np.rint(255 * np.nan_to_num(part[::stride])).astype(np.uint8))
+        shape = [len(values), len(every[0]), n_states]
+        packed = {"dtype": "u1", "bdata": typed(np.stack(every).ravel(), "u1")["bdata"]}
+        found[name] = {"shape": shape, kind: packed, "stride": stride}
+    return {"values": list(values), "parts": found}
 
 
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+# ---- one question to a worker -------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class _Question:
+class _Sweep:
     """What a worker is asked for: the name of the answer, what it is asked under, and the arguments of `looks.sweep`."""
 
     name: str
     under: str
     arguments: tuple[Any, ...]
+    values: Sequence[float]
+
+    def answer(self, view: View) -> Answer:
+        aside = view.fit.aside
+        found = aside.ask(self.under, self.name, looks.sweep, *self.arguments)
+        if found.fresh:
+            aside.keep_latest(self.under)
+        return found
 
 
-def _question(view: View, setting: str) -> _Question | None:
-    """None where the browser cannot draw by itself."""
-    fitted = view.fit.beside(setting)
-    too_much = not _small(view.trial, len(view.shown.order))
-    if view.is_new or fitted is None or too_much or not _readable(view.choice.family, setting):
-        return None
-    arguments = (view.data.train, view.index, setting, VALUES[setting][1])
-    return _Question(
-        question_key(fitted.key, looks.sweep, arguments), f"sweep-{setting}", (fitted.model_bytes, *arguments)
-    )
+def _asked(
+    view: View, under: str, fitted: FitResult, which: Sequence[int], name: str, values: Sequence[float]
+) -> _Sweep:
+    arguments = (view.data.train, view.data.test, tuple(which), name, list(values))
+    key = question_key(fitted.key, looks.sweep, arguments)
+    return _Sweep(key, under, (fitted.model_bytes, *arguments), values)
 
 
-def _answer(view: View, question: _Question) -> Answer:
-    return view.fit.ask(question.under, question.name, looks.sweep, *question.arguments)
-
-
-def _sweep(view: View, setting: str, question: _Question) -> Sweep | None:
-    fit, order, (key, values) = view.fit, view.shown.order, VALUES[setting]
-    kept = fit.records.last(Sweep)
-    if kept is not None and (kept.name, kept.order) == (question.name, order):
-        return kept
-    answer = _answer(view, question)
-    if not answer.fresh or answer.value.shape[2] != len(order):
-        return None
-    states = answer.value[:, :, list(order)]
-    data = {
-        "slider": key,
-        "name": f"{question.name}/{order}",
-        "values": values,
-        "shape": list(states.shape),
-        "states": {"dtype": "u1", "bdata": typed(states.ravel(), "u1")["bdata"]},
-        "mixing": palette.mixing(len(order)),
-        "step": view.data.step(view.trial),
-    }
-    return fit.records.keep(Sweep(question.name, order, data))
-
-
-def _small(trial: Trial, n_states: int) -> bool:
-    return n_states > 1 and trial.n_samples * n_states <= MOST and trial.n_samples <= WEBGL_ABOVE
-
-
-def _readable(family: str, setting: str) -> bool:
-    """Whether a fit of this family can be looked at with another value, at once or from the first steps of a fit."""
+def _how(family: str, setting: str) -> str:
+    """How a fit of this family is looked at with another value: "read" as it is, "begun" anew, or not at all ("")."""
     known = import_family(family)
-    return setting in known.adjustable or setting in (known.warm_changes or ())
+    return "read" if setting in known.adjustable else "begun" if setting in (known.warm_changes or ()) else ""
+
+
+def _samples(view: View, followed: Followed, how: str) -> int:
+    """How many are read for each value; 0 where a page has nothing to draw."""
+    read = {*followed.trials, *(range(len(view.data.train)) if how == "begun" and followed.trials else ())}
+    return sum(view.data.trials[i].n_samples for i in read)
+
+
+# ---- softness and stickiness --------------------------------------------------------------------------------------------
+def _sweeps(view: View, followed: Followed, setting: str) -> list[_Sweep]:
+    """One question, or two for what takes long: some values come first. None where the browser cannot draw by itself."""
+    fitted, how = view.fit.beside(setting), _how(view.choice.family, setting)
+    samples = _samples(view, followed, how)
+    if fitted is None or not how or not 0 < samples <= MOST_SAMPLES or len(view.shown.order) < 2:
+        return []
+    values = VALUES[setting][1]
+    if samples > FINE:
+        values = [*values[:-1:2], values[-1]]
+        rounds = [[*values[:-1:4], values[-1]], [value for i, value in enumerate(values[:-1]) if i % 4]]
+    else:
+        rounds = [values]
+    return [
+        _asked(view, f"sweep-{setting}-{i}", fitted, followed.trials, setting, part) for i, part in enumerate(rounds)
+    ]
+
+
+def _sweep(view: View, followed: Followed, key: str, asked: Sequence[_Sweep]) -> dict[str, Any]:
+    fit, order = view.fit, view.shown.order
+    answers = [one.answer(view) for one in asked]
+    fresh = [(one, answer.value) for one, answer in zip(asked, answers, strict=True) if answer.fresh]
+    pending = {"pending": key} if any(answer.pending for answer in answers) else {}
+    name = _digest([one.name for one, _ in fresh], order, followed.settings)
+    kept = fit.records.last(Tables)
+    if kept is not None and kept.name == name:
+        return dict(kept.data) | pending
+    found = {value: soft for one, every in fresh for value, soft in zip(one.values, every, strict=True)}
+    if not found or next(iter(found.values()))[0].shape[1] != len(order):
+        return pending
+    values = sorted(found)
+    parts = [followed.parts(ordered(tuple(map(_share, found[value])), order), None) for value in values]
+    data = _message(key, name, [_table(values, parts)], followed)
+    return dict(fit.records.keep(Tables(name, data)).data) | pending
+
+
+def _share(levels: npt.NDArray[np.uint8]) -> Array:
+    return (levels / np.float32(255)).astype(np.float32)
+
+
+# ---- the number of states -----------------------------------------------------------------------------------------------
+class _Beside:
+    """Fits of other numbers of states, or what the first steps of one from the fit that stands look like."""
+
+    def __init__(self, view: View, followed: Followed) -> None:
+        self._view, self._followed = view, followed
+        self._stands = view.fit.beside("n_states")
+        self._readable = bool(_how(view.choice.family, "n_states"))
+        self.waits = False
+        data, choice, (low, high) = view.data, view.choice, K_RANGE
+        numbers = sorted(range(low, high + 1), key=lambda k: (abs(k - choice.n_states), k))
+        drawn = self._stands is not None and followed.other_k and 0 < _samples(view, followed, "begun") <= MOST_SAMPLES
+        # Nearest first: the one that stands, or that the thumb is at, is the first of them.
+        self.wanted = [
+            Wanted(
+                choice.family, {**choice.config, "n_states": k}, data.train, data.test, truth=data.truth, keep=data.keep
+            )
+            for k in numbers
+            if drawn and (self._readable or self._few(k))
+        ]
+        self._soon = bool(self.wanted) and view.fit.past.quickest(self.wanted[0]) <= SOON_S
+
+    def _few(self, n_states: int) -> bool:
+        return max(trial.n_samples for trial in self._view.data.trials) * n_states <= MOST_AHEAD
+
+    def work(self, most: int) -> bool:
+        """Have the nearest `most` worked out, and begin to fit them where that is quick; whether more is to come."""
+        near = self.wanted[: 1 + most]
+        fits = self._view.fit.look_ahead([one for one in near if self._few(one.config["n_states"])])
+        for one in near:
+            self._states(one)
+        return fits or self.waits
+
+    def _states(self, wanted: Wanted) -> tuple[str, Mapping[int, Array]] | None:
+        """(what they are of, states [T, K] of the trials that are there, in the model's order)."""
+        view, n_states = self._view, int(wanted.config["n_states"])
+        result = view.fit.ahead.known(wanted)
+        known: dict[int, Array] = {}
+        if result is not None and result.snapshot is not None:
+            known = dict(enumerate(unpack(result.snapshot, wanted.train)))
+        missing = sorted({*range(len(view.data.train)), *self._followed.trials} - set(known))
+        if not missing:
+            return wanted.key, known
+        begun = self._readable and not (self._soon and self._few(n_states))
+        model = result or (self._stands if begun else None)
+        if model is None:
+            return None
+        asked = _asked(view, f"beside-{n_states}", model, missing, "n_states", [n_states])
+        answer = asked.answer(view)
+        self.waits |= answer.pending
+        if not answer.fresh:
+            return None
+        return asked.name, known | dict(zip(missing, map(_share, answer.value[0]), strict=True))
+
+    def tables(self) -> dict[int, tuple[str, dict[str, Any]]]:
+        """By the number of states, (what it is made of, the table)."""
+        fit, followed = self._view.fit, self._followed
+        follows = fit.colours_follow
+        kept = fit.records.last(Tables)
+        before = kept.known if kept is not None and kept.follows is follows else {}
+        found = {}
+        for wanted in self.wanted:
+            n_states = int(wanted.config["n_states"])
+            if (soft := self._states(wanted)) is None:
+                continue
+            source = f"{soft[0]}/{_digest(followed.settings)}"
+            if n_states in before and before[n_states][0] == source:
+                found[n_states] = before[n_states]
+                continue
+            fitted = tuple(soft[1][i] for i in range(len(wanted.train)))
+            order = fit.order_of(wanted, fitted)
+            shown = ordered(tuple(soft[1][i] for i in followed.trials), order)
+            found[n_states] = source, _table([n_states], [followed.parts(shown, ordered(fitted, order))])
+        fit.records.keep(Tables(known=found, follows=follows))
+        return found
+
+
+def _fits(view: View, followed: Followed, key: str) -> dict[str, Any]:
+    """What the browser draws from while K is held: more of it each time."""
+    beside = _Beside(view, followed)
+    if not beside.wanted:
+        return {}
+    pending = beside.work(len(beside.wanted))
+    found = sorted(beside.tables().items())
+    name = _digest([(k, source) for k, (source, _) in found], followed.trials)
+    return _message(key, name, [table for _, (_, table) in found], followed) | {"pending": key if pending else ""}

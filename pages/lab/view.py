@@ -147,7 +147,8 @@ class View:
         earlier = self.fit.records.last(Looked)
         if earlier is not None and earlier.content == self._content:
             states = now.once(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
-            note = f"As the earlier fit read it. {note}" if self.is_new else ""
+            # Of a slider that is held, the figure's own mark says more: the browser may draw what it would be.
+            note = f"As the earlier fit read it. {note}" if self.is_new and not self.moving else ""
             return Reading(trial, states, "stale", earlier.origin, title, note)
         return Reading(trial, None, now.state, now.origin, title, note)
 

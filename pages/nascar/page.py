@@ -53,7 +53,7 @@ def export(view: lab.View, reading: lab.Reading) -> None:
 
 
 lab.picture(view, draw)
-lab.follow(view, {"inferred-track": "", "overview": "inferred", "strips": "inferred"})
+lab.follow(view, pictures.followed(view))
 lab.show_tabs(
     view,
     {

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.trials import Trial
-from pages.lab import Reading, View, live
+from pages.lab import Reading, View, held, live
 from pages.ui import exports, figures, shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import BADGES, plot
@@ -21,6 +21,7 @@ CLOSE_UP = (
 )
 VISIBLE = 0.005  # of the track's width: less lies under its line
 Array = npt.NDArray[np.float32]
+IN_QUESTION = 0.86  # opacity of a strip beside one that stands
 WHAT_WAS_FOUND = "What the model found, in the colours of the true states that it matches."
 
 
@@ -66,11 +67,21 @@ def draw(view: View, reading: Reading, now: live.Shown, revision: str) -> None:
     plot(seen, key="channels", revision=revision)
 
 
+def followed(view: View) -> held.Followed:
+    """What the browser draws by itself while a slider is held."""
+    row = held.strips({"inferred": "states"}, view.data.step(view.trial), opacity=IN_QUESTION)
+    return held.Followed(
+        (view.index,),
+        lambda states, _: {"states": states[0]},
+        {"inferred-track": held.track("states"), "overview": row, "strips": row},
+    )
+
+
 def _strips(view: View, reading: Reading, now: live.Shown, rows: dict[str, Array], height: int, revision: str) -> None:
     """Both over time. States that change with every step are shown step by step for a stretch, under an average of the whole."""
     trial, states, word = reading.trial, reading.states, BADGES[reading.state]
     # What is true stands whatever becomes of the fit, so that only the other strip fades.
-    marks = {"inferred": (word, 0.5 if reading.state == "stale" else 0.86)} if word else {}
+    marks = {"inferred": (word, 0.5 if reading.state == "stale" else IN_QUESTION)} if word else {}
     close = any(figures.flickers(row) for row in rows.values())
     if close:
         made = now.once(

@@ -11,7 +11,7 @@ import streamlit as st
 from gdm_core.analysis import bout_scores, teaching
 from gdm_core.analysis.bouts import BoutRule
 from pages import lab
-from pages.lab import live
+from pages.lab import held, live
 from pages.recording import naming, player, scores, tabs, trial_choice
 from pages.recording import pinned as pinning
 from pages.recording.data import Data
@@ -74,11 +74,38 @@ def show(
         strips(view, view.shown if same else now, measured, own)
 
     lab.picture(view, draw)
+    lab.follow(view, _followed(view, colours))
     tabs.show(view, measured, own, rows_of, beside_player)
     if lab.honest_card(view, rows_of, beside=_beside(view)) and measured is not None:
         with page.card:
             _remarks(view, measured)
     lab.end(view)
+
+
+def _followed(view: View, colours: Sequence[int]) -> held.Followed:
+    """What the browser draws by itself while a slider is held: poses, bouts and states; nothing of a fit that was taught.
+
+    colours  that states have of their own here: another number of states has its own, and none that the visitor gave
+    """
+    rate_hz, data = view.trial.rate_hz, view.data
+
+    def parts(states: held.States, fitted: held.States | None) -> held.Parts:
+        n_states = states[0].shape[1]
+        named = view.naming_for(n_states)
+        if fitted is not None:
+            named = naming.arrange([""] * n_states, range(n_states), start=_label_colours(data, fitted))
+        shown = named.apply(states[0])
+        return {"states": shown, "bouts": held.Labels(view.rule.labels(shown, rate_hz), shown.shape[1])}
+
+    rows = {"bouts": "bouts", "states": "states"}
+    figures = {
+        "strips": held.strips(rows, view.unit.of(1 / rate_hz), waiting=["as labels", "as you say"]),
+        **({} if data.pose(view.index) is None else {"player": held.player("states", "bouts")}),
+    }
+    own = view.naming_for(len(view.shown.order)).into
+    plain = tuple(colours) if len(colours) == len(own) else tuple(range(len(own)))
+    trials = () if view.with_words is not None else (view.index,)
+    return held.Followed(trials, parts, figures, (view.index, view.naming, view.rule), other_k=own == plain)
 
 
 def _view(base: lab.View, index: int, *, with_words: WithWords | None = None, **more: Any) -> View:
@@ -193,20 +220,24 @@ class ByLabels:
 def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """(what the labels call each state, the colour that it has of its own). Colours of the fit before stay until there are
     states to go by."""
-    if (words := data.words) is None:
+    if data.words is None:
         return (), ()
     where = (data.train.fingerprint, n_states)
     if shown.state != "stale" and shown.train and len(shown.order) == n_states and len(shown.train) == len(data.train):
-        labels = [trial.labels for trial in data.train]
-        of_all = naming.weights(shown.train, labels, len(data.every_label))
-        grouped = naming.weights(
-            shown.train, [None if z is None else words.grouped(z) for z in labels], len(words.names)
-        )
-        if of_all is not None and grouped is not None:
-            of_labels = naming.by_labels(of_all, data.every_label), naming.label_colours(grouped)
-            fit.records.keep(ByLabels(where, *of_labels))
+        of_all = naming.weights(shown.train, [trial.labels for trial in data.train], len(data.every_label))
+        if of_all is not None and (colours := _label_colours(data, shown.train)):
+            fit.records.keep(ByLabels(where, naming.by_labels(of_all, data.every_label), colours))
     known = fit.records.last(ByLabels)
     return (known.names, known.colours) if known is not None and known.where == where else ((), ())
+
+
+def _label_colours(data: Data, states: held.States) -> tuple[int, ...]:
+    """[K] the colour of each of these states of the fitted trials, by the labels; () where they say nothing."""
+    if (words := data.words) is None:
+        return ()
+    labels = [None if trial.labels is None else words.grouped(trial.labels) for trial in data.train]
+    grouped = naming.weights(states, labels, len(words.names))
+    return () if grouped is None else naming.label_colours(grouped)
 
 
 def _poses(view: View) -> None:

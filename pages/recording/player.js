@@ -2,6 +2,7 @@
 // asking the server: keypoints come once, packed as whole numbers.
 
 const ANNOUNCE = "gdm:cursor";
+const STATES = "gdm:states"; // of a slider that is held (pages/ui/components/held.js): shown until they are null
 const MISSING = -32768;
 const TRAIL_S = 4;
 // The first two animals differ in colour; those after them, who share the second one's, in their lines and hollow dots.
@@ -50,6 +51,11 @@ function build(parent) {
     seek(view, (detail.time - view.data.start) / view.data.step, false);
   };
   window.addEventListener(ANNOUNCE, view.heard);
+  view.follows = ({ detail }) => {
+    view.held = detail;
+    draw(view);
+  };
+  window.addEventListener(STATES, view.follows);
   view.resize = new ResizeObserver(() => draw(view));
   view.resize.observe(canvas);
   return view;
@@ -114,6 +120,14 @@ function centre(data, frame, animal) {
   return n ? [x / n, y / n] : null;
 }
 
+// Colours and bouts of frame `f`: of the slider that is held, or the server's.
+function found(view, f) {
+  const { data, held } = view;
+  const from = held ?? data;
+  const i = held ? Math.min(Math.floor((f * data.stride) / held.stride), held.strength.length - 1) : f;
+  return { rgb: from.rgb?.subarray(3 * i, 3 * i + 3), strength: from.strength?.[i], state: (from.state || undefined)?.[i] };
+}
+
 // ---- drawing --------------------------------------------------------------------------------------------------
 function draw(view) {
   const { canvas, data } = view;
@@ -172,8 +186,9 @@ function trail(pen, view, toScreen, animal, muted) {
     const at = centre(data, f, animal);
     if (before && at) {
       const age = (f - first) / Math.max(1, last - first);
-      pen.strokeStyle = data.rgb ? `rgb(${data.rgb[3 * f]},${data.rgb[3 * f + 1]},${data.rgb[3 * f + 2]})` : muted;
-      pen.globalAlpha = 0.15 + 0.75 * age * (data.strength ? data.strength[f] / 255 : 0.6);
+      const { rgb, strength = 153 } = found(view, f);
+      pen.strokeStyle = rgb ? `rgb(${rgb})` : muted;
+      pen.globalAlpha = 0.15 + (0.75 * age * strength) / 255;
       pen.beginPath();
       pen.moveTo(...toScreen(before));
       pen.lineTo(...toScreen(at));
@@ -214,17 +229,16 @@ function words(view) {
   const seconds = data.start + f * data.step;
   view.time.textContent = `${seconds.toFixed(1)} s`;
   view.scrub.value = String(f);
-  chip(view.expert, "expert", data.expert, f, data.expertNames, data.expertColours);
-  chip(view.found, "model", data.state, f, data.names, data.colours);
+  chip(view.expert, "expert", data.expert?.[f], data.expertNames, data.expertColours);
+  chip(view.found, "model", found(view, f).state, data.names, data.colours);
 }
 
-function chip(place, who, codes, f, names, colours) {
-  const code = codes ? codes[f] : 255;
-  const known = code !== 255 && names[code] !== undefined;
+function chip(place, who, code, names, colours) {
+  const known = names?.[code] !== undefined;
   const key = `${who}:${known ? code : ""}:${names?.[code] ?? ""}`;
   if (place.dataset.shown === key) return;
   place.dataset.shown = key;
-  place.hidden = !codes;
+  place.hidden = code === undefined;
   place.textContent = "";
   const dot = document.createElement("i");
   dot.style.background = known ? colours[code] : "transparent";
@@ -298,5 +312,6 @@ function tearDown(view, parentElement) {
   view.playing = false;
   view.resize.disconnect();
   window.removeEventListener(ANNOUNCE, view.heard);
+  window.removeEventListener(STATES, view.follows);
   delete parentElement.gdmPlayer;
 }

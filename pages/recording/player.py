@@ -129,6 +129,7 @@ def show(
         "n": n,
         "start": table.start_seconds,
         "step": stride / table.rate_hz,
+        "stride": stride,
         "animals": list(table.animals),
         "parts": list(table.parts),
         "edges": [list(edge) for edge in edges_of(table)],

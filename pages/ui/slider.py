@@ -87,9 +87,11 @@ class _Scale:
 
 @dataclass
 class _Memory:
-    """What is known of a slider between runs: the number of the last message heard, and whether it is held."""
+    """What is known of a slider between runs: the numbers of the last message heard, and of the last one that a whole run of the
+    page has answered, and whether it is held."""
 
     heard: int = 0
+    answered: int = 0
     held: bool = False
     bound: bool = False
     shown: bool = True
@@ -159,6 +161,17 @@ def is_held(key: str) -> bool:
     return key in known and known[key].held
 
 
+def overlooked() -> bool:
+    """Whether a part of the page runs by itself although a slider has said something that only the whole page can answer.
+
+    The browser puts what components say within a few milliseconds into one request, and that of a part decides for all.
+    """
+    context = get_script_run_ctx()
+    known: dict[str, _Memory] = st.session_state.get(_KNOWN, {})
+    alone = context is not None and bool(context.fragment_ids_this_run)
+    return alone and any(memory.heard > memory.answered for memory in known.values())
+
+
 def also_in_address(name: str, text: str | None) -> None:
     """A parameter that no control has: written after those of the sliders, since it says how their result is shown."""
     st.session_state.setdefault(_ALSO, {})[name] = text
@@ -180,7 +193,7 @@ def finish_run() -> None:
         elif memory.bound and not memory.held:
             value = st.session_state[key]
             wanted[key] = None if value == memory.start else f"{value:.10g}"
-        memory.shown = False
+        memory.shown, memory.answered = False, memory.heard
     _write(wanted)
     _write(also)
     with st.container(key="sliders-answered"):

@@ -116,7 +116,7 @@ def test_a_fit_begun_ahead_that_comes_to_nothing_is_not_begun_again(engine, live
         engine.cache.results.clear()
     assert not live.look_ahead([five])
     assert not engine.waiting()
-    assert live.known(five) is None
+    assert live.ahead.known(five) is None
     live.want(five)
     assert [job.slot for job in engine.waiting()] == ["main"], "who asks for it gets it"
 
@@ -139,7 +139,7 @@ def test_between_the_values_of_a_sweep_straight_lines_are_as_near_as_is_said(nam
     trials = as_trials(train)
     model = GDM(4, 2, stickiness=0.3, n_steps=150).fit(trials).to_bytes()
     values = held.VALUES[name][1]
-    states = looks.sweep(model, trials, 0, name, values) / 255.0
+    states = np.stack([soft for (soft,) in looks.sweep(model, trials, trials, [0], name, values)]) / 255.0
     for i in (0, len(values) // 3, len(values) // 2, len(values) - 2):
         exact = looks.first_look(model, trials, {name: values[i]})[0]
         np.testing.assert_allclose(states[i], exact, atol=0.5 / 255 + 1e-6)

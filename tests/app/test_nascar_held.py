@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import base64
+from dataclasses import replace
 
 import numpy as np
 
 from gdm_core.analysis import looks
 from pages.lab import held
+from pages.lab.live import session
 from pages.nascar import pictures
 from tests.support.drawn import record
-from tests.support.nascar_page import browser_draws, live_of, opened, settled
+from tests.support.held import browser_draws, shares
+from tests.support.nascar_page import live_of, opened, settled
 from tests.support.sliders import slider
 
 
@@ -42,14 +44,15 @@ def test_a_held_softness_brings_the_states_of_the_standing_fit_at_all_values_onc
     fitted = live_of(app).poll().result
     slider(app, "tau").hold(0.5).run()
     sent = browser_draws(app.run())
-    assert (sent["slider"], sent["shape"]) == ("tau", [len(sent["values"]), 200, 4])
+    (table,) = sent["tables"]
+    states = shares(table["parts"]["states"])
+    assert (sent["slider"], states.shape) == ("tau", (len(table["values"]), 200, 4))
     assert set(sent["figures"]) == {"inferred-track", "overview", "strips"}
     shown = live_of(app).poll()
     trials = live_of(app)._wanted.train
-    states = np.frombuffer(base64.b64decode(sent["states"]["bdata"]), np.uint8).reshape(sent["shape"])
     for i in (0, 20):
-        (exact,) = looks.first_look(fitted.model_bytes, trials, {"temperature": sent["values"][i]})
-        np.testing.assert_allclose(states[i] / 255, exact[:, list(shown.order)], atol=0.003)
+        (exact,) = looks.first_look(fitted.model_bytes, trials, {"temperature": table["values"][i]})
+        np.testing.assert_allclose(states[i], exact[:, list(shown.order)], atol=0.003)
     jobs = len(engine.jobs)
     slider(app, "tau").hold(0.9).run()
     assert browser_draws(app.run()) == sent
@@ -58,13 +61,70 @@ def test_a_held_softness_brings_the_states_of_the_standing_fit_at_all_values_onc
     assert set(browser_draws(app)) == {"offers"}
 
 
-def test_only_the_server_draws_what_the_browser_has_no_states_of(engine, monkeypatch):
+def test_a_new_trial_follows_as_the_standing_fit_reads_it(engine):
     app = opened(seed="1", trial="New trial")
+    fitted, trials = live_of(app).poll().result, live_of(app)._wanted.test
     slider(app, "tau").hold(0.5).run()
-    assert browser_draws(app.run()) == {"offers": {}}, "a new trial is read when the fit is done"
+    (table,) = browser_draws(app.run())["tables"]
+    (exact,) = looks.first_look(fitted.model_bytes, trials, {"temperature": table["values"][20]})
+    order = list(live_of(app).poll().order)
+    np.testing.assert_allclose(shares(table["parts"]["states"])[20], exact[:, order], atol=0.003)
+
+
+def test_only_the_server_draws_what_is_too_much_to_read_at_every_value(engine, monkeypatch):
     app = opened(seed="1")
-    monkeypatch.setattr(held, "MOST", 100)
+    monkeypatch.setattr(held, "MOST_SAMPLES", 100)
+    for key, value in (("tau", 0.5), ("K", 5)):
+        slider(app, key).hold(value).run()
+        assert browser_draws(app.run()) == {"offers": {}}
+
+
+def test_a_long_trial_is_thinned_in_time_and_in_values(engine, monkeypatch):
+    app = opened(seed="1")
+    monkeypatch.setattr(held, "MOST", 300)
+    monkeypatch.setattr(held, "FINE", 100)
     slider(app, "tau").hold(0.5).run()
-    assert browser_draws(app.run()) == {"offers": {}}, "states of long trials are too much to send"
-    slider(app, "K").hold(5).run()
-    assert browser_draws(app.run()) == {"offers": {}}
+    (table,) = browser_draws(app.run())["tables"]
+    part = table["parts"]["states"]
+    assert (part["stride"], part["shape"]) == (3, [17, 67, 4])
+    assert [table["values"][0], table["values"][-1]] == [0.01, 3.0]
+    assert table["values"] == sorted(table["values"])
+
+
+def test_of_a_long_trial_some_values_come_first(engine, monkeypatch):
+    app = opened(seed="1")
+    monkeypatch.setattr(held, "FINE", 100)
+    engine.auto = False
+    slider(app, "tau").hold(0.5).run()
+    assert browser_draws(app)["pending"] == "tau"
+    some, rest = engine.waiting()
+    engine.run(some)
+    sent = browser_draws(app.run())
+    assert (len(sent["tables"][0]["values"]), sent["pending"]) == (5, "tau")
+    engine.run(rest)
+    whole = browser_draws(app.run())
+    assert len(whole["tables"][0]["values"]) == 17
+    assert "pending" not in whole
+    assert whole["name"] != sent["name"]
+
+
+def test_a_held_k_brings_the_first_steps_of_fits_that_would_take_long(engine, monkeypatch):
+    monkeypatch.setattr(session, "AHEAD_S", -1.0)
+    monkeypatch.setattr(held, "SOON_S", -1.0)
+    app = opened(seed="1")
+    fitted, trials = live_of(app).poll().result, live_of(app)._wanted.train
+    slider(app, "K").hold(6).run()
+    found = {table["values"][0]: table["parts"]["states"] for table in browser_draws(app.run())["tables"]}
+    assert {k: part["shape"] for k, part in found.items()} == {k: [1, 200, k] for k in range(2, 13)}
+    (begun,) = looks.first_look(fitted.model_bytes, trials, {"n_states": 6})
+    (sent,) = shares(found[6])
+    np.testing.assert_allclose(np.sort(sent.mean(axis=0)), np.sort(begun.mean(axis=0)), atol=0.003)
+    np.testing.assert_allclose(sent.max(axis=1), begun.max(axis=1), atol=0.003)
+    assert len(engine.waiting()) == 0
+    assert live_of(app).ahead.known(replace(live_of(app)._wanted, config=fitted_with(app, 6))) is None, (
+        "nothing is fitted for it"
+    )
+
+
+def fitted_with(app, n_states):
+    return {**live_of(app)._wanted.config, "n_states": n_states}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 
 import numpy as np
@@ -16,7 +15,8 @@ from pages.nascar import pictures
 from pages.ui import figures
 from pages.ui.figures.base import untyped
 from tests.support.drawn import record
-from tests.support.nascar_page import browser_draws, live_of, opened, settled, text
+from tests.support.held import browser_draws, shares
+from tests.support.nascar_page import live_of, opened, settled, text
 from tests.support.sliders import slider
 
 
@@ -106,7 +106,7 @@ def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_
     for _ in range(3):
         app.session_state[held.NEAR] = "tau"
         app.run()
-        assert [job.slot for job in engine.jobs[before:]] == ["ask-sweep-temperature"]
+        assert [job.slot for job in engine.jobs[before:]] == ["ask-sweep-temperature-0"]
         assert not live_of(app).running
         assert live_of(app).poll().train is picture, "and nothing else changed"
     engine.run_all()
@@ -117,7 +117,7 @@ def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_
     slider(app, "tau").set_value(0.5).run()
     app.session_state[held.NEAR] = "tau"
     app.run()
-    assert not engine.waiting("ask-sweep-temperature"), "nothing beside a fit under way"
+    assert not engine.waiting("ask-sweep-temperature-0"), "nothing beside a fit under way"
     engine.run_all()
     settled(app)
     assert browser_draws(app)["offers"]["tau"] != offers["tau"], "the browser may say it once of each fit"
@@ -173,7 +173,9 @@ def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_sl
     slider(app, "K").hold(5).run()
     assert _ahead(engine) == [7, 8], "from where the thumb is"
     found = browser_draws(app)
-    assert (found["slider"], found["pending"], sorted(found["known"])) == ("K", "K", ["2", "3", "4", "5", "6"])
+    assert (found["slider"], found["pending"], [table["values"] for table in found["tables"]]) == (
+        "K", "K", [[2], [3], [4], [5], [6]],
+    )  # fmt: skip
     slider(app, "K").set_value(5).run()
     assert _ahead(engine) == [], "let go, nothing is fitted for nobody"
     assert live_of(app).poll().state == "fresh", "the fit was there"
@@ -183,12 +185,12 @@ def test_states_that_come_while_k_is_held_are_those_of_the_fit_that_is_shown_onc
     app = opened()
     slider(app, "K").hold(6).run()
     slider(app, "K").hold(7).run()
-    known = browser_draws(app)["known"]
-    sent = np.frombuffer(base64.b64decode(known["7"]["bdata"]), np.uint8).reshape(-1, 7)
+    (table,) = (table for table in browser_draws(app)["tables"] if table["values"] == [7])
+    (sent,) = shares(table["parts"]["states"])
     slider(app, "K").set_value(7).run()
     shown = live_of(app).poll()
     assert (shown.state, shown.n_states) == ("fresh", 7)
-    np.testing.assert_allclose(sent / 255, shown.train[0], atol=0.503 / 255)
+    np.testing.assert_allclose(sent, shown.train[0], atol=0.503 / 255)
 
 
 def test_a_fit_that_was_begun_ahead_goes_on_when_it_is_asked_for(engine):
@@ -231,8 +233,10 @@ def test_nothing_is_fitted_ahead_where_fits_take_long(engine, monkeypatch):
     app = opened()
     engine.auto = False
     monkeypatch.setattr(session, "AHEAD_S", -1.0)
+    monkeypatch.setattr(held, "SOON_S", -1.0)
     _near(app, "K")
-    assert not engine.waiting()
+    assert _ahead(engine) == []
+    assert {job.slot for job in engine.waiting()} == {"ask-beside-3", "ask-beside-5", "ask-beside-2", "ask-beside-6"}
 
 
 # ---- what cannot be told apart ------------------------------------------------------------------------------------

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from streamlit.testing.v1 import AppTest
 
 from pages.lab.live import Live
@@ -39,9 +36,3 @@ def live_of(app: AppTest) -> Live:
 
 def text(app: AppTest) -> str:
     return "\n".join(element.proto.body for element in app.get("html"))
-
-
-def browser_draws(app: AppTest) -> dict[str, Any]:
-    """What the browser is given for drawing by itself while a thumb is held."""
-    (found,) = (each.proto for each in app.get("bidi_component") if each.proto.component_name == "gdm.held")
-    return dict(json.loads(found.json))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gdm_core.engine import Engine, Job, JobStatus
+from gdm_core.engine import Engine, FitResult, Job, JobStatus
 from gdm_core.errors import GdmError
 from pages.lab.live.pictures import Wanted
 
@@ -44,6 +44,11 @@ class Ahead:
                 except GdmError:  # no room: it is not needed
                     self._in_vain.add(one.key)
         return bool(missing)
+
+    def known(self, wanted: Wanted) -> FitResult | None:
+        """This fit with its states, if it is there."""
+        result, _ = self._engine.cache.get(wanted.key)
+        return None if result is None or result.snapshot is None else result
 
     def hand_over(self, key: str) -> Job | None:
         """The fit of that name, if it is under way: from now on somebody waits for it. All others are given up."""

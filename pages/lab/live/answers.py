@@ -112,6 +112,11 @@ class Answers:
         """Cancel the question of that name, if it is under way."""
         self._drop(name, unless="")
 
+    def give_up_all(self) -> None:
+        """Cancel all questions that are under way."""
+        for name in list(self._jobs):
+            self.give_up(name)
+
     def pending_besides(self, name: str) -> bool:
         """Whether another question is under way."""
         return any(other != name for other in self._jobs)

@@ -19,6 +19,11 @@ class Colours:
         """From now on, colours follow what stands on the screen at this moment."""
         self._anchor = self._after(now)
 
+    def follows(self, after: Shown | None = None) -> tuple[Array, ...]:
+        """The states whose colours the next ones follow, () for none; `after` as in `order`."""
+        anchor = self._anchor if after is None else self._after(after)
+        return () if anchor is None else anchor[1]
+
     def _after(self, now: Shown) -> tuple[str, tuple[Array, ...]] | None:
         if now.train and now.wanted is not None:
             return now.wanted.train.fingerprint, now.train

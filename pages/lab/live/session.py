@@ -50,9 +50,10 @@ class Live:
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
-        self.answers = Answers(engine, session)
+        # No run of the page waits for what is asked aside.
+        self.answers, self.aside = Answers(engine, session), Answers(engine, session)
         self.ask = self.answers.ask
-        self._ahead = Ahead(engine, session)
+        self.ahead = Ahead(engine, session)
         self.records = Records()
         self._wanted: Wanted | None = None
         self._changed_at = -1e9
@@ -60,7 +61,7 @@ class Live:
         self._jobs: dict[str, Job] = {}
         self._first: tuple[Array, ...] | None = None
         self._good: tuple[Wanted, FitResult] | None = None
-        self._past = Past()
+        self.past = Past()
         self._shown = Shown("running")
         self._colours = Colours()
         self._playing = False
@@ -93,7 +94,7 @@ class Live:
         if not released:  # through a whole movement, colours follow what stood before it
             self._colours.follow(self._shown)
         result, _ = self._engine.cache.get(wanted.key)
-        under_way = None if moving or self._hold_next else self._ahead.hand_over(wanted.key)
+        under_way = None if moving or self._hold_next else self.ahead.hand_over(wanted.key)
         if moving:
             self._glimpse(wanted, result)
         elif result is not None:
@@ -112,7 +113,7 @@ class Live:
         self._wanted = wanted
         if self._good is not None and self._good[0].key == wanted.key:
             self._good = (wanted, self._good[1])
-        self._past.describe_anew(wanted)
+        self.past.describe_anew(wanted)
         if self._shown.wanted is not None and self._shown.wanted.key == wanted.key:
             self._shown = replace(self._shown, wanted=wanted)
 
@@ -185,7 +186,7 @@ class Live:
     def close(self) -> None:
         """End all jobs, and have the workers let go of the data."""
         self._stop()
-        self._ahead.give_up()
+        self.ahead.give_up()
         self._engine.forget(self._session)
 
     # ---- what the page sees -------------------------------------------------------------------------------------
@@ -244,14 +245,14 @@ class Live:
             if "main" in self._jobs:
                 self._jobs["main"].pause()
             return
-        near = self._past.nearest(wanted)
+        near = self.past.nearest(wanted)
         if near is None:
             self._start_main(bulk=False)
             return
         _, result, changes = near
         if set(changes) == {"temperature"}:
             self._preview(wanted, result, changes)
-        if self._past.quickest(wanted) < WARM_WORTH_S:
+        if self.past.quickest(wanted) < WARM_WORTH_S:
             self._start_main(bulk=False)
             return
         request = FitRequest(
@@ -271,27 +272,29 @@ class Live:
 
     def beside(self, name: str) -> FitResult | None:
         """The last fit whose settings differ from those wanted in `name` at the most."""
-        return None if self._wanted is None else self._past.beside(self._wanted, name)
+        return None if self._wanted is None else self.past.beside(self._wanted, name)
 
     def look_ahead(self, wanted: Sequence[Wanted]) -> bool:
         """Have fits done that may be asked for next, unless one is under way or they take long. Whether more is to come."""
-        slow = not wanted or self._past.quickest(wanted[0]) > AHEAD_S
-        return not (slow or self.running) and self._ahead.go_on(wanted)
+        slow = not wanted or self.past.quickest(wanted[0]) > AHEAD_S
+        fitting = self._due is not None or bool(set(self._jobs) - {"preview"})
+        return not (slow or fitting) and self.ahead.go_on(wanted)
 
-    def known(self, wanted: Wanted) -> tuple[Array, ...] | None:
-        """Soft states of each trial if this fit is there, in the colours that it would get if it were asked for now."""
-        result, _ = self._engine.cache.get(wanted.key)
-        if result is None or result.snapshot is None:
-            return None
-        raw = unpack(result.snapshot, wanted.train)
-        return ordered(raw, self._colours.order(wanted, raw, None if self._moving else self._shown))
+    def order_of(self, wanted: Wanted, raw: tuple[Array, ...]) -> Order:
+        """The colours that states `raw` of a fit of `wanted` would get if it were asked for now."""
+        return self._colours.order(wanted, raw, None if self._moving else self._shown)
+
+    @property
+    def colours_follow(self) -> tuple[Array, ...]:
+        """The states whose colours `order_of` follows; the very same object as long as they are."""
+        return self._colours.follows(None if self._moving else self._shown)
 
     def _glimpse(self, wanted: Wanted, seen: FitResult | None) -> None:
         """What can be said of a fit before it is asked for: it was seen, or a fit like it reads these data."""
         if seen is not None and seen.snapshot is not None:
             self._first = unpack(seen.snapshot, wanted.train)
             return
-        near = self._past.nearest(wanted) or self._reader(wanted)
+        near = self.past.nearest(wanted) or self._reader(wanted)
         if near is not None:
             self._preview(wanted, *near[1:], wait_s=GLIMPSE_WAIT_S)
 
@@ -353,7 +356,7 @@ class Live:
             if main.status is JobStatus.DONE:
                 assert self._wanted is not None
                 self._good = (self._wanted, main.result)
-                self._past.add(*self._good)
+                self.past.add(*self._good)
                 picture = self._result(*self._good, main.notes)
                 self._colours.first = None
                 return picture

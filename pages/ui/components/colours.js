@@ -4,18 +4,33 @@ const MOST_CELLS = 800;
 const ROUNDS = 3;
 
 // ---- states ---------------------------------------------------------------------------------------------------
-// [T * K] soft states at `value`, between its two neighbours among `values`.
-export function statesAt({ values, shape, states }, value) {
-  const [, length, k] = shape;
+// [S * K] soft states of a part at `value`: between its two neighbours among `values`, or the only ones there are.
+export function statesAt(part, values, value) {
+  const [, length, k] = part.shape;
+  if (part.labels) return oneHot(labelsAt(part, values, value), k);
   const inside = Math.min(Math.max(value, values[0]), values.at(-1));
-  const above = Math.max(1, values.findIndex((each) => each >= inside));
-  const share = (inside - values[above - 1]) / (values[above] - values[above - 1]);
+  const above = Math.max(0, values.findIndex((each) => each >= inside)), below = Math.max(0, above - 1);
+  const share = above > below ? (inside - values[below]) / (values[above] - values[below]) : 0;
+  const { states } = part;
   const size = length * k;
   const mixed = new Float32Array(size);
-  for (let i = 0, low = (above - 1) * size, high = above * size; i < size; i++) {
+  for (let i = 0, low = below * size, high = above * size; i < size; i++) {
     mixed[i] = (states[low + i] + share * (states[high + i] - states[low + i])) / 255;
   }
   return mixed;
+}
+
+// [S] the labels at the nearest of `values`.
+export function labelsAt({ labels, shape: [, length] }, values, value) {
+  const far = values.map((each) => Math.abs(each - value));
+  const at = far.indexOf(Math.min(...far));
+  return labels.subarray(at * length, (at + 1) * length);
+}
+
+function oneHot(labels, k) {
+  const found = new Float32Array(labels.length * k);
+  labels.forEach((label, i) => label < k && (found[i * k + label] = 1));
+  return found;
 }
 
 export function averaged(states, k, width) {
@@ -97,13 +112,27 @@ export function quantise(states, mixing, limit) {
   return { index: cells.cellOf.map((cell) => bucketOf[cell]), css: centres.map((centre) => css(centre, mixing)) };
 }
 
-function css([l, a, b, top], { from_lab, from_lms }) {
+// What each moment is drawn in: { rgb [3 * S], strength [S] }.
+export function mixed(states, mixing) {
+  const feature = features(states, mixing);
+  const n = feature.length / 4;
+  const found = { rgb: new Uint8Array(3 * n), strength: new Uint8Array(n) };
+  for (let i = 0; i < n; i++) {
+    const [r, g, b, strength] = bytes(feature.subarray(4 * i, 4 * i + 4), mixing);
+    found.rgb.set([r, g, b], 3 * i);
+    found.strength[i] = strength;
+  }
+  return found;
+}
+
+function bytes([l, a, b, top], { from_lab, from_lms }) {
   const times = (matrix, [x, y, z]) => matrix.map((row) => row[0] * x + row[1] * y + row[2] * z);
   const linear = times(from_lms, times(from_lab, [l, a, b]).map((v) => v ** 3));
-  const bytes = linear.map((v) => {
+  const found = linear.map((v) => {
     const light = Math.min(Math.max(v, 0), 1);
     return Math.floor(255 * (light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055) + 0.5);
   });
-  bytes.push(Math.round(255 * Math.min(Math.max(top / 0.35, 0), 1)));
-  return `#${bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return [...found, Math.round(255 * Math.min(Math.max(top / 0.35, 0), 1))];
 }
+
+const css = (feature, mixing) => `#${bytes(feature, mixing).map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;

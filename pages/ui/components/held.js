@@ -1,20 +1,23 @@
-// Tracks and strips of soft states while the thumb of a slider is held: drawn by the browser from the states at some
-// values of the setting, which the server sends once, and in straight lines between them; for K from the fits that are
-// there, of which more come while it is held. What the server draws meanwhile is older than the thumb and waits; the slider
+// Pictures of soft states while the thumb of a slider is held: drawn by the browser from the states at some values of the
+// setting, which the server sends once, and in straight lines between them; for K from the fits that are there, of which more
+// come while it is held. What the server draws meanwhile is older than the thumb and waits; the slider
 // let go, its pictures count again.
 
 import draw from "../gdm.plot/plot.js"; // under the address at which Streamlit loads it, so that it is one module
-import { statesAt } from "../gdm.plot/colours.js";
+import { labelsAt, mixed, statesAt } from "../gdm.plot/colours.js";
 import { decode, overlay } from "../gdm.plot/overlay.js";
 
 const HEARD = "gdm:slider"; // see slider.js
+const STATES = "gdm:states"; // what the pose player (pages/recording/player.js) shows meanwhile; null: its own again
 const COMING = ["pointerover", "pointerdown", "focusin"];
 const POLL_MS = 300;
 const PASSING_MS = 80; // a mouse on its way elsewhere crosses a slider in less
 
+const NOTHING = { tables: [] };
+
 // ---- following the thumb --------------------------------------------------------------------------------------
 function begin(parent) {
-  const view = { parent, data: {}, offers: {}, asked: {}, key: null, value: null, held: false, over: true, frame: 0 };
+  const view = { parent, data: NOTHING, offers: {}, asked: {}, key: null, value: null, held: false, over: true, frame: 0 };
   view.heard = (event) => {
     const { key, value, held } = event.detail;
     Object.assign(view, { key, value, held });
@@ -33,18 +36,16 @@ function begin(parent) {
 const isHeld = ({ data, key, held }) => held && key === data.slider;
 
 // Whether the states where the thumb stands are here.
-const follows = (view) => isHeld(view) && (!view.data.known || view.value in view.data.known);
+const follows = (view) => isHeld(view) && tableOf(view) !== undefined;
 
-function statesNow({ data, value }) {
-  if (!data.known) return { states: statesAt(data, value), mixing: data.mixing };
-  const { lab } = data.mixing;
-  return { states: data.known[value].map((level) => level / 255), mixing: { ...data.mixing, lab: lab.slice(0, value) } };
-}
+// Softness and stickiness have one table for all values, each K has its own.
+const tableOf = ({ data: { tables }, value }) => (tables.length > 1 || tables[0]?.values.length === 1
+  ? tables.find(({ values }) => values[0] === value) : tables[0]);
 
 function places({ data }) {
-  return Object.entries(data.figures ?? {}).flatMap(([key, row]) => {
+  return Object.entries(data.figures ?? {}).flatMap(([key, how]) => {
     const plot = document.querySelector(`.st-key-${key} .gdm-figure`)?.parentElement?.gdmView;
-    return plot?.given ? [{ plot, row }] : [];
+    return plot?.given ? [{ plot, how }] : [];
   });
 }
 
@@ -53,13 +54,27 @@ function follow(view) {
   view.frame ||= requestAnimationFrame(() => {
     view.frame = 0;
     if (!follows(view)) return;
-    const { states, mixing } = statesNow(view);
-    for (const { plot, row } of places(view)) {
-      // A figure that changes its size is drawn over anew. What the server drew first says already that it is a preview.
-      if (overlay(plot, states, mixing, row, view.data.step)) plot.waits = () => follow(view);
+    const { data, value } = view;
+    const { values, parts } = tableOf(view);
+    const known = {};
+    const soft = (name) => (known[name] ??= {
+      states: statesAt(parts[name], values, value),
+      mixing: { ...data.mixing, lab: data.mixing.lab.slice(0, parts[name].shape[2]) },
+      stride: parts[name].stride,
+    });
+    for (const { plot, how } of places(view)) {
+      // A figure that changes its size is drawn over anew. What the server draws meanwhile waits.
+      if (overlay(plot, how, soft, data.colours)) plot.waits = () => follow(view);
     }
+    const { player } = data.figures;
+    if (!player) return;
+    const { states, mixing, stride } = soft(player.part);
+    // Of another number of states, nobody has said yet what they are called.
+    say({ ...mixed(states, mixing), state: values.length > 1 && labelsAt(parts[player.bouts], values, value), stride });
   });
 }
+
+const say = (detail) => window.dispatchEvent(new CustomEvent(STATES, { detail }));
 
 // Here the server draws. Until its next picture is there, ours stays.
 function stepAside(view) {
@@ -69,7 +84,8 @@ function stepAside(view) {
 // What the server drew meanwhile has waited. It takes the place of what was drawn here once it is there.
 function leave(view) {
   const left = places(view).filter(({ plot }) => plot.waits);
-  view.data = {};
+  view.data = NOTHING;
+  say(null);
   for (const { plot } of left) {
     plot.waits = null;
     draw(plot.given);
@@ -118,9 +134,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
   return () => setTimeout(() => parentElement.isConnected || end(view, parentElement));
 }
 
-function decoded({ states, known }) {
-  if (!known) return { states: decode(states) };
-  return { known: Object.fromEntries(Object.entries(known).map(([k, levels]) => [k, Float32Array.from(decode(levels))])) };
+function decoded({ tables }) {
+  const plain = (part) => ({ ...part, states: part.states && decode(part.states), labels: part.labels && decode(part.labels) });
+  const all = (parts) => Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, plain(part)]));
+  return { tables: tables.map(({ values, parts }) => ({ values, parts: all(parts) })) };
 }
 
 function end(view, parentElement) {

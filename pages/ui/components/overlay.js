@@ -1,13 +1,15 @@
-// Tracks and strips drawn straight into the picture of a figure that stands, while a thumb is held: a picture of Plotly's
-// takes ten times as long. What is drawn here is what Plotly would draw; its own marks are hidden meanwhile, and the next
-// picture of Plotly takes their place. Axes, titles, badges and what lies below and above stay as they are.
+// Figures of soft states drawn straight into the picture that stands, while a thumb is held: a picture of Plotly's takes
+// ten times as long. What is drawn here is what Plotly would draw; its own marks are hidden meanwhile, and the next picture
+// of Plotly takes their place. Axes, titles and what lies below stay as they are; what follows from the states and cannot be
+// worked out here fades. pages/lab/held.py says how each figure is drawn.
 
 import { averaged, quantise } from "./colours.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const STROKE = /^#[0-9a-f]{8}$/; // the colour of a piece of the path; other shapes of a track have plain ones
-const OPACITY = 0.86; // of a row that is in question, as in pages/nascar/pictures.py
+const FADED = 0.2;
 const TYPES = { f4: Float32Array, f8: Float64Array, u1: Uint8Array };
+const KINDS = { track, strips, areas, places };
 let made = 0;
 
 export function decode({ bdata, dtype }) {
@@ -15,44 +17,47 @@ export function decode({ bdata, dtype }) {
   return new TYPES[dtype](bytes.buffer);
 }
 
-// Over `view`, a figure of plot.js: its path in the colours of `states`, or its strip called `row`; false where it has none.
-export function overlay(view, states, mixing, row, step) {
+// Over `view`, a figure of plot.js, as `how` says; `soft(part)` gives { states, mixing, stride } of a part. False where the
+// figure that stands has nothing that could be drawn over.
+export function overlay(view, how, soft, colours) {
   if (!view.plot._fullLayout?.xaxis) return false; // not drawn yet
-  const drawn = row ? strip(view, states, mixing, row, step) : track(view, states, mixing);
-  if (!drawn) return false;
+  if (!KINDS[how.kind](view, how, soft, colours)) return false;
+  fade(view, how.fades ?? []);
+  if (how.badge) {
+    const { stride } = soft(how.part ?? Object.values(how.rows)[0]);
+    view.root.dataset.state = "preview";
+    Object.assign(view.badge, { hidden: false, textContent: how.badge + (stride > 1 ? `, 1 of ${stride} samples` : "") });
+  }
   view.updates += 1;
   view.root.dataset.updates = view.updates;
   return true;
 }
 
 export function uncover(view) {
-  view.overlay?.undo();
+  for (const undo of view.overlay?.undo ?? []) undo();
   view.overlay = null;
 }
 
 // ---- a track, as figures/track.py draws it --------------------------------------------------------------------
 // What a mouse would be told stays that of the server's last picture.
-function track(view, states, mixing) {
+function track(view, { part }, soft) {
   const { plot, figure } = view;
+  const { states, mixing } = soft(part);
   const standing = strokes(plot, figure);
-  const over = covered(view, figure, standing[0]?.parentNode, () => standing.at(-1).nextSibling);
-  if (!over) return false;
-  for (const group of standing) group.style.display = "none";
-  over.undo = () => {
-    over.group.remove();
+  const parent = standing[0]?.parentNode;
+  if (!parent || decode(figure.data[0].x).length * mixing.lab.length !== states.length) return false;
+  const over = covered(view, parent, standing.at(-1).nextSibling, () => {
     for (const group of strokes(plot, figure)) group.style.display = "";
-  };
-  const { xaxis, yaxis } = plot._fullLayout;
-  const [x, y] = (over.places ??= rounded(figure));
-  const known = (i) => Number.isFinite(x[i]) && Number.isFinite(y[i]);
-  const place = (i) => `${(xaxis._offset + xaxis.l2p(x[i])).toFixed(3)},${(yaxis._offset + yaxis.l2p(y[i])).toFixed(3)}`;
+  });
+  for (const group of standing) group.style.display = "none";
+  const [x, y] = (over.at ??= rounded(figure));
   const { index, css } = quantise(states, mixing, 40);
   const width = figure.layout.shapes.find(isStroke).line.width;
-  paint(over.group, pieces(index, css.length, x.length, known, place), (path, i) => {
+  paint(over.node, pieces(index, css.length, x, y, placing(plot)), (path, i) => {
     path.style.cssText = `fill:none;stroke:${css[i]};stroke-width:${width}px`;
   });
   const clip = standing[0].getAttribute("clip-path");
-  if (clip) over.group.setAttribute("clip-path", clip);
+  if (clip) over.node.setAttribute("clip-path", clip);
   return true;
 }
 
@@ -61,7 +66,7 @@ const isStroke = ({ line }) => STROKE.test(line?.color);
 // Plotly's own groups of the pieces of the path.
 function strokes(plot, figure) {
   const { shapes } = figure.layout;
-  return [...plot.querySelectorAll(".shapelayer .shape-group")].filter(({ dataset }) => isStroke(shapes[dataset.index] ?? {}));
+  return [...plot.querySelectorAll(".shapelayer .shape-group")].filter(({ dataset }) => isStroke(shapes?.[dataset.index] ?? {}));
 }
 
 // The points of the path, with as many digits as the server writes.
@@ -75,49 +80,140 @@ function rounded(figure) {
 
 const extent = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity) - values.reduce((a, b) => Math.min(a, b), Infinity);
 
+// From data to pixels of the figure.
+function placing(plot) {
+  const { xaxis, yaxis } = plot._fullLayout;
+  return (x, y) => [xaxis._offset + xaxis.l2p(x), yaxis._offset + yaxis.l2p(y)];
+}
+
 // For each colour, the path of all its pieces.
-function pieces(index, n, length, known, place) {
+function pieces(index, n, x, y, place) {
   const paths = Array(n).fill("");
+  const known = (i) => Number.isFinite(x[i]) && Number.isFinite(y[i]);
+  const at = (i) => place(x[i], y[i]).map((v) => v.toFixed(3)).join();
   let before = -1; // the colour of the piece that ends here
-  for (let i = 0; i < length - 1; i++) {
+  for (let i = 0; i < x.length - 1; i++) {
     const bucket = known(i) && known(i + 1) ? index[i] : -1;
-    if (bucket >= 0) paths[bucket] += bucket === before ? `L${place(i + 1)}` : `M${place(i)}L${place(i + 1)}`;
+    if (bucket >= 0) paths[bucket] += bucket === before ? `L${at(i + 1)}` : `M${at(i)}L${at(i + 1)}`;
     before = bucket;
   }
   return paths;
 }
 
-// ---- a strip, as figures/strips.py draws it and Plotly fills its cells: from whole pixel to whole pixel -----------
-function strip(view, states, mixing, row, step) {
+// ---- samples at places above a ground that stays, on a canvas: dots would be too many for anything else ----------
+function places(view, how, soft) {
+  const { plot, figure } = view;
+  const layers = [plot.querySelector(".gl-container"), plot.querySelector(".cartesianlayer .scatterlayer")];
+  const over = covered(view, plot.querySelector(".svg-container"), layers[0]?.nextSibling, () => {
+    for (const layer of layers) layer?.style.removeProperty("visibility");
+  }, () => document.createElement("canvas"));
+  for (const layer of layers) layer?.style.setProperty("visibility", "hidden");
+  const { states, mixing, stride } = soft(how.part);
+  const thinned = (axis) => decode(axis).filter((_, i) => i % stride === 0);
+  const { xaxis, yaxis, width, height } = plot._fullLayout;
+  const place = placing(plot);
+  const pen = page(over.node, width, height);
+  pen.beginPath();
+  pen.rect(xaxis._offset, yaxis._offset, xaxis._length, yaxis._length);
+  pen.clip();
+  const [ground] = figure.data;
+  over.ground ??= [decode(ground.x), decode(ground.y)];
+  const stroke = (path, colour, wide) => {
+    Object.assign(pen, { strokeStyle: colour, lineWidth: wide });
+    pen.stroke(new Path2D(path));
+  };
+  stroke(pieces(new Uint8Array(over.ground[0].length), 1, ...over.ground, place)[0], plot.gdm.tokens.grid, ground.line.width);
+  const [x, y] = ((over.at ??= {})[stride] ??= [thinned(how.x), thinned(how.y)]);
+  const { index, css } = quantise(states, mixing, 40);
+  if (how.line) pieces(index, css.length, x, y, place).forEach((path, i) => stroke(path, css[i], how.line));
+  else dots(pen, index, css, (i) => place(x[i], y[i]), how.dot / 2);
+  return true;
+}
+
+function dots(pen, index, css, at, radius) {
+  const those = css.map(() => new Path2D());
+  for (let i = 0; i < index.length; i++) {
+    const [x, y] = at(i);
+    if (Number.isNaN(x + y)) continue;
+    those[index[i]].moveTo(x + radius, y);
+    those[index[i]].arc(x, y, radius, 0, 2 * Math.PI);
+  }
+  those.forEach((path, i) => {
+    pen.fillStyle = css[i];
+    pen.fill(path);
+  });
+}
+
+// A clean canvas as large as the figure.
+function page(canvas, width, height) {
+  const scale = devicePixelRatio;
+  Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
+  canvas.style.cssText = `position:absolute;left:0;top:0;width:${width}px;height:${height}px;pointer-events:none`;
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  return pen;
+}
+
+// ---- stacked shares, as figures/strips.py draws them -------------------------------------------------------------
+function areas(view, { part }, soft, colours) {
+  const { plot, figure } = view;
+  const layer = plot.querySelector(".cartesianlayer .scatterlayer");
+  if (!layer) return false;
+  const { states, mixing } = soft(part);
+  const k = mixing.lab.length, rows = states.length / k;
+  const over = covered(view, layer.parentNode, layer.nextSibling, () => layer.style.removeProperty("display"));
+  layer.style.display = "none";
+  const x = (over.at ??= decode(figure.data[0].x));
+  const cells = averaged(states, k, Math.ceil(rows / x.length));
+  const { xaxis, yaxis } = plot._fullLayout; // where the layer lies, 0 is the corner of the axes
+  const across = Array.from(x, (v) => xaxis.l2p(v).toFixed(2));
+  const base = new Float32Array(x.length);
+  const paths = Array.from({ length: k }, (_, j) => {
+    const below = across.map((at, i) => `${at},${yaxis.l2p(base[i]).toFixed(2)}`).reverse();
+    for (let i = 0; i < x.length; i++) base[i] += cells[i * k + j];
+    return `M${across.map((at, i) => `${at},${yaxis.l2p(base[i]).toFixed(2)}`).join("L")}L${below.join("L")}Z`;
+  });
+  paint(over.node, paths, (path, i) => (path.style.cssText = `fill:${colours[i]};stroke:none`));
+  return true;
+}
+
+// ---- strips, as figures/strips.py draws them and Plotly fills their cells: from whole pixel to whole pixel --------
+function strips(view, { rows, step, waiting, opacity }, soft) {
   const { plot, figure } = view;
   const [first] = figure.data;
-  const at = first.y.indexOf(row);
   const layer = plot.querySelector(".cartesianlayer .heatmaplayer");
-  const over = at >= 0 && covered(view, figure, layer?.parentNode, () => layer.nextSibling);
-  if (!over) return false;
+  const present = Object.keys(rows).filter((row) => first.y?.includes(row));
+  if (!present.length || !layer) return false;
+  const over = covered(view, layer.parentNode, layer.nextSibling, () => layer.removeAttribute("clip-path"));
   over.name ??= `gdm-overlay-${(made += 1)}`;
-  over.undo = () => {
-    over.group.remove();
-    layer.removeAttribute("clip-path");
-  };
   const { xaxis, yaxis } = plot._fullLayout;
   const [{ x, y }] = plot.calcdata[0]; // edges of the cells
   const across = edges(x, xaxis), down = edges(y, yaxis);
-  const [top, bottom] = [down(at), down(at + 1)].sort((a, b) => a - b);
   const gap = first.ygap ?? 0;
-  const [from, high] = [top + Math.floor(gap / 2), bottom - top - gap];
-  const cells = averaged(states, mixing.lab.length, Math.max(1, Math.round(first.dx / step)));
-  const { index, css } = quantise(cells, mixing, 60);
-  const paths = Array(css.length).fill("");
-  for (let i = 0, begun = 0; i < index.length; i++) {
-    if (i + 1 < index.length && index[i + 1] === index[i]) continue;
-    const [left, right] = [across(begun), across(i + 1)];
-    if (right > left) paths[index[i]] += `M${left},${from}H${right}v${high}H${left}Z`;
-    begun = i + 1;
+  const band = (row) => [0, 1].map((side) => down(first.y.indexOf(row) + side)).sort((a, b) => a - b);
+  const drawn = [];
+  for (const row of present) {
+    const [top, bottom] = band(row);
+    const { states, mixing, stride } = soft(rows[row]);
+    const cells = averaged(states, mixing.lab.length, Math.max(1, Math.round(first.dx / (step * stride))));
+    const { index, css } = quantise(cells, mixing, 60);
+    const paths = Array(css.length).fill("");
+    for (let i = 0, begun = 0; i < index.length; i++) {
+      if (i + 1 < index.length && index[i + 1] === index[i]) continue;
+      const [left, right] = [across(begun), across(i + 1)];
+      if (right > left) paths[index[i]] += `M${left},${top + Math.floor(gap / 2)}H${right}v${bottom - top - gap}H${left}Z`;
+      begun = i + 1;
+    }
+    paths.forEach((d, i) => drawn.push([d, css[i], opacity ?? 1]));
   }
-  over.group.style.opacity = OPACITY;
-  paint(over.group, paths, (path, i) => (path.style.cssText = `fill:${css[i]};stroke:none;shape-rendering:crispEdges`));
-  hide(over, layer, top, bottom, yaxis._length, xaxis._length);
+  for (const row of waiting.filter((each) => first.y.includes(each))) {
+    const [top, bottom] = band(row);
+    drawn.push([`M0,${top}H${xaxis._length}V${bottom}H0Z`, plot.gdm.tokens.surface, 1 - FADED]);
+  }
+  paint(over.node, drawn.map(([d]) => d), (path, i) => {
+    path.style.cssText = `fill:${drawn[i][1]};opacity:${drawn[i][2]};stroke:none;shape-rendering:crispEdges`;
+  });
+  hide(over, layer, present.map(band), yaxis._length, xaxis._length);
   return true;
 }
 
@@ -129,28 +225,32 @@ function edges(values, axis) {
   return (i) => low + Math.min(Math.max(Math.round(axis.c2p(values[i]) - low), 0), span);
 }
 
-// Plotly's cells of this row, in whichever of its traces they are: what lies above and below them is left.
-function hide({ group, name }, layer, top, bottom, height, width) {
-  const clip = group.querySelector("clipPath") ?? group.appendChild(document.createElementNS(SVG, "clipPath"));
+// Plotly's cells of these rows, in whichever of its traces they are: what lies above, between and below them is left.
+function hide({ node, name }, layer, bands, height, width) {
+  const clip = node.querySelector("clipPath") ?? node.appendChild(document.createElementNS(SVG, "clipPath"));
   clip.id = name;
-  clip.innerHTML = `<rect x="${-width}" width="${3 * width}" y="${-height}" height="${height + top}"/>
-    <rect x="${-width}" width="${3 * width}" y="${bottom}" height="${height}"/>`;
+  const tops = [-height, ...bands.flat().sort((a, b) => a - b), 2 * height];
+  clip.innerHTML = "";
+  for (let i = 0; i < tops.length; i += 2) {
+    clip.innerHTML += `<rect x="${-width}" width="${3 * width}" y="${tops[i]}" height="${Math.max(0, tops[i + 1] - tops[i])}"/>`;
+  }
   layer.setAttribute("clip-path", `url(#${name})`);
 }
 
-// ---- both -----------------------------------------------------------------------------------------------------
-// The group that is drawn into, at its place among Plotly's; null where the figure has nothing to be drawn over.
-function covered(view, figure, parent, before) {
-  if (!parent) return null;
+// ---- all of them ----------------------------------------------------------------------------------------------
+const svgGroup = () => document.createElementNS(SVG, "g");
+
+// What is drawn into, at its place among Plotly's. `undo` brings Plotly's own marks back.
+function covered(view, parent, next, undo, make = svgGroup) {
+  const { figure } = view;
   if (view.overlay && (view.overlay.figure !== figure || view.overlay.parent !== parent)) uncover(view);
   if (!view.overlay) {
-    const group = document.createElementNS(SVG, "g");
-    group.setAttribute("class", "gdm-overlay");
-    view.overlay = { group, figure, parent };
+    const node = make();
+    node.setAttribute("class", "gdm-overlay");
+    view.overlay = { node, figure, parent, undo: [() => node.remove(), undo] };
   }
-  const { group } = view.overlay;
-  const next = before();
-  if (next !== group && (group.parentNode !== parent || group.nextSibling !== next)) parent.insertBefore(group, next);
+  const { node } = view.overlay;
+  if (next !== node && (node.parentNode !== parent || node.nextSibling !== next)) parent.insertBefore(node, next ?? null);
   return view.overlay;
 }
 
@@ -162,4 +262,14 @@ function paint(group, paths, look) {
     look(node, i);
   });
   for (const node of nodes.slice(paths.length)) node.remove();
+}
+
+// Annotations of these names.
+function fade({ plot, overlay: over }, names) {
+  for (const mark of plot.querySelectorAll(".infolayer > .annotation")) {
+    if (!names.includes(plot._fullLayout.annotations[mark.dataset.index]?.name) || mark.style.opacity === String(FADED)) continue;
+    const before = mark.style.opacity;
+    mark.style.opacity = FADED;
+    over.undo.push(() => (mark.style.opacity = before));
+  }
 }

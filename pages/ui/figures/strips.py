@@ -297,7 +297,7 @@ def proportions(
             at = _widest(shares[:, k])
             marks.append(
                 note(written[k], float(x[at]), float(base[at, k] + shares[at, k] / 2), xref="x", yref="y")
-                | {"font": {"size": 11, "color": palette.ink_on(colour)}}
+                | {"font": {"size": 11, "color": palette.ink_on(colour)}, "name": "area"}
             )
     return {
         "data": traces,
