@@ -50,7 +50,6 @@ class Live:
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
-        # No run of the page waits for what is asked aside.
         self.answers, self.aside = Answers(engine, session), Answers(engine, session)
         self.ask = self.answers.ask
         self.ahead = Ahead(engine, session)
