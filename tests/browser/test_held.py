@@ -97,7 +97,7 @@ MANY = {"every sample": 0.03, "shares": 0.025}
 def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_it(visit):
     page = visit("/playground").ready()
     values = [0.1, 0.2, 0.4, 0.8]
-    for what, n_states in product(WHATS, (2, 5)):
+    for what, n_states in [*product(WHATS[:3], (2, 5)), *((what, 5) for what in WHATS[3:])]:
         n = 2_600 if what == "every sample" else 400
         angle = np.linspace(0, 6, n)
         where = np.column_stack([2 * np.cos(angle), np.sin(angle)]).astype(np.float32)
