@@ -13,6 +13,7 @@ from gdm_core.engine import FitRequest
 from gdm_core.trials import Trial, Trials
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name="one"),))
+PATIENCE_S = 300.0  # for what never comes: it says nothing of how fast things are
 
 
 def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:
@@ -27,9 +28,9 @@ def long_request(**settings: Any) -> FitRequest:
     return request(**{"n_steps": 5000, "step_s": 0.02, "deadline_s": 600.0, "use_cache": False} | settings)
 
 
-def until(condition: Callable[[], object], seconds: float = 90.0) -> None:
-    """Wait for `condition`. The limit is for what never comes; it says nothing of how fast things are."""
-    end = time.monotonic() + seconds
+def until(condition: Callable[[], object]) -> None:
+    """Wait for `condition`."""
+    end = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < end, f"not so within {seconds} s"
+        assert time.monotonic() < end, f"not so within {PATIENCE_S} s"
         time.sleep(0.005)

@@ -289,4 +289,4 @@ def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_th
     worker.suspend()
     host.stdin.close()  # as the end of the server does
     host.wait(240)
-    until(lambda: not any(process.is_running() for process in family), 240)
+    until(lambda: not any(process.is_running() for process in family))

@@ -13,7 +13,7 @@ from benchmarks.wire import counted
 from gdm_core.engine import Engine, Job, JobStatus, QueueFull, ResultCache
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.engine_requests import long_request, request, until
+from tests.support.engine_requests import PATIENCE_S, long_request, request, until
 from tests.support.work import total
 
 
@@ -24,8 +24,8 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     wanted = request(seed=1, diary=str(tmp_path / "diary"))
     with Engine() as first:
-        first.wait_ready(240)
-        fitted = first.submit(wanted, session="a").result(90)
+        first.wait_ready(PATIENCE_S)
+        fitted = first.submit(wanted, session="a").result(PATIENCE_S)
     with Engine() as second:
         job = second.submit(wanted, session="a")
         assert job.result(0).from_cache
@@ -35,9 +35,9 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
     damaged[-1] ^= 1
     file.write_bytes(bytes(damaged))
     with Engine() as third:
-        third.wait_ready(240)
+        third.wait_ready(PATIENCE_S)
         job = third.submit(wanted, session="a")
-        again = job.result(90)
+        again = job.result(PATIENCE_S)
     assert not again.from_cache
     assert "damaged" in job.poll().notes[0]
     assert (tmp_path / "fits" / "damaged" / file.name).read_bytes() == bytes(damaged)
@@ -47,7 +47,7 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
 def test_the_queue_is_bounded(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GDM_SCHEDULER", scheduler)
     with Engine(ResultCache(tmp_path), max_waiting=6, max_waiting_per_session=4) as engine:
-        engine.wait_ready(240)
+        engine.wait_ready(PATIENCE_S)
 
         def add(session: str) -> Job:
             return engine.submit(long_request(), session=session, slot=f"{time.monotonic_ns()}")
@@ -71,11 +71,11 @@ def test_data_travels_once(scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_
     with counted(scheduler) as relay:
         monkeypatch.setenv("GDM_SCHEDULER", relay.address)
         with Engine(ResultCache(tmp_path)) as engine:
-            engine.wait_ready(240)
+            engine.wait_ready(PATIENCE_S)
             sent = []
             for seed in range(3):
                 before = relay.to_server
-                engine.submit(request(big, seed=seed, n_steps=1, preview=()), session="a").result(90)
+                engine.submit(request(big, seed=seed, n_steps=1, preview=()), session="a").result(PATIENCE_S)
                 sent.append(relay.to_server - before)
     size = big[0].y.nbytes
     assert size < sent[0] < 1.05 * size
@@ -89,7 +89,7 @@ def test_the_data_of_a_session_that_left_is_nowhere_on_the_cluster(
     own = Trials((Trial(np.random.default_rng(2).standard_normal((300, 2))),))
     monkeypatch.setenv("GDM_SCHEDULER", scheduler)
     with Engine(ResultCache(tmp_path)) as engine:
-        engine.wait_ready(240)
+        engine.wait_ready(PATIENCE_S)
         client = engine._dispatcher._link.client
         topic = engine._dispatcher._link.topic
 
@@ -99,16 +99,16 @@ def test_the_data_of_a_session_that_left_is_nowhere_on_the_cluster(
             keys.update(*client.run(lambda dask_worker: [str(key) for key in dask_worker.data]).values())
             return sum(key.startswith(f"{topic}-trials") for key in keys)
 
-        engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(90)
-        engine.call(total, own, 2.0, session="owner").result(90)
-        engine.submit(request(n_steps=1, use_cache=False), session="owner").result(90)
-        engine.submit(request(n_steps=1, use_cache=False), session="other").result(90)
+        engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
+        engine.call(total, own, 2.0, session="owner").result(PATIENCE_S)
+        engine.submit(request(n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
+        engine.submit(request(n_steps=1, use_cache=False), session="other").result(PATIENCE_S)
         assert held() == 2
         engine.forget("owner")
         until(lambda: held() == 1)
         engine.forget("other")
         until(lambda: held() == 0)
-        assert engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(90)
+        assert engine.submit(request(own, n_steps=1, use_cache=False), session="owner").result(PATIENCE_S)
 
 
 def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -120,15 +120,15 @@ def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPa
         with pytest.raises(
             FitError, match=r"No scheduler answers at GDM_SCHEDULER=tcp://127\.0\.0\.1:9.*dask scheduler"
         ):
-            engine.wait_ready(240)
+            engine.wait_ready(PATIENCE_S)
         with pytest.raises(FitError, match="No scheduler answers"):
-            engine.submit(request(), session="a").result(90)
+            engine.submit(request(), session="a").result(PATIENCE_S)
         assert "No scheduler answers" in engine.info().trouble
     with running_cluster(tmp_path, n_workers=0) as address:
         monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 90.0)
         monkeypatch.setenv("GDM_SCHEDULER", address)
         with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*dask worker"):
-            engine.wait_ready(240)
+            engine.wait_ready(PATIENCE_S)
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def test_a_lost_scheduler_is_told_and_the_next_one_used(monkeypatch: pytest.Monk
             wait_for_workers(next_address, 1)
             monkeypatch.setenv("GDM_SCHEDULER", address)
             engine = Engine(ResultCache(tmp_path / "fits"))
-            engine.wait_ready(240)
+            engine.wait_ready(PATIENCE_S)
             job = engine.submit(long_request(hurry=str(hurry)), session="a")
             until(lambda: job.poll().step > 3)
             monkeypatch.setenv("GDM_SCHEDULER", next_address)
