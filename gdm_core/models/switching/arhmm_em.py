@@ -24,7 +24,7 @@ from gdm_core.models.switching.transitions import Transitions
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
-_START_SAMPLES = 4_000
+_START_SAMPLES = 8_000
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def best_start(
     seed: int,
     n_iter: int,
 ) -> ARParameters:
-    """Several starts, a few iterations each on an excerpt; the one with the highest objective."""
+    """Several starts, a few iterations each on an excerpt of a long recording; the one with the highest objective."""
     series = excerpt(series, _START_SAMPLES)
     best: Iterate | None = None
     for attempt in range(attempts):

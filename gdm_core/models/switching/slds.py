@@ -34,6 +34,7 @@ from gdm_core.models.switching.transitions import Transitions
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 _LONG_RUN = 10  # iterations of the chosen start
+_START_EXCERPT = 4_000  # samples that starts are compared on: an AR-HMM, which is all there is of its fit, takes more
 _EXCERPT = 8_000  # samples that a long recording is climbed on before all of them are looked at
 
 
@@ -199,7 +200,8 @@ def first_parameters(
 ) -> em.Parameters:
     """From an autoregressive HMM with the same kind of transitions."""
     short, long = min(_SHORT_RUN, c.n_iter), min(_LONG_RUN, c.n_iter)
-    start = ar.best_start(series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, short)
+    where = ar.excerpt(series, _START_EXCERPT)
+    start = ar.best_start(where, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, short)
     fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, long))[-1].parameters
     return from_autoregression(ys, scores, fitted)
 
