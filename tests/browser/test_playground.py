@@ -143,7 +143,7 @@ def test_the_browser_draws_what_the_server_draws(visit):
     page = visit("/playground").ready()
     made = page.evaluate(
         """async ({ figure, now, sources }) => {
-          const { picture } = await import("/_stcore/bidi-components/gdm.simplex/simplex.js");
+          const { picture } = await import("/_stcore/bidi-components/gdm.simplex/gumbel.js");
           return JSON.parse(JSON.stringify(picture(figure, sources, now).data, (_, v) => ArrayBuffer.isView(v) ? [...v] : v));
         }""",
         {
