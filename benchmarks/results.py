@@ -77,7 +77,7 @@ def app(before: Stored, models: Sequence[str]) -> Stored:
     if chromium is None:
         raise SystemExit("No Chromium was found. Install one to measure the app, or name other parts with --only.")
     with tempfile.TemporaryDirectory() as folder:
-        rows, details = measure(chromium, Path(folder), Effort(), alone=True, load=True)
+        rows, details = measure(chromium, Path(folder), Effort(), alone=True, load=True, held=False)
     if details["errors"]:
         raise SystemExit("\n".join(["Visitors met errors, so nothing was kept:", *details["errors"]]))
     return {row.what: {"value": row.value, "unit": row.unit, "goal": row.goal, "load": row.load} for row in rows}

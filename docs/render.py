@@ -237,11 +237,15 @@ def browser(stored: Stored) -> list[str]:
     tau, k = found["tau released, picture changed"], found["K released, picture changed"]
     stands, seen = found["K released, finished fit stands"], found["K released, a fit already seen"]
     crowd = found["10 people, 120 s: picture p95"]
+    rates = {name: one["value"] for name, one in stored["app"]["values"].items() if name.endswith("pictures a second")}
+    k_rates = [rate for name, rate in rates.items() if "K held" in name]
+    soft = [rate for name, rate in rates.items() if "K held" not in name]
+    held = f"{min(soft):.0f} to {max(soft):.0f} pictures a second for softness and {min(k_rates):.1f} or more for K"
     where = f"In the browser{earlier(stored['app']['code'])}, server and browser on the same two cores"
     return [
         f"{where}: Home in {home}; tau released to a changed picture {tau};",
-        f"K released to a changed picture {k} and to the finished fit {stands}; a fit already seen {seen}; ten people at once,",
-        f"a move every 5 s each: 95 % of pictures within {crowd} ([all of it](docs/performance.md)).",
+        f"K released to a changed picture {k} and to the finished fit {stands}; a fit already seen {seen}; while a thumb is held,",
+        f"{held}; ten people at once, a move every 5 s each: 95 % of pictures within {crowd} ([all of it](docs/performance.md)).",
     ]
 
 
