@@ -171,7 +171,7 @@ def test_the_health_check_says_by_its_exit_code(monkeypatch, arguments, code):
 def test_every_package_that_is_pulled_in_has_a_licence_that_suits():
     packages = closure(["streamlit", "torch", "distributed", "fastf1", "openpyxl", "scikit-learn"])
     assert {"numpy", "pandas", "tornado"} <= packages.keys()
-    looked_at = {name: objection(licence_of(package)) for name, package in packages.items()}
+    looked_at = {name: objection(licence_of(package), name) for name, package in packages.items()}
     assert not {name: why for name, why in looked_at.items() if why}
 
 
@@ -180,3 +180,5 @@ def test_licences_that_ask_for_more_are_pointed_out():
     assert objection("")
     assert not objection("MIT OR GPL-2.0")
     assert not objection("LGPL-2.1")
+    assert objection("Other/Proprietary License", "nvidious")
+    assert not objection("Other/Proprietary License", "nvidia-cublas")
