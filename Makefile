@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8501
 # Tests run side by side, so each keeps its numerical libraries to one thread. Those in a browser come after the others:
-# two browsers, each with a server of its own, are what two cores can draw.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# two browsers, each with a server of its own, are what two cores can draw. Tests start many processes: where a container
+# forbids to keep what was compiled, each of them would compile the project anew.
+ONE_THREAD := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: app test fast lint bench bench-app numbers pages demo figures api audit refresh clean
 
@@ -13,11 +14,11 @@ app: $(VENV)/.runtime
 	$(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
 
 test: $(VENV)/.dev lint
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not browser"
-	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile -m browser tests/browser
+	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not browser"
+	$(ONE_THREAD) $(BIN)/pytest -n 2 -m browser tests/browser
 
 fast: $(VENV)/.dev
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup -m "not slow and not browser"
+	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not slow and not browser"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

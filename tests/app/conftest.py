@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import app_test, local_script_runner
+from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from pages.lab import card
 from pages.lab.live import screen, session
 from pages.ui import server
 from tests.support.live_engine import QuickEngine
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _streamlit_begins_once() -> Iterator[None]:
+    """Every run of an AppTest reads what all installed packages say of themselves, in search of components, compiles app and
+    page anew, and asks a thousand times a second whether it is over: a fifth of the processor time of these tests."""
+    scripts = ScriptCache()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        patch.setattr(app_test, "ScriptCache", lambda: scripts)
+        patch.setattr(local_script_runner, "require_widgets_deltas", _run_to_the_end)
+        yield
+
+
+def _run_to_the_end(runner: LocalScriptRunner, timeout: float) -> None:
+    thread = runner._script_thread
+    assert thread is not None
+    thread.join(timeout)
+    if thread.is_alive():
+        runner.request_stop()
+        thread.join()
+        pytest.fail(f"A script ran for more than {timeout} s.")
 
 
 @pytest.fixture(autouse=True)

@@ -82,7 +82,7 @@ def test_home_stands_still_for_those_who_ask_for_it(visit):
 
 
 def test_home_weighs_little_and_the_plotting_library_comes_once(visit):
-    opened = visit("/")
+    opened = visit("/", anew=True)
     own: dict[str, int] = {}
     cached: list[str] = []
 

@@ -44,7 +44,7 @@ def moved(page: Page, slider: str, key: str) -> Page:
     return rested(page)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def short() -> str:
     return "/nascar?T=200"
 

@@ -81,8 +81,8 @@ class Sketch(StateModel):
         return -float(np.square(y).sum())
 
     def _paths(self, y: Array, origins: Any, horizon: int, n_paths: int, seed: int) -> Array:
-        noise = np.random.default_rng(seed).standard_normal((n_paths, len(origins), horizon, y.shape[1]))
-        return (y[origins][None, :, None, :] + noise).astype(np.float32)  # [P, O, H, N]
+        noise = np.random.default_rng(seed).standard_normal((n_paths, 1, horizon, y.shape[1]), dtype=np.float32)
+        return y[origins][None, :, None, :] + noise  # [P, O, H, N]
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y = np.random.default_rng(seed).standard_normal((n_samples, self.n_channels)).astype(np.float32)

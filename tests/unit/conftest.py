@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,12 @@ from tests.support.formula1 import cut_off
 
 @pytest.fixture(scope="session")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster of two workers for all tests of the engine: each start of one takes seconds of both processors."""
+    """A cluster of two workers for all tests of the engine: each start of one takes seconds of both processors.
+
+    Where tests run in several processes, a second one that wants a cluster fails: they were to stay together.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        (tmp_path_factory.getbasetemp().parent / "cluster-of-the-tests").touch(exist_ok=False)
     with running_cluster(tmp_path_factory.mktemp("cluster"), n_workers=2) as address:
         wait_for_workers(address, 2)
         yield address

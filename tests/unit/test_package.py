@@ -26,8 +26,6 @@ from pages.ui.exports.code import Fit, Recipe, script
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHORT_NAMES = ("app", "assets", "datasets", "pages", "tests", "benchmarks", "docs")
-# One worker of xdist builds and installs once; the others have other tests to do.
-pytestmark = pytest.mark.xdist_group("package")
 
 
 @pytest.fixture(scope="module")

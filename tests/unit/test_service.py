@@ -125,7 +125,6 @@ def until(what: str, ready, folder: Path) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.xdist_group("engine")
 def test_scheduler_worker_and_dashboard_start_as_the_composition_says(tmp_path, monkeypatch):
     from datasets import nascar
     from gdm_core.engine import Engine, ResultCache

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from benchmarks.local_cluster import running_cluster, wait_for_workers
+from benchmarks.local_cluster import wait_for_workers
 from datasets import nascar
 from datasets.large import open_large
 from gdm_core import GDM
@@ -32,17 +32,15 @@ def parts(tmp_path):
     return [partial(open_large, tmp_path / f"{name}.npy") for name in ("a", "b")]
 
 
-def test_workers_give_the_fit_of_one_process(parts, tmp_path):
+def test_workers_give_the_fit_of_one_process(parts, scheduler):
     here = fit_spread(GDM(**SETTINGS), parts)
-    with running_cluster(tmp_path, 2) as address:
-        wait_for_workers(address, 2)
-        with Client(address, set_as_default=False) as client:
-            there = fit_spread(GDM(**SETTINGS), parts, client)
-            workers = sorted(client.scheduler_info()["workers"])
-            swapped = fit_spread(GDM(**SETTINGS), parts, client, workers[::-1])
-            with pytest.raises(ConfigError, match="no worker tcp://nowhere:1"):
-                fit_spread(GDM(**SETTINGS), parts, client, ["tcp://nowhere:1", workers[0]])
-            gc.collect()
+    with Client(scheduler, set_as_default=False) as client:
+        there = fit_spread(GDM(**SETTINGS), parts, client)
+        workers = sorted(client.scheduler_info()["workers"])
+        swapped = fit_spread(GDM(**SETTINGS), parts, client, workers[::-1])
+        with pytest.raises(ConfigError, match="no worker tcp://nowhere:1"):
+            fit_spread(GDM(**SETTINGS), parts, client, ["tcp://nowhere:1", workers[0]])
+        gc.collect()
     assert here.status_ is not Status.DIVERGED
     for other in (there, swapped):
         assert [p.objective for p in other.history_] == [p.objective for p in here.history_]
@@ -92,13 +90,12 @@ def test_a_file_that_is_not_there_is_said(parts, tmp_path):
         fit_spread(GDM(**SETTINGS), [*parts, partial(open_large, tmp_path / "none.npy")])
 
 
-def test_a_lost_worker_ends_the_fit_with_a_message(parts, tmp_path):
-    with running_cluster(tmp_path, 2) as address:
-        wait_for_workers(address, 2)
-        with Client(address, set_as_default=False) as client:
-            steps = fit_spread_iter(GDM(**SETTINGS | {"n_steps": 400}), parts, client)
-            next(steps)
-            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
-            with pytest.raises(FitError, match="was lost"):
-                list(steps)
-            gc.collect()
+def test_a_lost_worker_ends_the_fit_with_a_message(parts, scheduler):
+    with Client(scheduler, set_as_default=False) as client:
+        steps = fit_spread_iter(GDM(**SETTINGS | {"n_steps": 400}), parts, client)
+        next(steps)
+        os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        with pytest.raises(FitError, match="was lost"):
+            list(steps)
+        gc.collect()
+    wait_for_workers(scheduler, 2)  # for whoever comes next
