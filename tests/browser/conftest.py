@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expec
 from benchmarks.browser_server import FLAGS, PROBES, Server, find_chromium, running_server
 
 # Milliseconds, for whatever a test waits for: a busy machine takes its time, and where all is well nobody waits so long.
-PATIENCE = 240_000
+PATIENCE = 600_000
 WIDTHS = {"desktop": (1440, 900), "phone": (390, 844)}
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-PATIENCE = 240_000
+PATIENCE = 600_000
 PREVIEW = ".st-key-nascar-export-preview .gdm-figure"
 VIEW = "/nascar?trial=New+trial&view=Export+%26+reproduce"
 
