@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page
 
+from tests.browser.test_nascar import rested
+
 pytestmark = pytest.mark.browser
 
 
@@ -27,6 +29,7 @@ def test_each_page_has_its_own_settings_and_keeps_them(visit):
     page.wait_for_url("**/nascar?*K=5*")
     page.get_by_text("Set it", exact=True).first.click()
     page.wait_for_url("**/nascar?*stay=Set*")
+    rested(page)  # what is pinned is the result that stands, on a busy machine still the one before
     page.get_by_role("button", name="Pin this result").click()
     page.wait_for_url("**/nascar?*pin=gdm_5_*")
     turn(page, "Playground", "**/playground")
