@@ -9,7 +9,8 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-# Tests on a cluster share one, and those of the package one that is built and installed. Both take minutes: they begin first.
+# Tests on a cluster share one, and those of the package what is built and installed. Both take minutes; as the largest group
+# they begin first.
 LONG = ("test_engine", "test_spread", "test_service", "test_package")
 
 

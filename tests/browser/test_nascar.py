@@ -78,7 +78,7 @@ def test_a_copied_link_shows_the_same_picture(visit, short):
     moved(page, "States (K)", "ArrowRight")
     page.wait_for_url("**K=5**")
     picture, address = page.evaluate(LOOK), page.url.split("/nascar", 1)[1]
-    second = rested(visit("/nascar" + address).page)
+    second = rested(visit("/nascar" + address, anew=True).page)  # somebody else's browser
     assert second.evaluate(LOOK) == picture
     assert second.get_by_role("slider", name="States (K)").input_value() == "5"
 
