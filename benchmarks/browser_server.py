@@ -132,8 +132,11 @@ def _processor(process: psutil.Process) -> float:
 
 
 @contextmanager
-def running_server(folder: Path) -> Iterator[Server]:
-    """A server that keeps its results in `folder`, so that no fit has been seen before. It ends with the block."""
+def running_server(folder: Path, **settings: str) -> Iterator[Server]:
+    """A server that keeps its results in `folder`, so that no fit has been seen before. It ends with the block.
+
+    settings  of its environment
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as listener:
         listener.bind((HOST, 0))
@@ -142,7 +145,7 @@ def running_server(folder: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
     command += ["--server.address", HOST, "--server.fileWatcherType", "none"]
     pinned = code_version().partition("+")[2]  # results of one run belong together, even where somebody edits the code
-    environment = {**os.environ, "GDM_DATA_DIR": str(folder), "GDM_CODE_VERSION": pinned}
+    environment = {**os.environ, "GDM_DATA_DIR": str(folder), "GDM_CODE_VERSION": pinned} | settings
     environment.pop("GDM_SCHEDULER", None)
     began = time.perf_counter()
     with log.open("w") as out:

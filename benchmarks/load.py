@@ -1,11 +1,12 @@
 """A machine that has much else to do: `python -m benchmarks.load [--loops 8] [--seconds 600] [COMMAND ...]`.
 
-Keeps that many loops busy, for a bounded time or as long as COMMAND runs, whose exit status it then has.
+Keeps that many loops busy: as long as COMMAND runs, whose exit status it then has, else for a bounded time.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import time
@@ -38,10 +39,10 @@ def load(loops: int, seconds: float = 600.0) -> Iterator[None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loops", type=int, default=8, help="busy processes (8)")
-    parser.add_argument("--seconds", type=float, default=600.0, help="at most so long (600)")
+    parser.add_argument("--seconds", type=float, default=600.0, help="so long, where no COMMAND is given (600)")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
-    with load(arguments.loops, arguments.seconds):
+    with load(arguments.loops, math.inf if arguments.command else arguments.seconds):
         if arguments.command:
             sys.exit(subprocess.call(arguments.command))
         time.sleep(arguments.seconds)

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from urllib.parse import urlsplit
 
 from gdm_core.errors import ConfigError
+from gdm_studio.seeds import more_seeds
 
 LEVELS = ("wrong", "poor", "fine")
 SERVER_BYTES = 900 * 2**20  # what the web server holds after an hour of use
@@ -34,7 +35,7 @@ class Finding:
 
 def examine(address: str, port: int) -> list[Finding]:
     """Everything that is looked at."""
-    return [python(), *packages(), *memory_and_workers(), data_folder(), web_port(address, port), scheduler()]
+    return [python(), *packages(), *memory_and_workers(), seeds(), data_folder(), web_port(address, port), scheduler()]
 
 
 def python() -> Finding:
@@ -109,6 +110,14 @@ def memory_and_workers() -> Iterator[Finding]:
     cores = os.cpu_count() or 1
     if n_workers > cores:
         yield Finding("poor", "workers", f"{n_workers} on {cores} core(s); more than one a core only makes each slower")
+
+
+def seeds() -> Finding:
+    """How many fits are made besides those that visitors ask for."""
+    try:
+        return Finding("fine", "more seeds", f"{more_seeds()} more fits of each result, while nobody waits")
+    except ConfigError as error:
+        return Finding("wrong", "more seeds", str(error))
 
 
 def data_folder() -> Finding:

@@ -156,7 +156,7 @@ def worker_count() -> int:
     text = os.environ.get(WORKERS_VARIABLE, "").strip()
     if not text:
         return int(max(1, min(CPU_COUNT, MEMORY_LIMIT // LEAST_MEMORY)))
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ConfigError(f"{WORKERS_VARIABLE} is {text!r}; it must be a whole number of worker processes, 1 or more.")
     return int(text)
 

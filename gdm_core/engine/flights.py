@@ -21,11 +21,14 @@ from gdm_core.trials import Trials
 GRACE_S = 5.0
 # A cancelled fit that has not stopped between two steps by then never will.
 STEP_LIMIT_S = 20.0
-# A job that no worker has taken up by then is given back.
+# A job whose worker is gone, and that no other has taken up by then, is given back.
 START_LIMIT_S = 90.0
 # A job that has not begun by then waits behind another one on a worker that was taken for free.
 LATE_S = 0.5
 NOT_STARTED = f"No worker took the job up within {START_LIMIT_S:g} s. Check that the cluster has running workers."
+NOT_BEGUN = (
+    "A worker has the job, and has not begun it: the machine has too much else to do. Try again when it has less."
+)
 
 
 @dataclass
@@ -80,6 +83,9 @@ class Flight:
         if self.ended:
             return ""  # its outcome is on the way
         if not self.worker_known:
+            # A machine with much else to do may let a worker wait longer than a job may last; that is no reason to fail it.
+            if worker_there:
+                return NOT_BEGUN if now - self.sent > START_LIMIT_S + work.deadline_s else ""
             return NOT_STARTED if now - self.sent > START_LIMIT_S else ""
         if not worker_there:
             self._started, self._gone_since = now, self._gone_since or now

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from gdm_studio.seeds import more_seeds
 from pages.lab import live, pin
 from pages.lab.change import LastChange, Settled
 from pages.lab.data import Setting
@@ -20,7 +21,6 @@ from pages.ui.card import Score
 from pages.ui.figures import names_of
 from pages.ui.model_controls import SEED_RANGE
 
-MORE_SEEDS = 4  # fits besides the one that stands, to tell a score from luck
 OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
 DEADLINE_S = 300.0  # a second of work, on a machine that may have much else to do
 Rows = Callable[[Mapping[str, Any]], list[Score]]
@@ -131,7 +131,7 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
     With `ask`, the next one is worked out when nobody waits for anything: what is looked at comes first.
     """
     wanted, answers, measure = view.shown.wanted, view.fit.answers, view.setting.measure
-    names = [f"seed-{more}" for more in range(1, MORE_SEEDS + 1)]
+    names = [f"seed-{more}" for more in range(1, more_seeds() + 1)]
     if not view.settled or wanted is None or "seed" not in wanted.config:
         for name in names:  # another fit is on its way, and needs the workers
             answers.give_up(name)

@@ -12,9 +12,10 @@ from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import app_test, local_script_runner
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
-from pages.lab import card
+from gdm_studio.seeds import SEEDS_VARIABLE
 from pages.lab.live import screen, session
 from pages.ui import server
+from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine
 
 
@@ -31,13 +32,14 @@ def _streamlit_begins_once() -> Iterator[None]:
 
 
 def _run_to_the_end(runner: LocalScriptRunner, timeout: float) -> None:
+    """A busy machine takes its time: `timeout`, three seconds where a test says nothing, would tell of the machine."""
     thread = runner._script_thread
     assert thread is not None
-    thread.join(timeout)
+    thread.join(PATIENCE_S)
     if thread.is_alive():
         runner.request_stop()
         thread.join()
-        pytest.fail(f"A script ran for more than {timeout} s.")
+        pytest.fail(f"A script ran for more than {PATIENCE_S:g} s.")
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,7 @@ def _unhurried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 def _one_seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """More seeds are fitted in the background, for minutes of all tests together. Only tests of them should pay."""
     if "seeds" not in request.node.name:
-        monkeypatch.setattr(card, "MORE_SEEDS", 0)
+        monkeypatch.setenv(SEEDS_VARIABLE, "0")
 
 
 @pytest.fixture(autouse=True)

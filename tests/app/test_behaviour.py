@@ -50,7 +50,7 @@ def engine(monkeypatch, tmp_path) -> QuickEngine:
 
 
 def opened(**query: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(ROOT / "app.py")).run()
     for name, value in query.items():
         app.query_params[name] = value
     app = app.switch_page(str(navigation.info("behaviour").path)).run()

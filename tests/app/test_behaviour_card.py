@@ -42,7 +42,7 @@ def sketch(tmp_path_factory):
 
 
 def opened() -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(ROOT / "app.py")).run()
     return app.switch_page(str(navigation.info("behaviour").path)).run()
 
 

@@ -29,7 +29,7 @@ def _made_up(engine, monkeypatch):
 
 
 def opened(**address: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    app = AppTest.from_file(APP).run().switch_page(PAGE)
     for name, value in address.items():
         app.query_params[name] = value
     app.run()
@@ -129,7 +129,7 @@ def test_a_cell_of_the_map_leads_to_its_fit_on_the_page_of_the_data(engine):
     assert grid.cell_at(chosen, "stickiness", {"x": "6", "y": "none such"}) is None
     assert grid.cell_at(chosen, None, None) is None
     source = sources.simulated("nascar-standard", 3)
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(str(navigation.info("nascar").path))
+    app = AppTest.from_file(APP).run().switch_page(str(navigation.info("nascar").path))
     for name, value in {**source.query(cell), "T": "240"}.items():
         app.query_params[name] = value
     wanted = live_of(settled(app.run()))._wanted
@@ -166,7 +166,7 @@ def test_data_of_another_page_are_compared_on_once_that_page_was_opened(engine):
     empty = opened(data="What is open on: NASCAR lab")
     assert "Nothing is open on NASCAR lab in this session." in text(empty)
     assert not fits
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(str(navigation.info("nascar").path))
+    app = AppTest.from_file(APP).run().switch_page(str(navigation.info("nascar").path))
     app.query_params["T"], app.query_params["setting"] = "200", "Standard"
     settled(app.run())
     app.switch_page(PAGE).run()

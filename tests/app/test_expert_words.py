@@ -24,7 +24,7 @@ def table(labels: list[str]) -> bytes:
 
 
 def fitted(content: bytes, tab: str = "Bouts") -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(ROOT / "app.py")).run()
     app.query_params["view"] = tab
     app = app.switch_page(str(navigation.info("your_data").path)).run()
     app.file_uploader(key="upload").upload("walk.csv", content).run()

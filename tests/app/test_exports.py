@@ -29,6 +29,7 @@ from pages.lab.live import screen
 from pages.ui import exports, figures, navigation, palette
 from pages.ui.card import Score
 from pages.ui.figures import entropy_of
+from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered
 from tests.support.reports import sources_in
@@ -176,7 +177,7 @@ def page(monkeypatch):
     engine = QuickEngine(real=True)
     monkeypatch.setattr(screen, "get_engine", lambda: engine)
     monkeypatch.setattr(type(st.context), "url", "http://host/nascar")  # as a browser has it: without the query
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=120).run()
+    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
     app.switch_page(str(navigation.info("nascar").path))
     for name, value in {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items():
         app.query_params[name] = value
@@ -195,7 +196,12 @@ def test_the_script_reproduces_the_page(page, tmp_path):
     (tmp_path / "reproduce.py").write_text(code)
     environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
     done = subprocess.run(
-        [sys.executable, "reproduce.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "reproduce.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "states.npz") as file:
@@ -219,7 +225,7 @@ def test_where_the_project_is_missing_the_script_says_how_to_install_it(page, mo
     (tmp_path / "reproduce.py").write_text(page.code[0].value)
     (tmp_path / "gdm_core.py").write_text("raise ModuleNotFoundError(\"No module named 'gdm_core'\")")
     done = subprocess.run(
-        [sys.executable, "reproduce.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "reproduce.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
@@ -254,7 +260,7 @@ def test_the_link_reopens_the_view(page):
 def test_nothing_is_offered_before_there_is_a_result(monkeypatch):
     engine = QuickEngine(auto=False)
     monkeypatch.setattr(screen, "get_engine", lambda: engine)
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
     app.switch_page(str(navigation.info("nascar").path))
     app.query_params["view"] = "Export & reproduce"
     app.query_params["seed"] = "1"  # that of the first visit ships with the app

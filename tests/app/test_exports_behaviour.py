@@ -29,6 +29,7 @@ from pages.recording.naming import Naming, arrange
 from pages.recording.view import Here, View
 from pages.ui import exports, navigation, palette
 from pages.ui.exports import Recipe
+from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine
 from tests.support.recording import view_of
 
@@ -181,7 +182,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     (tmp_path / "reproduce.py").write_text(exports.script(recipe, fit, "Behaviour"))
     done = subprocess.run(
         [sys.executable, "reproduce.py"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(navigation.ROOT)},
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     scores = bout_scores.scores(view.shown.result.model_bytes, data.train, data.test, 0.2, 0.2, 0)

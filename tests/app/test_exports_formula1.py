@@ -17,6 +17,7 @@ from pages.formula1.data import Looked, Place
 from pages.lab import shipped
 from pages.lab.live import screen
 from pages.ui import navigation
+from tests.support.engine_requests import PATIENCE_S
 from tests.support.formula1_page import arrange
 from tests.support.live_engine import QuickEngine
 
@@ -29,7 +30,7 @@ def feed(monkeypatch, tmp_path):
 def test_every_figure_of_the_panel_can_be_made(monkeypatch):
     engine = QuickEngine()
     monkeypatch.setattr(screen, "engine", lambda: engine)
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=120)
+    app = AppTest.from_file(str(navigation.ROOT / "app.py"))
     app.query_params["view"] = "Export & reproduce"
     app.query_params["K"] = "4"  # that of the first visit ships with the app
     app.run().switch_page(str(navigation.info("formula1").path))
@@ -48,7 +49,7 @@ def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp
     """Fitted anew on another machine it would be another fit: the page says which one stands, and the script reads it."""
     engine = QuickEngine()
     monkeypatch.setattr(screen, "engine", lambda: engine)
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=120)
+    app = AppTest.from_file(str(navigation.ROOT / "app.py"))
     app.query_params["view"] = "Export & reproduce"
     app.run().switch_page(str(navigation.info("formula1").path)).run()
     app.run()
@@ -59,7 +60,12 @@ def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp
     (tmp_path / "reproduce.py").write_text(app.code[0].value)
     environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
     done = subprocess.run(
-        [sys.executable, "reproduce.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "reproduce.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     assert "fitting anew" not in done.stdout

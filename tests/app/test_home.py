@@ -31,7 +31,7 @@ def engine(monkeypatch) -> QuickEngine:
 def followed(page: str, card: Card | None) -> AppTest:
     """The page behind a card of Home, at the address of the card's link."""
     assert card is not None
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(str(navigation.info(page).path))
+    app = AppTest.from_file(APP).run().switch_page(str(navigation.info(page).path))
     for name, value in card.query.items():
         app.query_params[name] = str(value)
     app.run()
@@ -95,7 +95,7 @@ def test_the_numbers_of_a_card_are_those_of_the_page_it_opens(engine, page, name
 
 
 def test_links_of_home_carry_the_address_of_what_they_show():
-    app = AppTest.from_file(APP, default_timeout=60).run()
+    app = AppTest.from_file(APP).run()
     links = {link.proto.page: link.proto.query_string for link in app.get("page_link")}
     assert any("trial=New+trial" in query for query in links.values())
     assert any("applied" in query for query in links.values())

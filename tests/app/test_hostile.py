@@ -39,7 +39,7 @@ NAMES = (
 
 
 def opened(folder: str, address: dict[str, str | list[str]]) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=300).run().switch_page(str(navigation.info(folder).path))
+    app = AppTest.from_file(APP).run().switch_page(str(navigation.info(folder).path))
     for name, value in address.items():
         app.query_params[name] = value
     return app.run()

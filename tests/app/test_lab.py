@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[1] / "support" / "pendulum_page.py"
 
 
 def opened(**address: str) -> AppTest:
-    app = AppTest.from_file(str(PAGE), default_timeout=60)
+    app = AppTest.from_file(str(PAGE))
     for name, value in address.items():
         app.query_params[name] = value
     for _ in range(4):

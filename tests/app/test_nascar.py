@@ -145,7 +145,7 @@ def test_an_address_can_say_anything(engine, address):
 )
 def test_a_value_out_of_range_takes_the_nearest_and_says_so(engine, address, key, value, words):
     engine.auto = False
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    app = AppTest.from_file(APP).run().switch_page(PAGE)
     for name, asked in address.items():
         app.query_params[name] = asked
     app.run()

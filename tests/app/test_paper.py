@@ -22,7 +22,7 @@ def _made_up(engine, monkeypatch):
 
 
 def opened(**address: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=90).run().switch_page(PAGE)
+    app = AppTest.from_file(APP).run().switch_page(PAGE)
     for name, value in address.items():
         app.query_params[name] = value
     app.run()

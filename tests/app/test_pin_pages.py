@@ -104,7 +104,7 @@ def test_a_forged_pin_is_named_on_formula1(feed, text):
 
 # ---- Behaviour ----------------------------------------------------------------------------------------------------
 def _behaviour(**query: str) -> AppTest:
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
     app = app.switch_page(str(navigation.info("behaviour").path))
     for name, value in ({"frames": "1000"} | query).items():
         app.query_params[name] = value

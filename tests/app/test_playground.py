@@ -19,6 +19,7 @@ from pages.ui import figures, navigation
 from pages.ui.figures.base import untyped
 from pages.ui.figures.simplex import barycentric
 from tests.support.drawn import record
+from tests.support.engine_requests import PATIENCE_S
 from tests.support.offered import offered
 from tests.support.sliders import slider, sliders
 
@@ -29,7 +30,7 @@ LOGITS = np.array([1.0, 0.0, -0.5])
 
 @pytest.fixture(scope="module")
 def opened() -> AppTest:
-    return AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE).run()
+    return AppTest.from_file(APP).run().switch_page(PAGE).run()
 
 
 def test_the_page_opens_with_its_sliders(opened):
@@ -48,7 +49,7 @@ def test_every_slider_moves_without_an_error(opened):
 
 
 def test_the_script_draws_the_dots_of_the_page(tmp_path):
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    app = AppTest.from_file(APP).run().switch_page(PAGE)
     for name, value in {"about": "Export & reproduce", "logit1": "1.5", "softness": "0.6", "dice": "3"}.items():
         app.query_params[name] = value
     app.run()
@@ -61,7 +62,12 @@ def test_the_script_draws_the_dots_of_the_page(tmp_path):
     (tmp_path / "playground.py").write_text(app.code[0].value)
     environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
     done = subprocess.run(
-        [sys.executable, "playground.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "playground.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     table = export.draws_table(
@@ -77,7 +83,7 @@ def test_the_script_draws_the_dots_of_the_page(tmp_path):
 
 
 def test_a_link_beyond_a_range_says_what_is_used_instead():
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    app = AppTest.from_file(APP).run().switch_page(PAGE)
     for name, value in {"softness": "99", "logit2": "-7"}.items():
         app.query_params[name] = value
     app.run()
@@ -168,7 +174,7 @@ def test_the_lines_of_the_triangle_hold_the_shares_they_name(logits, softness, n
 
 def test_the_second_distribution_is_drawn_and_named(monkeypatch):
     drawn = record(monkeypatch)
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE).run()
+    app = AppTest.from_file(APP).run().switch_page(PAGE).run()
     figure, _ = drawn["triangle"]
     (hollow,) = [t for t in figure["data"] if t.get("marker", {}).get("symbol") == "circle-open"]
     before = untyped(hollow["x"])
@@ -181,7 +187,7 @@ def test_the_second_distribution_is_drawn_and_named(monkeypatch):
 
 
 def test_the_open_tab_is_in_the_address(opened):
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    app = AppTest.from_file(APP).run().switch_page(PAGE)
     app.query_params["about"] = "Noise is softness (β)"
     app.run()
     page = "\n".join(element.proto.body for element in app.get("html"))
@@ -190,7 +196,7 @@ def test_the_open_tab_is_in_the_address(opened):
 
 
 def test_the_first_view_of_staying_shows_what_stickiness_does(opened):
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE).run()
+    app = AppTest.from_file(APP).run().switch_page(PAGE).run()
     settings = {each.key: each.value for each in sliders(app)}
     logits = np.array([settings[f"logit{i}"] for i in (1, 2, 3)])
     gammas = np.array([0.0, settings["stay"]])

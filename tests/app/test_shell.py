@@ -29,7 +29,7 @@ def _html(app: AppTest) -> str:
 
 @pytest.mark.parametrize("script", [APP, str(server.MAIN)])
 def test_home_opens_through_the_app(script):
-    app = AppTest.from_file(script, default_timeout=30).run()
+    app = AppTest.from_file(script).run()
     assert not app.exception
     text = _html(app)
     assert "Soft switching" in text
@@ -202,7 +202,7 @@ def test_parts_of_a_result_are_written_side_by_side(shipped_to):
 
 def test_home_shows_the_card_of_a_result(shipped_to):
     write_card("nascar-soft", _track(np.eye(2)[(np.arange(400) > 200).astype(int)]))
-    app = AppTest.from_file(APP, default_timeout=30).run()
+    app = AppTest.from_file(APP).run()
     assert not app.exception
     text = _html(app)
     assert "data:image/svg+xml;base64," in text

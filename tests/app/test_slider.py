@@ -30,7 +30,7 @@ def _page() -> None:
 
 @pytest.fixture
 def app() -> AppTest:
-    return AppTest.from_function(_page, default_timeout=60)
+    return AppTest.from_function(_page)
 
 
 def _found(app: AppTest) -> list[str]:

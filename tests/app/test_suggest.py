@@ -53,7 +53,7 @@ def test_a_suggestion_is_asked_for_explained_and_applied(engine, probes):
 
 
 def test_a_suggestion_is_found_again_after_another_page(engine, probes):
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
 
     def turn(folder, **link):
         app.query_params.clear()
@@ -76,7 +76,7 @@ def test_a_suggestion_that_fails_says_why(engine, monkeypatch):
 
 
 def test_behaviour_suggests_too_and_sets_the_controls_of_its_recording(engine, probes):
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
     app.query_params["view"] = "Suggest settings"
     app = app.switch_page(str(navigation.info("behaviour").path)).run()
     app = button(app, "Suggest settings").click().run().run()

@@ -28,7 +28,7 @@ def _engine(monkeypatch, tmp_path):
 
 @pytest.fixture
 def app() -> AppTest:
-    return AppTest.from_file(APP, default_timeout=60).run()
+    return AppTest.from_file(APP).run()
 
 
 def turn(app: AppTest, folder: str, **link: str) -> AppTest:

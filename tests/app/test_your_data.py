@@ -207,7 +207,7 @@ def test_a_link_reopens_the_example_as_it_was_fitted(engine):
     app.button(key="fit").click().run()
     control(app, "slider", "K").set_value(3).run()
     config = [job for job in engine.jobs if job.slot == "main"][-1].work.config
-    there = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    there = AppTest.from_file(str(ROOT / "app.py")).run()
     there.query_params["example"] = app.query_params["example"][0]
     there.query_params[control(app, "slider", "K").key] = "3"
     there = there.switch_page(str(navigation.info("your_data").path)).run()

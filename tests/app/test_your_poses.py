@@ -36,7 +36,7 @@ def session(monkeypatch) -> dict:
 
 
 def uploaded(name: str, content: bytes) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(ROOT / "app.py")).run()
     app = app.switch_page(str(navigation.info("your_data").path)).run()
     app.file_uploader(key="upload").upload(name, content).run()
     assert not app.exception, app.exception[0].value

@@ -1,4 +1,4 @@
-"""The Formula 1 page in a real browser: the cascade, links, themes, widths, and a whole race drawn in time."""
+"""The Formula 1 page in a real browser: the cascade, links, and a whole race drawn in time."""
 
 from __future__ import annotations
 
@@ -11,25 +11,6 @@ from playwright.sync_api import Page, expect
 pytestmark = pytest.mark.browser
 
 MAP = ".st-key-map .gdm-figure[data-updates]"
-
-
-@pytest.mark.parametrize("size", ["desktop", "phone"])
-def test_a_first_visit_shows_a_finished_result(visit, size):
-    opened = visit("/formula1", size=size, scheme="dark")
-    page = opened.ready(MAP)
-    for _ in opened.themes():
-        page.wait_for_selector('.st-key-map .gdm-figure[data-state="fresh"]')
-        page.get_by_text("Simulated race").first.wait_for()
-        page.locator(".gdm-score").first.wait_for()
-        assert opened.overflow() <= 0
-        # A number for each of 16 corners and the driver's name; on a wide screen also the states of each segment.
-        page.wait_for_function(
-            "phone => { const notes = document.querySelectorAll('.st-key-map .annotation-text').length;"
-            " return phone ? notes === 17 : notes >= 32; }",
-            arg=size == "phone",
-        )
-        assert page.locator(".stException").count() == 0
-    assert opened.errors == []
 
 
 def _point_until(page: Page, point: Callable[[], None], selector: str) -> None:

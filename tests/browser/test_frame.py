@@ -1,4 +1,4 @@
-"""The frame in a real browser: both themes, both widths, links to any page, and pictures that live on."""
+"""The frame in a real browser: links to any page, and pictures that live on."""
 
 from __future__ import annotations
 
@@ -9,18 +9,6 @@ pytestmark = pytest.mark.browser
 
 PAGES = {"/": ".gdm-lap", "/playground": ".gdm-figure[data-updates]"}
 TRIANGLE = ".gdm-figure"
-
-
-@pytest.mark.parametrize("path", list(PAGES))
-@pytest.mark.parametrize("size", ["desktop", "phone"])
-def test_a_page_fits_and_is_clean(visit, path, size):
-    """Opened in the dark theme; in the other, all pages are opened by test_axe.py."""
-    opened = visit(path, size=size, scheme="dark")
-    page = opened.ready(PAGES[path])
-    for _ in opened.themes():
-        expect(page.locator("h1").first).to_be_visible()
-        assert opened.overflow() <= 0
-    assert opened.errors == []
 
 
 def test_a_link_to_a_page_with_its_settings_opens_just_that(visit):

@@ -119,19 +119,6 @@ def test_every_export_arrives_and_reads_back(visit, short, tmp_path):
     assert opened.errors == []
 
 
-@pytest.mark.parametrize("size", ["desktop", "phone"])
-def test_it_fits_every_window_and_theme(visit, short, size):
-    opened = visit(short, size=size, scheme="dark")
-    page = rested(opened.page)
-    for scheme in opened.themes():
-        page.wait_for_function(
-            f"dark => (parseInt(document.querySelector('{STRIPS}')._fullLayout.font.color.slice(1, 3), 16) > 128) === dark",
-            arg=scheme == "dark",
-        )
-        assert opened.overflow() <= 0
-    assert opened.errors == []
-
-
 def test_reset_stands_still_and_play_runs_to_the_end(visit, short):
     """Looks follow each other quickly while it plays: figures must live through all of them, zoom included."""
     opened = visit(short)

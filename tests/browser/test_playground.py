@@ -23,10 +23,6 @@ DOTS = """
   return { dots: of(shown[0]), hollow: of(shown[1]), middle: at([1 / 3, 1 / 3, 1 / 3]), now };
 }
 """
-COLOURS = {  # of a slider's words, and of its value
-    "light": ("rgb(29, 31, 39)", "rgb(23, 120, 159)"),
-    "dark": ("rgb(232, 233, 238)", "rgb(70, 160, 181)"),
-}
 UPDATES = "Number(document.querySelector('.st-key-triangle figure').dataset.updates)"
 
 
@@ -170,26 +166,3 @@ def test_the_browser_draws_what_the_server_draws(visit):
 
     for symbol in (None, "circle-open"):
         np.testing.assert_allclose(where(made, symbol), where(figure["data"], symbol), atol=2e-4)
-
-
-@pytest.mark.parametrize("size", ["desktop", "phone"])
-def test_sliders_fit_and_follow_the_theme(visit, size):
-    opened = visit("/playground", size=size)
-    page = opened.ready()
-    assert opened.overflow() <= 0
-    if size == "phone":
-        page.get_by_test_id("stExpandSidebarButton").tap()
-    slider = page.locator(".st-key-slider-softness .gdm-slider")
-    expect(slider).to_be_visible()
-    for scheme in opened.themes():
-        page.wait_for_function(  # once the drawer of a phone has opened
-            """() => {
-              const { left, width } = document.querySelector(".st-key-slider-softness .gdm-slider").getBoundingClientRect();
-              return left >= 0 && width > 150;
-            }""",
-        )
-        ink, accent = COLOURS[scheme]
-        expect(slider).to_have_css("color", ink)
-        expect(slider.locator("output")).to_have_css("color", accent)
-        assert opened.overflow() <= 0
-    assert opened.errors == []

@@ -13,7 +13,7 @@ from gdm_core.engine import FitRequest
 from gdm_core.trials import Trial, Trials
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name="one"),))
-PATIENCE_S = 300.0  # for what never comes: it says nothing of how fast things are
+PATIENCE_S = 600.0  # for what never comes: it says nothing of how fast things are
 
 
 def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:

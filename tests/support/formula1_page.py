@@ -49,7 +49,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
 
 def visit(**query: str) -> AppTest:
     """The page, opened with an address."""
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP)
     for name, value in query.items():
         app.query_params[name] = value
     return app.run().switch_page(str(navigation.info("formula1").path)).run()

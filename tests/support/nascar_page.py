@@ -14,7 +14,7 @@ SHORT = {"T": "200", "setting": "Standard"}
 
 def opened(**address: str) -> AppTest:
     """The page at an address, and all its reruns."""
-    app = AppTest.from_file(APP, default_timeout=60).run().switch_page(PAGE)
+    app = AppTest.from_file(APP).run().switch_page(PAGE)
     for name, value in (SHORT | address).items():
         app.query_params[name] = value
     return settled(app.run())

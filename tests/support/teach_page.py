@@ -44,7 +44,7 @@ def real_engine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
 
 def opened(labels: bool = True, fitted: bool = True) -> AppTest:
     """The page on a file, with the tab open and a fitted trial chosen."""
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    app = AppTest.from_file(str(ROOT / "app.py")).run()
     app.query_params["view"] = "Teach"
     app = app.switch_page(str(navigation.info("your_data").path)).run()
     app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def opened() -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(ROOT / "app.py")).run()
     app = app.switch_page(str(navigation.info("your_data").path)).run()
     assert not app.exception, app.exception[0].value
     return app

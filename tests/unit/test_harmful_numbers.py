@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from datasets import tables
+from tests.support.engine_requests import PATIENCE_S
 
 HARMFUL = (
     "1e2147483648",
@@ -46,7 +47,7 @@ def survives(paths: list[Path]) -> str:
     """What a process prints that reads the files in every way, once it is known to have lived to its end."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", READ, *map(str, paths)],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=120,
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.returncode} at {done.stdout[-300:]}\n{done.stderr[-1000:]}"
     return done.stdout

@@ -17,6 +17,7 @@ import pytest
 
 from benchmarks import forged, hostile
 from gdm_core.errors import DataError
+from tests.support.engine_requests import PATIENCE_S
 
 N = 1500
 MEMORY_MB = 700  # the largest of the uploads is a table of five million zeros
@@ -25,7 +26,7 @@ MEMORY_MB = 700  # the largest of the uploads is a table of five million zeros
 def test_forged_input_is_taken_or_refused_in_words():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "benchmarks.hostile", "--n", str(N), "--json"],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=500,
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.stdout, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])

@@ -22,6 +22,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from pages.ui.exports.code import Fit, Recipe, script
+from tests.support.engine_requests import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -58,7 +59,12 @@ def run(program: Path, *arguments: str, cwd: Path, **environment: str) -> subpro
     kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "GDM_SCHEDULER")}
     own = {"GDM_DATA_DIR": str(cwd / "data"), "GDM_WORKERS": "1"}
     return subprocess.run(
-        [str(program), *arguments], cwd=cwd, env=kept | own | environment, capture_output=True, text=True, timeout=300
+        [str(program), *arguments],
+        cwd=cwd,
+        env=kept | own | environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
 
 
@@ -201,7 +207,7 @@ def test_the_dashboard_opens(installed, tmp_path):
 from streamlit.testing.v1 import AppTest
 from gdm_studio.paths import APP, find_app_code
 find_app_code()
-app = AppTest.from_file(str(APP / "app.py"), default_timeout=120).run()
+app = AppTest.from_file(str(APP / "app.py"), default_timeout=600).run()
 print([error.message for error in app.exception], len(app.get("page_link")))
 """
     assert run_code(installed, code, tmp_path).splitlines()[-1] == "[] 3"  # Home's three cards
@@ -228,13 +234,13 @@ def test_studio_serves_from_any_folder(installed, tmp_path):
             assert b"Plotly" in until_answered(server, f"{address}gdm/plotly.min.js")[:4000]  # a route of our own app
         finally:
             server.terminate()
-            server.wait(30)
+            server.wait(PATIENCE_S)
     assert not re.search("Traceback", log.read_text())
 
 
 def until_answered(server: subprocess.Popen[bytes], address: str) -> bytes:
     """What an address gives, once the server is up."""
-    for _ in range(600):
+    for _ in range(3000):
         if server.poll() is not None:
             return b""
         try:

@@ -22,7 +22,7 @@ from gdm_studio.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
-PATIENCE_S = 180
+PATIENCE_S = 600
 
 
 def free_port() -> int:
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 @pytest.fixture(autouse=True)
 def _plain_machine(monkeypatch, tmp_path):
-    for name in ("GDM_SCHEDULER", "GDM_WORKERS", "GDM_WORKER_MEMORY"):
+    for name in ("GDM_SCHEDULER", "GDM_WORKERS", "GDM_WORKER_MEMORY", "GDM_MORE_SEEDS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -70,6 +70,9 @@ def test_a_taken_port_is_wrong_and_exits_with_1(capsys):
         ("GDM_SCHEDULER", "somewhere", "scheduler", "write tcp://HOST:PORT"),
         ("GDM_SCHEDULER", "tcp://host:port", "scheduler", "write tcp://HOST:PORT"),
         ("GDM_WORKERS", "many", "workers", "whole number"),
+        ("GDM_WORKERS", "²", "workers", "whole number"),
+        ("GDM_MORE_SEEDS", "-1", "more seeds", "from 0 to 20"),
+        ("GDM_MORE_SEEDS", "21", "more seeds", "from 0 to 20"),
         ("GDM_WORKER_MEMORY", "much", "workers", "write a size"),
         ("GDM_DATA_DIR", "/dev/null/data", "data folder", "cannot be written"),
     ],

@@ -1,0 +1,142 @@
+"""Every page in both themes: it stands, fits its window, and axe, the checker of accessibility, calls nothing serious or
+critical. A visit costs more than what is looked at, so all of that is looked at in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+# The package brings the script; its own way of running it knows no impact.
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+FOUND = """
+async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+  .filter(({ impact }) => impact === "serious" || impact === "critical")
+  .flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)} (${node.failureSummary})`))
+"""
+# Colours on their way from one to another are no finding, nor is what Streamlit fades while a run of the page is under way.
+STILL = """
+*, *::before, *::after { transition: none !important; animation: none !important; }
+[data-stale=true] { opacity: 1 !important; }
+"""
+INK = {"light": "rgb(29, 31, 39)", "dark": "rgb(232, 233, 238)"}
+ACCENT = {"light": "rgb(23, 120, 159)", "dark": "rgb(70, 160, 181)"}
+
+
+def home(page: Page, scheme: str, phone: bool) -> None:
+    expect(page.locator(".gdm-lap").first).to_be_visible()
+
+
+def nascar(page: Page, scheme: str, phone: bool) -> None:
+    page.wait_for_selector(".st-key-inferred-track .gdm-figure[data-state=fresh][data-updates]")
+    page.wait_for_selector(".gdm-score")
+    page.wait_for_function(
+        """dark => {
+          const { color } = document.querySelector(".st-key-strips .gdm-plot")._fullLayout.font;
+          return parseInt(color.slice(1, 3), 16) > 128 === dark;
+        }""",
+        arg=scheme == "dark",
+    )
+
+
+def formula1(page: Page, scheme: str, phone: bool) -> None:
+    """A first visit shows a finished result. A number for each of 16 corners and the driver's name; on a wide screen also
+    the states of each segment."""
+    page.wait_for_selector(".st-key-map .gdm-figure[data-state=fresh][data-updates]")
+    page.get_by_text("Simulated race").first.wait_for()
+    page.locator(".gdm-score").first.wait_for()
+    page.wait_for_function(
+        """phone => {
+          const notes = document.querySelectorAll(".st-key-map .annotation-text").length;
+          return phone ? notes === 17 : notes >= 32;
+        }""",
+        arg=phone,
+    )
+
+
+def behaviour(page: Page, scheme: str, phone: bool) -> None:
+    expect(page.locator("canvas[data-ready]")).to_have_css("color", INK[scheme])
+
+
+def your_data(page: Page, scheme: str, phone: bool) -> None:
+    expect(page.locator("[data-testid=stFileUploader]").first).to_be_visible()
+
+
+def playground(page: Page, scheme: str, phone: bool) -> None:
+    drawer = page.get_by_test_id("stExpandSidebarButton")
+    if phone and drawer.is_visible():
+        drawer.tap()
+    slider = page.locator(".st-key-slider-softness .gdm-slider")
+    expect(slider).to_be_visible()
+    page.wait_for_function(  # once the drawer of a phone has opened
+        """() => {
+          const { left, width } = document.querySelector(".st-key-slider-softness .gdm-slider").getBoundingClientRect();
+          return left >= 0 && width > 150;
+        }""",
+    )
+    expect(slider).to_have_css("color", INK[scheme])
+    expect(slider.locator("output")).to_have_css("color", ACCENT[scheme])
+
+
+def anything(page: Page, scheme: str, phone: bool) -> None:
+    """No more than what is asked of every page."""
+
+
+# What is asked of a page besides, and whether axe looks at it: what is laid out anew for a phone has the same parts.
+PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
+    ("/", "desktop"): (home, True),
+    ("/", "phone"): (home, False),
+    ("/nascar?stay=Set+it&T=200", "desktop"): (nascar, True),
+    ("/nascar?T=200", "phone"): (nascar, False),
+    ("/nascar?view=Export+%26+reproduce", "phone"): (anything, True),
+    ("/formula1", "desktop"): (formula1, True),
+    ("/formula1", "phone"): (formula1, False),
+    ("/behaviour", "desktop"): (behaviour, True),
+    ("/behaviour", "phone"): (behaviour, False),
+    ("/behaviour?view=Teach&trial=Fitted%3A+simulated+mice+1", "desktop"): (anything, True),
+    ("/your-data", "desktop"): (your_data, True),
+    ("/your-data", "phone"): (your_data, False),
+    ("/your-data?example=open", "desktop"): (anything, True),
+    ("/compare?settings=2&seeds=1", "desktop"): (anything, True),
+    ("/playground?about=Export+%26+reproduce", "desktop"): (playground, True),
+    ("/playground", "phone"): (playground, False),
+    ("/paper", "desktop"): (anything, True),
+}
+
+
+def _at_rest(page: Page) -> None:
+    """Nothing runs, and nothing waits to be drawn."""
+    page.wait_for_selector(".gdm-foot")
+    page.wait_for_function(
+        """() => document.querySelector("[data-testid=stApp]")?.dataset.testScriptState !== "running"
+          && !document.querySelector("[data-stale=true], .gdm-figure:not([data-updates])")
+          && ![...document.querySelectorAll("[data-testid=stVegaLiteChart]")].some((n) => !n.querySelector("svg, canvas"))""",
+    )
+
+
+@pytest.mark.parametrize(("path", "size"), list(PAGES))
+def test_a_page_stands_fits_and_can_be_read_by_everybody(visit, path, size):
+    stands, checked = PAGES[path, size]
+    # Each of the two themes is the one that a page opens in: for half of the visits, and for all of them the other follows.
+    opened = visit(path, size=size, scheme="light" if checked else "dark")
+    page = opened.page
+    _at_rest(page)
+    expect(page.locator("h1").first).to_be_visible()
+    assert opened.overflow() <= 0
+    if checked:
+        page.add_style_tag(content=STILL)
+        page.evaluate(AXE)
+    found = {}
+    for scheme in opened.themes():
+        stands(page, scheme, size == "phone")
+        _at_rest(page)
+        assert page.locator(".stException").count() == 0
+        assert opened.overflow() <= 0
+        found[scheme] = page.evaluate(FOUND) if checked else []
+    assert found == {"light": [], "dark": []}
+    assert opened.errors == []
