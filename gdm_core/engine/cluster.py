@@ -33,7 +33,7 @@ MEMORY_VARIABLE = "GDM_WORKER_MEMORY"
 logger = logging.getLogger(__name__)
 
 GIBIBYTE = 2**30
-START_TIMEOUT_S = 150.0  # most of it is for machines that have much else to do
+START_TIMEOUT_S = 400.0  # nearly all of it is for machines that have much else to do
 JOIN_TIMEOUT_S = 15.0
 # Of a scheduler that somebody else started: its workers may start with us, and load torch for a minute on a busy machine.
 FIRST_WORKER_TIMEOUT_S = 60.0

@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import forkserver
 from typing import Any
@@ -26,8 +27,11 @@ PRELOAD = "gdm_core.engine.preload"
 WARM = "gdm_core.engine.warm"
 # A nanny that cannot start its worker ends; the next one tries again after so long.
 RETRY_S = 2.0
-# A worker that has not come by then was stopped while it started, or hangs: its nanny would wait for it for good.
+# A worker that has not come by then and does nothing was stopped while it started, or hangs: its nanny would wait for it
+# for good. One that has little of a busy machine is slow, and started anew it would be slower still.
 START_LIMIT_S = 60.0
+LEAST_PROGRESS_S = 0.05  # of processor time
+LONGEST_START_S = 600.0
 
 logger = logging.getLogger(__name__)
 
@@ -105,16 +109,45 @@ async def _end_slow_starts(nanny: Any, limit_s: float) -> None:
     """Nannies have a limit of their own, at which they wait for good for the worker that they mean to end."""
     from distributed.core import Status
 
-    seen, since = None, 0.0
+    start: Start | None = None
     while True:
         await asyncio.sleep(0.5)
         worker = nanny.process
         pid = worker.process.pid if worker is not None and worker.status == Status.starting and worker.process else None
-        if pid != seen:
-            seen, since = pid, time.monotonic()
-        elif pid is not None and time.monotonic() - since > limit_s:
-            logger.warning("Worker %d did not start within %g s and is ended.", pid, limit_s)
+        now = time.monotonic()
+        if pid is None:
+            start = None
+        elif start is None or pid != start.pid:
+            start = Start(pid, now, now)
+        elif start.stuck(_processor_seconds(pid), now, limit_s):
+            logger.warning("Worker %d stands still while it starts, for %g s, and is ended.", pid, now - start.moved)
             os.kill(pid, signal.SIGKILL)
+
+
+@dataclass
+class Start:
+    """A worker on its way: when it began, and when it was last seen to have done something."""
+
+    pid: int
+    began: float
+    moved: float
+    _spent: float = 0.0
+
+    def stuck(self, spent: float, now: float, limit_s: float) -> bool:
+        """Whether it has stood still for `limit_s`, or taken longer than any machine needs. `spent`: its processor time."""
+        if spent - self._spent >= LEAST_PROGRESS_S:
+            self._spent, self.moved = spent, now
+        return now - self.moved > limit_s or now - self.began > LONGEST_START_S
+
+
+def _processor_seconds(pid: int) -> float:
+    import psutil
+
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch
 from gdm_core.engine import cluster as clusters
 from gdm_core.engine.cluster import Link
 from gdm_core.engine.control import end_if_stopped
+from gdm_core.engine.host import LONGEST_START_S, Start
 from gdm_core.engine.jobs import Job
 from gdm_core.errors import FitError
 from tests.support import stops_once
@@ -290,3 +291,15 @@ def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_th
     host.stdin.close()  # as the end of the server does
     host.wait(240)
     until(lambda: not any(process.is_running() for process in family))
+
+
+def test_a_worker_that_starts_slowly_is_left_to_it_and_one_that_stands_still_is_not() -> None:
+    slow = Start(pid=1, began=0.0, moved=0.0)
+    assert not any(slow.stuck(spent=0.002 * now, now=float(now), limit_s=60.0) for now in range(1, 500))
+    assert not slow.stuck(spent=1.0, now=540.0, limit_s=60.0)
+    assert slow.stuck(spent=1.0, now=601.0, limit_s=60.0), "it stands still since 540"
+    busy = Start(pid=2, began=0.0, moved=0.0)
+    assert not busy.stuck(spent=590.0, now=590.0, limit_s=60.0)
+    assert busy.stuck(spent=LONGEST_START_S + 1, now=LONGEST_START_S + 1, limit_s=60.0), (
+        "it does something, but not that"
+    )
