@@ -163,8 +163,7 @@ def test_the_time_in_which_a_dead_worker_is_replaced_is_not_the_jobs() -> None:
 
 def test_a_job_waits_for_a_slow_worker_longer_than_for_one_that_is_gone() -> None:
     flight = flown(Call(divmod, (7, 2), deadline_s=60.0))
-    flight.worker_known = False
-    late = flight.sent + START_LIMIT_S + 1
+    flight.worker_known, late = False, flight.sent + START_LIMIT_S + 1
     assert "No worker took the job up" in flight.complaint(late, worker_there=False)
     assert flight.complaint(late) == ""
     assert "has not begun it" in flight.complaint(late + 60.0)
