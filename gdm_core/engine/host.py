@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import forkserver
@@ -120,8 +121,12 @@ async def _end_slow_starts(nanny: Any, limit_s: float) -> None:
         elif start is None or pid != start.pid:
             start = Start(pid, now, now)
         elif start.stuck(_processor_seconds(pid), now, limit_s):
-            logger.warning("Worker %d stands still while it starts, for %g s, and is ended.", pid, now - start.moved)
-            os.kill(pid, signal.SIGKILL)
+            logger.warning(
+                "Worker %d is ended: it began to start %.0f s ago and last did something %.0f s ago.",
+                pid, now - start.began, now - start.moved,
+            )  # fmt: skip
+            with suppress(ProcessLookupError):  # it has ended by itself meanwhile
+                os.kill(pid, signal.SIGKILL)
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered
 from tests.support.reports import sources_in
+from tests.support.scripts import run_script
 
 RECIPE = exports.Recipe(
     ["from gdm_studio.datasets.nascar import train_test"],
@@ -192,18 +192,7 @@ def test_the_script_reproduces_the_page(page, tmp_path):
     live = page.session_state["live-nascar"]
     shown = live.poll()
     assert shown.state == "fresh"
-    code = page.code[0].value
-    (tmp_path / "reproduce.py").write_text(code)
-    environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
-    done = subprocess.run(
-        [sys.executable, "reproduce.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(page.code[0].value, tmp_path)
     with np.load(tmp_path / "states.npz") as file:
         again, new = file["trial_0"], file["new_trial_0"]
     look = next(found.value for (name, _), found in live.answers._known.items() if name == "look")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -27,11 +24,11 @@ from pages.recording import tables as shown_tables
 from pages.recording.data import Data, from_recordings
 from pages.recording.naming import Naming, arrange
 from pages.recording.view import Here, View
-from pages.ui import exports, navigation, palette
+from pages.ui import exports, palette
 from pages.ui.exports import Recipe
-from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine
 from tests.support.recording import view_of
+from tests.support.scripts import run_script
 
 SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
 CONFIG = {"n_states": 3, "seed": 0}
@@ -179,15 +176,10 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     view = fitted(data, config, QuickEngine(real=True), naming)
     fit = exports.Fit("gdm", config, view.shown.order)
     recipe = replace(data.recipe, after=export.after_fit(view, view.naming))
-    (tmp_path / "reproduce.py").write_text(exports.script(recipe, fit, "Behaviour"))
-    done = subprocess.run(
-        [sys.executable, "reproduce.py"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(navigation.ROOT)},
-        capture_output=True, text=True, timeout=PATIENCE_S,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    printed = run_script(exports.script(recipe, fit, "Behaviour"), tmp_path)
     scores = bout_scores.scores(view.shown.result.model_bytes, data.train, data.test, 0.2, 0.2, 0)
     for name in export.SCORES:
-        assert f"{name}: {scores[name]:.3f}" in done.stdout, "the scores of the page, from the labels of its data"
+        assert f"{name}: {scores[name]:.3f}" in printed, "the scores of the page, from the labels of its data"
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
         [

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -17,9 +13,9 @@ from pages.formula1.data import Looked, Place
 from pages.lab import shipped
 from pages.lab.live import screen
 from pages.ui import navigation
-from tests.support.engine_requests import PATIENCE_S
 from tests.support.formula1_page import arrange
 from tests.support.live_engine import QuickEngine
+from tests.support.scripts import run_script
 
 
 @pytest.fixture(autouse=True)
@@ -57,18 +53,7 @@ def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp
     assert "ships with the app" in "\n".join(element.proto.body for element in app.get("html"))
     shown = app.session_state["live-formula1"].poll()
     (tmp_path / "formula1-model.safetensors").write_bytes(shown.result.model_bytes)
-    (tmp_path / "reproduce.py").write_text(app.code[0].value)
-    environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
-    done = subprocess.run(
-        [sys.executable, "reproduce.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "fitting anew" not in done.stdout
+    assert "fitting anew" not in run_script(app.code[0].value, tmp_path)
     with np.load(tmp_path / "states.npz") as file:
         ours, theirs = file["trial_0"], file["new_trial_0"]
     np.testing.assert_allclose(ours, shown.train[0], atol=0.02, err_msg="what is drawn has eight bits")

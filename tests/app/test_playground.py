@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -19,8 +15,8 @@ from pages.ui import figures, navigation
 from pages.ui.figures.base import untyped
 from pages.ui.figures.simplex import barycentric
 from tests.support.drawn import record
-from tests.support.engine_requests import PATIENCE_S
 from tests.support.offered import offered
+from tests.support.scripts import run_script
 from tests.support.sliders import slider, sliders
 
 APP = str(navigation.ROOT / "app.py")
@@ -59,17 +55,7 @@ def test_the_script_draws_the_dots_of_the_page(tmp_path):
         "Divergence (CSV)",
         "Python script",
     }
-    (tmp_path / "playground.py").write_text(app.code[0].value)
-    environment = os.environ | {"PYTHONPATH": str(navigation.ROOT)}
-    done = subprocess.run(
-        [sys.executable, "playground.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == 0, done.stderr
+    printed = run_script(app.code[0].value, tmp_path)
     table = export.draws_table(
         gumbel.draws(np.array([1.5, 0.0, -0.2]), 0.6, gumbel.noise(500, 3, 3), 0.3),
         gumbel.draws(np.array([-0.2, 0.2, 0.2]), 0.6, gumbel.noise(150, 3, 5), 0.3),
@@ -79,7 +65,7 @@ def test_the_script_draws_the_dots_of_the_page(tmp_path):
     np.testing.assert_allclose(drawn, table[["p_1", "p_2", "p_3"]].to_numpy(), atol=1e-12)
     assert list(table["drawn_from"]).count("compared_with") == len(drawn) - 500
     exact = gumbel_softmax_kl(torch.tensor([1.5, 0.0, -0.2]) / 0.3, torch.tensor([-0.2, 0.2, 0.2]) / 0.3)
-    assert float(done.stdout.split()[1]) == pytest.approx(float(exact), abs=1e-3)
+    assert float(printed.split()[1]) == pytest.approx(float(exact), abs=1e-3)
 
 
 def test_a_link_beyond_a_range_says_what_is_used_instead():

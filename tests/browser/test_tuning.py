@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
 
-MOVES = {"formula1": 20, "nascar": 12, "behaviour": 12}  # dragging K once crashed the first: twice as much waits there
+MOVES = {"formula1": 20, "nascar": 12, "behaviour": 12}  # most where dragging K once broke the page
 SLIDERS = ("States (K)", "Softness (τ)", "Stickiness (γ)")
 DRIVERS = ("Fit on (train)", "Apply to (test)", "Driver", "against")
 
