@@ -84,6 +84,16 @@ def test_settings_that_cannot_work_are_named(monkeypatch, variable, value, what,
     assert words in finding.text
 
 
+def test_a_server_does_not_start_with_a_setting_that_would_break_its_pages(tmp_path):
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(free_port())]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"GDM_MORE_SEEDS": "many", "GDM_DATA_DIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode
+    assert "GDM_MORE_SEEDS is 'many'; it must be a whole number" in done.stdout + done.stderr
+
+
 def test_a_small_machine_is_told_what_would_fit(monkeypatch):
     for module in (distributed.system, cluster):
         monkeypatch.setattr(module, "MEMORY_LIMIT", int(1.2 * 2**30))
