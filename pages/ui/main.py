@@ -1,8 +1,9 @@
 """What runs for every visit: the theme, then the page that was asked for."""
 
-from pages.ui import last_messages, navigation, server, theme
+from pages.ui import last_messages, navigation, precedence, server, theme
 
 last_messages.keep()
+precedence.keep()
 server.share_uploads()
 server.read_any_upload()
 server.keep_modules()  # what was loaded beside a run: the engine, torch
