@@ -163,6 +163,8 @@ def role(process: psutil.Process, server: Server) -> str:
     said = command(process)
     if "gdm_core.engine.host" in said:
         return "scheduler"
+    if "gdm_core.engine.keeper" in said:
+        return "keeper"
     if "forkserver" in said:  # workers are copies of it, and are called what it is
         parent = process.parent()
         return "workers" if parent is not None and "forkserver" in command(parent) else "warm process"

@@ -149,12 +149,14 @@ def cluster(where: str, folder: Path) -> Iterator[Callable[[str], list[psutil.Pr
 
 
 def embedded_processes(kind: str) -> list[psutil.Process]:
-    """One process is scheduler and nannies; workers are children of the one that is warm, which is its child."""
-    hosts = [child for child in children(psutil.Process()) if "gdm_core.engine.host" in command(child)]
+    """One process is scheduler and nannies; workers are children of the one that is warm; a keeper started both."""
+    keepers = [child for child in children(psutil.Process()) if "gdm_core.engine.keeper" in command(child)]
+    if kind == "keeper":
+        return keepers
+    below = [child for keeper in keepers for child in children(keeper)]
     if kind != "worker":
-        return hosts
-    templates = [child for host in hosts for child in children(host) if "forkserver" in command(child)]
-    return [worker for template in templates for worker in children(template)]
+        return [child for child in below if "gdm_core.engine.host" in command(child)]
+    return [worker for child in below if "forkserver" in command(child) for worker in children(child)]
 
 
 def until(condition: Callable[[], object]) -> None:

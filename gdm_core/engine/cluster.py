@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,13 @@ class Link:
             return None
         return max(self.threads, key=lambda worker: self.threads[worker] - busy.count(worker))
 
+    def take_host(self) -> Host | None:
+        """The processes of a cluster that is lost, for the next one; none where they are not ours."""
+        host, self.cluster = self.cluster, None
+        if host is not None:
+            host.give_up()
+        return host
+
     def close(self) -> None:
         try:
             self.client.close(timeout=2)
@@ -140,7 +148,16 @@ def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
     # Data travels as the argument of a task on purpose (see Shelf): no warning wanted.
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
     address = os.environ.get(SCHEDULER_VARIABLE, "").strip()
-    link = _join(address) if address else _start()
+    return _made_sure(_join(address) if address else _start(), on_event)
+
+
+def reconnect(on_event: Callable[[Mapping[str, Any]], None], host: Host) -> Link:
+    """A cluster of our own again, on what outlived the one before (Link.take_host)."""
+    return _made_sure(_meet(host), on_event)
+
+
+def _made_sure(link: Link, on_event: Callable[[Mapping[str, Any]], None]) -> Link:
+    """With the models loaded and someone to hear what jobs say."""
     try:
         _check_versions(link)
     except FitError:
@@ -198,6 +215,11 @@ def _start() -> Link:
         host = Host(n_workers, worker_memory(n_workers))
     except OSError as error:
         raise FitError(_start_message(str(error))) from error
+    return _meet(host)
+
+
+def _meet(host: Host) -> Link:
+    """Connect to its next scheduler, and wait for a worker there."""
     link = None
     try:
         client = Client(host.address(START_TIMEOUT_S), timeout=ANSWER_LIMIT_S, set_as_default=False, name="gdm-studio")
@@ -210,12 +232,13 @@ def _start() -> Link:
 
 
 class Host:
-    """The process of the embedded cluster (host.py), from outside."""
+    """The processes of the embedded cluster, from outside (keeper.py): one cluster after another."""
 
     def __init__(self, n_workers: int, memory: int) -> None:
         options = {"n_workers": n_workers, "memory": memory, "allowed_failures": ALLOWED_DEATHS}
+        self._address = ""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gdm_core.engine.host", json.dumps(options)],
+            [sys.executable, "-m", "gdm_core.engine.keeper", json.dumps(options)],
             env=_child_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -223,15 +246,21 @@ class Host:
         )
 
     def address(self, timeout: float) -> str:
-        """Where its scheduler listens, as soon as it does."""
+        """Where its next scheduler listens, as soon as it does."""
         limit = threading.Timer(timeout, self._process.kill)
         limit.start()
         assert self._process.stdout is not None
-        address = self._process.stdout.readline().strip()
+        self._address = self._process.stdout.readline().strip()
         limit.cancel()
-        if not address:
+        if not self._address:
             raise OSError(f"the process ended with status {self._process.wait()}, or was not ready in {timeout:g} s")
-        return address
+        return self._address
+
+    def give_up(self) -> None:
+        """Have another scheduler come in place of the last one, whether or not that still runs."""
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it has ended, as whoever asks for the next address will hear
+            print(self._address, file=self._process.stdin, flush=True)
 
     def close(self, timeout: float = 10.0) -> None:
         """End it, and its workers with it."""

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.cluster import ALLOWED_DEATHS, Link, connect
+from gdm_core.engine.cluster import ALLOWED_DEATHS, Host, Link, connect, reconnect
 from gdm_core.engine.control import end_if_stopped, end_topic, set_control
 from gdm_core.engine.errands import LINK_ERRORS, LOST_ERRORS, bring, end_by_force, quietly
 from gdm_core.engine.flights import Flight, launch
@@ -53,6 +53,7 @@ class Dispatcher:
         self._flights: dict[str, Flight] = {}
         self._shelf = Shelf()
         self._link: Link | None = None
+        self._host: Host | None = None  # of a cluster that is lost, for the next one
         self._lost_since: float | None = None
         self._worker_seen = 0.0
         self._asked: dict[str, float] = {}
@@ -133,6 +134,8 @@ class Dispatcher:
             if link.cluster is None and link.alive and self._flights:
                 quietly(partial(link.client.run, end_topic, link.topic, on_error="ignore"))
             quietly(link.close)
+        if self._host is not None:
+            self._host.close()
         self._couriers.shutdown(wait=False, cancel_futures=True)
         self._porters.shutdown(wait=False, cancel_futures=True)
 
@@ -171,8 +174,9 @@ class Dispatcher:
 
     # ---- the connection -----------------------------------------------------------------------------------------
     def _connect(self) -> None:
+        host, self._host = self._host, None
         try:
-            self._link = connect(self._on_event)
+            self._link = connect(self._on_event) if host is None else reconnect(self._on_event, host)
         except (FitError, ConfigError) as error:
             self.trouble = error
             if self._lost_since is not None and time.monotonic() - self._lost_since < RETURN_LIMIT_S:
@@ -186,8 +190,11 @@ class Dispatcher:
             self._worker_seen = time.monotonic()
         self.ready.set()
 
-    def _drop_link(self, why: str) -> None:
-        """Let a broken connection go; what was out is sent again over the next one."""
+    def _drop_link(self, why: str, all_anew: bool = False) -> None:
+        """Let a broken connection go; what was out is sent again over the next one.
+
+        What workers are copies of serves the next cluster, too, unless `all_anew`.
+        """
         logger.warning("%s Jobs that were out are started again.", why)
         link, self._link = self._link, None
         self._lost_since = time.monotonic()
@@ -196,6 +203,7 @@ class Dispatcher:
         for flight in flights:
             self._again(flight.job, why, begun=flight.worker_known)
         if link is not None:
+            self._host = None if all_anew else link.take_host()
             self._couriers.submit(quietly, link.close)
 
     def _again(self, job: Job, why: str, begun: bool = True, last: str = "") -> None:
@@ -310,7 +318,7 @@ class Dispatcher:
         if link.threads:
             self._worker_seen = now
         elif now - self._worker_seen > NO_WORKER_LIMIT_S:
-            self._drop_link(f"The cluster has had no worker for {NO_WORKER_LIMIT_S:g} s.")
+            self._drop_link(f"The cluster has had no worker for {NO_WORKER_LIMIT_S:g} s.", all_anew=True)
             return
         self._asked = {worker: since for worker, since in self._asked.items() if worker in link.silent}
         for worker in link.silent:

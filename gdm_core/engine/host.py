@@ -1,11 +1,7 @@
-"""The embedded cluster in a process of its own: a scheduler, and the nannies that keep its workers alive.
+"""A scheduler, and the nannies that keep its workers alive: `python -m gdm_core.engine.host OPTIONS`.
 
-`python -m gdm_core.engine.host '{"n_workers": 2, "memory": 2147483648}'` prints the scheduler's address and ends with its
-standard input, so that a killed server leaves nothing behind.
-
-Loading torch and the models is what takes long when a worker starts: seconds on a quiet machine, a minute on a busy one.
-So one process loads them, once, while this one loads Dask; workers are copies of it, ready in a moment, also when
-one has died. Systems other than Linux, whose own libraries do not survive such a copy, load everything in each worker.
+It prints the scheduler's address and ends with its standard input. keeper.py starts it, and lends it the process that its
+workers are copies of; on systems without such copies each worker loads everything.
 """
 
 from __future__ import annotations
@@ -21,11 +17,11 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import forkserver
 from typing import Any
 
+from gdm_core.engine import template
+
 PRELOAD = "gdm_core.engine.preload"
-WARM = "gdm_core.engine.warm"
 # A nanny that cannot start its worker ends; the next one tries again after so long.
 RETRY_S = 2.0
 # A worker that has not come by then and does nothing was stopped while it started, or hangs: its nanny would wait for it
@@ -38,23 +34,21 @@ logger = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Run until the server that started this process has ended."""
-    if sys.platform == "linux":
-        _start_template()
+    """Run until the keeper that started this process has ended."""
+    if template.borrow():
+        _make_copies()
     options = json.loads(sys.argv[1])
     asyncio.run(_serve(**options))
 
 
-def _start_template() -> None:
-    """Have the process from which workers are copied load what they need, while this one goes on."""
-    multiprocessing.set_forkserver_preload([WARM])
-    forkserver.ensure_running()
+def _make_copies() -> None:
+    """Have Dask's nannies make workers that way."""
     import dask
     from distributed.utils import get_mp_context
 
     dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
     get_mp_context()  # names modules of its own choice, once
-    multiprocessing.set_forkserver_preload([WARM])  # for its successor, should it die
+    multiprocessing.set_forkserver_preload([template.WARM])  # for a template of our own, should the lent one die
 
 
 async def _serve(
@@ -72,19 +66,6 @@ async def _serve(
         for keeper in keepers:
             keeper.cancel()
         await asyncio.wait(keepers, timeout=5)
-    _end_stopped()
-
-
-def _end_stopped() -> None:
-    """A process that was stopped (SIGSTOP) does not end with us, and keeps alive the one that it was copied from."""
-    import psutil
-
-    for child in psutil.Process().children(recursive=True):
-        try:
-            if child.status() == psutil.STATUS_STOPPED:
-                child.kill()
-        except psutil.NoSuchProcess:
-            logger.debug("Worker %d has ended meanwhile.", child.pid)
 
 
 async def _keep_worker(scheduler: str, memory: int, preload: str, start_limit_s: float) -> None:

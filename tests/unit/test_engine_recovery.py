@@ -242,7 +242,7 @@ def test_the_embedded_cluster_survives_the_loss_of_each_of_its_processes(
 
         known = worker()
         template = known.parent()
-        host = template.parent()
+        keeper = template.parent()
         for process, how in [(known, signal.SIGKILL), (None, signal.SIGSTOP), (template, signal.SIGKILL)]:
             (process or worker()).send_signal(how)
             seen = worker()
@@ -250,12 +250,25 @@ def test_the_embedded_cluster_survives_the_loss_of_each_of_its_processes(
             known = seen
         known.kill()
         assert worker() != known  # of a new template
-        host.kill()
-        until(lambda: not host.is_running())
-        assert worker().parent().parent() != host
+        keeper.kill()
+        until(lambda: not keeper.is_running())
+        known = worker()
+        template, keeper = known.parent(), known.parent().parent()
+        assert engine.call(os.write, 1, b"no address\n", session="a", deadline_s=240).result(240) == 11
+        known.suspend()
+        for how in (signal.SIGKILL, signal.SIGSTOP):  # the scheduler and the nannies
+            host_of(keeper).send_signal(how)
+            assert worker().parent() == template, how
+        assert not known.is_running(), "it was stopped, and did not hear that its nanny had gone"
         family = [process for process in psutil.Process().children(recursive=True) if process not in others]
         assert family
     until(lambda: not any(process.is_running() for process in family))
+
+
+def host_of(keeper: psutil.Process) -> psutil.Process:
+    """The process with the scheduler and the nannies."""
+    (host,) = [process for process in keeper.children() if "gdm_core.engine.host" in process.cmdline()]
+    return host
 
 
 def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_the_cluster(tmp_path: Path) -> None:
@@ -268,8 +281,8 @@ def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_th
         "preload": stops_once.__name__,
         "start_limit_s": 6,
     }
-    host = subprocess.Popen(
-        [sys.executable, "-m", "gdm_core.engine.host", json.dumps(options)],
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", "gdm_core.engine.keeper", json.dumps(options)],
         cwd=ROOT,
         env={**os.environ, stops_once.MARKER: str(marker)},
         stdin=subprocess.PIPE,
@@ -277,19 +290,19 @@ def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_th
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert host.stdin is not None
-    assert host.stdout is not None
-    with Client(host.stdout.readline().strip(), timeout=240, set_as_default=False) as client:
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
+    with Client(keeper.stdout.readline().strip(), timeout=240, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=240)
         (number,) = client.run(os.getpid).values()
     stopped = int(marker.read_text())
     assert number != stopped
     assert not psutil.pid_exists(stopped)
     worker = psutil.Process(number)
-    family = psutil.Process(host.pid).children(recursive=True)
+    family = psutil.Process(keeper.pid).children(recursive=True)
     worker.suspend()
-    host.stdin.close()  # as the end of the server does
-    host.wait(240)
+    keeper.stdin.close()  # as the end of the server does
+    keeper.wait(240)
     until(lambda: not any(process.is_running() for process in family))
 
 
