@@ -49,9 +49,12 @@ ANSWER_LIMIT_S = 15.0
 # Workers send a sign of life every half second; one that has sent none for this long may have been stopped.
 SILENT_S = 4.0
 
+# Each end of a Dask connection keeps this many of the messages it has sent, up to a megabyte each, and the scheduler as many
+# events of each topic. Ours hold data and pictures: with Dask's 1,000, those of visitors who left long ago.
+MESSAGES_KEPT = 1
+
 CHILD_SETTINGS = {
-    # The scheduler keeps this many events for each topic; ours hold pictures and are read at once.
-    "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "100",
+    "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": str(MESSAGES_KEPT),
     "DASK_LOGGING__DISTRIBUTED": "warning",
     # Pages promise that uploads stay in memory: a worker that fills up must not move what it holds to disk.
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
@@ -147,6 +150,7 @@ def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
     """Join the cluster that GDM_SCHEDULER names, or start our own. `on_event` hears what jobs say, on a Dask thread."""
     # Data travels as the argument of a task on purpose (see Shelf): no warning wanted.
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
+    dask.config.set({"distributed.admin.low-level-log-length": MESSAGES_KEPT})
     address = os.environ.get(SCHEDULER_VARIABLE, "").strip()
     return _made_sure(_join(address) if address else _start(), on_event)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from distributed import get_worker
 
@@ -36,3 +37,9 @@ def process_facts() -> dict[str, int | str | bool]:
         "data lie in": type(worker.data).__name__,
         "stops when full": bool(worker.memory_manager.memory_pause_fraction),
     }
+
+
+def messages_kept(dask_scheduler: Any) -> int:
+    """How many of the messages that it has sent a scheduler still has; Dask runs this there."""
+    streams = [*dask_scheduler.stream_comms.values(), *dask_scheduler.client_comms.values()]
+    return sum(len(stream.recent_message_log) for stream in streams)

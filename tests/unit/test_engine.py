@@ -285,3 +285,12 @@ def test_errors_arrive_as_they_were_raised(engine: Engine) -> None:
         engine.submit(request(n_states=0), session="a").result(PATIENCE_S)
     with pytest.raises(FitError, match="unexpected KeyError: 'an oversight'"):
         engine.submit(request(misbehave="bug"), session="a").result(PATIENCE_S)
+
+
+def test_the_server_keeps_no_messages_that_carried_data(engine: Engine) -> None:
+    """Dask keeps the last 1,000, and with them what visitors brought who have left."""
+    for session in ("a", "b", "c"):
+        assert engine.call(total, TRIALS, 1.0, session=session).result(PATIENCE_S) == pytest.approx(TRIALS[0].y.sum())
+    link = engine._dispatcher._link
+    assert link is not None
+    assert len(link.client.scheduler_comm.recent_message_log) <= 1

@@ -25,6 +25,7 @@ from gdm_core.engine import Engine, FitRequest, ResultCache
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
+from tests.support.work import messages_kept
 
 SCRIPT = """
 import json, os, sys
@@ -180,7 +181,7 @@ def test_a_fit_that_needs_too_much_memory_fails_and_the_server_lives(
 
 
 @pytest.mark.slow
-def test_uploads_that_would_fill_a_worker_neither_stop_it_nor_reach_the_disk(
+def test_uploads_neither_fill_a_worker_nor_reach_the_disk_nor_stay_in_messages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("GDM_SCHEDULER", raising=False)
@@ -193,6 +194,12 @@ def test_uploads_that_would_fill_a_worker_neither_stop_it_nor_reach_the_disk(
             upload = Trials((Trial(np.random.default_rng(i).standard_normal((10**6, 16), dtype=np.float32)),))
             fit = FitRequest(FAMILY, {"n_steps": 2}, upload, use_cache=False)
             assert engine.submit(fit, session=f"visitor {i}").result(300).fit_status == "converged"
+        small = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3))),))
+        for i in range(3):
+            engine.submit(FitRequest(FAMILY, {"seed": i}, small, use_cache=False), session="a").result(300)
+        link = engine._dispatcher._link
+        assert link is not None
+        assert link.client.run_on_scheduler(messages_kept) <= 2  # one to the server, one to the worker
         written = [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()]
         assert (tmp_path / "scratch").is_dir()
         assert sum(path.stat().st_size for path in written) < 10**6, written
