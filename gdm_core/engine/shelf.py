@@ -42,7 +42,8 @@ class Shelf:
             self._lying.move_to_end(name)
             return self._lying[name][0]
         before = self._lying.pop(name, None)
-        self._failed[name] += before is not None and before[0].status == "error"
+        if before is not None and before[0].status == "error":
+            self._failed[name] += 1
         payload = pickle.dumps(trials, protocol=5)
         limit = min(self.limit, link.memory // WORKER_SHARE) if link.memory else self.limit
         # The new ones come packed and are unpacked there, so they need their room twice, and before they are sent.
