@@ -151,8 +151,6 @@ def cluster(where: str, folder: Path) -> Iterator[Callable[[str], list[psutil.Pr
 def embedded_processes(kind: str) -> list[psutil.Process]:
     """One process is scheduler and nannies; workers are children of the one that is warm; a keeper started both."""
     keepers = [child for child in children(psutil.Process()) if "gdm_core.engine.keeper" in command(child)]
-    if kind == "keeper":
-        return keepers
     below = [child for keeper in keepers for child in children(keeper)]
     if kind != "worker":
         return [child for child in below if "gdm_core.engine.host" in command(child)]
