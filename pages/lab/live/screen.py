@@ -21,6 +21,7 @@ from pages.ui import charts, shell, slider, turning
 LOOK_EVERY_S = 0.15
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
 LISTEN_EVERY_S = 0.3
+LOOK_DEADLINE_S = 600.0  # of the exact states, for which most other questions wait: on a busy machine a minute is short
 LIVE = turning.stays("live-")
 BESIDE = "-pinned"  # ends the name of a page's second fit, which no other page knows of
 COLOURS = "colours"  # the parameter of a link that names them
@@ -122,7 +123,8 @@ def states_of(live: Live, shown: Shown) -> tuple[looks.Look | None, bool]:
         return None, live.running
     wanted = shown.wanted
     key = f"{shown.result.key}/{'' if wanted.test is None else wanted.test.fingerprint}"
-    answer: Answer = live.ask("look", key, looks.look, shown.result.model_bytes, wanted.train, wanted.test)
+    asked = (shown.result.model_bytes, wanted.train, wanted.test)
+    answer: Answer = live.ask("look", key, looks.look, *asked, deadline_s=LOOK_DEADLINE_S)
     return (answer.value if answer.fresh else None), answer.pending
 
 
