@@ -21,10 +21,9 @@ from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests,
 
 def keep() -> None:
     """Have all sessions put the visitor first; at once, and again without effect."""
-    if getattr(ScriptRequests, "_puts_visitors_first", False):
+    if hasattr(ScriptRequests, "_joined_by_streamlit"):
         return
-    ScriptRequests._puts_visitors_first = True  # type: ignore[attr-defined]
-    join = ScriptRequests._request_rerun_locked
+    join = ScriptRequests._joined_by_streamlit = ScriptRequests._request_rerun_locked  # type: ignore[attr-defined]
 
     def request(self: ScriptRequests, new_data: RerunData) -> bool:
         waiting = self._rerun_data if self._state is ScriptRequestType.RERUN else None
