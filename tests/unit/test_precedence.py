@@ -19,7 +19,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> ScriptRequests:
     """Of a run of the page HERE that is under way, in Streamlit as it comes, which is as it was afterwards."""
     plain = getattr(ScriptRequests, "_joined_by_streamlit", ScriptRequests._request_rerun_locked)
     monkeypatch.setattr(ScriptRequests, "_request_rerun_locked", plain)
-    monkeypatch.setattr(ScriptRequests, "_joined_by_streamlit", plain, raising=False)  # so that it goes where it was not
+    monkeypatch.setattr(
+        ScriptRequests, "_joined_by_streamlit", plain, raising=False
+    )  # so that it goes where it was not
     monkeypatch.delattr(ScriptRequests, "_joined_by_streamlit")
     running = SimpleNamespace(page_script_hash=HERE)
     monkeypatch.setattr(precedence, "get_script_run_ctx", lambda suppress_warning: running)
