@@ -160,9 +160,10 @@ def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
             shell.running(f"{done} of {total} fits", done / total)
         records = {name: job.records() for name, job in jobs.items()}
         _keep(view, records)
-        beaten, pending = controls(view) if done == total else ({}, False)  # after the fits that were asked for
+        beaten, more = controls(view) if done == total else ({}, live.Answer())  # after the fits that were asked for
         _curves(records, n_seeds, beaten)
-        if pending:
+        live.unanswered(view.fit, more, "What has to be beaten could not be worked out")
+        if more.pending:
             shell.quiet(f"What has to be beaten is known for {len(beaten)} of {len(STATES)} numbers of states.")
         trouble = [record.message for found in records.values() for record in found if record.message]
         if trouble:
@@ -191,9 +192,10 @@ def _keep(view: View, records: dict[str, list[Record]]) -> None:
         view.fit.records.keep(RivalScores(found))
 
 
-def controls(view: View) -> tuple[Controls, bool]:
-    """(by number of states what has learned no dynamics, whether more is being worked out): one question after another."""
+def controls(view: View) -> tuple[Controls, live.Answer]:
+    """(by number of states what has learned no dynamics, what became of a question that gave none): one after another."""
     found: Controls = {}
+    failed = live.Answer()
     choice, data = view.choice, view.data
     for k in STATES:
         asked = (choice.family, dict(choice.config) | {"n_states": k}, data.train, data.test)
@@ -202,8 +204,10 @@ def controls(view: View) -> tuple[Controls, bool]:
         if answer.fresh:
             found[k] = answer.value
         elif answer.pending:
-            return found, True
-    return found, False
+            return found, answer
+        else:
+            failed = answer
+    return found, failed
 
 
 def lines_to_beat(found: Controls, score: str) -> dict[str, np.ndarray[Any, Any]]:

@@ -14,7 +14,7 @@ from gdm_core.errors import GdmError
 from pages.formula1 import data, standings, state_names
 from pages.formula1.data import Circuit, Laps, Looked
 from pages.formula1.driver_states import race_of
-from pages.lab import View
+from pages.lab import View, live
 from pages.ui import shell
 from pages.ui.figures.base import names_of, numbered
 
@@ -80,8 +80,10 @@ def tab(view: View) -> None:
     n = race.circuit.n_bins // 5
     trials = (laps.trials for laps in found)
     answer = view.ask("all-drivers", drivers_along_lap, stations, n, *trials, deadline_s=240.0)
+    failed = live.unanswered(view.fit, answer, "The model could not be applied to all drivers")
     if answer.value is None:
-        shell.quiet(answer.message or f"The model is being applied to {len(found)} drivers.")
+        if not failed:
+            shell.quiet(f"The model is being applied to {len(found)} drivers.")
         return
     if not answer.fresh:
         shell.quiet("The table below is of the earlier fit.")

@@ -14,7 +14,7 @@ from datasets.formula1 import LapClock, Session
 from pages.formula1 import data, gain_panel, lap_panel, state_names
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
-from pages.formula1.driver_states import Driver, race_of, read
+from pages.formula1.driver_states import Driver, race_of, read, unanswered
 from pages.formula1.figures import lines_along, without_title
 from pages.formula1.traces import STEP_M, trace
 from pages.lab import View, together
@@ -25,6 +25,7 @@ from pages.ui.plot import plot
 
 SURE = 1.96  # standard deviations of the band: 95 % of places lie within
 SURE_OF_MANY = 3.0  # below which a difference in one of some twenty segments says nothing: chance alone would name one
+A_MOMENT = "A moment", "The fitted model is being applied to this driver."
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,7 @@ def tab(view: View) -> None:
             return
         name = "test" if code == race.pick.test else f"driver-{letter}"
         picked.append(read(view, laps, name))
+        unanswered(view, laps, name)
         driven.append((int(lap), seconds[lap]))
     names = numbered(state_names.names(view))
     with st.container():  # one element of the page, however many are in it: what stands below keeps its place
@@ -87,7 +89,8 @@ def tab(view: View) -> None:
     elif kept is not None and kept.asked == asked:  # until both are there, what was seen of them before stands
         _draw(view, session, race.circuit, kept.drivers, driven, "stale", ())
     else:
-        shell.empty("A moment", "The fitted model is being applied to this driver.")
+        missing = next((driver for driver in picked if driver.states is None), None)
+        shell.empty(*(A_MOMENT if missing is None else (missing.title, missing.note)))
 
 
 def _lap_name(seconds: Mapping[str, float], lap: str) -> str:

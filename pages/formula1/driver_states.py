@@ -61,31 +61,51 @@ def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> Dr
     if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
         return replace(earlier, state="stale")
     waits = f"{laps.code} comes in a moment", "The fitted model is applied, nothing is learned anew."
+    if (view.asked if _tested(now, laps) else _exact(view, laps, name, now)).message:
+        waits = f"{laps.code} could not be read", "Try again asks once more."
     return Driver(trial, None, now.state, now.origin, *waits, laps=laps)
+
+
+def unanswered(view: View, laps: Laps, name: str) -> None:
+    """Say so where only a quick look at a driver is to be had, with a button to ask for the exact one again."""
+    live.unanswered(view.fit, _exact(view, laps, name, view.shown), f"{laps.code} could not be read exactly")
+
+
+def _tested(now: live.Shown, laps: Laps) -> bool:
+    """Whether the laps are the new trials of a fit, which are looked at together with the fitted ones."""
+    test = None if now.wanted is None else now.wanted.test
+    return test is not None and test.fingerprint == laps.trials.fingerprint
+
+
+def _exact(view: View, laps: Laps, name: str, now: live.Shown) -> live.Answer:
+    """The states of a driver whom the fit does not know, as the model reads states out."""
+    if now.result is not view.shown.result or not now.train or now.state == "preview" or _tested(now, laps):
+        return live.Answer()
+    return _ask(view, laps, f"{name}-exact", looks.soft_states, now)
+
+
+def _ask(view: View, laps: Laps, name: str, function: Callable[..., Any], now: live.Shown) -> live.Answer:
+    if now.result is None:
+        return live.Answer()
+    key = question_key(now.result.key, function, (laps.trials,))
+    return view.fit.ask(name, key, function, now.result.model_bytes, laps.trials, deadline_s=120.0)
 
 
 def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats, State] | None:
     """The model applied to another driver: straight from its posterior first, then as it reads states out."""
-    result, wanted = now.result, now.wanted
-    if result is not view.shown.result or result is None or wanted is None or not now.train:
+    wanted = now.wanted
+    if now.result is not view.shown.result or now.result is None or wanted is None or not now.train:
         return None
-    fitted, model_bytes = result.key, result.model_bytes
-
-    def ask(kind: str, function: Callable[..., Any]) -> live.Answer:
-        key = question_key(fitted, function, (laps.trials,))
-        return view.fit.ask(f"{name}-{kind}", key, function, model_bytes, laps.trials, deadline_s=120.0)
-
-    tested = wanted.test is not None and wanted.test.fingerprint == laps.trials.fingerprint
-    raw, state, waits = None, now.state, ""
-    if tested:
+    raw, state = None, now.state
+    exact = _exact(view, laps, name, now)
+    if _tested(now, laps):
         raw = None if view.look is None else view.look.test
-    elif now.state != "preview":
-        exact = ask("exact", looks.soft_states)
-        raw, waits = exact.value if exact.fresh else None, exact.message
+    elif exact.fresh:
+        raw = exact.value
     if raw is None:
-        if wanted.family != "gdm" or waits:  # others have one way to read states
+        if wanted.family != "gdm" or exact.message:  # others have one way to read states
             return None
-        quick = ask("quick", looks.quick_states)
+        quick = _ask(view, laps, f"{name}-quick", looks.quick_states, now)
         if not quick.fresh:
             return None
         raw, state = quick.value, "preview"

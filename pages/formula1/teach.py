@@ -20,7 +20,7 @@ from pages.formula1.data import Floats, Race
 from pages.formula1.driver_states import race_of
 from pages.formula1.figures import without_title
 from pages.formula1.lap_axis import LapAxis
-from pages.lab import View
+from pages.lab import View, live
 from pages.recording.labels import colour_key
 from pages.recording.tables import show_table
 from pages.recording.teach import agreement, lessons, marks_panel
@@ -221,6 +221,7 @@ def _named(taught: LapTeaching, axis: LapAxis, first: int) -> Named:
     for index in axis.trials_of(taught.lap):
         trial = axis.laps.trials[index]
         answer = ask(taught, trial, f"taught-{first + index}")
+        live.unanswered(taught.view.fit, answer, f"The words of {trial.name} could not be worked out")
         found = found_in(taught, trial, answer)
         if found is None:
             continue
@@ -278,7 +279,8 @@ def _shares(taught: LapTeaching) -> None:
     about = (taught.of, view.data.test.fingerprint)
     answer = view.ask("words-of-all", teaching.overview, train, view.data.test, stretches, words, about=about)
     if answer.value is None or answer.about != about:
-        shell.quiet(answer.message or "Both drivers are being named.")
+        if not live.unanswered(view.fit, answer, "The drivers could not be named"):
+            shell.quiet("Both drivers are being named.")
         return
     table = shares_table(answer.value, {race.train.code: train, race.test.code: view.data.test})
     look: dict[str, Any] = {"min_value": 0.0, "max_value": 1.0, "format": "percent"}

@@ -32,6 +32,7 @@ from pages.ui.figures.base import Figure, names_of, numbered
 from pages.ui.plot import plot
 
 MODEL = "model.safetensors"
+PLANE, PREDICTION = "Which state wins where", "Prediction"
 States = npt.NDArray[np.floating[Any]]
 File = tuple[str, Callable[[], bytes], str]
 
@@ -52,6 +53,7 @@ class Export:
     files      (label, make, name of the file) of a trial's data, counted as `trial`, in place of the states and bouts as fitted
     title_of   what a trial is called among the others
     tables     further tables by name, made when asked for
+    unanswered whether a figure, or "" for the states, could not be worked out: it says why, and offers to ask again
     """
 
     page: str
@@ -72,6 +74,7 @@ class Export:
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
     trial: int = 0
     unit: str = "s"
+    unanswered: Callable[[str], bool] = lambda name: False
 
 
 def offer(
@@ -94,6 +97,11 @@ def offer(
     """
     asked = view.shown.wanted
     setting: Setting = view.setting if asked is None else asked.where  # of what stands, not of what is asked for now
+
+    def unanswered(name: str) -> bool:
+        answer = _questions(view, reading.trial).get(name, live.Answer()) if name else view.exact
+        return live.unanswered(view.fit, answer, "This could not be worked out", where="export")
+
     data, choice = setting.data, setting.choice
     panel(
         Export(
@@ -102,7 +110,7 @@ def offer(
             about=f"{choice.label}; figures show {reading.trial.name}.",
             shown=view.shown,
             shipped=view.came,
-            look=view.exact_look,
+            look=view.exact.value,
             recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
             figures={**figures, **standard_figures(view, reading, names), **figures},
             names=list(names) or None,
@@ -111,6 +119,7 @@ def offer(
             link=link(),
             trial=view.index,
             unit=data.unit,
+            unanswered=unanswered,
             **more,
         )
     )
@@ -126,16 +135,7 @@ def standard_figures(view: View, reading: Reading, names: Sequence[str] = ()) ->
     rows = {"states": states} if truth is None else {"true": truth, "inferred": states}
     called = numbered(names) or None
     key = {"states": legend.states(n_states if truth is None else max(n_states, truth.shape[1]), called)}
-    plane = envelope = live.Answer()
-    ready = view.exact_look is not None  # the states come first
-    if ready:
-        last = view.fit.answers.latest(f"envelope-{view.index}").value  # the moment last looked at, if any
-        moment, horizon, adaptive = (
-            (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
-        )
-        envelope = view.ask(f"envelope-{view.index}", envelope_from, trial, moment, horizon, adaptive)
-        if trial.position is not None:
-            plane = view.ask(f"map-{view.index}", plane_map, trial)
+    asked = _questions(view, trial)
     channel = st.session_state.get("channel")
     index = trial.channels.index(channel) if channel in trial.channels else 0
     found: dict[str, Callable[[], Figure | None]] = {
@@ -149,17 +149,32 @@ def standard_figures(view: View, reading: Reading, names: Sequence[str] = ()) ->
         "What follows what": lambda: lab_figures.matrix(labels, n_states, called),
     }
     if trial.position is not None:
-        found["Which state wins where"] = lambda: (
-            lab_figures.plane(plane.value, trial.position, view.shown.order) if plane.fresh else None
+        found[PLANE] = lambda: (
+            lab_figures.plane(asked[PLANE].value, trial.position, view.shown.order) if asked[PLANE].fresh else None
         )
-    found["Prediction"] = lambda: (
+    found[PREDICTION] = lambda: (
         lab_figures.prediction(
-            envelope.value, trial, index, name=view.data.called.get(trial.channels[index], ""), **timing
+            asked[PREDICTION].value, trial, index, name=view.data.called.get(trial.channels[index], ""), **timing
         )
-        if envelope.fresh
+        if asked[PREDICTION].fresh
         else None
     )
     return found
+
+
+def _questions(view: View, trial: Trial) -> dict[str, live.Answer]:
+    """What a worker is asked for, by the name of the figure: not before there are the exact states, which come first."""
+    names = [PREDICTION, *([] if trial.position is None else [PLANE])]
+    if view.exact.value is None:
+        return {name: live.Answer() for name in names}
+    last = view.fit.answers.latest(f"envelope-{view.index}").value  # the moment last looked at, if any
+    moment, horizon, adaptive = (
+        (trial.n_samples // 2, 20, True) if last is None else (last.origin, len(last.mean), last.adaptive)
+    )
+    asked = {PREDICTION: view.ask(f"envelope-{view.index}", envelope_from, trial, moment, horizon, adaptive)}
+    if trial.position is not None:
+        asked[PLANE] = view.ask(f"map-{view.index}", plane_map, trial)
+    return asked
 
 
 def panel(export: Export) -> None:
@@ -173,10 +188,10 @@ def panel(export: Export) -> None:
     code = script(export.recipe, fit, export.title, export.link, install())
     left, right = st.columns([0.34, 0.66], gap="small")
     with left, shell.panel("export-data", "Data"):
-        if look is None:
-            shell.quiet("The exact states are on their way.")
-        else:
+        if look is not None:
             _data(export, look)
+        elif not export.unanswered(""):
+            shell.quiet("The exact states are on their way.")
         for label, make in export.tables.items():
             _file(f"{label} (CSV)", lambda make=make: csv(make()), f"{_slug(label)}.csv", export)  # type: ignore[misc]
         _file("Model (safetensors)", lambda: shown.result.model_bytes, MODEL, export)  # type: ignore[union-attr]
@@ -224,7 +239,8 @@ def _figures(export: Export) -> None:
     name = name if name in export.figures else next(iter(export.figures))
     figure, stem = export.figures[name](), _slug(name)
     if figure is None:
-        shell.quiet("This figure is being worked out.")
+        if not export.unanswered(name):
+            shell.quiet("This figure is being worked out.")
         return
     preview = f"{export.page}-export-preview"
     plot(figure, key=preview, state=export.shown.state, revision=name, group="export", filename=f"{export.page}-{stem}")

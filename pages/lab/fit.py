@@ -10,6 +10,8 @@ from pages.lab.view import View
 from pages.ui import limits, shell
 from pages.ui.model_controls import Choice
 
+NO_LOOK = "The exact states could not be worked out"
+
 
 def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str] = ()) -> View:
     """Ask for the fit that the controls describe; what there is to show now. Returns at once.
@@ -29,8 +31,8 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     if ready is not None and ready.stands(shown.result):
         view = View(frame, setting, fit, shown, ready.look, shipped=ready, came=came, moving=moving)
     else:
-        look, looking = live.states_of(fit, shown)
-        view = View(frame, setting, fit, shown, look, looking, came=came, moving=moving)
+        asked = live.states_of(fit, shown)
+        view = View(frame, setting, fit, shown, asked.value, asked, came=came, moving=moving)
     with frame.controls:
         live.transport(fit, page)
     return view
@@ -41,6 +43,7 @@ def picture(view: View, draw: Callable[[live.Shown], None]) -> None:
     with view.frame.picture:
         limits.tell()
         live.problem(view.fit, view.shown, view.page)
+        live.unanswered(view.fit, view.asked, NO_LOOK)
         live.region(view.fit, draw)
 
 

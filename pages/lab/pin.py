@@ -156,6 +156,7 @@ def show(view: View, rows: Sequence[Score], page: Beside) -> None:
         beside = _begin(view, choice)
         now = page.look(replace(beside, shown=_matched(beside.shown, view)))
         live.problem(beside.fit, beside.shown, f"{name}{BESIDE}")
+        live.unanswered(beside.fit, beside.asked, "The exact states of what is pinned could not be worked out")
         live.region(beside.fit, lambda found: page.draw(now, _matched(found, view)))
         _compared(page.rows(now), rows)
 
@@ -182,8 +183,8 @@ def _begin(view: View, choice: Choice) -> View:
     )
     fit = live.fit(f"{view.page}{BESIDE}", wanted, moving=data.moving, linked=False)
     shown = fit.poll()
-    look, looking = live.states_of(fit, shown)
-    return View(view.frame, setting, fit, shown, look, looking, index=view.index, moving=view.moving)
+    asked = live.states_of(fit, shown)
+    return View(view.frame, setting, fit, shown, asked.value, asked, index=view.index, moving=view.moving)
 
 
 def _matched(pinned: live.Shown, view: View) -> live.Shown:

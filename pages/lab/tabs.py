@@ -14,6 +14,7 @@ from gdm_core.analysis.envelopes import Envelope, envelope
 from gdm_core.analysis.planes import plane_map
 from gdm_core.trials import Trial
 from pages.lab import figures as lab_figures
+from pages.lab import live
 from pages.lab.live.pictures import State
 from pages.lab.view import Reading, View
 from pages.ui import card, figures, limits, shell
@@ -137,8 +138,8 @@ def transitions(view: View, reading: Reading) -> None:
                 settings=order,
             )
             plot(made, key="plane", state=state)
-        if not answer.fresh and (answer.message or answer.value is None):
-            shell.quiet(answer.message or "The map is being worked out.")
+        if not live.unanswered(view.fit, answer, "The map could not be worked out") and answer.value is None:
+            shell.quiet("The map is being worked out.")
     with right, shell.panel("matrix", "What follows what"):
         plot(lab_figures.matrix(reading.labels, n_states), key="matrix", state=reading.state)
 
@@ -174,8 +175,8 @@ def prediction(view: View, reading: Reading) -> None:
             answer.value is not None
         ):  # the last one stays until there is another, beside the observations of its own trial
             _envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")
-        if not answer.fresh and (answer.message or answer.value is None):
-            shell.quiet(answer.message or "The prediction is being worked out.")
+        if not live.unanswered(view.fit, answer, "The prediction could not be worked out") and answer.value is None:
+            shell.quiet("The prediction is being worked out.")
 
 
 def _moment(view: View, trial: Trial) -> tuple[int, bool]:

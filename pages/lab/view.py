@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
@@ -79,7 +79,7 @@ class View:
 
     setting   what the controls ask for now
     fit       the live fit of this page and visitor; `shown` what it has to show
-    look      the model's own look at all trials, once there is one; `looking` while it is worked out
+    look      the model's own look at all trials, once there is one; `asked`: what became of the question for it
     shipped   the result that ships with the app, if that is what stands
     came      the fit came with the app, whatever it is applied to
     index     which trial is looked at: fitted ones first, then new ones
@@ -91,7 +91,7 @@ class View:
     fit: live.Live
     shown: live.Shown
     look: Look | None = None
-    looking: bool = False
+    asked: live.Answer = field(default_factory=live.Answer)
     shipped: Shipped | None = None
     came: bool = False
     index: int = 0
@@ -194,9 +194,10 @@ class View:
             return f"{name} comes last", f"It is read when the fit is done.{paused}"
         if now.result is None:
             return f"{name} was not read", "It is read when a fit is done."
-        if self.looking:
+        if self.asked.pending:
             return f"{name} is being read", "The fit is done; this takes a moment."
-        return f"{name} could not be read", "Reset and Play fit the model anew."
+        again = "Try again asks once more." if self.asked.message else "Reset and Play fit the model anew."
+        return f"{name} could not be read", again
 
     # ---- questions ----------------------------------------------------------------------------------------------
     def ask(
@@ -227,9 +228,11 @@ class View:
         )
 
     @cached_property
-    def exact_look(self) -> Look | None:
-        """The states to take along: not those of a result that ships, which are in eight bits."""
-        return self.look if self.shipped is None else live.states_of(self.fit, self.shown)[0]
+    def exact(self) -> live.Answer:
+        """The look to take along: not that of a result that ships, which is in eight bits."""
+        if self.shipped is not None:
+            return live.states_of(self.fit, self.shown)
+        return self.asked if self.look is None else live.Answer(self.look, fresh=True)
 
 
 def question_key(result: str, function: Callable[..., Any], args: Iterable[Any]) -> str:

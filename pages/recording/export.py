@@ -59,7 +59,7 @@ def panel(view: View, here: Here, rows_of: Rows) -> None:
         facts=facts,
         after=after_fit(view, here.naming),
         names=here.names,
-        files=lambda index: files(replace(view, look=view.exact_look), index),
+        files=lambda index: files(replace(view, look=view.exact.value), index),
         title_of=view.data.title,
         taught=taught,
     )

@@ -143,6 +143,8 @@ def _measured(view: View) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] |
         return (answer.value if answer.fresh else None), None
     sides = view.data.train, view.data.test
     asked = view.ask("named", bout_scores.named, *sides, rule.smooth_s, rule.shortest_s, *view.stands())
+    with view.frame.card:
+        live.unanswered(view.fit, asked, "Your own names could not be scored")
     return answer.value, asked.value if asked.fresh else None
 
 

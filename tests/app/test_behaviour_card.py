@@ -129,6 +129,18 @@ def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(eng
     assert "as you named them" in card(app), "a merger is scored, too"
 
 
+def test_names_that_cannot_be_scored_are_said(engine):
+    engine.unable["ask-named"] = "It was given up after 120 s."
+    app = opened()
+    control(app, "text_input", "name1").set_value("attack").run()
+    page = "".join(element.proto.body for element in app.get("html"))
+    assert "Your own names could not be scored" in page
+    assert "as you named" not in card(app)
+    engine.unable.clear()
+    next(one for one in app.button if "-again-named" in str(one.key)).click().run()
+    assert "as you named" in card(app)
+
+
 def test_the_table_of_labels_counts_each_frame_once_and_says_what_is_yours(sketch):
     data, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.3, 0.3)

@@ -48,7 +48,7 @@ def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> Vie
     fit.want(Wanted("gdm", config, data.train, data.test))
     shown = fit.poll()
     screen.states_of(fit, shown)
-    look, _ = screen.states_of(fit, shown)
+    look = screen.states_of(fit, shown).value
     rule = BoutRule(0.2, 0.2)
     return view_of(data, naming, rule, fit=fit, shown=shown, look=look, index=len(data.train))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gdm_core.errors import FitError
 from pages.formula1 import accuracy
 from pages.formula1.accuracy import CLUSTERS, MAJORITY, STATES, UNTRAINED
 from pages.ui.figures.base import untyped
 from tests.app.test_formula1_sweep import _end_fits, _press
-from tests.support.formula1_page import arrange, visit
+from tests.support.formula1_page import arrange, visit, words
 
 KNOWN = {"untrained model": 0.8, "k-means on steps": 0.4, "Gaussian HMM on steps": 0.45, "majority class": 0.2}
 
@@ -55,3 +56,27 @@ def test_the_tab_shows_what_has_to_be_beaten_beside_the_fits(feed, monkeypatch):
     curves = [untyped(trace["y"]) for trace in figure["data"] if trace.get("mode") == "lines+markers"]
     assert len(curves) == 3
     assert all(np.isfinite(curve).all() for curve in curves)
+
+
+def test_what_has_to_be_beaten_and_cannot_be_known_is_said_and_asked_for_again(feed, monkeypatch):
+    monkeypatch.setattr(accuracy, "plot", lambda figure, key, **more: None)
+    app = visit(source="real", view="Accuracy against K", seeds="1", rslds="false")
+    feed.auto = False
+    _press(app, "Fit 9 models")
+    _end_fits(feed, 8)
+    _end_fits(feed, 1)
+    app.run()
+    (job,) = feed.waiting()
+    job.fail(FitError("It was given up after 120 s."))
+    for _ in STATES[1:]:
+        app.run()
+        (job,) = feed.waiting()
+        job.succeed({name: dict.fromkeys(accuracy.SCORES, value) for name, value in KNOWN.items()})
+    app.run()
+    assert not app.exception
+    assert "It was given up after 120 s." in words(app)
+    next(one for one in app.button if f"-again-controls-{STATES[0]}" in str(one.key)).click().run()
+    assert not app.exception
+    assert "It was given up" not in words(app)
+    (job,) = feed.waiting()
+    assert job.work.deadline_s == 240.0

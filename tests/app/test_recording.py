@@ -137,7 +137,7 @@ def test_a_new_trial_waits_for_the_exact_look(engine):
     view = view_of(data, Naming.plain(4), BoutRule(), fit=fit, shown=shown, index=len(data.train))
     assert view.read().states is None
     screen.states_of(fit, shown)
-    look, _ = screen.states_of(fit, shown)
+    look = screen.states_of(fit, shown).value
     here = replace(view, look=look).read()
     expected = np.asarray(look.test[0])[:, list(shown.order)]
     np.testing.assert_array_equal(here.states, expected)

@@ -121,11 +121,13 @@ class QuickEngine:
     """Takes what a page asks of the engine. With `auto`, everything is done on the spot; else by `run`.
 
     failing  a message that fits fail with
+    unable   what questions fail with, by their slots
     real     fit the family that was asked for, not its sketch
     """
 
     def __init__(self, auto: bool = True, real: bool = False) -> None:
         self.auto, self.real, self.failing = auto, real, ""
+        self.unable: dict[str, str] = {}
         self.cache = Kept()
         self.jobs: list[Job] = []
         self.forgotten: list[str] = []
@@ -201,6 +203,8 @@ class QuickEngine:
                 result = self._fitted(job.work)
                 self.cache.results[result.key] = result
                 job.succeed(result, step=result.steps[-1], total=result.steps[-1], snapshot=result.snapshot)
+            elif job.slot in self.unable:
+                raise FitError(self.unable[job.slot])
             else:
                 value = self._found(job.work)
                 if job.work.cache_key is not None:

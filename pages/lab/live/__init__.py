@@ -15,6 +15,7 @@ from pages.lab.live.screen import (
     share_colours,
     states_of,
     transport,
+    unanswered,
     visitor,
     watch,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "share_colours",
     "states_of",
     "transport",
+    "unanswered",
     "visitor",
     "watch",
 ]

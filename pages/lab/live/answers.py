@@ -21,6 +21,7 @@ class Answer:
     pending   whether the answer is being worked out
     message   why there is none
     about     what the asker said `value` is about, when that was asked: an earlier value keeps its own
+    name      what the question was asked under
     """
 
     value: Any = None
@@ -28,6 +29,7 @@ class Answer:
     pending: bool = False
     message: str = ""
     about: Any = None
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ class Answers:
             self._drop(name, unless=key)
             self._known.move_to_end(here)
             self._latest[name] = found = self._known[here]
-            return Answer(found.value, fresh=True, about=found.about)
+            return Answer(found.value, fresh=True, about=found.about, name=name)
         if here in self._failed:
             return replace(self.latest(name), message=self._failed[here])
         if name not in self._jobs or self._jobs[name][0] != key:
@@ -124,7 +126,7 @@ class Answers:
     def latest(self, name: str) -> Answer:
         """The newest answer of that name, for a page that has nothing to ask at the moment."""
         found = self._latest.get(name, _Known())
-        return Answer(found.value, about=found.about)
+        return Answer(found.value, about=found.about, name=name)
 
     def learn(self, name: str, value: Any, about: Any = None) -> None:
         """Take in what is known from elsewhere, to be shown as an earlier answer while a new one is worked out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -117,15 +118,15 @@ def watch(live: Live) -> None:
     body()
 
 
-def states_of(live: Live, shown: Shown) -> tuple[looks.Look | None, bool]:
-    """(the model's exact look at all trials in its own order, whether it is still being worked out)."""
+def states_of(live: Live, shown: Shown) -> Answer:
+    """The model's exact look at all trials in its own order: no earlier one stands in for it."""
     if shown.result is None or shown.wanted is None or shown.state == "preview":
-        return None, live.running
+        return Answer(pending=live.running)
     wanted = shown.wanted
     key = f"{shown.result.key}/{'' if wanted.test is None else wanted.test.fingerprint}"
     asked = (shown.result.model_bytes, wanted.train, wanted.test)
     answer: Answer = live.ask("look", key, looks.look, *asked, deadline_s=LOOK_DEADLINE_S)
-    return (answer.value if answer.fresh else None), answer.pending
+    return answer if answer.fresh else replace(answer, value=None)
 
 
 def share_colours(live: Live, shown: Shown) -> None:
@@ -170,6 +171,20 @@ def problem(live: Live, shown: Shown, page: str) -> None:
     if shell.error(title, shown.message, retry=f"{page}-retry"):
         live.retry()
         st.rerun()
+
+
+def unanswered(live: Live, answer: Answer, title: str, *, where: str = "page") -> bool:
+    """Whether a question could not be answered: then it says why, beside a button that asks again.
+
+    Not in what `region` draws. A page that says it of one question in two places names them in `where`.
+    """
+    if not answer.message:
+        return False
+    page = live.session.rpartition("/")[-1]
+    if shell.error(title, answer.message, retry=f"{page}-again-{answer.name}-{where}"):
+        live.answers.again(answer.name)
+        st.rerun()
+    return True
 
 
 def progress(shown: Shown, *, key: str) -> None:

@@ -54,9 +54,7 @@ def agreement(taught: AnyTeaching) -> None:
         _draw(points)
     if answer.fresh:
         shell.quiet(in_words(answer.value))
-    elif answer.message:
-        shell.quiet(answer.message)
-    else:
+    elif not live.unanswered(view.fit, answer, "This could not be measured"):
         shell.quiet("Being measured: the model is taught four times, each time without a quarter of the marks.")
 
 
@@ -138,7 +136,8 @@ def every_trial(taught: Teaching) -> None:
     train, stretches, words = taught.question
     answer = view.ask("words-of-all", teaching.overview, train, view.data.test, stretches, words, about=view.data.key)
     if answer.value is None or answer.about != view.data.key:
-        shell.quiet(answer.message or "Every trial is being named.")
+        if not live.unanswered(view.fit, answer, "The trials could not be named"):
+            shell.quiet("Every trial is being named.")
         return
     table = trials_table(answer.value, [view.data.title(i) for i in range(len(view.data.trials))])
     bars = {

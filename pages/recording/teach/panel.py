@@ -72,8 +72,8 @@ def _strips(taught: Teaching, answer: live.Answer) -> None:
         shell.empty("This model cannot be taught", "Choose the Gumbel Dynamical Model; marks stay as they are.")
     elif taught.why:
         shell.empty("Name a few moments: the model names all others", taught.why)
-    elif answer.message:
-        shell.error("This could not be taught", answer.message)
+    else:
+        live.unanswered(view.fit, answer, "This could not be taught")
     found = found_in(taught, view.trial, answer)
     timing: dict[str, Any] = {"start": here.start, "step": here.step, "unit": here.unit.name}
     zoom = f"{view.data.key}/{view.index}"

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from gdm_core.analysis.teaching import Stretch
+from pages.lab import live
 from pages.recording.teach import lessons
 from pages.recording.teach.taught_fit import ready
 from pages.recording.teach.taught_model import AnyTeaching, ask_for_clips
@@ -36,7 +37,8 @@ def proposals(
     if not shown:
         answer = ask_for_clips(taught)
         if not answer.fresh:
-            shell.quiet(answer.message or f"Which {one} next is being worked out.")
+            if not live.unanswered(taught.view.fit, answer, f"Which {one} next could not be worked out"):
+                shell.quiet(f"Which {one} next is being worked out.")
             return
         shown = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
         lessons.change(of, shown=shown, asked=(*lesson.asked, *shown), said=lesson.said)

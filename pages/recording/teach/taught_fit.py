@@ -99,16 +99,21 @@ def follow(base: lab.View, data: Data) -> Followed:
     if answer.fresh and (known is None or known.fit is not answer.value or not known.of(base.shown)):
         base.fit.answers.keep_latest(QUESTION)
         known = base.fit.records.keep(_with_words(base.shown, marks, answer.value))
-    said = answer.message or ("" if answer.fresh else "The latest marks are being taught.")
+    said = "" if answer.fresh or answer.message else "The latest marks are being taught."
+
+    def switch(about: str = said) -> None:
+        _switch(of, lesson.turn, True, about)
+        live.unanswered(base.fit, answer, "The fit with your words could not be worked out")
+
     if known is None or not known.of(base.shown):
-        return Followed(base, said=said, switch=lambda: _switch(of, lesson.turn, True, said))
+        return Followed(base, said=answer.message or said, switch=switch)
     shown = known.shown if answer.fresh else replace(known.shown, state="stale")
-    view = replace(base, shown=shown, look=known.fit.look, looking=False, shipped=None, came=False)
+    view = replace(base, shown=shown, look=known.fit.look, asked=live.Answer(), shipped=None, came=False)
     seconds = known.marks.seconds(data.train)
     told = (
         f"Strips, card, tabs, exports and the model file are of the fit that was taught {known.about}, {seconds:.1f} s."
     )
-    return Followed(view, known, said, lambda: _switch(of, lesson.turn, True, f"{told} {said}".strip()))
+    return Followed(view, known, answer.message or said, lambda: switch(f"{told} {said}".strip()))
 
 
 def _with_words(before: live.Shown, marks: Marks, fit: teaching.TaughtFit) -> WithWords:
