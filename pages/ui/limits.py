@@ -1,20 +1,34 @@
 """Values of an address that a control does not offer: the nearest one is taken, and one line says so.
 
-Streamlit alone would take the control's default, as if the link had said nothing.
+Streamlit alone would take the control's default, as if the link had said nothing. The line stays until the control is
+changed: a page runs again by itself within a second, when its fit is done.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 from streamlit.elements.widgets.number_input import NumberInputSerde
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui import shell
 
 Kind = Callable[[float], float]
-_SAID = "_out_of_range"
+_SAID = "_out_of_range"  # by the control's key
+
+
+@dataclass
+class _Line:
+    """What is said of a control on a page, and the value that it had when that was said first."""
+
+    text: str
+    page: str
+    value: Any = None
+    told: bool = False
 
 
 def within(key: str, name: str, low: float, high: float, kind: Kind = int) -> None:
@@ -27,19 +41,19 @@ def within(key: str, name: str, low: float, high: float, kind: Kind = int) -> No
     except ValueError:  # there is no nearest one
         value = math.nan
     if math.isnan(value):
-        _say(f"{name} in the link is “{asked[:20]}”, which is no number: the usual value is used.")
+        _say(key, f"{name} in the link is “{asked[:20]}”, which is no number: the usual value is used.")
         return
     if not low <= value <= high:
         nearest = kind(min(max(value, low), high))
         st.session_state[key] = nearest
-        _say(f"{name} in the link is {asked[:20]}, but {low:g} to {high:g} is offered: {nearest:g} is used.")
+        _say(key, f"{name} in the link is {asked[:20]}, but {low:g} to {high:g} is offered: {nearest:g} is used.")
 
 
 def among(key: str, name: str, offered: Iterable[str]) -> None:
     """The same for a control that offers words; `offered` as they are written on the screen, and in the address."""
     asked = st.query_params.get(key)
     if asked and key not in st.session_state and asked not in offered:
-        _say(f"{name} in the link is “{asked[:40]}”, which is not offered: the usual choice is used.")
+        _say(key, f"{name} in the link is “{asked[:40]}”, which is not offered: the usual choice is used.")
 
 
 def whole(text: str) -> int | None:
@@ -47,14 +61,25 @@ def whole(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _say(line: str) -> None:
-    st.session_state.setdefault(_SAID, []).append(line)
+def _say(key: str, text: str) -> None:
+    st.session_state.setdefault(_SAID, {})[key] = _Line(text, _page())
 
 
 def tell() -> None:
-    """One line for each value that was brought into its range in this run or the one before it was overtaken."""
-    for line in st.session_state.pop(_SAID, []):
-        shell.quiet(line)
+    """One line for each control of this page that still has the value which was taken in place of the link's."""
+    said: dict[str, _Line] = st.session_state.get(_SAID, {})
+    for key, line in list(said.items()):
+        value = st.session_state.get(key)
+        if line.page != _page() or (line.told and value != line.value):
+            del said[key]
+            continue
+        line.value, line.told = value, True
+        shell.quiet(line.text)
+
+
+def _page() -> str:
+    context = get_script_run_ctx()
+    return "" if context is None else str(context.page_script_hash)
 
 
 def _only_finite_numbers() -> None:
