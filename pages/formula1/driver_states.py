@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gdm_core.analysis import looks
+from gdm_core.engine import FitResult
 from pages.formula1.data import Circuit, Floats, Laps, Race, along_lap
 from pages.lab import Reading, View, live
 from pages.lab.live.pictures import State
@@ -79,22 +80,23 @@ def _tested(now: live.Shown, laps: Laps) -> bool:
 
 def _exact(view: View, laps: Laps, name: str, now: live.Shown) -> live.Answer:
     """The states of a driver whom the fit does not know, as the model reads states out."""
-    if now.result is not view.shown.result or not now.train or now.state == "preview" or _tested(now, laps):
+    result = now.result
+    if result is None or result is not view.shown.result or not now.train:
         return live.Answer()
-    return _ask(view, laps, f"{name}-exact", looks.soft_states, now)
+    if now.state == "preview" or _tested(now, laps):
+        return live.Answer()
+    return _ask(view, laps, f"{name}-exact", looks.soft_states, result)
 
 
-def _ask(view: View, laps: Laps, name: str, function: Callable[..., Any], now: live.Shown) -> live.Answer:
-    if now.result is None:
-        return live.Answer()
-    key = question_key(now.result.key, function, (laps.trials,))
-    return view.fit.ask(name, key, function, now.result.model_bytes, laps.trials, deadline_s=120.0)
+def _ask(view: View, laps: Laps, name: str, function: Callable[..., Any], result: FitResult) -> live.Answer:
+    key = question_key(result.key, function, (laps.trials,))
+    return view.fit.ask(name, key, function, result.model_bytes, laps.trials, deadline_s=120.0)
 
 
 def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats, State] | None:
     """The model applied to another driver: straight from its posterior first, then as it reads states out."""
-    wanted = now.wanted
-    if now.result is not view.shown.result or now.result is None or wanted is None or not now.train:
+    result, wanted = now.result, now.wanted
+    if result is not view.shown.result or result is None or wanted is None or not now.train:
         return None
     raw, state = None, now.state
     exact = _exact(view, laps, name, now)
@@ -105,7 +107,7 @@ def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats
     if raw is None:
         if wanted.family != "gdm" or exact.message:  # others have one way to read states
             return None
-        quick = _ask(view, laps, f"{name}-quick", looks.quick_states, now)
+        quick = _ask(view, laps, f"{name}-quick", looks.quick_states, result)
         if not quick.fresh:
             return None
         raw, state = quick.value, "preview"

@@ -107,10 +107,10 @@ def tab(view: View) -> None:
     with beside, shell.panel("teach-marks", "Marks"):
         marks_panel.listed(taught)
         marks_panel.files(taught, annotations=False)
-    said = {race.train.code: _named(taught, ours, 0)}
-    if race.test.code != race.train.code:
-        said[race.test.code] = _named(taught, theirs, len(train))
     with shell.panel("teach-strip-panel", f"Words along lap {taught.lap}"):
+        said = {race.train.code: _named(taught, ours, 0)}
+        if race.test.code != race.train.code:
+            said[race.test.code] = _named(taught, theirs, len(train))
         _strips(taught, said)
     left, middle, right = st.columns([0.36, 0.34, 0.3], gap="small")
     with left, shell.panel("teach-all", "Words of each driver"):
@@ -214,7 +214,7 @@ def _take_clip(taught: LapTeaching, clip: Stretch) -> None:
 
 # ---- words --------------------------------------------------------------------------------------------------------
 def _named(taught: LapTeaching, axis: LapAxis, first: int) -> Named:
-    """The words of a driver along the lap; `first` is the number of his first trial."""
+    """The words of a driver along the lap; `first` is the number of his first trial. Says what could not be worked out."""
     bins, columns = taught.race.circuit.n_bins, max(1, len(taught.words.names))
     proba = np.full((bins, columns), np.nan, np.float32)
     said, state, order = [], "fresh", ()
