@@ -79,17 +79,34 @@ def command(process: psutil.Process) -> str:
         return ""
 
 
-class KeptCluster:
-    """A scheduler and workers that a service manager looks after: whatever ends is started again, in the same way."""
+def kept_processes(parent: psutil.Process, kind: str) -> list[psutil.Process]:
+    """Those of the keeper that `parent` has started: workers, copies of the warm process, or the process of the nannies."""
+    keepers = [child for child in children(parent) if "gdm_core.engine.keeper" in command(child)]
+    below = [child for keeper in keepers for child in children(keeper)]
+    if kind != "worker":
+        return [child for child in below if "gdm_core.engine.host" in command(child)]
+    return [worker for child in below if "forkserver" in command(child) for worker in children(child)]
 
-    def __init__(self, folder: Path, n_workers: int, memory: str) -> None:
+
+class KeptCluster:
+    """A scheduler and workers that a service manager looks after: whatever ends is started again, in the same way.
+
+    dask  workers are those of `dask worker`, each of which loads everything; else those of `gdm workers`
+    """
+
+    def __init__(self, folder: Path, n_workers: int, memory: str, dask: bool = False) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         self.address = f"tcp://127.0.0.1:{port}"
         scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
         worker = [sys.executable, "-m", "distributed.cli.dask_worker", self.address, "--nthreads", "1", "--nanny"]
         worker += ["--host", "127.0.0.1", "--no-dashboard", "--local-directory", str(folder), "--memory-limit", memory]
-        self._commands = [[*scheduler, "--no-dashboard"], *[worker] * n_workers]
+        ours = [sys.executable, "-m", "gdm_studio", "workers", self.address, "--workers", str(n_workers)]
+        self._dask = dask
+        self._commands = [
+            [*scheduler, "--no-dashboard"],
+            *([worker] * n_workers if dask else [[*ours, "--memory", memory]]),
+        ]
         self._common = {"cwd": folder, "env": environment(), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self._running: list[subprocess.Popen[bytes]] = [
             subprocess.Popen(command, **self._common) for command in self._commands
@@ -107,9 +124,13 @@ class KeptCluster:
     def processes(self, kind: str) -> list[psutil.Process]:
         """Those that run as "scheduler", "nanny" or "worker"."""
         scheduler, *nannies = [psutil.Process(process.pid) for process in self._running]
+        if kind == "scheduler":
+            return [scheduler]
+        if not self._dask:
+            return kept_processes(nannies[0], kind)
         if kind == "worker":
             return [child for nanny in nannies for child in children(nanny) if "spawn_main" in command(child)]
-        return [scheduler] if kind == "scheduler" else nannies
+        return nannies
 
     def close(self) -> None:
         self._leave.set()
@@ -120,9 +141,9 @@ class KeptCluster:
 
 
 @contextmanager
-def kept_cluster(folder: Path, n_workers: int, memory: str = "2 GiB") -> Iterator[KeptCluster]:
+def kept_cluster(folder: Path, n_workers: int, memory: str = "2 GiB", dask: bool = False) -> Iterator[KeptCluster]:
     """Processes end with the block."""
-    cluster = KeptCluster(folder, n_workers, memory)
+    cluster = KeptCluster(folder, n_workers, memory, dask)
     try:
         yield cluster
     finally:

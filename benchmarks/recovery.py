@@ -1,8 +1,9 @@
 """How soon the next result stands after a process of the cluster was killed or stopped: `python -m benchmarks.recovery`.
 
-For the embedded cluster and one that runs beside it, idle or with --load N busy loops. In each round a fit runs for
-somebody else, one process gets its signal, and a new fit is asked for at once. Counted are the seconds to its result,
-and the fits of others that were lost. Whatever ends in the outer cluster is started again, as a service manager would.
+For the embedded cluster, and for ones that run beside it ("outer": workers by `gdm workers`; "dask": by `dask worker`), idle
+or with --load N busy loops. In each round a fit runs for somebody else, one process gets its signal, and a new fit is asked
+for at once. Counted are the seconds to its result, and the fits of others that were lost. Whatever ends in a cluster that
+runs beside it is started again, as a service manager would.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ import psutil
 from benchmarks import report
 from benchmarks.fake_model import FAMILY
 from benchmarks.load import load
-from benchmarks.local_cluster import children, command, kept_cluster
+from benchmarks.local_cluster import kept_cluster, kept_processes
 from gdm_core.engine import Engine, FitRequest, ResultCache
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trial, Trials
@@ -40,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="of each kind (10)")
     parser.add_argument("--load", type=int, default=0, help="busy loops beside (none)")
-    parser.add_argument("--clusters", nargs="+", default=["embedded", "outer"], choices=["embedded", "outer"])
+    parser.add_argument("--clusters", nargs="+", default=["embedded", "outer"], choices=["embedded", "outer", "dask"])
     parser.add_argument("--faults", nargs="+", default=list(FAULTS), choices=list(FAULTS))
     parser.add_argument("--json", help="a file for the figures")
     arguments = parser.parse_args()
@@ -141,20 +143,11 @@ def cluster(where: str, folder: Path) -> Iterator[Callable[[str], list[psutil.Pr
     os.environ["GDM_WORKER_MEMORY"] = "1 GiB"
     os.environ.pop("GDM_SCHEDULER", None)
     if where == "embedded":
-        yield embedded_processes
+        yield partial(kept_processes, psutil.Process())
         return
-    with kept_cluster(folder, n_workers=2, memory="1 GiB") as outer:
+    with kept_cluster(folder, n_workers=2, memory="1 GiB", dask=where == "dask") as outer:
         os.environ["GDM_SCHEDULER"] = outer.address
         yield outer.processes
-
-
-def embedded_processes(kind: str) -> list[psutil.Process]:
-    """One process is scheduler and nannies; workers are children of the one that is warm; a keeper started both."""
-    keepers = [child for child in children(psutil.Process()) if "gdm_core.engine.keeper" in command(child)]
-    below = [child for keeper in keepers for child in children(keeper)]
-    if kind != "worker":
-        return [child for child in below if "gdm_core.engine.host" in command(child)]
-    return [worker for child in below if "forkserver" in command(child) for worker in children(child)]
 
 
 def until(condition: Callable[[], object]) -> None:

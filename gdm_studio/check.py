@@ -162,18 +162,23 @@ def scheduler() -> Finding:
     named = os.environ.get(SCHEDULER_VARIABLE, "").strip()
     if not named:
         return Finding("fine", "scheduler", "none named; fits run on this machine")
-    try:
-        parts = urlsplit(named if "://" in named else f"tcp://{named}")
-        host, at = parts.hostname, parts.port
-    except ValueError:
-        host, at = None, None
-    if not host or not at:
+    place = place_of(named)
+    if place is None:
         return Finding("wrong", "scheduler", f"{SCHEDULER_VARIABLE} is {named!r}; write tcp://HOST:PORT")
     try:
-        socket.create_connection((host, at), timeout=REACH_S).close()
+        socket.create_connection(place, timeout=REACH_S).close()
     except OSError as error:
         return Finding("wrong", "scheduler", f"nothing answers at {named} ({error.strerror or error})")
     return Finding("fine", "scheduler", f"{named} answers")
+
+
+def place_of(address: str) -> tuple[str, int] | None:
+    """Host and port of a scheduler's address; None where it names none."""
+    try:
+        parts = urlsplit(address if "://" in address else f"tcp://{address}")
+        return (parts.hostname, parts.port) if parts.hostname and parts.port else None
+    except ValueError:
+        return None
 
 
 def _size(n_bytes: int | float) -> str:

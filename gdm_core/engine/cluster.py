@@ -208,7 +208,7 @@ def _join(address: str) -> Link:
     except TimeoutError as error:
         link.close()
         raise FitError(
-            f"The scheduler at {address} has no workers. Start some with `dask worker {address} --nthreads 1`."
+            f"The scheduler at {address} has no workers. Start some with `gdm workers {address}`."
         ) from error
     return link
 
@@ -236,10 +236,18 @@ def _meet(host: Host) -> Link:
 
 
 class Host:
-    """The processes of the embedded cluster, from outside (keeper.py): one cluster after another."""
+    """The processes of the embedded cluster, from outside (keeper.py): one cluster after another.
 
-    def __init__(self, n_workers: int, memory: int) -> None:
-        options = {"n_workers": n_workers, "memory": memory, "allowed_failures": ALLOWED_DEATHS}
+    With `scheduler`, the address of one that somebody else runs: workers for that, whenever it is there.
+    """
+
+    def __init__(self, n_workers: int, memory: int, scheduler: str = "") -> None:
+        options = {
+            "n_workers": n_workers,
+            "memory": memory,
+            "allowed_failures": ALLOWED_DEATHS,
+            "scheduler": scheduler,
+        }
         self._address = ""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gdm_core.engine.keeper", json.dumps(options)],
@@ -265,6 +273,10 @@ class Host:
         assert self._process.stdin is not None
         with suppress(OSError):  # it has ended, as whoever asks for the next address will hear
             print(self._address, file=self._process.stdin, flush=True)
+
+    def wait(self) -> int:
+        """Until it has ended by itself; its status."""
+        return self._process.wait()
 
     def close(self, timeout: float = 10.0) -> None:
         """End it, and its workers with it."""

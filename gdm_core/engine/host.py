@@ -1,4 +1,4 @@
-"""A scheduler, and the nannies that keep its workers alive: `python -m gdm_core.engine.host OPTIONS`.
+"""The nannies that keep workers alive, and the scheduler of these, unless there is one: `python -m gdm_core.engine.host OPTIONS`.
 
 It prints the scheduler's address and ends with its standard input. keeper.py starts it, and lends it the process that its
 workers are copies of; on systems without such copies each worker loads everything.
@@ -14,7 +14,8 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from gdm_core.engine import template
 PRELOAD = "gdm_core.engine.preload"
 # A nanny that cannot start its worker ends; the next one tries again after so long.
 RETRY_S = 2.0
+LOOK_EVERY_S = 0.2  # for a scheduler that is away
 # A worker that has not come by then and does nothing was stopped while it started, or hangs: its nanny would wait for it
 # for good. One that has little of a busy machine is slow, and started anew it would be slower still.
 START_LIMIT_S = 60.0
@@ -52,15 +54,17 @@ def _make_copies() -> None:
 
 
 async def _serve(
-    n_workers: int, memory: int, allowed_failures: int, preload: str = PRELOAD, start_limit_s: float = START_LIMIT_S
+    n_workers: int,
+    memory: int,
+    allowed_failures: int = 0,
+    scheduler: str = "",
+    preload: str = PRELOAD,
+    start_limit_s: float = START_LIMIT_S,
 ) -> None:
-    from distributed import Scheduler
-
     ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    options: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    async with Scheduler(**options, allowed_failures=allowed_failures) as scheduler:
-        print(scheduler.address, flush=True)
-        keep = partial(_keep_worker, scheduler.address, memory, preload, start_limit_s)
+    async with _scheduler(scheduler, allowed_failures) as address:
+        print(address, flush=True)
+        keep = partial(_keep_worker, address, memory, preload, start_limit_s)
         keepers = [asyncio.create_task(keep()) for _ in range(n_workers)]
         await ended
         for keeper in keepers:
@@ -68,14 +72,28 @@ async def _serve(
         await asyncio.wait(keepers, timeout=5)
 
 
+@asynccontextmanager
+async def _scheduler(address: str, allowed_failures: int) -> AsyncIterator[str]:
+    """Where the scheduler is: one that somebody else runs, or one of our own, for this machine alone."""
+    if address:
+        yield address
+        return
+    from distributed import Scheduler
+
+    options: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    async with Scheduler(**options, allowed_failures=allowed_failures) as scheduler:
+        yield scheduler.address
+
+
 async def _keep_worker(scheduler: str, memory: int, preload: str, start_limit_s: float) -> None:
-    """A worker, started anew by its nanny as often as it dies, and the nanny by us."""
+    """A worker, started anew by its nanny as often as it dies, and the nanny by us: also when the scheduler had gone."""
     from distributed import Nanny
 
-    options: dict[str, Any] = {"nthreads": 1, "memory_limit": memory, "preload": [preload], "host": "127.0.0.1"}
+    options: dict[str, Any] = {"nthreads": 1, "memory_limit": memory, "preload": [preload]}
     while True:
         try:
-            nanny = Nanny(scheduler, **options)
+            await _until_there(scheduler)
+            nanny = Nanny(scheduler, host=_own_address(scheduler), **options)
             watch = asyncio.create_task(_end_slow_starts(nanny, start_limit_s))
             try:
                 async with nanny:
@@ -85,6 +103,34 @@ async def _keep_worker(scheduler: str, memory: int, preload: str, start_limit_s:
         except Exception:  # whatever kept it from starting may have passed by the next time
             logger.exception("A worker could not be started; the next try follows in %g s.", RETRY_S)
         await asyncio.sleep(RETRY_S)
+
+
+async def _until_there(scheduler: str) -> None:
+    """Until a scheduler listens. Dask would wait longer and longer between two tries, and call it an error in between."""
+    waits = False
+    while True:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection(*_place(scheduler))
+            writer.close()
+            return
+        if not waits:
+            logger.warning("A worker waits for a scheduler at %s.", scheduler)
+        waits = True
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _own_address(scheduler: str) -> str:
+    """This machine's, in the network of the scheduler: a worker listens in no other."""
+    from distributed.utils import get_ip
+
+    return str(get_ip(*_place(scheduler)))
+
+
+def _place(scheduler: str) -> tuple[str, int]:
+    from distributed.comm.addressing import parse_address, parse_host_port
+
+    host, port = parse_host_port(parse_address(scheduler)[1])
+    return str(host), int(port)
 
 
 async def _end_slow_starts(nanny: Any, limit_s: float) -> None:

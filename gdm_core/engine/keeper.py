@@ -2,7 +2,8 @@
 
 Loading torch and the models is what takes long when a worker starts: seconds on a quiet machine, a minute on a busy one. So
 one process loads them, once, and workers are copies of it, ready in a moment. This one starts it, and beside it the process
-with the scheduler and the nannies (host.py): again whenever that has ended, beside the same template.
+with the scheduler and the nannies (host.py): again whenever that has ended, beside the same template. With "scheduler" among
+the options, the workers are of one that somebody else runs.
 
 It prints the address of each scheduler as it comes. A line on its standard input says that the cluster of that address is
 given up. It ends with that input, and all others with it, so that a killed server leaves nothing behind.

@@ -127,7 +127,7 @@ def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPa
     with running_cluster(tmp_path, n_workers=0) as address:
         monkeypatch.setattr(f"{cluster}.JOIN_TIMEOUT_S", 90.0)
         monkeypatch.setenv("GDM_SCHEDULER", address)
-        with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*dask worker"):
+        with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"has no workers.*gdm workers"):
             engine.wait_ready(PATIENCE_S)
 
 

@@ -147,7 +147,7 @@ def test_scheduler_worker_and_dashboard_start_as_the_composition_says(tmp_path, 
     processes = [started("scheduler", tmp_path, **{"8786": str(port), "0.0.0.0": "127.0.0.1"})]
     try:
         until("The scheduler", lambda: health.answers(address), tmp_path)
-        processes.append(started("worker", tmp_path, **{"tcp://scheduler:8786": address}))
+        processes.append(started("workers", tmp_path, **{"tcp://scheduler:8786": address}))
         studio = {"--address": f"--port={web}", "0.0.0.0": "--address=127.0.0.1", "GDM_SCHEDULER": address}
         processes.append(started("studio", tmp_path, **studio))
         until("The dashboard", lambda: health.answers(page), tmp_path)
@@ -170,7 +170,7 @@ def test_the_image_and_the_composition_run_what_the_package_has():
     checked = json.loads(re.search(r"HEALTHCHECK .*CMD (\[.*\])$", image, re.M)[1])
     assert checked[:3] == ["python", "-m", "gdm_studio.health"]
     assert COMPOSE["services"]["scheduler"]["healthcheck"]["test"][1:4] == checked[:3]
-    assert COMPOSE["services"]["worker"]["deploy"]["replicas"] == 2
+    assert COMPOSE["services"]["workers"]["command"][3:5] == ["--workers", "2"]
 
 
 @pytest.mark.parametrize(("arguments", "code"), [([], 2), (["nonsense"], 2), (["tcp://127.0.0.1:1"], 1)])

@@ -1,0 +1,110 @@
+"""`gdm workers`: processes of our own for a scheduler that somebody else runs, which outlive that scheduler."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed import Client
+
+from benchmarks.local_cluster import ROOT, command, environment, kept_processes
+from gdm_core.engine import template
+from gdm_core.engine.worker import warm_up
+from gdm_studio.cli import main
+
+PATIENCE_S = 600
+
+
+@contextmanager
+def running(folder: Path, name: str, *module: str) -> Iterator[subprocess.Popen[bytes]]:
+    with (folder / f"{name}.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *module], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def joined(folder: Path, port: int) -> Iterator[Client]:
+    """A scheduler, and a client of it; both end with the block, the scheduler without a word."""
+    place = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
+    with running(folder, "scheduler", "distributed.cli.dask_scheduler", *place):
+        client = Client(f"tcp://127.0.0.1:{port}", timeout=PATIENCE_S, set_as_default=False)
+        try:
+            yield client
+        finally:
+            client.close(timeout=1)
+
+
+def until(ready: Callable[[], object], folder: Path) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not ready():
+        logs = "\n".join(path.read_text()[-2000:] for path in folder.glob("*.log"))
+        assert time.monotonic() < end, logs
+        time.sleep(0.05)
+
+
+def there(client: Client) -> set[str]:
+    """The workers that can run fits, by what the scheduler knows and they say themselves."""
+    try:
+        return set(client.run(warm_up))
+    except OSError:  # one has died and is not missed yet
+        return set()
+
+
+@pytest.mark.skipif(not template.POSSIBLE, reason="where workers are no copies, the processes are others")
+def test_workers_wait_for_their_scheduler_outlive_it_and_leave_when_told(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address, log = f"tcp://127.0.0.1:{port}", tmp_path / "workers.log"
+    with running(tmp_path, "workers", "gdm_studio", "workers", address, "--workers", "2", "--memory", "1GiB") as ours:
+        until(lambda: f"waits for a scheduler at {address}" in log.read_text(), tmp_path)
+        with joined(tmp_path, port) as client:
+            until(lambda: len(there(client)) == 2, tmp_path)
+            first = there(client)
+        until(lambda: log.read_text().count("waits for a scheduler") > 2, tmp_path)
+        before = set(_below(ours))
+        with joined(tmp_path, port) as client:
+            until(lambda: len(there(client)) == 2, tmp_path)
+            second = there(client)
+            assert not first & second
+            warm = {process for process in _below(ours) if "forkserver" in command(process)} & before
+            assert warm, "nothing is loaded again"
+            kept_processes(psutil.Process(ours.pid), "worker")[0].kill()
+            until(lambda: len(there(client)) == 2 and there(client) != second, tmp_path)
+            everything = _below(ours)
+            ours.send_signal(signal.SIGTERM)
+            assert ours.wait(PATIENCE_S) == 0
+            until(lambda: not [process for process in everything if process.is_running()], tmp_path)
+    assert "Traceback" not in log.read_text()
+
+
+def _below(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["somewhere"], "write tcp://HOST:PORT"),
+        (["tcp://10.0.0.5:8786", "--workers", "0"], "at least 1 process is needed"),
+        (["tcp://10.0.0.5:8786", "--memory", "much"], "write a size such as 2GiB"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(capsys, monkeypatch, arguments, words):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert main(["workers", *arguments]) == 2
+    assert words in capsys.readouterr().err
