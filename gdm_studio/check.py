@@ -176,7 +176,8 @@ def place_of(address: str) -> tuple[str, int] | None:
     """Host and port of a scheduler's address; None where it names none."""
     try:
         parts = urlsplit(address if "://" in address else f"tcp://{address}")
-        return (parts.hostname, parts.port) if parts.hostname and parts.port else None
+        known = parts.scheme in ("tcp", "tls") and parts.hostname and parts.port
+        return (str(parts.hostname), int(parts.port or 0)) if known else None
     except ValueError:
         return None
 

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from gdm_core.errors import ConfigError
+from gdm_core.errors import ConfigError, FitError
 
 
 def add_workers(commands: Any) -> None:
@@ -41,16 +41,17 @@ def workers(options: argparse.Namespace) -> int:
     for ending in (
         signal.SIGTERM,
         signal.SIGINT,
-    ):  # a service manager's, and a terminal's; of a job in the background, too
+    ):  # the second also where it was to be ignored, as of jobs in the background
         signal.signal(ending, signal.default_int_handler)
     host = Host(number, memory, scheduler)
     print(f"{number} workers for {scheduler}, {memory / 2**30:.1f} GiB each.", file=sys.stderr, flush=True)
     try:
-        return host.wait()
+        status = host.wait()
     except KeyboardInterrupt:
         return 0
     finally:
         host.close()
+    raise FitError(f"The worker processes could not go on (status {status}); what they said stands above.")
 
 
 def _address(text: str) -> str:

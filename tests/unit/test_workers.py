@@ -99,11 +99,12 @@ def _below(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     ("arguments", "words"),
     [
         (["somewhere"], "write tcp://HOST:PORT"),
+        (["http://10.0.0.5:8786"], "write tcp://HOST:PORT"),
         (["tcp://10.0.0.5:8786", "--workers", "0"], "at least 1 process is needed"),
         (["tcp://10.0.0.5:8786", "--memory", "much"], "write a size such as 2GiB"),
     ],
 )
-def test_what_cannot_be_meant_is_said(capsys, monkeypatch, arguments, words):
+def test_workers_that_cannot_be_meant_are_refused(capsys, monkeypatch, arguments, words):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     assert main(["workers", *arguments]) == 2
