@@ -38,11 +38,10 @@ def workers(options: argparse.Namespace) -> int:
         raise ConfigError(f"--workers is {number}; at least 1 process is needed.")
     memory = worker_memory(number) if options.memory is None else _bytes(options.memory)
     scheduler = _address(options.scheduler)
-    for ending in (
-        signal.SIGTERM,
-        signal.SIGINT,
-    ):  # the second also where it was to be ignored, as of jobs in the background
-        signal.signal(ending, signal.default_int_handler)
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(
+            ending, signal.default_int_handler
+        )  # also where it was to be ignored, as of jobs in the background
     host = Host(number, memory, scheduler)
     print(f"{number} workers for {scheduler}, {memory / 2**30:.1f} GiB each.", file=sys.stderr, flush=True)
     try:
