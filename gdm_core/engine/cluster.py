@@ -186,12 +186,17 @@ def worker_memory(n_workers: int) -> int:
     """Bytes that a worker may use before it is stopped: most of the machine between them, within reason."""
     text = os.environ.get(MEMORY_VARIABLE, "").strip()
     if text:
-        try:
-            return int(parse_bytes(text))
-        except ValueError as error:
-            raise ConfigError(f"{MEMORY_VARIABLE} is {text!r}; write a size such as '2 GiB'.") from error
+        return size(text, MEMORY_VARIABLE)
     share = int(0.7 * MEMORY_LIMIT / n_workers)
     return int(min(MOST_MEMORY, share))
+
+
+def size(text: str, name: str) -> int:
+    """Bytes, as somebody has written them for `name`."""
+    try:
+        return int(parse_bytes(text))
+    except ValueError as error:
+        raise ConfigError(f"{name} is {text!r}; write a size such as '2 GiB'.") from error
 
 
 def _join(address: str) -> Link:

@@ -107,15 +107,16 @@ async def _keep_worker(scheduler: str, memory: int, preload: str, start_limit_s:
 
 async def _until_there(scheduler: str) -> None:
     """Until a scheduler listens. Dask would wait longer and longer between two tries, and call it an error in between."""
-    waits = False
+    said = ""
     while True:
-        with suppress(OSError):
+        try:
             _, writer = await asyncio.open_connection(*_place(scheduler))
             writer.close()
             return
-        if not waits:
-            logger.warning("A worker waits for a scheduler at %s.", scheduler)
-        waits = True
+        except OSError as error:
+            if str(error) != said:
+                said = str(error)
+                logger.warning("A worker waits for a scheduler at %s (%s).", scheduler, said)
         await asyncio.sleep(LOOK_EVERY_S)
 
 

@@ -31,17 +31,15 @@ def add_workers(commands: Any) -> None:
 
 def workers(options: argparse.Namespace) -> int:
     """Until stopped, or until they cannot be started."""
-    from gdm_core.engine.cluster import Host, worker_count, worker_memory
+    from gdm_core.engine.cluster import Host, size, worker_count, worker_memory
 
     number = worker_count() if options.workers is None else options.workers
     if number < 1:
         raise ConfigError(f"--workers is {number}; at least 1 process is needed.")
-    memory = worker_memory(number) if options.memory is None else _bytes(options.memory)
+    memory = worker_memory(number) if options.memory is None else size(options.memory, "--memory")
     scheduler = _address(options.scheduler)
-    for ending in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(
-            ending, signal.default_int_handler
-        )  # also where it was to be ignored, as of jobs in the background
+    for ending in (signal.SIGTERM, signal.SIGINT):  # jobs in the background are told to ignore the second
+        signal.signal(ending, signal.default_int_handler)
     host = Host(number, memory, scheduler)
     print(f"{number} workers for {scheduler}, {memory / 2**30:.1f} GiB each.", file=sys.stderr, flush=True)
     try:
@@ -59,12 +57,3 @@ def _address(text: str) -> str:
     if place_of(text) is None:
         raise ConfigError(f"The scheduler is {text!r}; write tcp://HOST:PORT.")
     return text if "://" in text else f"tcp://{text}"
-
-
-def _bytes(text: str) -> int:
-    from dask.utils import parse_bytes
-
-    try:
-        return int(parse_bytes(text))
-    except ValueError as error:
-        raise ConfigError(f"--memory is {text!r}; write a size such as 2GiB.") from error
