@@ -173,10 +173,10 @@ def _mark_panel(taught: LapTeaching) -> None:
         st.number_input("From (m)", value=begin, key=keys[0], **look)
         beyond = f"Beyond {taught.ours.length:,.0f} m it goes on into the next lap."
         st.number_input("To (m)", value=end, key=keys[1], help=beyond, **look)
-        new = st.text_input("Another word", key=keys[2], max_chars=lessons.MOST_WORD, placeholder="such as lift and coast",
-                            width=180)  # fmt: skip
-        empty, act = not (new or "").strip(), partial(_mark, taught, keys)
-        st.button("Name it so", key="teach-name", on_click=act, args=(None,), disabled=empty)
+        hint = "such as lift and coast"
+        st.text_input("Another word", key=keys[2], max_chars=lessons.MOST_WORD, placeholder=hint, width=180)
+        act = partial(_mark, taught, keys)
+        st.button("Name it so", key="teach-name", on_click=act, args=(None,))
     if taught.words.words:
         with st.container(key="teach-words", horizontal=True):
             for j, word in enumerate(taught.words.words):

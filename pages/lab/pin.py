@@ -1,6 +1,9 @@
 """A pinned result: it stays beside the living one until it is unpinned, and in the address, so that a link opens both.
 
 What is pinned are the settings of the model; both are fitted to the data of the page, else their scores could not be compared.
+
+A button that pins is never off while a fit runs: the click of somebody who still saw it on would be dropped, since Streamlit
+goes by how a control was last drawn on the server, which on a busy machine the browser does not show yet.
 """
 
 from __future__ import annotations
@@ -131,7 +134,7 @@ def show(view: View, rows: Sequence[Score], page: Beside) -> None:
 
     with view.frame.card:
         text = _pinned(name)
-        here = text_of(view.choice)
+        here = text_of(_stands(view))
         if text:
             st.button("Unpin", key=f"{name}-unpin", icon=":material/keep_off:", on_click=turn, args=("",))
         else:
@@ -141,8 +144,8 @@ def show(view: View, rows: Sequence[Score], page: Beside) -> None:
                 icon=":material/keep:",
                 on_click=turn,
                 args=(here,),
-                disabled=not (here and view.settled),
-                help="Keeps these settings beside whatever you try next, in the address too.",
+                disabled=not here,
+                help="Keeps the settings of what you see beside whatever you try next, in the address too.",
             )
     slider.also_in_address(PIN, text or None)
     choice = parse(text)
@@ -159,6 +162,13 @@ def show(view: View, rows: Sequence[Score], page: Beside) -> None:
         live.unanswered(beside.fit, beside.asked, "The exact states of what is pinned could not be worked out")
         live.region(beside.fit, lambda found: page.draw(now, _matched(found, view)))
         _compared(page.rows(now), rows)
+
+
+def _stands(view: View) -> Choice:
+    """The settings of the result on the screen, which is the one before while another is fitted."""
+    wanted = view.shown.wanted
+    found: Choice = view.choice if wanted is None else wanted.where.choice
+    return found
 
 
 def watch(view: View) -> None:

@@ -128,6 +128,15 @@ def test_what_cannot_be_marked_is_said_and_nothing_is_lost(engine):
     assert len(kept(app).own.marks) == 2
 
 
+def test_one_click_right_after_a_word_was_typed_names_the_stretch(engine):
+    app = opened()
+    app.button(key="teach-name").click().run()
+    assert "has no word" in said(app)
+    control(app, "text_input", "teach-word").set_value("out")
+    app.button(key="teach-name").click().run()
+    assert [one.word for one in kept(app).own.marks] == ["out"]
+
+
 def test_laps_with_so_many_holes_that_a_mark_could_not_name_its_part_say_so(engine, monkeypatch):
     holes = ((45.0, 48.0), (54.0, 57.0), (63.0, 66.0))  # in lap 2
     race = ring_session(ring_driver("AAA", holes=holes), ring_driver("BBB"))

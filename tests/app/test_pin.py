@@ -39,6 +39,23 @@ def test_a_pinned_result_stays_beside_what_is_tried_next_until_it_is_unpinned(en
     assert "live-nascar-pinned" not in app.session_state, "nothing is kept of it"
 
 
+def test_while_another_result_is_fitted_a_click_pins_the_one_that_is_seen(engine):
+    app = opened(seed="1")
+    engine.auto = False
+    slider(app, "K").set_value(6)
+    app.run()
+    assert live_of(app).running
+    app.button(key="nascar-pin").click()
+    app.run()
+    assert app.query_params["pin"] == "gdm_4_0.99_learn_window_2_1"
+    engine.auto = True
+    for job in engine.waiting():
+        engine.run(job)
+    settled(app.run())
+    assert app.query_params["pin"] == "gdm_4_0.99_learn_window_2_1"
+    assert live_of(app).poll().n_states == 6
+
+
 def test_a_copied_link_opens_the_same_pair(engine):
     app = settled(opened(K="5", pin="arhmm_3_1.0_learn_window_2_7"))
     assert live_of(app).poll().n_states == 5

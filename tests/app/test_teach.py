@@ -106,6 +106,24 @@ def test_a_stretch_that_cannot_be_marked_is_refused_and_nothing_is_lost(engine, 
     assert len(kept(app).own.marks) == 2
 
 
+def test_one_click_right_after_a_word_was_typed_names_the_stretch_or_adds_the_word(engine):
+    app = opened(labels=False)
+    for button, word in (("teach-name", "rest"), ("teach-add", "walk")):
+        control(app, "text_input", "teach-word").set_value(word)
+        app.button(key=button).click().run()
+        assert not app.exception, app.exception[0].value
+        assert len(word_buttons(app, word)) == 1
+    assert [one.word for one in kept(app).own.marks] == ["rest"]
+
+
+def test_a_click_without_a_word_says_so_and_nothing_is_lost(engine):
+    app = mark(opened(), 1.0, 2.0, "rest")
+    for button, message in (("teach-name", "has no word. Say what the moment is."), ("teach-add", "Type a word")):
+        app.button(key=button).click().run()
+        assert message in said(app)
+        assert len(kept(app).own.marks) == 1
+
+
 def test_two_words_on_one_frame_are_refused_in_a_sentence(engine):
     app = mark(mark(opened(), 1.0, 2.0, "rest"), 1.5, 3.0, "walk")
     assert "are marked as &#x27;rest&#x27; already and cannot be &#x27;walk&#x27; too" in said(app)

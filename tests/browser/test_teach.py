@@ -48,6 +48,9 @@ def test_a_stretch_is_dragged_over_named_and_found_again_after_a_reload(visit):
     line = page.get_by_text("1 mark of your own", exact=False)
     expect(line).to_be_visible()
     words = line.inner_text()
+    page.get_by_label("Another word").fill("grooming")
+    page.get_by_role("button", name="Add the word").click()  # the click itself ends the typing
+    expect(page.locator(".st-key-teach-words").get_by_role("button", name="grooming")).to_be_visible()
     page.reload()
     expect(page.get_by_text(words)).to_be_visible()
     assert seen.errors == []

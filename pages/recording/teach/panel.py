@@ -147,12 +147,10 @@ def _mark_panel(taught: Teaching) -> None:
         look: dict[str, Any] = {"step": clock.step, "format": "%.2f", "width": 120}
         st.number_input(f"From ({clock.unit})", value=begin, key=first, **look)
         st.number_input(f"To ({clock.unit})", value=end, key=second, **look)
-        new = st.text_input(
-            "Another word", key=typed, max_chars=lessons.MOST_WORD, placeholder="such as grooming", width=180
-        )
-        empty, act = not (new or "").strip(), partial(_mark, taught, view.index, keys)
-        st.button("Name it so", key="teach-name", on_click=act, args=(None,), disabled=empty)
-        st.button("Add the word", key="teach-add", on_click=_add_word, args=(taught, typed), disabled=empty)
+        st.text_input("Another word", key=typed, max_chars=lessons.MOST_WORD, placeholder="such as grooming", width=180)
+        act = partial(_mark, taught, view.index, keys)
+        st.button("Name it so", key="teach-name", on_click=act, args=(None,))
+        st.button("Add the word", key="teach-add", on_click=_add_word, args=(taught, typed))
     numbers = lessons.keys_of(taught.words.words, lesson.keys)
     with st.container(key="teach-words", horizontal=True):
         for j, word in enumerate(taught.words.words):
