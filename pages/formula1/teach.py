@@ -60,9 +60,10 @@ class LapTeaching(AnyTeaching):
 class Named:
     """What the taught model says of a driver in the lap that is looked at.
 
-    axis    his laps
-    proba   [bins, columns] along the lap
-    found   the answers that it is made of, each with its trial
+    axis      his laps
+    proba     [bins, columns] along the lap
+    found     the answers that it is made of, each with its trial
+    learning  an answer is still to come
     """
 
     axis: LapAxis
@@ -70,6 +71,7 @@ class Named:
     found: tuple[tuple[int, Taught], ...]
     state: State
     order: tuple[int, ...] = ()
+    learning: bool = False
 
 
 def key_of(race: Race) -> str:
@@ -217,19 +219,20 @@ def _named(taught: LapTeaching, axis: LapAxis, first: int) -> Named:
     """The words of a driver along the lap; `first` is the number of his first trial. Says what could not be worked out."""
     bins, columns = taught.race.circuit.n_bins, max(1, len(taught.words.names))
     proba = np.full((bins, columns), np.nan, np.float32)
-    said, state, order = [], "fresh", ()
+    said, state, order, learning = [], "fresh", (), False
     for index in axis.trials_of(taught.lap):
         trial = axis.laps.trials[index]
         answer = ask(taught, trial, f"taught-{first + index}")
         live.unanswered(taught.view.fit, answer, f"The words of {trial.name} could not be worked out")
         found = found_in(taught, trial, answer)
         if found is None:
+            learning |= not answer.message
             continue
         part = axis.on_grid(taught.lap, index, taught.words.spread(found.proba, found.words), bins)
         proba = np.where(np.isfinite(part), part, proba)
         said.append((index, found))
         state, order = state if answer.fresh else "stale", answer.about[1]
-    return Named(axis, proba, tuple(said), "fresh" if state == "fresh" else "stale", tuple(order))
+    return Named(axis, proba, tuple(said), "fresh" if state == "fresh" else "stale", tuple(order), learning)
 
 
 def _strips(taught: LapTeaching, said: dict[str, Named]) -> None:
@@ -265,7 +268,7 @@ def _strips(taught: LapTeaching, said: dict[str, Named]) -> None:
     missing = [driver for driver, one in said.items() if not one.axis.trials_of(lap)]
     if missing:
         shell.quiet(f"{' and '.join(missing)} has no lap {lap} among those chosen.")
-    elif not taught.why and view.choice.family == TEACHABLE and not all(one.found for one in said.values()):
+    elif not taught.why and view.choice.family == TEACHABLE and any(one.learning for one in said.values()):
         shell.quiet("The model is learning these words." if ready(view) else "Taught as soon as the fit is done.")
 
 

@@ -111,6 +111,19 @@ def test_words_of_both_drivers_appear_with_their_shares(engine):
     assert "Lap 4 of both drivers" in drawn(app, "teach-strips")["caption"]
 
 
+def test_words_of_a_driver_that_cannot_be_worked_out_are_not_said_to_be_on_their_way(engine):
+    engine.unable |= {f"ask-taught-{index}": "It was given up after 600 s." for index in range(12)}
+    app = taught(opened())
+    assert f"The words of {TRIAL} could not be worked out" in said(app)
+    assert "The model is learning these words." not in said(app)
+    engine.unable.clear()
+    again = [button for button in app.button if "-again-taught-" in str(button.key)]
+    assert again
+    for button in again:
+        button.click().run()
+    assert "could not be worked out" not in said(app.run())
+
+
 def test_what_cannot_be_marked_is_said_and_nothing_is_lost(engine):
     app = mark(opened(), 2, 100, 500, "out")
     for begin, end, message in [

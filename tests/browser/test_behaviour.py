@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from pathlib import Path
 
 import numpy as np
@@ -97,10 +96,8 @@ def test_the_player_and_the_strips_point_at_the_same_moment(visit):
     before = _frame(page)
     assert page.locator("[data-role=play]").inner_text() == "Play poses", "the fit has a Play of its own"
     page.locator("[data-role=play]").click()
-    end = time.monotonic() + 60
-    while _frame(page) < before + 10 and time.monotonic() < end:
-        page.wait_for_timeout(100)
-    assert _frame(page) >= before + 10
+    player = page.locator(PLAYER).element_handle()
+    page.wait_for_function("([canvas, least]) => Number(canvas.dataset.frame) >= least", arg=[player, before + 10])
     assert opened.errors == []
 
 
