@@ -327,4 +327,4 @@ def test_browsers_keep_messages_for_a_chain_of_runs():
     """What a browser holds is said once for all runs of a chain: two, as Streamlit has it, are fewer than a chain has."""
     from streamlit import config
 
-    assert config.get_option("global.maxCachedMessageAge") >= 12
+    assert config.get_option("global.maxCachedMessageAge") >= 24
