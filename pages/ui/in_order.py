@@ -24,4 +24,4 @@ def keep() -> None:
         if retain_lifecycle_msgs and fragment_ids_this_run is not None:
             queue._queue = list(waiting)
 
-    ForwardMsgQueue.clear = cleared  # type: ignore[method-assign]
+    ForwardMsgQueue.clear = cleared  # type: ignore[method-assign, assignment]

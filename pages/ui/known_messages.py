@@ -74,8 +74,8 @@ def keep() -> None:
     def begin(context: ScriptRunContext, *args: Any, **named: Any) -> None:
         reset(context, *args, **_only_kept(context.session_id, named))
 
-    AppSession.flush_browser_queue = flush_browser_queue  # type: ignore[method-assign]
-    ScriptRunContext.reset = begin  # type: ignore[method-assign]
+    AppSession.flush_browser_queue = flush_browser_queue  # type: ignore[method-assign, assignment]
+    ScriptRunContext.reset = begin  # type: ignore[method-assign, assignment]
 
 
 def _only_kept(session: str, named: Mapping[str, Any]) -> dict[str, Any]:
