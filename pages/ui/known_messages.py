@@ -45,9 +45,10 @@ class Sent:
                     del self.last[name]
 
     def kept(self, named: Iterable[str]) -> frozenset[str]:
-        """Those of `named` that the browser keeps for some runs to come."""
+        """Those of `named` that the browser keeps for some runs to come. A run asks in its own thread, while others leave."""
         spared = _age() - SPARE
-        return frozenset(name for name in named if name in self.last and self.ended - self.last[name] <= spared)
+        last = ((name, self.last.get(name)) for name in named)
+        return frozenset(name for name, when in last if when is not None and self.ended - when <= spared)
 
 
 _of: WeakValueDictionary[str, Sent] = WeakValueDictionary()  # by the session, which holds it
