@@ -1,0 +1,7 @@
+"""Studies: many recordings, their conditions on a sheet, and what differs between them, with animals as the unit."""
+
+from gdm_core.study.flow import Flow
+from gdm_core.study.power import Power
+from gdm_core.study.study import Study
+
+__all__ = ["Flow", "Power", "Study"]

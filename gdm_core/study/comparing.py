@@ -1,0 +1,314 @@
+"""What differs between conditions, state by state: effect with interval first, p by permutation second, corrected over the
+family, with the classical test beside it."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.study.design import Design
+from gdm_core.study.limits import check_sizes, limits_of
+from gdm_core.study.mixed import put_mixed
+from gdm_core.study.permutation import Floats, Model, p_of_two, welch_t
+from gdm_core.study.sheet import listed
+
+CONFIDENCE = 0.95
+PARTIAL = "partial omega squared"
+COLUMNS = ("effect", "effect_low", "effect_high", "p", "p_holm", "p_bh", "test", "statistic", "df", "df_residual",
+           "p_classical", "n", "d", "effect_is")  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One thing that is asked: a factor, or two of them together.
+
+    name     in tables
+    effect   [n, q] columns that say where a unit stands
+    beside   [n, c] columns that are taken away first
+    is_what  the effect in words
+    words    what the classical test is called
+    """
+
+    name: str
+    effect: Floats
+    beside: Floats
+    is_what: str
+    words: str
+
+
+def compared(
+    design: Design,
+    values: Floats,
+    n_permutations: int,
+    seed: int,
+    trend: bool | None = None,
+    mixed: Floats | None = None,
+) -> tuple[pd.DataFrame, list[str]]:
+    """A row for each term and column of values, and what the design cannot say."""
+    if n_permutations < 1:
+        raise ConfigError(f"n_permutations is {n_permutations}; at least 1 is needed.")
+    notes = list(design.notes)
+    if design.paired and len(design.factors) == 1:
+        alone = np.bincount(design.subjects)[design.subjects] < 2
+        whole, design, values = design, design.part(~alone), values[~alone]
+    else:
+        whole = design
+    check_sizes(design)
+    trend = _trend(design) if trend is None else trend
+    if trend and not (len(design.factors) == 1 and design.factors[0].numeric):
+        raise ConfigError(
+            f"trend asks for one column of numbers; between is {listed([f.name for f in design.factors])}."
+        )
+    means = _means(design, values)
+    tables, said = [], limits_of(design, trend, n_permutations, values.shape[1])
+    for term, part, its in _terms(design, values, trend):
+        if not Model.of(term.effect, term.beside, part.strata).effect.size:
+            raise DataError(
+                f"{term.name!r} cannot be told apart from blocks or covariates: they say the same. Leave one out."
+            )
+        table = _by_patterns(term, part, its, n_permutations, seed)
+        table.insert(0, "term", term.name)
+        if mixed is not None:
+            put_mixed(table, whole, mixed, trend, said)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of columns without a value
+            correct(table, np.nanmax(its, axis=0) > np.nanmin(its, axis=0))
+        if not trend and len(design.factors) == 1 and design.factors[0].numeric and len(design.factors[0].levels) > 2:
+            straight = _by_patterns(_trend_term(design), part, its, n_permutations, seed + 1)
+            names = {"effect": "trend", "effect_low": "trend_low", "effect_high": "trend_high", "p": "p_trend"}
+            table = table.join(straight[list(names)].rename(columns=names))
+        tables.append(pd.concat([means, table], axis=1))
+    found = pd.concat(tables, keys=range(len(tables)), names=["order", "column"]).reset_index(level="column")
+    if len(design.factors) == 1:
+        found = found.drop(columns="term")
+    lacking = int(found["p"].isna().sum())
+    if lacking:
+        said.append(f"{lacking} of {len(found)} rows cannot be tested: too few units have a value there.")
+    return found.reset_index(drop=True), notes + said
+
+
+# ---- what is asked --------------------------------------------------------------------------------------------------
+def _terms(design: Design, values: Floats, trend: bool) -> list[tuple[Term, Design, Floats]]:
+    """What is tested, and of whom: of two factors where one differs between subjects, their means are its units."""
+    beside = design.covariates
+    if trend:
+        return [(_trend_term(design), design, values)]
+    if len(design.factors) == 1:
+        own = _dummies(design, 0)
+        two, plain = own.shape[1] == 1, not (design.paired or beside.size or design.strata.any())
+        if design.paired:
+            words = "paired t" if two else "repeated measures F"
+        else:
+            words = ("Welch's t" if two else "one-way F") if plain else f"{'t' if two else 'F'} of a linear model"
+        return [(Term(design.factors[0].name, own, beside, _effect_of(design, 0), words), design, values)]
+    words = "F of a split-plot model" if design.paired else "F of a linear model"
+    names = [factor.name for factor in design.factors]
+    columns = [_dummies(design, 0), _dummies(design, 1)]
+    within = [design.paired and _varies_within(design, j) for j in (0, 1)]
+    found: list[tuple[Term, Design, Floats]] = []
+    for j in (0, 1):
+        if design.paired and not within[j]:
+            part, its = _subject_means(design, values)
+            found.append((Term(names[j], _dummies(part, j), part.covariates, _effect_of(design, j), words), part, its))
+            continue
+        first = [beside, columns[1 - j]]
+        if design.paired and not within[1 - j]:
+            first.append(_product(*(one - one.mean(axis=0) for one in columns)))
+        found.append((Term(names[j], columns[j], np.hstack(first), _effect_of(design, j), words), design, values))
+    both = _product(*columns)
+    crossed = "difference of differences" if both.shape[1] == 1 else PARTIAL
+    return [*found, (Term(" × ".join(names), both, np.hstack([beside, *columns]), crossed, words), design, values)]
+
+
+def _product(first: Floats, second: Floats) -> Floats:
+    return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
+
+
+def _dummies(design: Design, j: int) -> Floats:
+    """[n, levels - 1] whether a unit is at each level but the first."""
+    return (design.levels[:, j, None] == np.arange(1, len(design.factors[j].levels))).astype(np.float64)
+
+
+def _effect_of(design: Design, j: int) -> str:
+    words = design.factors[j].words
+    return f"{words[1]} minus {words[0]}" if len(words) == 2 else PARTIAL
+
+
+def _trend_term(design: Design) -> Term:
+    factor = design.factors[0]
+    amounts = np.array([float(level) for level in factor.levels])[design.levels[:, 0]]
+    return Term(
+        factor.name,
+        amounts[:, None],
+        design.covariates,
+        f"change for each 1 of {factor.name}",
+        "trend (linear regression)",
+    )
+
+
+def _trend(design: Design) -> bool:
+    """Whether levels are numbers that hardly anybody shares, so that a trend is all that can be asked."""
+    sizes = np.bincount(design.levels[:, 0])
+    return len(design.factors) == 1 and design.factors[0].numeric and len(sizes) > 2 and float(np.median(sizes)) < 2
+
+
+def _varies_within(design: Design, j: int) -> bool:
+    frame = pd.DataFrame({"subject": design.subjects, "level": design.levels[:, j]})
+    return bool((frame.groupby("subject")["level"].nunique() > 1).any())
+
+
+def _subject_means(design: Design, values: Floats) -> tuple[Design, Floats]:
+    """One unit a subject: the mean of its cells."""
+    members = [np.flatnonzero(design.subjects == subject) for subject in range(design.subjects.max() + 1)]
+    firsts = np.array([found[0] for found in members])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a subject without a value anywhere stays without one
+        its = np.stack([np.nanmean(values[found], axis=0) for found in members])
+        covariates = np.stack([design.covariates[found].mean(axis=0) for found in members])
+    part = replace(
+        design.part(np.isin(np.arange(len(values)), firsts)), covariates=covariates, strata=np.zeros(len(members), np.int64),
+        paired=False,
+    )  # fmt: skip
+    return part, its
+
+
+# ---- the tests ----------------------------------------------------------------------------------------------------------
+def _by_patterns(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
+    """One row for each column of values; those that the same units have are tested together."""
+    known = np.isfinite(values)
+    found: list[tuple[npt.NDArray[np.int64], pd.DataFrame]] = []
+    for pattern in np.unique(known, axis=1).T:
+        columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
+        part = design.part(pattern)
+        one = replace(term, effect=term.effect[pattern], beside=term.beside[pattern])
+        table = _tested(one, part, values[pattern][:, columns], n_permutations, seed)
+        table["n"] = len(np.unique(part.subjects))
+        found.append((columns, table.set_index(columns)))
+    return pd.concat([table for _, table in found]).sort_index()
+
+
+def _tested(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
+    from scipy import special, stats
+
+    n, m = values.shape
+    blank = {
+        name: np.full(m, np.nan)
+        for name in ("effect", "effect_low", "effect_high", "p", "statistic", "p_classical", "d")
+    }
+    text = {"test": f"permutation, {term.words}", "effect_is": term.is_what}
+    if term.words == "Welch's t":
+        second = term.effect[:, 0] > 0
+        sizes = int((~second).sum()), int(second.sum())
+        if min(sizes) < 2:
+            return pd.DataFrame(blank | {"df": np.nan, "df_residual": np.nan} | text, index=range(m))
+        t, df, difference, error = welch_t(values, second)
+        half = special.stdtrit(np.where(np.isfinite(df), df, 1.0), (1 + CONFIDENCE) / 2) * error
+        spread = np.sqrt(
+            (values[~second].var(axis=0, ddof=1) * (sizes[0] - 1) + values[second].var(axis=0, ddof=1) * (sizes[1] - 1))
+            / (n - 2)
+        )
+        return pd.DataFrame(
+            {
+                "effect": difference,
+                "effect_low": difference - half,
+                "effect_high": difference + half,
+                "p": p_of_two(values, second, n_permutations, seed),
+                "statistic": t,
+                "df": 1.0,
+                "df_residual": df,
+                "p_classical": 2 * stats.t.sf(np.abs(t), df),
+                "d": _ratio(difference, spread),
+            }
+            | text
+        )
+    model = Model.of(term.effect, term.beside, design.strata) if n else None  # a state that nobody has
+    q = model.effect.shape[1] if model else 0
+    if model is None or q == 0 or model.df_residual < 1:
+        return pd.DataFrame(blank | {"df": np.nan, "df_residual": np.nan} | text, index=range(m))
+    free = model.residuals(values)
+    total = (free**2).sum(axis=0)
+    explained = ((model.effect.T @ free) ** 2).sum(axis=0)
+    f = np.where(total > 0, model.f(explained, total), np.nan)
+    base = {"p": model.p(values, n_permutations, seed), "df": float(q), "df_residual": float(model.df_residual),
+            "p_classical": stats.f.sf(f, q, model.df_residual)} | text  # fmt: skip
+    if q > 1 or term.effect.shape[1] > 1:
+        size = q + model.df_residual + 1
+        share = np.maximum(q * (f - 1), 0) / (
+            np.maximum(q * (f - 1), 0) + size
+        )  # omega squared: eta squared is too large
+        tails = ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
+        low, high = (np.nan_to_num(special.ncfdtrinc(q, model.df_residual, tail, np.minimum(f, 1e6))) for tail in tails)
+        bounds = {"effect_low": low / (low + size), "effect_high": high / (high + size)}
+        return pd.DataFrame(base | {"effect": share, "statistic": f, "d": np.nan} | bounds)
+    along = model.residuals(term.effect)[:, 0]
+    slope = along @ free / (along @ along)
+    spread = np.sqrt(np.maximum(total - explained, 0) / model.df_residual)
+    half = special.stdtrit(model.df_residual, (1 + CONFIDENCE) / 2) * spread / np.sqrt(along @ along)
+    scale = spread * (np.sqrt(2) if design.paired else 1.0)  # of differences: what power speaks of
+    return pd.DataFrame(
+        {
+            "effect": slope,
+            "effect_low": slope - half,
+            "effect_high": slope + half,
+            "statistic": np.sign(slope) * np.sqrt(f),
+        }
+        | base
+        | {"d": _ratio(slope, scale) if term.effect.max() == 1 else np.nan}
+    )
+
+
+def _ratio(a: Floats, b: Floats) -> Floats:
+    return np.divide(a, b, out=np.full_like(a, np.nan), where=b > 0)
+
+
+def correct(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
+    """p corrected over the family: all rows whose values differ at all. A state that is alike everywhere was decided before
+    groups were looked at, and costs the others nothing."""
+    from statsmodels.stats.multitest import multipletests
+
+    asked = np.flatnonzero(differs & table["p"].notna().to_numpy())
+    for name, method in (("p_holm", "holm"), ("p_bh", "fdr_bh")):
+        corrected = table["p"].to_numpy(copy=True)
+        if len(asked):
+            corrected[asked] = multipletests(corrected[asked], method=method)[1]
+        table[name] = corrected
+
+
+# ---- what is said -------------------------------------------------------------------------------------------------------
+def _means(design: Design, values: Floats) -> pd.DataFrame:
+    """[m] mean of every group, cells of two factors each by itself."""
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for codes in itertools.product(*(range(len(factor.levels)) for factor in design.factors)):
+            inside = (design.levels == codes).all(axis=1)
+            words = "_".join(factor.words[code] for factor, code in zip(design.factors, codes, strict=True))
+            found[f"mean_{words}"] = (
+                np.nanmean(values[inside], axis=0) if inside.any() else np.full(values.shape[1], np.nan)
+            )
+    return pd.DataFrame(found)
+
+
+def sentence(row: Any, name: str, measure: str) -> str:
+    """One row in words, effect first."""
+    marks = f"{row['effect_is']} {row['effect']:.3g}, 95 % interval {row['effect_low']:.3g} to {row['effect_high']:.3g}"
+    return (
+        f"{name}, {measure}: {marks}; p = {row['p']:.2g} ({row['p_holm']:.2g} with all states in mind), n = {row['n']}."
+    )
+
+
+def ordered(found: pd.DataFrame, labels: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
+    """The table as people read it: which state, means of groups, effect, p, the rest."""
+    names = labels.loc[found["column"]].reset_index(drop=True)
+    means = [c for c in found if str(c).startswith("mean_")]
+    kept = [c for c in ("term",) if c in found] + means + [c for c in COLUMNS if c in found]
+    rest = [c for c in (*more, "trend", "trend_low", "trend_high", "p_trend") if c in found and c not in kept]
+    return pd.concat([names, found[[*kept, *rest]]], axis=1)

@@ -1,0 +1,312 @@
+"""What a question asks of a sheet: whose values are compared, between what, and what may be exchanged with what.
+
+The unit is an animal: its recordings under the same condition are averaged first. What a design cannot answer is refused
+with a sentence (an animal in two groups, wrong pairs, a condition that differs in no block), or said in a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.study.permutation import Floats, Ints
+from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, column_of, counted, listed, selected
+
+FRAME = "frame"
+# What a group that others are compared with is called: it comes first.
+_REFERENCE = (
+    "control",
+    "ctrl",
+    "ctl",
+    "vehicle",
+    "veh",
+    "saline",
+    "sham",
+    "baseline",
+    "placebo",
+    "untreated",
+    "wt",
+    "wildtype",
+)
+MOST_GROUPS = 50
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a study, as `compare` takes it.
+
+    measure         its name
+    between         columns that say what differs: one, or two for two factors
+    unit            column that says what is a unit, "recording", or "frame"
+    within          column that says whose measurements are paired
+    blocks          column within whose values units are exchanged
+    covariates      columns whose share is taken away first
+    where           column -> value or values: the recordings that take part
+    """
+
+    measure: str
+    between: tuple[str, ...]
+    unit: str = ANIMAL
+    within: str | None = None
+    blocks: str | None = None
+    covariates: tuple[str, ...] = ()
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A column that is compared between.
+
+    name     of the column
+    levels   its values in order: numbers by size, else a control first and the rest by name
+    numeric  whether they are numbers
+    """
+
+    name: str
+    levels: tuple[Any, ...]
+    numeric: bool
+
+    @property
+    def words(self) -> list[str]:
+        """Its levels in words."""
+        return [f"{level:g}" if self.numeric else str(level) for level in self.levels]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Values of units, and where each stands.
+
+    rows        recordings of each unit, as places among those that were counted
+    units       [n] names
+    factors     what is compared between
+    levels      [n, factors] the level of each unit
+    subjects    [n] the number of whose value it is; the same for paired ones
+    strata      [n] within which units are exchanged
+    covariates  [n, c] columns of numbers
+    paired      whether subjects are the strata
+    unit_word   what a unit is called
+    notes       what a reader has to know, in sentences
+    """
+
+    rows: tuple[npt.NDArray[np.int64], ...]
+    units: tuple[str, ...]
+    factors: tuple[Factor, ...]
+    levels: Ints
+    subjects: Ints
+    strata: Ints
+    covariates: Floats
+    paired: bool
+    unit_word: str
+    notes: tuple[str, ...]
+
+    def averaged(self, values: Floats) -> Floats:
+        """[n, ...] mean of each unit's recordings, of those where there is a value."""
+        found = np.full((len(self.rows), *values.shape[1:]), np.nan)
+        for i, rows in enumerate(self.rows):
+            part = values[rows]
+            known = np.isfinite(part)
+            n = known.sum(axis=0)
+            total = np.where(known, part, 0.0).sum(axis=0)
+            np.divide(total, n, out=found[i, ...], where=n > 0)
+        return found
+
+    def part(self, kept: npt.NDArray[np.bool_]) -> Design:
+        """The same with some units only."""
+        return replace(
+            self,
+            rows=tuple(rows for rows, yes in zip(self.rows, kept, strict=True) if yes),
+            units=tuple(unit for unit, yes in zip(self.units, kept, strict=True) if yes),
+            levels=self.levels[kept],
+            subjects=self.subjects[kept],
+            strata=self.strata[kept],
+            covariates=self.covariates[kept],
+        )
+
+
+def design_of(question: Question, sheet: Sheet, names: Sequence[str], empty: npt.NDArray[np.bool_]) -> Design:
+    """The design of a question."""
+    if not 1 <= len(question.between) <= 2:
+        raise ConfigError(f"between is {question.between!r}; name one column, or two for two factors.")
+    frame = sheet.frame[~sheet.frame[RECORDING].isin(list(sheet.set_aside))]
+    frame, _ = selected(frame, question.where)
+    notes: list[str] = []
+    place = {name: i for i, name in enumerate(names)}
+    blank = [name for name in frame[RECORDING] if empty[place[name]]]
+    if blank:
+        notes.append(f"{counted(len(blank), 'recording')} left out, without a single labelled sample: {listed(blank)}.")
+        frame = frame[~frame[RECORDING].isin(blank)]
+    between = [column_of(frame, asked, "between") for asked in question.between]
+    unit, unit_word = _unit(question, sheet)
+    within = None if question.within is None else column_of(frame, question.within, "within")
+    blocks = None if question.blocks is None else column_of(frame, question.blocks, "blocks")
+    covariates = [column_of(frame, asked, "covariates") for asked in question.covariates]
+    needed = [c for c in dict.fromkeys([*between, unit, within, blocks, *covariates]) if c is not None]
+    if len(set(between) | set(covariates) | {blocks}) < len(between) + len(covariates) + 1:
+        raise ConfigError("between, blocks and covariates must name different columns.")
+    for column in needed:
+        missing = frame[column].isna()
+        if missing.any():
+            lost = frame.loc[missing, RECORDING].tolist()
+            notes.append(f"{counted(len(lost), 'recording')} left out, with nothing in {column!r}: {listed(lost)}.")
+            frame = frame[~missing]
+    if frame.empty:
+        raise DataError(f"No recording has a value in {listed(needed)}.")
+    factors = [_factor(frame, name) for name in between]
+    subject = within or unit
+    if within is not None and within != unit:
+        _check_nested(frame, unit, within)
+    keys = [subject, *(between if within else [])] if within == unit else [*dict.fromkeys([subject, unit, *between])]
+    groups = frame.groupby(keys, sort=False, dropna=False).indices
+    rows = [np.asarray(found) for found in groups.values()]
+    firsts = frame.iloc[[found[0] for found in rows]]
+    _check_units(frame, firsts, unit, unit_word, between, within, blocks)
+    if within is not None and within != unit:
+        _check_pairs(firsts, within, between)
+    several = sum(len(found) > 1 for found in rows)
+    if several:
+        notes.append(f"{counted(several, unit_word)} the mean of several recordings.")
+    levels = np.stack(
+        [[factor.levels.index(value) for value in firsts[factor.name].tolist()] for factor in factors], axis=1
+    ).astype(np.int64)
+    subjects = pd.factorize(firsts[subject])[0].astype(np.int64)
+    strata = np.zeros(len(rows), np.int64) if blocks is None else pd.factorize(firsts[blocks])[0].astype(np.int64)
+    whose = frame[RECORDING].map(place).to_numpy()
+    made = Design(
+        rows=tuple(whose[found] for found in rows),
+        units=tuple(str(value) for value in firsts[subject]),
+        factors=tuple(factors),
+        levels=levels,
+        subjects=subjects,
+        strata=subjects if within is not None else strata,
+        covariates=_covariates(frame, rows, covariates, notes),
+        paired=within is not None,
+        unit_word=unit_word,
+        notes=(),
+    )
+    if within is not None:
+        made = _with_pairs(made, notes)
+    return replace(made, notes=tuple(notes))
+
+
+def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:
+    if question.unit in (RECORDING, FRAME):
+        return RECORDING, RECORDING
+    if question.unit == ANIMAL:
+        return (sheet.animal, ANIMAL) if sheet.animal else (RECORDING, RECORDING)
+    return column_of(sheet.frame, question.unit, "unit"), question.unit
+
+
+def _factor(frame: pd.DataFrame, name: str) -> Factor:
+    column = frame[name]
+    numeric = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
+    found = column.unique().tolist()
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        levels = [value for value in column.cat.categories.tolist() if value in found]
+    else:
+        levels = sorted(
+            found, key=float if numeric else lambda value: (str(value).casefold() not in _REFERENCE, str(value))
+        )
+    if len(levels) < 2:
+        raise DataError(
+            f"All recordings that take part have {name} {str(levels[0])!r}, so there is nothing to compare."
+        )
+    if len(levels) > MOST_GROUPS and not numeric:
+        raise DataError(f"{name!r} has {len(levels)} different values; {MOST_GROUPS} groups may be compared at once.")
+    return Factor(name, tuple(levels), numeric)
+
+
+def _check_units(
+    frame: pd.DataFrame,
+    firsts: pd.DataFrame,
+    unit: str,
+    word: str,
+    between: list[str],
+    within: str | None,
+    blocks: str | None,
+) -> None:
+    """Nobody is in two groups or two blocks, unless measurements of one are paired."""
+    if within is None:
+        for factor in between:
+            torn = frame.groupby(unit, observed=True)[factor].nunique()
+            if len(found := torn[torn > 1].index.tolist()):
+                same = f"within={word!r}" if len(between) == 1 else f"one column, within={word!r}"
+                raise DataError(
+                    f"{counted(len(found), word)} in more than one group of {factor!r}: {listed(found)}. If its sessions are "
+                    f"to be compared with each other, pair them: {same}. Else choose recordings with where."
+                )
+    elif len(between) == 1:
+        torn = frame.groupby(within, observed=True)[between[0]].nunique()
+        if (torn < 2).all():
+            raise DataError(
+                f"Nothing can be paired: each {within} has one value of {between[0]!r} only. Leave out within to compare "
+                f"groups, or name the column that says whose recordings belong together."
+            )
+    if blocks is not None:
+        torn = frame.groupby(unit, observed=True)[blocks].nunique()
+        if len(found := torn[torn > 1].index.tolist()):
+            raise DataError(
+                f"{counted(len(found), word)} in more than one block of {blocks!r}: {listed(found)}. A block holds whole "
+                f"{word}s; to pair the sessions of one, use within={word!r}."
+            )
+        for factor in between:
+            if within is None and (firsts.groupby(blocks, observed=True)[factor].nunique() < 2).all():
+                raise DataError(
+                    f"Within each {blocks} all have one value of {factor!r}, so the two cannot be told apart. Leave out blocks, "
+                    "and keep in mind that what differs may be either."
+                )
+
+
+def _check_nested(frame: pd.DataFrame, unit: str, within: str) -> None:
+    torn = frame.groupby(unit, observed=True)[within].nunique()
+    if len(found := torn[torn > 1].index.tolist()):
+        raise DataError(
+            f"within={within!r} pairs wrongly: {counted(len(found), unit)} in several of its values ({listed(found)}). "
+            f"within names whose recordings belong together, such as {unit!r}; what differs between them is `between`."
+        )
+
+
+def _check_pairs(firsts: pd.DataFrame, within: str, between: list[str]) -> None:
+    sizes = firsts.groupby([within, *between], observed=True).size()
+    if len(found := sizes[sizes > 1].index.tolist()):
+        raise DataError(
+            f"within={within!r} pairs wrongly: {listed(found[:1])} holds {int(sizes.max())} units, and which belongs to which "
+            f"is not said. For exchanging within {within} without pairs, use blocks={within!r}."
+        )
+
+
+def _with_pairs(design: Design, notes: list[str]) -> Design:
+    """Without those that have nothing to be paired with."""
+    if len(design.factors) == 2:
+        return design
+    met = np.bincount(design.subjects)[design.subjects]
+    alone = met < 2
+    if alone.any():
+        names = [unit for unit, yes in zip(design.units, alone, strict=True) if yes]
+        notes.append(
+            f"{counted(len(names), design.unit_word)} left out, with one of {len(design.factors[0].levels)} values of "
+            f"{design.factors[0].name!r}: {listed(names)}. mixed=True uses them, too."
+        )
+    return replace(design, notes=design.notes)
+
+
+def _covariates(frame: pd.DataFrame, rows: list[Any], columns: list[str], notes: list[str]) -> Floats:
+    """[n, c] a column for each number, and one for each but the first value of words."""
+    made: list[Floats] = []
+    for name in columns:
+        column = frame[name]
+        if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+            values = column.to_numpy(np.float64)
+            made.append(np.array([[values[found].mean()] for found in rows]))
+            continue
+        words = sorted(column.unique().tolist(), key=str)
+        if len(words) > MOST_GROUPS:
+            raise DataError(f"The covariate {name!r} has {len(words)} different words; is it one at all?")
+        shares = np.stack([column == word for word in words[1:]], axis=1).astype(np.float64)
+        made.append(np.stack([shares[found].mean(axis=0) for found in rows]))
+    return np.concatenate(made, axis=1) if made else np.zeros((len(rows), 0))

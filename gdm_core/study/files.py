@@ -1,0 +1,93 @@
+"""A study as one file: an Arrow table with a row for each recording, and JSON in its header. Never a pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gdm_core.errors import DataError, ModelFileError
+from gdm_core.files import write_whole
+from gdm_core.study.sheet import RECORDING
+from gdm_core.study.states import Recording
+
+FORMAT = "gdm-studio-study"
+FORMAT_VERSION = 1
+_OWN = ("states", "soft", "rate_hz", "start_seconds")
+_SHEET = "sheet."
+
+
+def write(
+    path: Path, frame: pd.DataFrame, recordings: Mapping[str, Recording], header: Mapping[str, Any], model: bytes | None
+) -> None:
+    """Everything of a study into one file."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    ones = [recordings.get(name) for name in frame[RECORDING]]  # None: a row of which nothing was read
+    try:
+        sheet = pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException:  # columns of mixed kinds, as sheets have them, are kept as text
+        mixed = {
+            str(c): frame[c].map(lambda v: None if pd.isna(v) else str(v)) for c in frame if frame[c].dtype == object
+        }
+        sheet = pa.Table.from_pandas(frame.assign(**mixed), preserve_index=False)
+    columns = {f"{_SHEET}{name}": sheet.column(name) for name in sheet.column_names} | {
+        "states": pa.array([one and one.labels for one in ones], pa.list_(pa.int32())),
+        "soft": pa.array(
+            [None if not one or one.soft is None else one.soft.tobytes() for one in ones], pa.large_binary()
+        ),
+        "rate_hz": pa.array([one and one.rate_hz for one in ones], pa.float64()),
+        "start_seconds": pa.array([one and one.start_seconds for one in ones], pa.float64()),
+    }
+    said = {"format": FORMAT, "format_version": FORMAT_VERSION, **header}
+    table = pa.table(columns).replace_schema_metadata({b"study": json.dumps(said).encode(), b"model": model or b""})
+    write_whole(path, lambda file: feather.write_feather(table, file, compression="zstd"))
+
+
+def read(path: Path) -> tuple[pd.DataFrame, dict[str, Recording], dict[str, Any], bytes | None]:
+    """(sheet, recordings, header, model) of a file that `write` wrote, or a message that says what is wrong with it."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    if not path.is_file():
+        raise DataError(f"There is no study at {path}.")
+    try:
+        table = feather.read_table(BytesIO(path.read_bytes()), memory_map=False)
+        table.validate(full=True)
+        metadata = table.schema.metadata or {}
+        header = json.loads(metadata.get(b"study", b"null"))
+    except (pa.ArrowException, OSError, ValueError, RecursionError, MemoryError) as error:
+        raise ModelFileError(
+            f"{path} is not a readable study ({str(error)[:160]}). It may be damaged or of another kind."
+        ) from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is an Arrow file, but no study that this library wrote.")
+    if header.get("format_version") != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {str(header.get('format_version'))[:40]}; this library reads version {FORMAT_VERSION}."
+        )
+    try:
+        frame = table.drop(list(_OWN)).to_pandas()
+        frame = frame.astype({c: object for c in frame if frame[c].dtype == object}).fillna(value=np.nan)
+        frame.columns = [str(name).removeprefix(_SHEET) for name in frame.columns]
+        names = [str(name) for name in frame[RECORDING]]
+        found = {name: _recording(table, i) for i, name in enumerate(names) if table["states"][i].is_valid}
+    except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
+        raise ModelFileError(f"{path} is a study with parts missing or damaged ({str(error)[:160]}).") from error
+    return frame, found, header, metadata.get(b"model") or None
+
+
+def _recording(table: Any, row: int) -> Recording:
+    labels = np.array(table["states"][row].values.to_numpy(), np.int32)
+    packed = table["soft"][row].as_py()
+    soft = None if packed is None else np.frombuffer(packed, np.float32).reshape(len(labels), -1)
+    rate = float(table["rate_hz"][row].as_py())
+    if not len(labels) or labels.min() < -1 or not rate > 0:
+        raise ValueError(f"recording {row} has no states or no rate")
+    return Recording(labels, rate, soft, float(table["start_seconds"][row].as_py()))

@@ -1,0 +1,160 @@
+"""Tests by permutation, of many columns of values at once: which share of re-labelled studies is as extreme as this one.
+
+Values are taken free of what is no question (strata, covariates), re-labelled within strata, and freed again before each
+statistic (Freedman and Lane 1983). Without covariates this is the plain permutation test; with pairs as strata, sign flips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_CHUNK = 4_000_000  # numbers held at a time
+_TIE = 1e-9  # relative; permutations that only round differently are as extreme
+
+
+def orders(strata: Ints, n_permutations: int, seed: int, width: int = 1) -> Iterator[Ints]:
+    """[P', n] orders of n units at random, each within its stratum; chunks of P' make `n_permutations` together."""
+    rng = np.random.default_rng(seed)
+    n = len(strata)
+    base = np.argsort(strata, kind="stable")
+    step = max(1, min(n_permutations, _CHUNK // max(1, n * width)))
+    for done in range(0, n_permutations, step):
+        keys = strata + rng.random((min(step, n_permutations - done), n))
+        found = np.empty(keys.shape, np.int64)
+        found[:, base] = np.argsort(keys, axis=1)
+        yield found
+
+
+def centred(values: Floats, strata: Ints) -> Floats:
+    """Values [n, m] without the mean of their stratum."""
+    _, codes = np.unique(strata, return_inverse=True)
+    sums = np.zeros((codes.max() + 1, values.shape[1]))
+    np.add.at(sums, codes, values)
+    return values - (sums / np.bincount(codes)[:, None])[codes]
+
+
+def basis(columns: Floats, beside: Floats | None = None) -> Floats:
+    """[n, rank] orthonormal columns that span `columns`, apart from what `beside` (orthonormal too) spans already."""
+    if beside is not None and beside.size:
+        columns = columns - beside @ (beside.T @ columns)
+    if not columns.size:
+        return np.zeros((len(columns), 0))
+    left, size, _ = np.linalg.svd(columns, full_matrices=False)
+    return left[:, size > 1e-8 * max(1.0, math.sqrt(len(columns)))]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a term explains of values, over strata and covariates.
+
+    effect      [n, q] orthonormal columns of the term, free of the rest
+    nuisance    [n, c] orthonormal columns of the covariates, free of strata
+    strata      [n] within which units are exchanged
+    df_residual degrees of freedom that are left
+    """
+
+    effect: Floats
+    nuisance: Floats
+    strata: Ints
+    df_residual: int
+
+    @classmethod
+    def of(cls, effect: Floats, covariates: Floats, strata: Ints) -> Model:
+        """From columns as they come."""
+        nuisance = basis(centred(covariates, strata)) if covariates.size else np.zeros((len(strata), 0))
+        found = basis(centred(effect, strata), nuisance)
+        df = len(strata) - len(np.unique(strata)) - nuisance.shape[1] - found.shape[1]
+        return cls(found, nuisance, strata, df)
+
+    def residuals(self, values: Floats) -> Floats:
+        """Values [n, m] without strata and covariates."""
+        free = centred(values, self.strata)
+        return free - self.nuisance @ (self.nuisance.T @ free)
+
+    def f(self, explained: Floats, total: Floats) -> Floats:
+        """The statistic F from sums of squares: what the term explains, and what there is to explain."""
+        left = np.maximum(total - explained, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (explained / self.effect.shape[1]) / (left / self.df_residual)
+
+    def observed(self, values: Floats) -> Floats:
+        """[m] F of each column of values."""
+        free = self.residuals(values)
+        return self.f(((self.effect.T @ free) ** 2).sum(axis=0), (free**2).sum(axis=0))
+
+    def p(self, values: Floats, n_permutations: int, seed: int) -> Floats:
+        """[m] share of re-labelled studies, this one among them, whose F is as large."""
+        free = self.residuals(values)
+        total = (free**2).sum(axis=0)
+        # F grows with what is explained of the rest, so shares of squares are compared and nothing is divided
+        observed = ((self.effect.T @ free) ** 2).sum(axis=0) / np.where(total > 0, total, 1.0)
+        joined = np.concatenate([self.nuisance, self.effect], axis=1)  # [n, c + q]
+        c, q = self.nuisance.shape[1], joined.shape[1]
+        more = np.zeros(free.shape[1])
+        for order in orders(self.strata, n_permutations, seed, q * (1 + free.shape[1] // max(1, len(free)))):
+            turned = np.moveaxis(joined[order], 1, 2).reshape(-1, len(free)) @ free  # [P' * (c + q), m]
+            squares = turned.reshape(len(order), q, -1) ** 2
+            left = total - squares[:, :c].sum(axis=1)
+            share = squares[:, c:].sum(axis=1) / np.where(left > 0, left, 1.0)
+            more += (share >= observed * (1 - _TIE) - _TIE).sum(axis=0)
+        return np.where(total > 0, (1 + more) / (1 + n_permutations), 1.0)
+
+
+def welch_t(values: Floats, second: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Of two groups, [m] each: t, degrees of freedom, difference of means (second minus first), its standard error."""
+    parts = [
+        (values[mask].mean(axis=0), values[mask].var(axis=0, ddof=1), int(mask.sum())) for mask in (~second, second)
+    ]
+    (mean_a, var_a, n_a), (mean_b, var_b, n_b) = parts
+    a, b = var_a / n_a, var_b / n_b
+    error = np.sqrt(a + b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (mean_b - mean_a) / error, (a + b) ** 2 / (a**2 / (n_a - 1) + b**2 / (n_b - 1)), mean_b - mean_a, error
+
+
+def p_of_two(values: Floats, second: npt.NDArray[np.bool_], n_permutations: int, seed: int) -> Floats:
+    """[m] p of Welch's t by permutation of all units, both sides: right where spreads differ, too."""
+    free = values - values.mean(axis=0)
+    scale = np.sqrt((free**2).mean(axis=0))
+    free = free / np.where(scale > 0, scale, 1.0)
+    both = np.concatenate([free, free**2], axis=1)
+    n_b, m = int(second.sum()), values.shape[1]
+    n_a = len(second) - n_b
+    all_squares = (free**2).sum(axis=0)
+
+    def squared_t(inside: Floats) -> Floats:
+        """Of sums and sums of squares in the second group [P, 2 m]; the sum over both groups is zero."""
+        sums, squares = inside[:, :m], inside[:, m:]
+        mean_a, mean_b = -sums / n_a, sums / n_b
+        var_b = np.maximum(squares - n_b * mean_b**2, 0) / (n_b - 1) / n_b
+        var_a = np.maximum(all_squares - squares - n_a * mean_a**2, 0) / (n_a - 1) / n_a
+        return (mean_b - mean_a) ** 2 / np.maximum(var_a + var_b, 1e-12)
+
+    observed = squared_t(second.astype(np.float64)[None] @ both)
+    more = np.zeros(m)
+    for order in orders(np.zeros(len(second), np.int64), n_permutations, seed, 1 + 2 * m // len(second)):
+        more += (squared_t(second[order].astype(np.float64) @ both) >= observed * (1 - _TIE)).sum(axis=0)
+    return np.where(scale > 0, (1 + more) / (1 + n_permutations), 1.0)
+
+
+def smallest_p(levels: Ints, strata: Ints) -> float:
+    """The smallest p that a design can reach at all: one over its different arrangements, those that only change the names
+    of groups of one size counted as one."""
+    logs, per_stratum = 0.0, []
+    for stratum in np.unique(strata):
+        sizes = Counter(levels[strata == stratum].tolist())
+        per_stratum.append(tuple(sizes.get(level, 0) for level in np.unique(levels)))
+        logs += math.lgamma(sum(sizes.values()) + 1) - sum(math.lgamma(n + 1) for n in sizes.values())
+    columns: Counter[Any] = Counter(zip(*per_stratum, strict=True))  # groups of one size in every stratum
+    logs -= sum(math.lgamma(n + 1) for n in columns.values())
+    return min(1.0, math.exp(-logs))

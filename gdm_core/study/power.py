@@ -1,0 +1,120 @@
+"""How many animals it would take: studies simulated from what was measured, each tested as this one is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.study.design import Design
+from gdm_core.study.limits import LEVEL
+from gdm_core.study.permutation import Floats, Model, p_of_two
+
+N_STUDIES = 1_000
+N_PERMUTATIONS = 999
+PROMISE = 0.8
+_SIZES = (3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 100, 128, 160, 200)
+
+
+@dataclass(frozen=True)
+class Power:
+    """The share of studies in which p falls below .05 if the difference is there; `float(power)` gives it, too.
+
+    power    of a study of the size of this one
+    effect   in standard deviations between animals (of differences, where sessions are paired)
+    raw      the same in the units of the measure
+    sizes    units of each group in this study
+    curve    units a group -> power
+    needed   the fewest of those units a group with a power of 0.8; None where 200 are too few
+    notes    what a reader has to know
+    """
+
+    power: float
+    effect: float
+    raw: float
+    sizes: dict[str, int]
+    curve: dict[int, float]
+    needed: int | None
+    notes: tuple[str, ...] = ()
+
+    def __float__(self) -> float:
+        return self.power
+
+
+def power_of(
+    design: Design, values: Floats, effect: float, relative: bool, seed: int, n_studies: int = N_STUDIES
+) -> Power:
+    """Power of a design of one factor. The last level differs from the first by the effect; numbers between lie between."""
+    if len(design.factors) != 1:
+        raise ConfigError("Power is that of one factor; choose the other's value with where.")
+    if not np.isfinite(effect):
+        raise ConfigError(f"effect is {effect}; it must be a number (of standard deviations between animals).")
+    factor = design.factors[0]
+    part = design.part(np.isfinite(values))
+    y, levels = values[np.isfinite(values)], part.levels[:, 0]
+    counts = [int((levels == j).sum()) for j in range(len(factor.levels))]
+    steps = np.zeros(len(counts))
+    steps[-1] = 1.0
+    if factor.numeric:
+        amounts = np.array([float(level) for level in factor.levels])
+        steps = (amounts - amounts[0]) / (amounts[-1] - amounts[0])
+    if part.paired:
+        if len(counts) != 2:
+            raise ConfigError("Power of paired sessions compares two of them; choose two with where.")
+        firsts = {s: v for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 0}
+        pairs = [v - firsts[s] for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 1 and s in firsts]
+        residuals, counts = [_freed(np.array(pairs))], [len(pairs)]
+    else:
+        residuals = [_freed(y[levels == j]) for j in range(len(counts))]
+    if min(counts) < 2:
+        raise DataError("Power needs two units or more in every group, to know how much they differ.")
+    df = sum(counts) - len(counts)
+    spread = float(np.sqrt(sum((found**2).sum() / len(found) * (len(found) - 1) for found in residuals) / df))
+    if spread == 0:
+        raise DataError("All units of a group have one value, so how much animals differ is unknown.")
+    raw = effect * (abs(float(y.mean())) if relative else spread)
+    rng = np.random.default_rng(seed)
+
+    def simulated(sizes: list[int]) -> float:
+        drawn = [rng.choice(found, (n, n_studies)) for found, n in zip(residuals, sizes, strict=True)]
+        if part.paired:
+            cells = np.concatenate([np.zeros_like(drawn[0]), drawn[0] + raw])
+            who = np.tile(np.arange(sizes[0]), 2)
+            second = np.repeat([[0.0], [1.0]], sizes[0], axis=0)
+            p = Model.of(second, np.zeros((len(who), 0)), who).p(cells, N_PERMUTATIONS, seed)
+            return float((p < LEVEL).mean())
+        whole = np.concatenate([one + raw * step for one, step in zip(drawn, steps, strict=True)])
+        group = np.repeat(np.arange(len(sizes)), sizes)
+        if len(sizes) == 2:
+            return float((p_of_two(whole, group == 1, N_PERMUTATIONS, seed) < LEVEL).mean())
+        dummies = (group[:, None] == np.arange(1, len(sizes))).astype(np.float64)
+        p = Model.of(dummies, np.zeros((len(group), 0)), np.zeros(len(group), np.int64)).p(whole, N_PERMUTATIONS, seed)
+        return float((p < LEVEL).mean())
+
+    curve: dict[int, float] = {}
+    for n in _SIZES:
+        if n * len(residuals) > 6:
+            curve[n] = simulated([n] * len(residuals))
+            if curve[n] > 0.95:
+                break
+    notes = [f"{n_studies:,} simulated studies a size, from the spread of {sum(counts)} units."]
+    if (part.strata.any() and not part.paired) or part.covariates.size:
+        notes.append("Blocks and covariates are not simulated: with them power is rather higher.")
+    if min(counts) < 8:
+        notes.append(f"The spread is known from {min(counts)} units a group alone, so power is known roughly.")
+    return Power(
+        power=simulated(counts),
+        effect=raw / spread,
+        raw=raw,
+        sizes=dict(zip(factor.words if not part.paired else ["pairs"], counts, strict=True)),
+        curve=curve,
+        needed=next((n for n, share in curve.items() if share >= PROMISE), None),
+        notes=tuple(notes),
+    )
+
+
+def _freed(values: Floats) -> Floats:
+    """Values without their mean, spread as those that they stand for."""
+    n = len(values)
+    return (values - values.mean()) * np.sqrt(n / (n - 1)) if n > 1 else np.zeros(n)

@@ -1,0 +1,383 @@
+"""A study: the states of many recordings beside a sheet of their conditions, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from gdm_core import __version__
+from gdm_core.analysis.bouts import BoutRule
+from gdm_core.errors import ConfigError, DataError, ModelFileError
+from gdm_core.models.base import StateModel
+from gdm_core.study import comparing, files, fitting
+from gdm_core.study.counted import Counted
+from gdm_core.study.design import FRAME, Design, Question, design_of
+from gdm_core.study.flow import Flow, flow_of
+from gdm_core.study.frames import WHY_NOT, by_frames
+from gdm_core.study.methods import methods_of
+from gdm_core.study.power import Power, power_of
+from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, checked, listed, near
+from gdm_core.study.states import (
+    OF_CHANGES,
+    OF_STATES,
+    Recording,
+    as_names,
+    recording_of,
+    states_of,
+)
+from gdm_core.trials import Trial, Trials
+
+RESERVED = ("state", "name", "minute", "changes", "from_state", "to_state", *OF_STATES, *OF_CHANGES)
+Names = Mapping[int, str] | Sequence[str] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Study(Counted):
+    """States of recordings and the sheet of their conditions. Made by `fit`, `of_model`, `of_states` or `open`.
+
+    sheet       a row for each recording, matched by name
+    recordings  their states by name
+    states      the numbers of all states, as the data has them
+    names       of states, by number
+    model       that found them, None where another tool did
+    flagged     recording -> in what it is unlike the rest
+    marks, questions   what a page keeps with the study: plain values that JSON can hold
+    notes       what was understood and left out, in sentences
+    """
+
+    model: StateModel | None = None
+    flagged: Mapping[str, str] = field(default_factory=dict)
+    marks: Sequence[Any] = ()
+    questions: Sequence[Any] = ()
+    notes: tuple[str, ...] = ()
+
+    # ---- making one -------------------------------------------------------------------------------------------------
+    @classmethod
+    def of_states(
+        cls,
+        states: Mapping[str, npt.ArrayLike],
+        sheet: pd.DataFrame,
+        rate_hz: float | Mapping[str, float] = 1.0,
+        names: Names = None,
+    ) -> Study:
+        """A study of states that are known, from any tool.
+
+        states    recording -> [T] whole numbers, -1 unlabelled; or soft states [T, K]
+        sheet     a row for each recording: its name in "recording" (or "file"), "animal", and any columns; a row with
+                  yes in "exclude" takes no part
+        rate_hz   samples a second, of all or by recording
+        names     of states, by number, or a list that begins with state 0
+        """
+        if not isinstance(states, Mapping) or not states:
+            raise DataError("Study.of_states takes states as {name of the recording: its states}; there are none.")
+        rates = rate_hz if isinstance(rate_hz, Mapping) else dict.fromkeys(states, rate_hz)
+        if lacking := [str(name) for name in states if name not in rates]:
+            raise DataError(f"rate_hz says nothing of {listed(lacking)}.")
+        made = {str(name): recording_of(str(name), one, float(rates[name])) for name, one in states.items()}
+        return cls._of(checked(sheet, made, RESERVED), made, as_names(names))
+
+    @classmethod
+    def fit(
+        cls, recordings: Mapping[str, Trial], sheet: pd.DataFrame, model: StateModel, on: Sequence[str] | None = None,
+        names: Names = None, rule: BoutRule = fitting.STEADY,
+    ) -> Study:  # fmt: skip
+        """One model fitted to all animals, none outweighing another, blind to the sheet; then every recording read with it.
+
+        recordings   name -> Trial, with the same channels and rate
+        sheet        as for `of_states`
+        model        of any family; it is left as it is. A fitted one is not fitted again
+        on           recordings to fit to, where not all; the others are only read
+        names        of states
+        rule         how soft states become bouts: `gdm_core.analysis.bouts.BoutRule(smooth_s, shortest_s)`. 0.2 s each: a
+                     tracker that trembles makes many shorter ones, on one day more than on another
+        """
+        notes: list[str] = []
+        known = checked(sheet, recordings, RESERVED)
+        kept, aside = fitting.prepared({name: recordings[name] for name in known.names}, notes)
+        if unknown := [str(name) for name in on or () if name not in kept]:
+            raise ConfigError(f"on names {listed(unknown)}, which takes no part{near(unknown[0], kept)}.")
+        chosen = kept if on is None else {name: kept[name] for name in on}
+        fitted = model if model.params_ else fitting.fitted(model, cls.training(chosen, known, notes))
+        part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
+        return cls.of_model(fitted, kept, part, names, rule)
+
+    @staticmethod
+    def training(recordings: Mapping[str, Trial], sheet: Sheet | pd.DataFrame, notes: list[str]) -> Trials:
+        """What `fit` fits its model to, for who fits it elsewhere: the same samples of each animal.
+
+        recordings   name -> Trial
+        sheet        of the study
+        notes        what a reader has to know is added here
+        """
+        known = sheet if isinstance(sheet, Sheet) else checked(sheet, recordings, RESERVED)
+        column = known.animal or RECORDING
+        whose = known.frame[column].fillna(known.frame[RECORDING]).astype(str)
+        return fitting.balanced(recordings, dict(zip(known.frame[RECORDING], whose, strict=True)), notes)
+
+    @classmethod
+    def of_model(
+        cls, model: StateModel, recordings: Mapping[str, Trial], sheet: Sheet | pd.DataFrame, names: Names = None,
+        rule: BoutRule = fitting.STEADY,
+    ) -> Study:  # fmt: skip
+        """Every recording read with a fitted model; those that it explains far worse than the rest are flagged.
+
+        model        fitted
+        recordings   name -> Trial
+        sheet        of the study
+        names        of states
+        rule         how soft states become bouts
+        """
+        known = sheet if isinstance(sheet, Sheet) else checked(sheet, recordings, RESERVED)
+        made = cls._of(known, fitting.read_states(model, recordings, rule), as_names(names))
+        odd = fitting.unlike(model, recordings)
+        said = [f"{name} is {why}." for name, why in odd.items()]
+        if not rule.plain:
+            said.append(
+                f"Soft states were averaged over {rule.smooth_s:g} s; bouts below {rule.shortest_s:g} s belong to neighbours."
+            )
+        return replace(made, model=model, flagged=odd, notes=(*made.notes, *said))
+
+    @classmethod
+    def _of(cls, sheet: Sheet, recordings: Mapping[str, Recording], names: Mapping[int, str]) -> Study:
+        ones = [recordings[name] for name in sheet.names]
+        states = states_of(ones, names)
+        if not states:
+            raise DataError("No recording has a single labelled sample, so there are no states to study.")
+        rates = sorted({one.rate_hz for one in ones})
+        mixed = (
+            f"Recordings have {len(rates)} rates, {rates[0]:g} to {rates[-1]:g} Hz: what is counted in seconds can be "
+            "compared, but faster cameras see shorter bouts."
+        )
+        return cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
+
+    def with_names(self, names: Names) -> Study:
+        """The same study with names of states.
+
+        names   by number, or a list that begins with state 0
+        """
+        given = as_names(names)
+        if unknown := [str(state) for state in given if state not in self.states]:
+            raise ConfigError(f"There is no state {listed(unknown)}; the study has {listed(self.states)}.")
+        return replace(self, names=given)
+
+    # ---- what is asked ----------------------------------------------------------------------------------------------
+    def _design(self, question: Question) -> Design:
+        return design_of(question, self.sheet, self.sheet.names, self.counts.labelled_minutes == 0)
+
+    def per_unit(self, measure: str, between: str | Sequence[str], **asked: Any) -> pd.DataFrame:
+        """The values that `compare` compares: a row for each unit (animal), its group and state.
+
+        measure, between   as for `compare`
+        asked              further arguments of it: unit, within, blocks, where
+        """
+        question = _question(measure, between, **asked)
+        values, labels, _ = self.values_of(measure)
+        design = self._design(question)
+        its, k = design.averaged(values), len(labels)
+        table = pd.DataFrame({design.unit_word: np.repeat(design.units, k)})
+        for j, factor in enumerate(design.factors):
+            table[factor.name] = np.repeat([factor.levels[code] for code in design.levels[:, j]], k)
+        return pd.concat([table, pd.concat([labels] * len(its), ignore_index=True)], axis=1).assign(
+            **{measure: its.ravel()}
+        )
+
+    def compare(
+        self,
+        measure: str,
+        between: str | Sequence[str],
+        unit: str = ANIMAL,
+        within: str | None = None,
+        blocks: str | None = None,
+        covariates: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        n_permutations: int = 10_000,
+        seed: int = 0,
+        trend: bool | None = None,
+        mixed: bool = False,
+    ) -> pd.DataFrame:
+        """Does it differ? A row for each state: means of groups, effect with its 95 % interval, p by permutation, p_holm and
+        p_bh corrected over the states, and the classical test with its degrees of freedom. What a reader has to know stands
+        in `.attrs["notes"]`, each row in words in `.attrs["sentences"]`.
+
+        measure         one of `measures`, "transitions", "transition_shares", "entropy", "changes_per_min", or a column of
+                        numbers in the sheet
+        between         the column that says what differs, or two for two factors and what they do together
+        unit            the column that says what counts as one: "animal" (its recordings under one condition are
+                        averaged), "recording", or "frame" to see what that mistake would claim
+        within          the column that says whose sessions are paired: "animal"
+        blocks          a column within whose values animals are exchanged, such as a batch
+        covariates      columns whose share is taken away first
+        where           column -> value, or a list of them: the recordings that take part
+        n_permutations, seed   how many re-labelled studies, and what they are drawn with
+        trend           for numbers such as doses: test the trend, in place of any difference; None does so where hardly two
+                        animals share a dose. Where doses are shared the trend stands beside, as trend and p_trend
+        mixed           a mixed model over recordings as the classical test, which uses animals with missing sessions, too
+        """
+        question = _question(measure, between, unit, within, blocks, covariates, where)
+        values, labels, words = self.values_of(measure)
+        if unit == FRAME:
+            return self._by_frames(question, n_permutations, seed, trend)
+        design = self._design(question)
+        found, notes = comparing.compared(
+            design, design.averaged(values), n_permutations, seed, trend, values if mixed else None
+        )
+        if measure in ("bouts", "changes") and (uneven := self._uneven(design)):
+            notes.append(uneven + " Numbers of bouts grow with the time: bouts_per_min does not.")
+        table = comparing.ordered(found, labels)
+        called = [self._called(row) for _, row in table.iterrows()]
+        table.attrs = {
+            "question": question,
+            "n_permutations": n_permutations,
+            "notes": notes,
+            "sentences": [
+                comparing.sentence(row, name, words) for (_, row), name in zip(table.iterrows(), called, strict=True)
+            ],
+        }
+        return table
+
+    def _called(self, row: Any) -> str:
+        name = (
+            f"{self.called(row['from_state'])} to {self.called(row['to_state'])}"
+            if "to_state" in row
+            else self.called(row["state"])
+        )
+        return f"{row['term']}: {name}" if "term" in row else name
+
+    def _uneven(self, design: Design) -> str:
+        minutes = self.counts.labelled_minutes[np.concatenate(design.rows)]
+        return (
+            f"Recordings last {minutes.min():.1f} to {minutes.max():.1f} minutes."
+            if minutes.max() > 1.1 * minutes.min()
+            else ""
+        )
+
+    def _by_frames(self, question: Question, n_permutations: int, seed: int, trend: bool | None) -> pd.DataFrame:
+        """The table of animals with what frames as units would have claimed in place of their p."""
+        if question.measure not in OF_STATES:
+            raise ConfigError(f"unit='frame' takes a measure of states: {', '.join(OF_STATES)}.")
+        q = replace(question, unit=ANIMAL)
+        table = self.compare(
+            q.measure, q.between, ANIMAL, q.within, q.blocks, q.covariates, q.where, n_permutations, seed, trend
+        )
+        design = self._design(question)
+        claimed = by_frames(design, self.counts, q.measure)
+        table["p_by_animal"] = table["p"]
+        for column in ("statistic", "df", "df_residual", "p_classical"):
+            table[column] = claimed[column].to_numpy()
+        table["p"] = table["p_classical"]
+        comparing.correct(table, np.ones(len(table), bool))
+        table["n"] = sum(self.counts.recordings[row].labelled for row in np.concatenate(design.rows))
+        table["test"], table["flag"] = "frames as units (a mistake)", "not independent"
+        table.attrs |= {"question": question, "notes": [WHY_NOT, *table.attrs["notes"]]}
+        return table
+
+    def flow(
+        self, between: str, where: Mapping[str, Any] | None = None, unit: str = ANIMAL, within: str | None = None,
+        blocks: str | None = None, n_permutations: int = 10_000, seed: int = 0,
+    ) -> Flow:  # fmt: skip
+        """The flow test: one number for the whole. Manhattan distance between the mean matrices of changes of groups, against
+        animals re-labelled (von Ziegler et al. 2024). Changes are counted between different states, gaps left out.
+
+        between, where, unit, within, blocks   as for `compare`
+        n_permutations, seed                   how many re-labelled studies, and what they are drawn with
+        """
+        if unit == FRAME:
+            raise ConfigError(
+                "The flow test re-labels animals; frames cannot be its units. Choose 'animal' or 'recording'."
+            )
+        design = self._design(_question("flow", between, unit, within, blocks, (), where))
+        found = flow_of(design, design.averaged(self.counts.changes), self.states, n_permutations, seed)
+        uneven = self._uneven(design)
+        return (
+            replace(found, notes=(*found.notes, uneven + " Counts of changes grow with the time.")) if uneven else found
+        )
+
+    def power(
+        self, measure: str, between: str, state: int | None = None, effect: float = 0.5, relative: bool = False,
+        unit: str = ANIMAL, within: str | None = None, where: Mapping[str, Any] | None = None, seed: int = 0,
+    ) -> Power:  # fmt: skip
+        """How often a study like this one would find a difference, and how many animals it would take: by simulation from the
+        spread that was measured between animals.
+
+        measure, between, unit, within, where   as for `compare`
+        state                                   whose measure it is, by its number; None for a measure of the whole recording
+        effect      the difference in standard deviations between animals (of differences, where sessions are paired); of
+                    doses between the first and the last
+        relative    the effect is a share of the mean: 0.5 is half as much again
+        seed        of the simulation
+        """
+        values, labels, _ = self.values_of(measure)
+        column = 0
+        if len(labels) > 1 or state is not None:
+            if "state" not in labels or state not in labels["state"].tolist():
+                raise ConfigError(f"state is {state!r}; choose one of {listed(labels.iloc[:, 0].unique().tolist())}.")
+            column = labels["state"].tolist().index(state)
+        design = self._design(_question(measure, between, unit, within, None, (), where))
+        return power_of(design, design.averaged(values)[:, column], effect, relative, seed)
+
+    # ---- taking it along --------------------------------------------------------------------------------------------
+    def methods(self, *found: pd.DataFrame | Flow) -> str:
+        """A paragraph for a paper: what was done, with versions and numbers.
+
+        found   tables of `compare` and results of `flow` to speak of
+        """
+        return methods_of(self.sheet, self.counts, self.model, found)
+
+    def save(self, path: str | Path) -> None:
+        """Write the study into one file (Arrow and JSON): states, sheet, names, model, marks and questions.
+
+        path   where to
+        """
+        header = {
+            "version": __version__,
+            "names": {str(state): name for state, name in self.names.items()},
+            "states": list(self.states),
+            "set_aside": dict(self.sheet.set_aside),
+            "flagged": dict(self.flagged),
+            "marks": list(self.marks),
+            "questions": list(self.questions),
+            "notes": list(self.notes),
+        }
+        files.write(
+            Path(path), self.sheet.frame, self.recordings, header, None if self.model is None else self.model.to_bytes()
+        )
+
+    @classmethod
+    def open(cls, path: str | Path) -> Study:
+        """The study that `save` wrote.
+
+        path   of the file
+        """
+        from gdm_core.models.loading import model_from_bytes
+
+        frame, recordings, header, model = files.read(Path(path))
+        try:
+            sheet = Sheet(frame, {str(k): str(v) for k, v in header["set_aside"].items()}, ())
+            names = {int(state): str(name) for state, name in header["names"].items()}
+            states = tuple(int(state) for state in header["states"])
+            notes = tuple(str(note) for note in header["notes"])
+            flagged = {str(k): str(v) for k, v in header["flagged"].items()}
+            marks, questions = list(header["marks"]), list(header["questions"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelFileError(f"{path}: the description of the study is damaged ({str(error)[:160]}).") from error
+        if set(states_of([recordings[name] for name in sheet.names])) - set(states):
+            raise ModelFileError(
+                f"{path}: recordings have states that its description does not know. The file is damaged."
+            )
+        read = None if model is None else model_from_bytes(model, str(path))
+        return cls(sheet, recordings, states, names, read, flagged, marks, questions, notes)
+
+
+def _question(
+    measure: str, between: str | Sequence[str], unit: str = ANIMAL, within: str | None = None, blocks: str | None = None,
+    covariates: Sequence[str] = (), where: Mapping[str, Any] | None = None,
+) -> Question:  # fmt: skip
+    several = (between,) if isinstance(between, str) else tuple(between)
+    along = (covariates,) if isinstance(covariates, str) else tuple(covariates)
+    return Question(measure, several, unit, within, blocks, along, dict(where or {}))

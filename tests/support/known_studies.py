@@ -1,0 +1,96 @@
+"""Studies of which the truth is known: false alarms, promised power, changes that are found from what a camera saw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from datasets import cohort
+from datasets.cohort import BEHAVIOURS, Change
+from gdm_core import GDM, Study
+from gdm_core.analysis.metrics import match_states
+
+LEVEL = 0.05
+RATE_HZ, MINUTES, DIFFER = 10.0, 2.0, 0.2
+# How many animals in which groups and sessions, and how they are compared: lengths are unequal, animals differ.
+DESIGNS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "two groups": ({"n_animals": (8, 11), "groups": ("a", "b")}, {"between": "group"}),
+    "four doses": ({"n_animals": (6, 7, 6, 8), "groups": (0, 1, 3, 10)}, {"between": "group"}),
+    "paired sessions": ({"n_animals": 12, "groups": ("a",), "n_sessions": 2}, {"between": "session", "within": "animal"}),
+    "two sessions an animal": ({"n_animals": (8, 10), "groups": ("a", "b"), "n_sessions": 2}, {"between": "group"}),
+}  # fmt: skip
+CHANGES = {
+    "groom 30 % longer": Change("groom", times=1.3),
+    "walk to groom doubled": Change("walk", "groom", 2.0),
+    "nothing": None,
+}
+ANIMALS, LONG_MINUTES, LONG_RATE = 12, 10.0, 12.5
+
+
+def study_of(one: cohort.Cohort) -> Study:
+    """The cohort with its true behaviours."""
+    return Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz, names=BEHAVIOURS)
+
+
+def null(design: str, seed: int, n_permutations: int = 999) -> dict[str, float]:
+    """What a study of which nothing is true alarms about: one state asked of alone, the family, the flow, frames as units."""
+    made, asked = DESIGNS[design]
+    study = study_of(cohort.simulate(**made, minutes=MINUTES, rate_hz=RATE_HZ, differ=DIFFER, seed=seed))
+    by_animal = study.compare("usage", n_permutations=n_permutations, seed=seed, **asked)
+    flow = study.flow(n_permutations=n_permutations, seed=seed, **asked)
+    # Frames know no pairs: as units they are compared between the same values without.
+    frames = study.compare("usage", asked["between"], unit="frame", n_permutations=1) if "within" not in asked else None
+    one = seed % len(by_animal)  # another state in every study
+    found = {
+        "one state": by_animal["p"][one],
+        "classical": by_animal["p_classical"][one],
+        "family, Holm": by_animal["p_holm"].min(),
+        "flow": flow.p,
+    }
+    if "p_trend" in by_animal:
+        found["trend"] = by_animal["p_trend"][one]
+    if frames is not None:
+        found |= {"frames, one state": frames["p"][one], "frames, any state": frames["p"].min()}
+    return {name: float(p < LEVEL) for name, p in found.items()}
+
+
+def promised(design: str, effect: float, n_studies: int, state: int = 4) -> dict[str, float]:
+    """Power that a large study promises for one of 12 animals a group (or pairs), and the share of such studies that find it."""
+    two = design == "two groups"
+    asked: dict[str, Any] = {"between": "group"} if two else {"between": "session", "within": "animal"}
+    size: dict[str, Any] = {"groups": ("a", "b")} if two else {"groups": ("a",), "n_sessions": 2}
+    look = {"minutes": MINUTES, "rate_hz": RATE_HZ, "differ": DIFFER}
+    pilot = study_of(cohort.simulate(200, **size, **look, seed=10**6))
+    promise = pilot.power("mean_bout_s", **asked, state=state, effect=effect)
+    hits = 0
+    for seed in range(n_studies):
+        study = study_of(cohort.simulate(ANIMALS, **size, **look, seed=seed))
+        values = study.per_unit("mean_bout_s", **asked)
+        one = values[values["state"] == state].rename(columns={"mean_bout_s": "value"}).reset_index(drop=True)
+        last = one[asked["between"]] == one[asked["between"]].max()
+        one["value"] += promise.raw * last  # the same animals, with the difference that was asked for
+        sheet = one.drop(columns=["state", "name"]).assign(recording=[f"r{i}" for i in range(len(one))])
+        moved = Study.of_states(dict.fromkeys(sheet["recording"], np.zeros(2, np.int64)), sheet)
+        hits += bool(moved.compare("value", **asked, n_permutations=999, seed=seed)["p"][0] < LEVEL)
+    return {"promised": promise.curve[ANIMALS], "found": hits / n_studies}
+
+
+def found_from_channels(change: str, seed: int, **setting: Any) -> dict[str, Any]:
+    """One cohort seen through six channels: a model for all animals finds the states, and the study what differs."""
+    look = {"n_animals": ANIMALS, "minutes": LONG_MINUTES, "rate_hz": LONG_RATE} | setting
+    made = cohort.simulate(**look, change=CHANGES[change], seed=seed)
+    study = Study.fit(made.recordings(), pd.DataFrame(made.sheet), GDM(n_states=len(BEHAVIOURS), n_latent=6, seed=seed))
+    names = study.sheet.names
+    states = np.concatenate([study.recordings[name].labels for name in names])
+    truth = np.concatenate([made.states[name] for name in names])
+    one_to_one = match_states(states, truth, len(BEHAVIOURS))
+    study = study.with_names({state: BEHAVIOURS[behaviour] for state, behaviour in enumerate(one_to_one)})
+    longer = study.compare("mean_bout_s", "group", seed=seed)
+    follows = study.compare("transition_shares", "group", seed=seed)
+    said = [f"{name} longer" for name in longer.loc[longer["p_holm"] < LEVEL, "name"]]
+    said += [f"{study.called(a)} to {study.called(b)}" for a, b in
+             follows.loc[follows["p_holm"] < LEVEL, ["from_state", "to_state"]].to_numpy()]  # fmt: skip
+    right = {"groom 30 % longer": ["groom longer"], "walk to groom doubled": ["walk to groom"], "nothing": []}[change]
+    return {"said": said, "right": said == right, "named": set(right) <= set(said)}

@@ -1,0 +1,483 @@
+"""What a study counts, how its sheet is matched, what it is fitted to, and its file."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from datasets import cohort, cohort_files
+from gdm_core import Study, Trial
+from gdm_core.analysis.bouts import BoutRule
+from gdm_core.analysis.tables import csv
+from gdm_core.errors import ConfigError, DataError, ModelFileError
+from gdm_studio.cli import main
+from tests.support.simple_model import SimpleModel
+
+RATE = 10.0
+STATES = {
+    "m1.csv": np.array([0, 0, 0, 2, 2, -1, 2, 0, 0, 5]),
+    "m2.csv": np.array([-1, 5, 5, -1, 0, 0, 0, 0]),
+    "m3.csv": np.array([2, 2, 2, 2]),
+}
+SHEET = pd.DataFrame({"recording": list(STATES), "animal": ["a", "b", "c"], "group": ["x", "y", "x"]})
+
+
+def made(states=STATES, sheet=SHEET, **more) -> Study:
+    return Study.of_states(states, sheet, rate_hz=RATE, **more)
+
+
+# ---- counting -----------------------------------------------------------------------------------------------------
+def test_measures_are_those_of_a_plain_loop():
+    rng = np.random.default_rng(0)
+    states = {f"r{i}": rng.integers(-1, 4, n) for i, n in enumerate((50, 3, 200, 1))}
+    states["r4"] = np.full(6, -1)
+    table = Study.of_states(
+        states, pd.DataFrame({"recording": list(states), "dose": range(5)}), rate_hz=RATE
+    ).measures()
+    assert list(table.columns) == [
+        "recording",
+        "dose",
+        "state",
+        "usage",
+        "bouts",
+        "bouts_per_min",
+        "median_bout_s",
+        "mean_bout_s",
+    ]
+    assert len(table) == 5 * 4
+    for _, row in table.iterrows():
+        labels = states[row["recording"]]
+        runs = [len(list(part)) for state, part in itertools.groupby(labels) if state == row["state"]]
+        known = (labels >= 0).sum()
+        if not known:
+            assert np.isnan([row["usage"], row["bouts"], row["bouts_per_min"], row["mean_bout_s"]]).all()
+            continue
+        assert row["bouts"] == len(runs)
+        assert row["usage"] == pytest.approx(sum(runs) / known)
+        assert row["bouts_per_min"] == pytest.approx(len(runs) / (known / RATE / 60))
+        for name, of in (("median_bout_s", np.median), ("mean_bout_s", np.mean)):
+            assert row[name] == pytest.approx(of(runs) / RATE if runs else np.nan, nan_ok=True)
+
+
+def test_an_unlabelled_gap_cuts_a_bout_and_no_change():
+    study = made()
+    table = study.measures().set_index(["recording", "state"])
+    assert table.loc[("m1.csv", 2), "bouts"] == 2
+    assert table["bouts"].dtype == np.int64
+    changes = study.transitions().set_index(["recording", "from_state", "to_state"])["changes"]
+    assert changes[("m2.csv", 5, 0)] == 1  # 5, a gap, 0
+    assert changes[("m1.csv", 0, 2)] == changes[("m1.csv", 2, 0)] == changes[("m1.csv", 0, 5)] == 1
+    assert study.counts.changes.sum() == 4
+    rates = study.transitions().set_index(["recording", "from_state", "to_state"])
+    assert rates.loc[("m1.csv", 0, 2), "transitions"] == pytest.approx(1 / (5 / RATE / 60))
+    assert rates.loc[("m1.csv", 0, 2), "transition_shares"] == 0.5
+    assert np.isnan(rates.loc[("m3.csv", 2, 0), "transition_shares"])
+
+
+def test_states_keep_their_numbers_and_take_names():
+    study = made(names={2: "rear"})
+    assert study.states == (0, 2, 5)
+    assert study.measures()["name"].tolist()[:3] == ["state 0", "rear", "state 5"]
+    assert study.with_names(["rest", "", "dig"]).called(2) == "dig"
+    with pytest.raises(ConfigError, match="no state 7"):
+        study.with_names({7: "fly"})
+
+
+def test_soft_states_are_used_softly():
+    rng = np.random.default_rng(1)
+    soft = rng.dirichlet(np.ones(3), 40).astype(np.float32)
+    soft[30:] = np.nan
+    study = Study.of_states({"r": soft}, pd.DataFrame({"recording": ["r"]}), rate_hz=RATE)
+    table = study.measures()
+    np.testing.assert_allclose(table["usage"], soft[:30].mean(axis=0), rtol=1e-5)
+    assert table["bouts"].sum() == 1 + (np.diff(soft[:30].argmax(axis=1)) != 0).sum()
+    over = study.over_time(1.0)
+    assert over["minute"].tolist()[::3] == pytest.approx([0, 1 / 60, 2 / 60, 3 / 60])
+    np.testing.assert_allclose(over["usage"][3:6], soft[10:20].mean(axis=0), rtol=1e-5)
+    assert over["usage"][9:].isna().all()
+
+
+def test_usage_over_the_minutes_bouts_and_entropy():
+    study = made()
+    over = study.over_time(0.5).set_index(["recording", "minute", "state"])["usage"]
+    assert over[("m1.csv", 0.0, 0)] == pytest.approx(0.6)
+    assert over.index.get_level_values("minute").max() == pytest.approx(0.5 / 60)
+    bouts = study.bouts()
+    assert bouts.iloc[1].to_dict() == {
+        "recording": "m1.csv",
+        "state": 2,
+        "start_s": 0.3,
+        "stop_s": 0.5,
+        "duration_s": pytest.approx(0.2),
+    }
+    share = np.array([5, 3, 1]) / 9
+    entropy = study.counts.of_recordings("entropy")
+    assert entropy == pytest.approx([-(share * np.log(share)).sum() / np.log(3), 0.58, 0.0], abs=0.01)
+    assert study.counts.of_recordings("changes_per_min")[0] == pytest.approx(3 / (9 / RATE / 60))
+
+
+# ---- the sheet ----------------------------------------------------------------------------------------------------
+def test_recordings_are_matched_without_folder_ending_and_case():
+    sheet = SHEET.assign(File=["data/M1.csv", "m2", "M3.CSV"]).drop(columns="recording")
+    study = made(sheet=sheet[["File", "animal", "group"]].iloc[::-1])
+    assert study.sheet.names == ("m3.csv", "m2.csv", "m1.csv")
+    assert list(study.measures().columns[:4]) == ["recording", "File", "animal", "group"]
+
+
+@pytest.mark.parametrize(
+    ("sheet", "words"),
+    [
+        (
+            SHEET.assign(recording=["m1.csv", "m22.csv", "m3.csv"]),
+            r"'m2.csv' \(did you mean 'm22.csv'\?\).*Rows without a recording: m22",
+        ),
+        (SHEET.iloc[:2], "1 recording is in no row of the sheet: 'm3.csv'"),
+        (SHEET.assign(recording=["m1.csv", "m1.csv", "m3.csv"]), "several rows for m1.csv"),
+        (SHEET.assign(recording=["m1.csv", None, "m3.csv"]), "Row 2 of the sheet names no recording"),
+        (SHEET.drop(columns="recording"), "no column 'recording'.*it has animal, group"),
+        (SHEET.assign(exclude=["no", "perhaps", ""]), "'perhaps'; write yes or no"),
+        (SHEET.assign(exclude="yes"), "Every recording is excluded"),
+        (pd.concat([SHEET, SHEET["group"]], axis=1), "several columns named group"),
+        (["m1.csv"], "The sheet is a list"),
+    ],
+)
+def test_a_sheet_that_does_not_fit_is_refused_with_a_sentence(sheet, words):
+    with pytest.raises(DataError, match=words):
+        made(sheet=sheet)
+
+
+def test_a_name_that_fits_two_recordings_is_refused():
+    with pytest.raises(DataError, match=r"may be any of a/m1\.csv, b/m1\.csv"):
+        made({"a/m1.csv": [0, 1], "b/m1.csv": [1, 0]}, pd.DataFrame({"recording": ["m1", "b/m1.csv"]}))
+
+
+def test_rows_without_recordings_and_excluded_ones_are_said_and_kept_out():
+    sheet = pd.concat([SHEET, pd.DataFrame({"recording": ["m9.csv"], "animal": ["z"]})], ignore_index=True)
+    study = made(sheet=sheet.assign(exclude=["", "x", 0, None]))
+    assert study.sheet.names == ("m1.csv", "m3.csv")
+    assert study.sheet.set_aside == {"m2.csv": "excluded by the sheet"}
+    assert "exclude" not in study.measures()
+    assert any("Rows of the sheet without a recording" in note and "m9.csv" in note for note in study.notes)
+    assert "m2.csv" in study.recordings  # nothing is lost
+
+
+def test_a_column_that_tables_of_the_study_have_themselves_gets_another_name():
+    study = made(sheet=SHEET.assign(usage=[1.0, 2.0, 3.0], duration_s=9))
+    table = study.measures()
+    assert table["usage (sheet)"].tolist()[::3] == [1, 2, 3]
+    assert "duration_s" in table
+    assert any("(sheet): usage." in note for note in study.notes)
+
+
+def test_a_sheet_of_200_columns_and_names_that_are_formulas():
+    wide = SHEET.assign(note=["=cmd()", "+1", "@x"]).join(pd.DataFrame({f"c{i}": [i] * 3 for i in range(200)}))
+    table = made(sheet=wide, names={0: "=1+1", 2: "rest", 5: "-2"}).measures()
+    assert len(table.columns) == 3 + 200 + 1 + 7
+    text = csv(table).decode()
+    assert "'=cmd()" in text
+    assert "'=1+1" in text
+    assert not [cell for line in text.splitlines() for cell in line.split(",") if cell[:1] and cell[0] in "=+@"]
+
+
+@pytest.mark.parametrize(
+    ("states", "rate", "words"),
+    [
+        ({}, 1, "there are none"),
+        ({"m": np.array(["a", "b"])}, 1, "Number the states that have names"),
+        ({"m": np.array([0.5, 1.0])}, 1, "not whole numbers"),
+        ({"m": np.array([0, -2])}, 1, "from -2 to 0"),
+        ({"m": np.array([[0.5, 0.6]])}, 1, "no shares"),
+        ({"m": np.array([0, 1])}, 0, "rate_hz is 0"),
+        ({"m": np.array([0, 1])}, {"n": 1}, "rate_hz says nothing of m"),
+        ({"m": np.array([-1, -1])}, 1, "not.*a single labelled sample|No recording has a single"),
+    ],
+)
+def test_states_that_are_none_are_refused(states, rate, words):
+    with pytest.raises((DataError, ConfigError), match=words):
+        Study.of_states(states, pd.DataFrame({"recording": ["m"]}), rate_hz=rate)
+
+
+def test_recordings_of_other_rates_are_counted_in_seconds():
+    study = Study.of_states(
+        {"a": [0] * 10 + [1] * 10, "b": [0] * 20 + [1] * 20},
+        pd.DataFrame({"recording": ["a", "b"]}),
+        rate_hz={"a": 10, "b": 20},
+    )
+    assert study.measures()["mean_bout_s"].tolist() == [1, 1, 1, 1]
+    assert any("2 rates, 10 to 20 Hz" in note for note in study.notes)
+
+
+def test_an_empty_recording_is_left_out_of_the_test_and_said():
+    states = {f"r{i}": np.arange(20) // (2 + i % 3) % 2 for i in range(8)} | {"empty": np.full(9, -1)}
+    study = Study.of_states(states, pd.DataFrame({"recording": list(states), "g": ["a", "b"] * 4 + ["a"]}), rate_hz=1)
+    table = study.compare("usage", "g", n_permutations=9)
+    assert table["n"][0] == 8
+    assert any("without a single labelled sample: empty" in note for note in table.attrs["notes"])
+
+
+# ---- fitting ------------------------------------------------------------------------------------------------------
+def tracks(lengths=(600, 600, 300, 900), seed=0) -> dict[str, Trial]:
+    rng = np.random.default_rng(seed)
+    return {f"t{i}": Trial(rng.normal(size=(n, 3)).cumsum(axis=0), RATE, name=f"t{i}") for i, n in enumerate(lengths)}
+
+
+def sheet_of(recordings, **columns) -> pd.DataFrame:
+    return pd.DataFrame({"recording": list(recordings)} | columns)
+
+
+def test_no_animal_outweighs_another():
+    recordings = tracks((600, 600, 300, 900, 40))
+    notes: list[str] = []
+    trials = Study.training(recordings, sheet_of(recordings, animal=["a", "a", "b", "c", "d"]), notes)
+    of_animal: dict[str, int] = {"t0": 0, "t2": 0, "t3": 0, "t4": 0}
+    for trial in trials:
+        of_animal["t0" if trial.name == "t1" else trial.name] += trial.n_samples
+    # a quarter of the median at the least, and of two recordings half each
+    assert of_animal == pytest.approx({"t0": 150, "t2": 150, "t3": 150, "t4": 40}, abs=6)
+    assert {t.name for t in trials} == set(recordings)
+    assert max(t.seconds[-1] for t in trials if t.name == "t3") > 89  # spread over the recording
+    assert any("1 animal is recorded so briefly" in note and "d" in note for note in notes)
+
+
+def test_one_model_reads_all_and_is_blind_to_conditions():
+    recordings = tracks()
+    model = SimpleModel(n_states=3, n_latent=2)
+    study = Study.fit(recordings, sheet_of(recordings, group=["a", "b", "a", "b"]), model, rule=BoutRule())
+    assert not model.params_
+    other = Study.fit(recordings, sheet_of(recordings, group=["b", "b", "a", "a"]), model, rule=BoutRule())
+    for name, trial in recordings.items():
+        np.testing.assert_array_equal(study.recordings[name].labels, study.model.predict(trial))
+        np.testing.assert_array_equal(study.recordings[name].labels, other.recordings[name].labels)
+        np.testing.assert_array_equal(study.recordings[name].soft, study.model.predict_proba(trial))
+    np.testing.assert_allclose(study.measures()["usage"][:3], study.recordings["t0"].soft.mean(axis=0), rtol=1e-4)
+    again = Study.fit(tracks(seed=5), sheet_of(recordings), study.model)
+    assert again.model is study.model  # fitted already
+    rule = BoutRule(0.5, 1.0)
+    usual = Study.fit(recordings, sheet_of(recordings), study.model).recordings["t2"].labels
+    np.testing.assert_array_equal(usual, BoutRule(0.2, 0.2).labels(study.recordings["t2"].soft, RATE))
+    calm = Study.fit(recordings, sheet_of(recordings), study.model, rule=rule)
+    np.testing.assert_array_equal(calm.recordings["t2"].labels, rule.labels(study.recordings["t2"].soft, RATE))
+    assert any("bouts below 1 s belong to neighbours" in note for note in calm.notes)
+    some = Study.fit(recordings, sheet_of(recordings), model, on=["t0"])
+    assert some.model.scaler_.center == pytest.approx(recordings["t0"].y.mean(axis=0), rel=1e-4)
+    with pytest.raises(ConfigError, match="on names t9, which takes no part"):
+        Study.fit(recordings, sheet_of(recordings), model, on=["t9"])
+
+
+def test_an_empty_arena_is_set_aside_and_what_nobody_saw_has_no_state():
+    recordings = tracks()
+    gone = np.array(recordings["t1"].y)
+    gone[100:150] = np.nan
+    gone[200:205] = np.nan
+    recordings |= {"t1": Trial(gone, RATE, name="t1"), "arena": Trial(np.full((500, 3), np.nan), RATE, name="arena")}
+    study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
+    assert study.sheet.set_aside == {"arena": "nothing was seen in 100% of its samples"}
+    assert any("1 recording is set aside" in note and "arena" in note for note in study.notes)
+    assert (study.recordings["t1"].labels == -1).nonzero()[0].tolist() == list(range(100, 150))
+    with pytest.raises(DataError, match="In no recording an animal was seen"):
+        Study.fit({"arena": recordings["arena"]}, sheet_of(["arena"]), SimpleModel(n_states=3))
+
+
+def test_a_recording_that_is_unlike_the_rest_is_flagged(monkeypatch):
+    recordings = tracks((300,) * 8)
+    recordings |= {"t5": Trial(recordings["t5"].y * 1e4, RATE, name="t5")}
+    scores = {name: -5.0 - 0.1 * i for i, name in enumerate(recordings)} | {"t5": -60.0}
+    monkeypatch.setattr(SimpleModel, "score", lambda self, data, y=None: scores[data[0].name])
+    study = Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
+    assert list(study.flagged) == ["t5"]
+    assert any(note.startswith("t5 is explained far worse than the rest (-60.00 nats") for note in study.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"t1": Trial(np.zeros((300, 3)), 25.0)}, r"1 recording is of another rate than 10 Hz: t1 \(25 Hz\).*resample"),
+        ({"t1": Trial(np.zeros((300, 2)), RATE)}, "different channels.*t1: y1, y2"),
+        ({"t1": np.zeros((300, 3))}, "t1 is something else"),
+    ],
+)
+def test_recordings_that_no_one_model_fits_are_refused(change, words):
+    recordings = tracks() | change
+    with pytest.raises(DataError, match=words):
+        Study.fit(recordings, sheet_of(recordings), SimpleModel(n_states=3))
+
+
+# ---- the file -----------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("simple_family")
+def test_a_study_opens_again_with_all_that_it_had(tmp_path):
+    from dataclasses import replace
+
+    recordings = tracks() | {"arena": Trial(np.full((500, 3), np.nan), RATE)}
+    sheet = sheet_of(
+        recordings, group=["a", "b", "a", None, "b"], dose=[0, 0.3, 0.3, 0, 1], exclude=["", "yes", "", "", ""]
+    )
+    study = Study.fit(recordings, sheet, SimpleModel(n_states=3), names=["rest", "go", "dig"], rule=BoutRule())
+    study = replace(study, marks=[{"recording": "t0", "at": 3}], questions=[{"measure": "usage", "between": "group"}])
+    study.save(tmp_path / "a.study")
+    again = Study.open(tmp_path / "a.study")
+    pd.testing.assert_frame_equal(again.measures(), study.measures())
+    pd.testing.assert_frame_equal(again.sheet.frame.fillna(""), study.sheet.frame.fillna(""))
+    assert (again.states, again.names, again.notes) == (study.states, study.names, study.notes)
+    assert (again.marks, again.questions) == (study.marks, study.questions)
+    assert again.sheet.set_aside == study.sheet.set_aside
+    np.testing.assert_array_equal(again.model.predict(recordings["t0"]), study.recordings["t0"].labels)
+
+
+def test_a_study_of_mixed_cells_and_mixed_states_opens_again(tmp_path):
+    soft = np.random.default_rng(0).dirichlet(np.ones(6), 12)
+    study = made(STATES | {"m3.csv": soft}, SHEET.assign(day=["1", 2, None]))
+    study.save(tmp_path / "a.study")
+    again = Study.open(tmp_path / "a.study")
+    np.testing.assert_array_equal(again.measures()["usage"], study.measures()["usage"])
+    assert again.sheet.frame["day"].tolist()[:2] == ["1", "2"]
+
+
+def test_files_that_are_no_study_are_refused(tmp_path):
+    path = tmp_path / "a.study"
+    with pytest.raises(DataError, match="no study at"):
+        Study.open(path)
+    made().save(path)
+    whole = path.read_bytes()
+    from pyarrow import feather
+
+    table = feather.read_table(path)
+    header = json.loads(table.schema.metadata[b"study"])
+
+    def rewritten(header, drop=()):
+        feather.write_feather(table.drop(list(drop)).replace_schema_metadata({"study": json.dumps(header)}), path)
+
+    for change, words in (
+        ({"format_version": 99}, "format version 99; this library reads version 1"),
+        ({"format": "x"}, "no study that this library wrote"),
+        ({"states": [0]}, "states that its description does not know"),
+        ({"names": [1]}, "description of the study is damaged"),
+    ):
+        rewritten(header | change)
+        with pytest.raises(ModelFileError, match=words):
+            Study.open(path)
+    rewritten(header, ["rate_hz"])
+    with pytest.raises(ModelFileError, match="parts missing"):
+        Study.open(path)
+    for broken in (b"nonsense", whole[:-40], whole[:200]):
+        path.write_bytes(broken)
+        with pytest.raises(ModelFileError, match="not a readable study"):
+            Study.open(path)
+
+
+# ---- a paragraph, and the command ----------------------------------------------------------------------------------
+def test_the_methods_say_what_was_done():
+    one = cohort.simulate(4, minutes=0.5, n_sessions=2, seed=1)
+    study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=one.rate_hz)
+    table = study.compare("usage", "group", where={"session": 1}, n_permutations=99)
+    text = study.methods(table, study.flow("group", n_permutations=99))
+    for words in (
+        "16 recordings of 8 animals",
+        "6 states",
+        "99 permutations of Welch's t",
+        "where session is 1",
+        "n = 8",
+        "statsmodels",
+        "von Ziegler",
+    ):
+        assert words in text
+
+
+def test_the_command_answers_and_keeps_the_study(tmp_path, capsys):
+    one = cohort.simulate(5, minutes=0.5, seed=2)
+    np.savez(tmp_path / "states.npz", **one.states)
+    pd.DataFrame(one.sheet).to_excel(tmp_path / "sheet.xlsx", index=False)
+    asked = ["--between", "group", "--permutations", "99", "--measure", "bouts", "--json"]
+    given = [str(tmp_path / "sheet.xlsx"), str(tmp_path / "states.npz"), "--labels", "--rate", "25"]
+    kept = tmp_path / "a.study"
+    assert main(["study", *given, *asked, "--save", str(kept), "--tables", str(tmp_path / "out")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=25)
+    table = study.compare("bouts", "group", n_permutations=99)
+    assert [row["p"] for row in found["comparison"]] == pytest.approx(table["p"].tolist())
+    assert found["flow"]["p"] == pytest.approx(study.flow("group", n_permutations=99).p)
+    assert len(pd.read_csv(tmp_path / "out" / "measures.csv")) == 60
+    assert main(["study", str(kept), *asked]) == 0
+    assert json.loads(capsys.readouterr().out)["comparison"] == found["comparison"]
+    assert main(["study", str(kept), "--between", "group", "--permutations", "99", "--where", "animal=animal01"]) == 2
+    assert "nothing to compare" in capsys.readouterr().err
+    assert main(["study", *given[:2], "--labels"]) == 2
+    assert "give --rate" in capsys.readouterr().err
+    assert main(["study", given[0]]) == 2
+    assert "name the files of its recordings" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("simple_family")
+def test_the_command_fits_poses_and_tables(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "tracks"
+    folder.mkdir()
+    for i in range(4):
+        place = rng.normal(size=(200, 1)).cumsum(axis=0)
+        columns = {
+            f"{part}_{axis}": (place + rng.normal(size=(200, 1)))[:, 0] for part in ("nose", "tail") for axis in "xy"
+        }
+        pd.DataFrame(columns).to_csv(folder / f"mouse{i}.csv", index=False)
+    pd.DataFrame({"file": [f"mouse{i}" for i in range(4)], "group": ["a", "b"] * 2}).to_csv(
+        tmp_path / "sheet.csv", index=False
+    )
+    given = [
+        "study",
+        str(tmp_path / "sheet.csv"),
+        str(folder),
+        "--model",
+        "simple",
+        "--states",
+        "3",
+        "--between",
+        "group",
+    ]
+    assert main([*given, "--permutations", "99"]) == 0
+    printed = capsys.readouterr()
+    assert "Flow: distance" in printed.out
+    assert "cannot reach p < 0.05" in printed.out
+    assert "blind to the sheet" in printed.err
+
+
+def test_states_of_other_tools_are_read_with_their_words(tmp_path):
+    (tmp_path / "a.csv").write_text("start,stop,behaviour\n0,1,rest\n1,2,dig\n")
+    (tmp_path / "b.csv").write_text("start,stop,behaviour\n0,1,dig\n")
+    states, words = cohort_files.read_states([tmp_path / "a.csv", tmp_path / "b.csv"], 5)
+    code = {word: number for number, word in words.items()}
+    assert set(code) == {"rest", "dig"}
+    assert states["a.csv"].tolist() == [code["rest"]] * 5 + [code["dig"]] * 5
+    assert states["b.csv"].tolist() == [code["dig"]] * 5
+    np.savez(tmp_path / "c.npz", r=np.zeros(3, int))
+    with pytest.raises(DataError, match="some as words"):
+        cohort_files.read_states([tmp_path / "a.csv", tmp_path / "c.npz"], 5)
+    sheet = tmp_path / "s.csv"
+    sheet.write_text("file,dose,day\na,0.3,2025-10-03\nb,0.04,2025-10-24\n")
+    frame = cohort_files.read_sheet(sheet)
+    assert frame["dose"].tolist() == [0.3, 0.04]
+    assert frame["day"].tolist() == ["2025-10-03", "2025-10-24"]
+
+
+def test_a_long_table_of_several_recordings_is_taken_apart(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "recording": np.repeat(["m1", "m2"], 30),
+            "time": np.tile(np.arange(30) / 5, 2),
+            "u": np.random.default_rng(0).normal(size=60),
+        }
+    )
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    found = cohort_files.read_recordings([tmp_path / "all.csv"])
+    assert {name: (trial.n_samples, trial.rate_hz) for name, trial in found.items()} == {
+        "m1": (30, pytest.approx(5)),
+        "m2": (30, pytest.approx(5)),
+    }
+    walk = np.random.default_rng(1).normal(size=(60, 4)).cumsum(axis=0)
+    poses = pd.DataFrame(walk, columns=["nose_x", "nose_y", "tail_x", "tail_y"]).assign(recording=frame["recording"])
+    poses.to_csv(tmp_path / "poses.csv", index=False)
+    tracked = cohort_files.read_recordings([tmp_path / "poses.csv"])
+    assert {name: trial.n_samples for name, trial in tracked.items()} == {"m1": 30, "m2": 30}
+    with pytest.raises(DataError, match="a recording 'm1' already"):
+        cohort_files.read_recordings([tmp_path / "all.csv"] * 2)

@@ -1,0 +1,410 @@
+"""What a study answers, held against the classical tests of other libraries and against counting all arrangements."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.formula.api import ols
+from statsmodels.stats.anova import AnovaRM, anova_lm
+
+from gdm_core import Study
+from gdm_core.errors import ConfigError, DataError
+from gdm_core.study.permutation import smallest_p
+
+RNG = np.random.default_rng(3)
+
+
+def valued(**columns) -> Study:
+    """A study of which a column of the sheet is compared: "value", a row a recording."""
+    sheet = pd.DataFrame(columns)
+    sheet.insert(0, "recording", [f"r{i}" for i in range(len(sheet))])
+    return Study.of_states(dict.fromkeys(sheet["recording"], np.zeros(4, int)), sheet)
+
+
+def row(study: Study, between="group", n_permutations=999, **asked) -> pd.Series:
+    return study.compare("value", between, n_permutations=n_permutations, **asked).iloc[0]
+
+
+def agrees(found: pd.Series, statistic: float, p: float, df: float, df_residual: float) -> None:
+    assert found["statistic"] == pytest.approx(statistic)
+    assert found["p_classical"] == pytest.approx(p)
+    assert (found["df"], found["df_residual"]) == pytest.approx((df, df_residual))
+    assert abs(found["p"] - p) < 0.05  # by permutation
+
+
+@pytest.fixture
+def groups() -> dict[str, np.ndarray]:
+    return {"control": RNG.normal(0, 1, 9), "drug": RNG.normal(1, 2, 12), "sham": RNG.normal(0.3, 1, 7)}
+
+
+def of_groups(groups, names) -> Study:
+    return valued(
+        value=np.concatenate([groups[name] for name in names]),
+        group=np.repeat(names, [len(groups[name]) for name in names]),
+    )
+
+
+def test_two_groups_are_welch_s_t_with_its_interval(groups):
+    found = row(of_groups(groups, ["drug", "control"]))
+    expected = stats.ttest_ind(groups["drug"], groups["control"], equal_var=False)
+    agrees(found, expected.statistic, expected.pvalue, 1, expected.df)
+    low, high = expected.confidence_interval()
+    assert (found["effect_low"], found["effect_high"]) == pytest.approx((low, high))
+    assert found["effect"] == pytest.approx(groups["drug"].mean() - groups["control"].mean())
+    assert found["effect_is"] == "drug minus control"  # a control comes first, whatever its letters
+    assert (found["mean_control"], found["n"]) == (pytest.approx(groups["control"].mean()), 21)
+
+
+def test_several_groups_are_the_plain_one_way_f(groups):
+    found = row(of_groups(groups, list(groups)))
+    expected = stats.f_oneway(*groups.values())
+    agrees(found, expected.statistic, expected.pvalue, 2, 25)
+    assert 0 <= found["effect_low"] <= found["effect"] <= found["effect_high"] < 1
+
+
+def test_doses_are_the_same_f_with_the_trend_beside():
+    dose = np.repeat([0.0, 1.0, 3.0], 7)
+    value = 0.4 * dose + RNG.normal(size=21)
+    found = row(valued(value=value, dose=dose), "dose")
+    expected = stats.f_oneway(*(value[dose == level] for level in (0, 1, 3)))
+    agrees(found, expected.statistic, expected.pvalue, 2, 18)
+    line = stats.linregress(dose, value)
+    assert found["trend"] == pytest.approx(line.slope)
+    assert found["trend_low"] == pytest.approx(line.slope - stats.t.ppf(0.975, 19) * line.stderr)
+    assert abs(found["p_trend"] - line.pvalue) < 0.05
+    alone = row(valued(value=value, dose=dose), "dose", trend=True)
+    agrees(alone, line.slope / line.stderr, line.pvalue, 1, 19)
+
+
+def test_doses_that_nobody_shares_are_a_trend():
+    dose = np.arange(12) / 10
+    value = dose + RNG.normal(size=12)
+    line = stats.linregress(dose, value)
+    agrees(row(valued(value=value, dose=dose), "dose"), line.slope / line.stderr, line.pvalue, 1, 10)
+
+
+def test_paired_sessions_are_the_paired_t_and_who_has_one_is_left_out():
+    base = RNG.normal(0, 3, 10)
+    value = np.concatenate([base + RNG.normal(0, 1, 10), base + 0.8 + RNG.normal(0, 1, 10), [99.0]])
+    study = valued(value=value, day=[*["1"] * 10, *["2"] * 10, "1"], animal=[*range(10), *range(10), 77])
+    found = study.compare("value", "day", within="animal", n_permutations=999)
+    expected = stats.ttest_rel(value[10:20], value[:10])
+    agrees(found.iloc[0], expected.statistic, expected.pvalue, 1, 9)
+    assert (found["n"][0], found["mean_1"][0]) == (10, pytest.approx(value[:10].mean()))
+    low, high = expected.confidence_interval()
+    assert (found["effect_low"][0], found["effect_high"][0]) == pytest.approx((low, high))
+    assert any("1 animal is left out" in note and "77" in note for note in found.attrs["notes"])
+
+
+def long_frame(n, days, effect) -> pd.DataFrame:
+    frame = pd.DataFrame(list(itertools.product(range(n), days)), columns=["animal", "day"])
+    frame["group"] = np.where(frame["animal"] < n // 2, "a", "b")
+    frame["value"] = (
+        RNG.normal(0, 2, n)[frame["animal"]] + effect * (frame["day"] == days[-1]) + RNG.normal(0, 1, len(frame))
+    )
+    return frame
+
+
+def test_three_sessions_are_repeated_measures():
+    frame = long_frame(8, ["d1", "d2", "d3"], 0.7)
+    expected = AnovaRM(frame, "value", "animal", within=["day"]).fit().anova_table.iloc[0]
+    found = row(valued(**frame), "day", within="animal")
+    agrees(found, expected["F Value"], expected["Pr > F"], expected["Num DF"], expected["Den DF"])
+
+
+def test_blocks_and_covariates_are_taken_away_first():
+    n = 24
+    frame = pd.DataFrame(
+        {"group": np.tile(["a", "b"], n // 2), "batch": np.repeat(["x", "y", "z"], n // 3), "age": RNG.normal(size=n)}
+    )
+    frame["value"] = (
+        5.0 * (frame["batch"] == "y") + 2 * frame["age"] + 0.7 * (frame["group"] == "b") + RNG.normal(size=n)
+    )
+    study = valued(**frame)
+    for formula, asked in (
+        ("value ~ C(batch) + C(group)", {"blocks": "batch"}),
+        ("value ~ age + C(group)", {"covariates": ["age"]}),
+        ("value ~ C(batch) + age + C(group)", {"blocks": "batch", "covariates": ["age"]}),
+        ("value ~ C(batch) + C(group)", {"covariates": ["batch"]}),
+    ):
+        fit = ols(formula, frame).fit()
+        table = anova_lm(fit, typ=2).loc["C(group)"]
+        found = row(study, **asked)
+        agrees(found, np.sqrt(table["F"]) * np.sign(fit.params["C(group)[T.b]"]), table["PR(>F)"], 1, fit.df_resid)
+        assert found["effect"] == pytest.approx(fit.params["C(group)[T.b]"])
+        assert (found["effect_low"], found["effect_high"]) == pytest.approx(tuple(fit.conf_int().loc["C(group)[T.b]"]))
+
+
+def test_two_factors_give_main_effects_and_what_they_do_together():
+    frame = (
+        pd.DataFrame(list(itertools.product("ab", "uvw", range(5))), columns=["sex", "diet", "i"])
+        .drop(columns="i")
+        .iloc[:-2]
+    )
+    frame["value"] = RNG.normal(size=len(frame)) + 1.0 * ((frame["sex"] == "b") & (frame["diet"] == "w"))
+    expected = anova_lm(ols("value ~ C(sex) * C(diet)", frame).fit(), typ=2)
+    found = valued(**frame).compare("value", ["sex", "diet"], n_permutations=999).set_index("term")
+    additive = ols("value ~ C(sex) + C(diet)", frame).fit()
+    crossed = found.loc["sex × diet"]
+    agrees(crossed, expected.loc["C(sex):C(diet)", "F"], expected.loc["C(sex):C(diet)", "PR(>F)"], 2, 22)
+    main = anova_lm(additive, typ=2).loc["C(diet)"]
+    agrees(found.loc["diet"], main["F"], main["PR(>F)"], 2, additive.df_resid)
+    assert "mean_b_w" in found
+
+
+def test_groups_and_sessions_make_a_split_plot():
+    frame = long_frame(12, ["d1", "d2"], 0.5)
+    found = valued(**frame).compare("value", ["group", "day"], within="animal", n_permutations=999).set_index("term")
+    wide = frame.pivot_table(index=["animal", "group"], columns="day", values="value").reset_index()
+    difference, mean = wide["d2"] - wide["d1"], (wide["d1"] + wide["d2"]) / 2
+    b = wide["group"] == "b"
+    by_group, crossed = stats.ttest_ind(mean[b], mean[~b]), stats.ttest_ind(difference[b], difference[~b])
+    agrees(found.loc["group"], by_group.statistic, by_group.pvalue, 1, 10)
+    agrees(found.loc["group × day"], crossed.statistic, crossed.pvalue, 1, 10)
+    within_groups = np.sqrt((difference[b].var() + difference[~b].var()) / 2)
+    t = difference.mean() / (within_groups / np.sqrt(12))
+    agrees(found.loc["day"], t, 2 * stats.t.sf(abs(t), 10), 1, 10)
+
+
+def test_the_mixed_model_agrees_where_nothing_is_missing_and_answers_where_something_is():
+    frame = long_frame(10, ["d1", "d2"], 0.8)
+    plain = row(valued(**frame), "day", within="animal")
+    found = row(valued(**frame), "day", within="animal", mixed=True)
+    assert (found["statistic"], found["p_classical"]) == pytest.approx(
+        (plain["statistic"] ** 2, plain["p_classical"]), rel=1e-3
+    )
+    some = valued(**frame.drop(index=[3, 8]))
+    assert row(some, "day", within="animal", mixed=True)["df_residual"] == 18 - 10 - 1
+    several = row(valued(**frame), mixed=True)  # its likelihood is flat: no more digits
+    means = frame.groupby(["group", "animal"])["value"].mean()
+    pooled = stats.ttest_ind(means["b"], means["a"])
+    assert (several["statistic"], several["p_classical"]) == pytest.approx(
+        (pooled.statistic**2, pooled.pvalue), rel=0.03
+    )
+
+
+def test_p_is_the_share_of_all_arrangements():
+    a, b = np.array([1.0, 2.5, 2.0, 0.3]), np.array([3.0, 2.2, 4.0, 5.5, 1.9])
+    together = np.concatenate([a, b])
+
+    def t(second):
+        rest = [i for i in range(9) if i not in second]
+        return abs(stats.ttest_ind(together[list(second)], together[rest], equal_var=False).statistic)
+
+    all_t = np.array([t(second) for second in itertools.combinations(range(9), 5)])
+    exact = (all_t >= t(range(4, 9)) - 1e-9).mean()
+    found = row(valued(value=together, group=["a"] * 4 + ["b"] * 5), n_permutations=20_000)
+    assert abs(found["p"] - exact) < 4 * np.sqrt(exact / 20_000)
+    signs = np.array(list(itertools.product([1, -1], repeat=4)))
+    d = np.array([0.5, 1.0, 0.8, -0.1])
+    exact = (np.abs(signs @ d) >= abs(d.sum()) - 1e-9).mean()
+    paired = valued(value=np.concatenate([np.zeros(4), d]), group=["a"] * 4 + ["b"] * 4, animal=[*range(4), *range(4)])
+    assert abs(row(paired, within="animal", n_permutations=20_000)["p"] - exact) < 4 * np.sqrt(exact / 20_000)
+
+
+def test_recordings_of_one_animal_are_one_value():
+    frame = pd.DataFrame(
+        {"value": RNG.normal(size=24), "animal": np.repeat(range(12), 2), "group": np.repeat(["a", "b"], 12)}
+    )
+    found = valued(**frame).compare("value", "group", n_permutations=99)
+    means = frame.groupby("animal")["value"].mean()
+    assert found["p_classical"][0] == pytest.approx(stats.ttest_ind(means[6:], means[:6], equal_var=False).pvalue)
+    assert found["n"][0] == 12
+    assert any("12 animals are the mean of several recordings" in note for note in found.attrs["notes"])
+    alone = valued(**frame).compare("value", "group", unit="recording", n_permutations=99)
+    assert alone["n"][0] == 24
+    values = valued(**frame).per_unit("value", "group")
+    assert values["value"].to_numpy() == pytest.approx(means.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("levels", "strata", "least"),
+    [
+        ([0, 0, 0, 1, 1, 1], [0] * 6, 2 / 20),
+        ([0, 0, 0, 1, 1, 1, 1], [0] * 7, 1 / 35),
+        ([0, 1] * 5, np.repeat(range(5), 2), 2 / 32),
+        ([0, 0, 1, 1, 2, 2], [0] * 6, 6 / 90),
+    ],
+)
+def test_the_smallest_p_is_one_over_the_arrangements(levels, strata, least):
+    assert smallest_p(np.array(levels), np.array(strata)) == pytest.approx(least)
+
+
+def test_what_a_design_cannot_say_is_said():
+    study = valued(value=RNG.normal(size=6), group=["a"] * 3 + ["b"] * 3)
+    notes = study.compare("value", "group", n_permutations=99).attrs["notes"]
+    assert any("cannot reach p < 0.05: with 3, 3 animals" in note.replace("recordings", "animals") for note in notes)
+    assert any("standard deviations" in note for note in notes)
+    single = valued(value=RNG.normal(size=7), group=["a"] * 3 + ["b"] * 3 + ["c"])
+    assert any(
+        "'c'" in note or "group c" in note
+        for note in single.compare("value", "group", n_permutations=99).attrs["notes"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        ({"between": "grup"}, ConfigError, r"'grup'.*did you mean 'group'"),
+        ({"between": "group", "where": {"group": "bb"}}, ConfigError, "no row of the sheet has 'bb'.*It holds"),
+        ({"between": "group", "where": {"group": "a"}}, DataError, "nothing to compare"),
+        ({"between": "group", "within": "animal"}, DataError, "Nothing can be paired"),
+        ({"between": "day"}, DataError, "8 animals are in more than one group.*within='animal'"),
+        ({"between": "group", "within": "day"}, DataError, "within='day' pairs wrongly: 8 animals"),
+        ({"between": "day", "within": "group"}, DataError, "within='group' pairs wrongly.*blocks='group'"),
+        ({"between": "group", "blocks": "day"}, DataError, "more than one block"),
+        ({"between": "group", "blocks": "room"}, DataError, "cannot be told apart"),
+        ({"between": "group", "covariates": ["room"]}, DataError, "cannot be told apart"),
+        ({"between": "group", "covariates": ["group"]}, ConfigError, "different columns"),
+        ({"between": "animal"}, DataError, "each group needs more than one"),
+        ({"between": "lone"}, DataError, "'y' has a single animal"),
+        ({"between": "group", "trend": True}, ConfigError, "one column of numbers"),
+        ({"between": "group", "n_permutations": 0}, ConfigError, "at least 1"),
+        ({"between": ["group", "day", "room"]}, ConfigError, "name one column, or two"),
+        ({"between": "group", "unit": "litter"}, ConfigError, "unit is 'litter'"),
+        ({"between": "group", "unit": "frame"}, ConfigError, "takes a measure of states"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_with_a_sentence(asked, error, words):
+    frame = pd.DataFrame(
+        {"animal": [f"m{i}" for i in range(8)] * 2, "day": ["1"] * 8 + ["2"] * 8, "value": np.arange(16.0)}
+    )
+    frame["group"] = np.where(frame["animal"] < "m4", "a", "b")
+    frame["room"] = frame["group"].map({"a": "left", "b": "right"})
+    frame["lone"] = np.where(frame["animal"] == "m0", "y", "x")
+    with pytest.raises(error, match=words):
+        valued(**frame).compare("value", **{"n_permutations": 9, **asked})
+
+
+def labelled(groups=("a", "b"), n=6, k=3, n_samples=400, seed=0, **columns) -> Study:
+    rng = np.random.default_rng(seed)
+    states = {f"r{i}": np.repeat(rng.integers(0, k, n_samples // 4), 4) for i in range(n * len(groups))}
+    sheet = pd.DataFrame({"recording": list(states), "animal": list(states), "group": np.repeat(groups, n)})
+    return Study.of_states(states, sheet.assign(**columns), rate_hz=10)
+
+
+def test_the_family_is_corrected_and_a_state_that_is_alike_everywhere_costs_nothing():
+    study = labelled()
+    states = {name: one.labels.copy() for name, one in study.recordings.items()}
+    with_third = Study.of_states(states, study.sheet.frame, rate_hz=10, names=["x", "y", "z", "never"])
+    table, plain = (one.compare("usage", "group", n_permutations=199) for one in (with_third, study))
+    assert table["p"][3] == 1
+    np.testing.assert_allclose(table["p_holm"][:3], plain["p_holm"])
+    order = np.argsort(plain["p"].to_numpy())
+    expected = np.minimum(1, np.maximum.accumulate(plain["p"].to_numpy()[order] * [3, 2, 1]))
+    np.testing.assert_allclose(plain["p_holm"].to_numpy()[order], expected)
+    assert list(table["name"]) == ["x", "y", "z", "never"]
+    assert "x, share of the labelled time: b minus a" in table.attrs["sentences"][0]
+
+
+def test_animals_without_a_value_are_left_out_of_that_state_alone():
+    study = labelled(n=4)
+    states = {name: one.labels.copy() for name, one in study.recordings.items()}
+    states["r0"][states["r0"] == 2] = 1
+    table = Study.of_states(states, study.sheet.frame, rate_hz=10).compare("mean_bout_s", "group", n_permutations=99)
+    assert table["n"].tolist() == [8, 8, 7]
+    for name in ("r0", "r1", "r2", "r3"):
+        states[name][states[name] == 2] = 1
+    table = Study.of_states(states, study.sheet.frame, rate_hz=10).compare("mean_bout_s", "group", n_permutations=99)
+    assert np.isnan(table["p"][2])
+    assert any("1 of 3 rows cannot be tested" in note for note in table.attrs["notes"])
+
+
+def test_frames_as_units_are_shown_for_the_mistake_they_are():
+    study = labelled()
+    table = study.compare("usage", "group", unit="frame", n_permutations=199)
+    in_state = {
+        g: np.concatenate([one.labels for name, one in study.recordings.items() if (int(name[1:]) < 6) == (g == "a")])
+        for g in "ab"
+    }
+    expected = stats.ttest_ind((in_state["b"] == 1).astype(float), (in_state["a"] == 1).astype(float), equal_var=False)
+    assert (table["statistic"][1], table["p"][1]) == pytest.approx((expected.statistic, expected.pvalue))
+    assert table["n"][0] == 12 * 400
+    assert "not samples of their own" in table.attrs["notes"][0]
+    by_animal = study.compare("usage", "group", n_permutations=199)
+    np.testing.assert_allclose(table["p_by_animal"], by_animal["p"])
+    several = labelled(("a", "b", "c"))
+    bouts = several.compare("mean_bout_s", "group", unit="frame", n_permutations=9)
+    long = several.bouts().merge(several.sheet.frame, on="recording")
+    f = stats.f_oneway(*(part["duration_s"] for _, part in long[long["state"] == 0].groupby("group")))
+    assert (bouts["statistic"][0], bouts["p"][0]) == pytest.approx((f.statistic, f.pvalue))
+
+
+def test_the_flow_is_the_distance_of_mean_matrices_against_animals_relabelled():
+    study = labelled(n=4)
+    found = study.flow("group", n_permutations=20_000)
+    counts = study.counts.changes
+    means = counts[:4].mean(axis=0), counts[4:].mean(axis=0)
+    assert found.distance == pytest.approx(np.abs(means[1] - means[0]).sum())
+    np.testing.assert_allclose(found.difference, means[1] - means[0])
+
+    def distance(second):
+        rest = [i for i in range(8) if i not in second]
+        return np.abs(counts[list(second)].mean(axis=0) - counts[rest].mean(axis=0)).sum()
+
+    null = np.array([distance(second) for second in itertools.combinations(range(8), 4)])
+    exact = (null >= found.distance - 1e-9).mean()
+    assert abs(found.p - exact) < 4 * np.sqrt(exact / 20_000)
+    assert found.z == pytest.approx((found.distance - null.mean()) / null.std(), abs=0.1)
+    assert (found.n, found.sizes) == (8, {"a": 4, "b": 4})
+
+
+def test_the_flow_of_pairs_exchanges_sessions_within_animals():
+    study = labelled(n=4, animal=[*range(4), *range(4)])
+    found = study.flow("group", within="animal", n_permutations=4_000)
+    difference = study.counts.changes[4:] - study.counts.changes[:4]
+    null = [np.abs(np.tensordot(s, difference, 1) / 4).sum() for s in itertools.product([1, -1], repeat=4)]
+    exact = (np.array(null) >= found.distance - 1e-9).mean()
+    assert abs(found.p - exact) < 4 * np.sqrt(exact / 4_000)
+    assert found.n == 4
+    with pytest.raises(DataError, match="more than one group"):
+        study.flow("group")
+    with pytest.raises(ConfigError, match="frames cannot be its units"):
+        study.flow("group", within="animal", unit="frame")
+
+
+def test_power_is_that_of_the_t_test_where_values_are_normal():
+    from statsmodels.stats.power import TTestIndPower, TTestPower
+
+    values = stats.norm.ppf((np.arange(60) + 0.5) / 60)
+    study = valued(value=np.tile(RNG.permutation(values), 2), group=np.repeat(["a", "b"], 60))
+    found = study.power("value", "group", effect=0.8)
+    for n in (10, 24, 40):
+        assert abs(found.curve[n] - TTestIndPower().power(0.8, n, 0.05)) < 0.05
+    assert found.needed in (24, 28)  # 26 by the tables
+    assert float(found) == found.power > 0.97
+    base = RNG.normal(size=60)
+    paired = valued(
+        value=np.concatenate([base, base + RNG.permutation(values)]),
+        group=np.repeat(["a", "b"], 60),
+        animal=[*range(60)] * 2,
+    )
+    assert (
+        abs(paired.power("value", "group", within="animal", effect=0.8).curve[12] - TTestPower().power(0.8, 12, 0.05))
+        < 0.06
+    )
+    relative = valued(value=10 + study.sheet.frame["value"], group=study.sheet.frame["group"]).power(
+        "value", "group", effect=0.1, relative=True
+    )
+    assert relative.raw == pytest.approx(1.0)
+    doses = valued(value=np.tile(values, 3), dose=np.repeat([0.0, 1.0, 4.0], 60)).power("value", "dose", effect=1.0)
+    assert doses.curve[10] < doses.curve[24]
+    with pytest.raises(ConfigError, match="state is 7; choose one of 0, 1, 2"):
+        labelled().power("usage", "group", state=7)
+
+
+def test_a_state_that_hardly_anybody_has_spoils_no_other():
+    """What two animals alone do, in one session each, cannot be paired; the rest can."""
+    study = labelled(n=5, animal=[*range(5), *range(5)])
+    states = {name: np.where(one.labels == 2, 1, one.labels) for name, one in study.recordings.items()}
+    states["r0"][:5] = 2
+    states["r1"][:5] = 2
+    table = Study.of_states(states, study.sheet.frame, rate_hz=10, names=["a", "b", "c", "nobody's"]).compare(
+        "mean_bout_s", "group", within="animal", n_permutations=99
+    )
+    assert table["p"].isna().tolist() == [False, False, True, True]
+    assert table["n"].tolist() == [5, 5, 2, 0]

@@ -1,0 +1,166 @@
+"""Studies of which the truth is known, and published ones that are found again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from datasets import cohort, cohort_files
+from gdm_core import GDM, Study
+from gdm_core.errors import ConfigError, DataError
+from tests.support import known_studies
+
+COHORTS = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "cohort"
+
+
+def needed(name: str) -> Path:
+    if not (COHORTS / name).is_dir():
+        pytest.skip(f"There is no cohort in {COHORTS / name}; GDM_TEST_DATA says where else it may be.")
+    return COHORTS / name
+
+
+@pytest.fixture(scope="module")
+def mice() -> Study:
+    """306 recordings with the states that von Ziegler et al. (2024) found in them, smoothed."""
+    folder = needed("behaviorflow")
+    states, _ = cohort_files.read_states([folder / "labels_smoothed.npz"], 25)
+    return Study.of_states(states, cohort_files.read_sheet(folder / "conditions.csv"), rate_hz=25)
+
+
+def test_the_published_flow_is_found_again(mice):
+    stress = mice.flow("Condition", where={"Session": "PostCSI"}, n_permutations=2_000)
+    assert stress.sizes == {"Control": 29, "CSI": 30}
+    assert stress.distance == pytest.approx(143, abs=1.5)
+    assert 5.9 < stress.z < 6.7
+    soon, later = (mice.flow("Treatment", where={"TimePoint": at}, n_permutations=2_000).p for at in ("45min", "24h"))
+    assert soon < 0.02
+    assert later > 0.1
+    assert mice.flow("Condition", where={"Session": "PreYoh"}, n_permutations=2_000).p < 0.02
+
+
+def test_bouts_over_groups_are_the_plain_one_way_f_of_the_published_states(mice):
+    table = mice.compare(
+        "bouts",
+        "Session",
+        where={"Experiment": ["CSI_SA", "CRS", "DREADD"], "Session": ["PostCSI", "CRS1", "DREADD"]},
+        n_permutations=9,
+    )
+    measured = mice.measures().query("state == 3 and Session in ['PostCSI', 'CRS1', 'DREADD']")
+    expected = stats.f_oneway(*(part["bouts"] for _, part in measured.groupby("Session")))
+    row = table[table["state"] == 3].iloc[0]
+    assert (row["statistic"], row["p_classical"]) == pytest.approx((expected.statistic, expected.pvalue))
+    assert (row["df"], row["df_residual"]) == (2, 59 + 32 + 16 - 3)
+
+
+def test_sessions_of_the_published_mice_are_paired_and_not_otherwise(mice):
+    asked = {"between": "TimePoint", "where": {"Experiment": "FST"}, "n_permutations": 99}
+    table = mice.compare("usage", within="animal", **asked)
+    assert table["n"][0] == 30
+    wide = (
+        mice.measures()
+        .query("Experiment == 'FST' and state == 1")
+        .pivot_table(index="Animal", columns="TimePoint", values="usage")
+    )
+    assert table["p_classical"][0] == pytest.approx(stats.ttest_rel(wide["45min"], wide["24h"]).pvalue)
+    with pytest.raises(DataError, match="30 animals are in more than one group"):
+        mice.compare("usage", **asked)
+    with pytest.raises(DataError, match="pairs wrongly"):
+        mice.compare("usage", within="Session", **asked | {"between": "Treatment"})
+
+
+@pytest.fixture(scope="module")
+def nort() -> tuple[dict, pd.DataFrame]:
+    folder = needed("nort")
+    sheet = cohort_files.read_sheet(folder / "conditions.csv")
+    recordings = cohort_files.read_recordings([folder / name for name in sheet["file"]], rate_hz=30.3)
+    return recordings, sheet.astype({"session": str})
+
+
+@pytest.mark.bulk
+def test_nothing_differs_between_two_dates_of_the_same_mice(nort):
+    recordings, sheet = nort
+    study = Study.fit(recordings, sheet, GDM(n_states=6, n_latent=3, n_steps=150))
+    assert sorted(study.sheet.set_aside) == ["nort_20251003_trial33.npz", "nort_20251024_trial33.npz"]
+    path = study.compare("distance_cm_per_min", "session", within="animal", n_permutations=1_999)
+    assert path["p"][0] > 0.3
+    assert study.flow("session", within="animal", n_permutations=999).p > 0.05
+    for measure in ("usage", "bouts_per_min", "mean_bout_s"):
+        assert study.compare(measure, "session", within="animal", n_permutations=999)["p_holm"].min() > 0.05
+
+
+def test_the_path_of_the_same_mice_is_alike_on_two_dates():
+    sheet = cohort_files.read_sheet(needed("nort") / "conditions.csv")
+    sheet = sheet.assign(exclude=np.where(sheet["animal"] == "empty", "yes", ""), session=sheet["session"].astype(str))
+    study = Study.of_states({name: np.zeros(2, int) for name in sheet["file"]}, sheet)
+    table = study.compare("distance_cm_per_min", "session", within="animal", n_permutations=4_999)
+    assert table["n"][0] == 16
+    assert 0.6 < table["p"][0] < 0.8
+
+
+# ---- simulated cohorts ----------------------------------------------------------------------------------------------
+def test_a_cohort_is_what_was_asked_for():
+    change = cohort.Change("groom", times=1.5)
+    one = cohort.simulate((5, 7), minutes=2, n_sessions=2, change=change, differ=0.0, seed=4)
+    frame = pd.DataFrame(one.sheet)
+    assert frame.groupby("group")["animal"].nunique().to_dict() == {"control": 5, "treated": 7}
+    assert frame["recording"].is_unique
+    assert len(frame) == 24
+    lengths = [len(states) for states in one.states.values()]
+    assert 0.9 * 3000 <= min(lengths) < max(lengths) <= 1.1 * 3000
+    study = known_studies.study_of(one)
+    means = study.measures().groupby(["group", "name"])["mean_bout_s"].mean()
+    assert means["treated", "groom"] / means["control", "groom"] == pytest.approx(1.5, rel=0.15)
+    assert means["treated", "rest"] / means["control", "rest"] == pytest.approx(1, rel=0.15)
+    more = known_studies.study_of(
+        cohort.simulate(8, minutes=5, change=cohort.Change("walk", "groom", 2.0), differ=0.0, seed=4)
+    )
+    shares = more.transitions().query("from_state == 1 and to_state == 4").groupby("group")["transition_shares"].mean()
+    assert shares["control"] == pytest.approx(0.2, abs=0.05)
+    assert shares["treated"] == pytest.approx(0.4, abs=0.05)
+    trial = one.recordings()["animal01_session1"]
+    assert (trial.n_channels, trial.rate_hz) == (6, 25)
+    np.testing.assert_array_equal(trial.labels, one.states["animal01_session1"])
+    again = cohort.simulate((5, 7), minutes=2, n_sessions=2, change=change, differ=0.0, seed=4)
+    np.testing.assert_array_equal(again.states["animal03_session2"], one.states["animal03_session2"])
+    for wrong in ({"behaviour": "fly"}, {"behaviour": "walk", "to": "walk"}, {"behaviour": "walk", "times": 0}):
+        with pytest.raises(ConfigError):
+            cohort.Change(**wrong)
+    with pytest.raises(ConfigError, match="n_animals"):
+        cohort.simulate((3, 0))
+
+
+@pytest.mark.parametrize("design", list(known_studies.DESIGNS))
+def test_a_null_study_is_measured_every_way(design):
+    alarms = known_studies.null(design, seed=1, n_permutations=19)
+    assert {"one state", "classical", "family, Holm", "flow"} <= set(alarms)
+    assert ("frames, any state" in alarms) == (design != "paired sessions")
+    assert ("trend" in alarms) == (design == "four doses")
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("design", list(known_studies.DESIGNS))
+def test_there_are_no_more_false_alarms_than_promised(design):
+    """A small form of `python -m benchmarks.study nulls`: of 120 null studies more than 14 with p < .05 come once in 2,000."""
+    alarms = pd.DataFrame([known_studies.null(design, seed, n_permutations=199) for seed in range(120)]).sum()
+    limit = stats.binom.isf(5e-4, 120, 0.05)
+    assert (alarms[["one state", "classical", "family, Holm", "flow"]] <= limit).all(), alarms
+    if "frames, any state" in alarms:
+        assert alarms["frames, any state"] > 115
+
+
+@pytest.mark.bulk
+def test_power_is_as_promised():
+    """A small form of `python -m benchmarks.study power`."""
+    found = known_studies.promised("two groups", 1.0, 120)
+    assert abs(found["promised"] - found["found"]) < 0.05 + 3 * np.sqrt(0.25 / 120)
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("change", ["groom 30 % longer", "walk to groom doubled"])
+def test_a_change_is_found_from_channels(change):
+    assert known_studies.found_from_channels(change, seed=0)["right"]
