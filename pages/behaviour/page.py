@@ -5,7 +5,6 @@ from __future__ import annotations
 import streamlit as st
 
 from datasets.calms21 import WHERE_TO_GET
-from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
 from pages.behaviour import recordings, shipped
 from pages.recording import lab
@@ -33,4 +32,4 @@ if data is None:
     st.stop()
 
 assert data is not None
-lab.show(page, data, bout_rule=BoutRule(1.0, 0.5), ships=[shipped.NAME])
+lab.show(page, data, ships=[shipped.NAME])

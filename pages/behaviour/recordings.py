@@ -210,7 +210,7 @@ def _load_calms21(chosen: Chosen) -> Data:
         f"calms21-{chosen.options}-{chosen.features}", about, train, test, chosen.features, recipe,
         notes=[note for table in (*train, *test) for note in table.notes][:6],
         licences=("CalMS21 task 1 (Sun and others 2021), CaltechDATA record s0vdx-0k302; its licence stands there.",),
-        of=settings.of("calms21", chosen.option("path")),
+        of=settings.of("calms21", chosen.option("path")), name="CalMS21",
     )  # fmt: skip
 
 
@@ -254,6 +254,7 @@ def _load_file(chosen: Chosen) -> Data:
         notes=(*said, *new),
         licences=("Your own file: nothing of it leaves this machine.",),
         of=settings.of("file", name),
+        name=Path(name).stem,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gdm_core.analysis import bout_scores
+from gdm_core.analysis import bout_scores, looks
 from gdm_core.engine import FitResult
 from gdm_studio.seeds import MORE_SEEDS
 from pages.lab import shipped as ships
@@ -26,7 +26,7 @@ def write(data: Data, family: str, config: Mapping[str, Any], result: FitResult)
     assert rule is not None
     question = (data.train, data.test, rule.smooth_s, rule.shortest_s)
     seeds = [
-        bout_scores.seed_scores(family, dict(config) | {"seed": seed + more}, *question)
+        looks.last(bout_scores.seed_parts(family, dict(config) | {"seed": seed + more}, *question))
         for more in range(1, MORE_SEEDS + 1)
     ]
     scores = bout_scores.scores(result.model_bytes, *question, seed)

@@ -15,12 +15,11 @@ from gdm_core.errors import GdmError
 from pages.compare.settings import STAYS, Chosen
 from pages.compare.sources import Source
 from pages.lab import live
-from pages.lab.live import screen
+from pages.lab.live import background, screen
 from pages.ui import figures, navigation, shell
 from pages.ui.figures.base import Figure, note
 from pages.ui.plot import plot
 
-LOOK_EVERY_S = 1.0
 STATES = (2, 3, 4, 5, 6, 8)
 GRIDS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "temperature": ("softness (τ)", (0.3, 0.6, 0.99, 1.5)),
@@ -97,18 +96,10 @@ def _watch(source: Source, one: Chosen, against: str | None, job: CompareJob) ->
     )  # fmt: skip
     name = name if name in measures else "density"
 
-    @st.fragment(run_every=None if first.finished else LOOK_EVERY_S)
-    def body() -> None:
-        found = job.poll()
-        if not found.finished:
-            shell.running(f"{found.done} of {found.total} fits", found.done / max(1, found.total))
-        with shell.panel("grid"):
-            clicked = plot(heat(found, against, name), key="grid", events=("click",)).click
-            _lead(source, one, against, clicked)
-        if found.finished and not first.finished:
-            st.rerun()
-
-    body()
+    background.follow_fits("grid-progress", lambda: [job.poll()], job.estimate)
+    with shell.panel("grid"):
+        clicked = plot(heat(first, against, name), key="grid", events=("click",)).click
+        _lead(source, one, against, clicked)
 
 
 def _lead(source: Source, one: Chosen, against: str | None, clicked: Mapping[str, Any] | None) -> None:

@@ -34,11 +34,10 @@ def current(frame: Frame, comparison: Comparison) -> CompareJob | None:
     work = comparison.n_fits * comparison.train.n_samples
     if work > AT_ONCE:
         with frame.picture:
-            workers = max(1, len(screen.engine().info().workers))
             shell.empty(
                 f"{comparison.n_fits} fits of {comparison.train.n_samples:,} samples",
-                f"That takes {_about(comparison.train.n_samples, comparison.n_fits / workers)}, more on a busy machine. It goes "
-                "on when you leave the page, and finished fits are kept.",
+                f"That takes {live.beforehand(comparison.usual_s)}. It goes on when you leave the page, and finished fits are "
+                "kept.",
             )
             if not st.button("Compare", type="primary", key="compare-start"):
                 return None
@@ -47,10 +46,3 @@ def current(frame: Frame, comparison: Comparison) -> CompareJob | None:
     job = CompareJob(comparison, screen.engine(), f"{live.visitor()}/compare")
     st.session_state[_KEPT] = Asked(comparison.key, names, job)
     return job
-
-
-def _about(samples: float, in_turn: float) -> str:
-    """How long so many fits take one after the other: half a second and 100 µs a sample each, with their scores
-    (docs/performance.md has the measurements that this rounds)."""
-    seconds = in_turn * (0.5 + samples * 1e-4)
-    return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 60:.0f} minutes"

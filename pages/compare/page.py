@@ -24,7 +24,7 @@ with frame.controls:
         "Seeds", *SEEDS, 3, key="seeds", bind="query-params",
         help="Each setting is fitted once from every seed: what changes from seed to seed is luck.",
     )  # fmt: skip
-    chosen = settings.choose(source.train.n_channels, source.train.n_samples, source.n_latent)
+    chosen, repeated = settings.once(settings.choose(source.train.n_channels, source.train.n_samples, source.n_latent))
 comparison = Comparison(
     {label: (one.family, one.config) for label, one in zip(settings.labels(chosen), chosen, strict=True)},
     tuple(range(int(n_seeds))),
@@ -35,6 +35,8 @@ comparison = Comparison(
 frame.header(source.about, [("settings", str(len(chosen))), ("seeds", str(n_seeds)), ("fits", str(comparison.n_fits))])
 with frame.picture:
     limits.tell()
+    if repeated:
+        shell.quiet(repeated)
 try:
     asked = job.current(frame, comparison)
 except GdmError as error:

@@ -17,13 +17,13 @@ from gdm_core.engine.compare import Compared, CompareJob
 from pages.compare import grid, pictures
 from pages.compare.settings import Chosen
 from pages.compare.sources import Source
+from pages.lab.live import background
 from pages.ui import figures, shell
 from pages.ui.downloads import download
 from pages.ui.exports import parquet
 from pages.ui.plot import plot
 from pages.ui.shell import Frame
 
-LOOK_EVERY_S = 0.7
 MOST_MOMENTS = 12
 SAID = ("states", "density", "ten")  # in words; the error of the next sample is in its density already
 SCORES = {
@@ -32,6 +32,11 @@ SCORES = {
     "macro_f1": "macro-F1",
     "ari": "adjusted Rand index",
 }
+DENSITY = (
+    "Forecast density is what a forecast, made before the sample, gives to what then came: a Gaussian for every model alike, so "
+    "that models with and without soft states compete on equal terms. The log-likelihood a step on a lab's card is another "
+    "number: a bound on all that the model itself says of the new trials, with states read from those very samples."
+)
 States = npt.NDArray[np.float32]
 
 
@@ -49,18 +54,9 @@ def show(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) ->
 
 def _watch(frame: Frame, source: Source, job: CompareJob, first: Compared) -> None:
     with frame.picture:
-
-        @st.fragment(run_every=None if first.finished else LOOK_EVERY_S)
-        def picture() -> None:
-            found = job.poll()
-            with st.container():  # always there, so that the pictures below are not drawn anew when it empties
-                if not found.finished:
-                    shell.running(f"{found.done} of {found.total} fits", found.done / max(1, found.total))
-            pictures.draw(source, found)
-            if found.finished and not first.finished:
-                st.rerun()
-
-        picture()
+        with st.container():  # always there, so that the pictures below are not drawn anew when it empties
+            background.follow_fits("compare-progress", lambda: [job.poll()], job.estimate)
+        pictures.draw(source, first)
     with frame.card:
         _verdicts(first)
 
@@ -77,10 +73,7 @@ def _verdicts(found: Compared) -> None:
     parts = [f"<dt>{escape(MEASURES[one.measure][0])}</dt><dd>{escape(one.sentence)}</dd>" for one in verdicts]
     st.html(f'<dl class="gdm-verdicts">{"".join(parts)}</dl>')
     if verdicts:
-        shell.quiet(
-            f"{verdicts[0].basis}. Evidence for the next sample is the density that a forecast gives to what then came: models "
-            "with and without soft states compete on equal terms."
-        )
+        shell.quiet(f"{verdicts[0].basis}. {DENSITY}")
 
 
 def verdict_of(found: Compared, measure: str) -> Verdict | None:
@@ -101,7 +94,7 @@ def _tab(name: str, source: Source, chosen: list[Chosen], found: Compared) -> No
     if not any(found.cells.values()):
         shell.empty("Nothing fitted yet", "This fills in with the first result.")
     elif name == "Scores":
-        st.table(scores_table(found), border="horizontal")
+        st.table(scores_table(found).replace("", "–"), border="horizontal")
         shell.quiet("Mean ± standard deviation over seeds. Lines to beat have no seeds.")
     elif name == "Differences":
         _differences(found)

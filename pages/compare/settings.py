@@ -49,6 +49,21 @@ def labels(chosen: list[Chosen]) -> list[str]:
     return named
 
 
+def once(chosen: list[Chosen]) -> tuple[list[Chosen], str]:
+    """(each setting once, a sentence on those that were there twice): a setting cannot be compared with itself."""
+    kept: list[Chosen] = []
+    said = []
+    for one in chosen:
+        same = next((other for other in kept if (other.name, other.config) == (one.name, one.config)), None)
+        if same is None:
+            kept.append(one)
+        else:
+            said.append(
+                f"{one.letter} is the same setting as {same.letter}, and is left out: change its model, K or softness."
+            )
+    return kept, " ".join(said)
+
+
 def choose(n_channels: int, n_samples: int, n_latent: int) -> list[Chosen]:
     """Show a row of controls for each setting."""
     shell.section("Settings")

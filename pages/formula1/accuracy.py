@@ -14,12 +14,14 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from gdm_core.analysis.controls import accuracy_controls
 from gdm_core.engine import sweep as engine_sweep
 from gdm_core.engine.bulk import BulkView
+from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.records import Record
 from gdm_core.engine.sweep import Sweep, SweepJob
 from gdm_core.errors import GdmError
 from pages.formula1.driver_states import race_of
 from pages.formula1.state_kinds import kind_of
 from pages.lab import View, live
+from pages.lab.live import background
 from pages.lab.view import question_key
 from pages.ui import figures, limits, shell
 from pages.ui.plot import plot
@@ -32,10 +34,17 @@ SCORES = {
     "majority_map_accuracy": "Names the segment, one a state",
 }
 RSLDS = {"transitions": "recurrent"}
-LOOK_EVERY_S = 1.0
 UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clusters", "majority class"
 
 Controls = dict[int, dict[str, dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How long the sweep of this name takes, as far as it is known."""
+
+    key: str
+    estimate: Estimate
 
 
 @dataclass(frozen=True)
@@ -119,8 +128,9 @@ def tab(view: View) -> None:
     if not running:
         shell.empty(
             "How many states does the lap need?",
-            f"Fits K = {STATES[0]} to {STATES[-1]} on {race.pick.train} and scores the states of {race.pick.test}. It goes "
-            "on when the page is left, and finished fits are kept.",
+            f"Fits K = {STATES[0]} to {STATES[-1]} on {race.pick.train} and scores the states of {race.pick.test}: "
+            f"{live.beforehand(total * (0.5 + view.data.train.n_samples * 1e-4))}. It goes on when the page is left, and finished "
+            "fits are kept.",
         )
         return
     _watch(view, {name: SweepJob(wanted[name], bulk) for name, bulk in running.items()}, n_seeds)
@@ -150,37 +160,37 @@ def _leave(wanted: Iterable[Sweep], visitor: str) -> None:
 
 
 def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
-    finished = all(job.poll().finished for job in jobs.values())
+    views: list[BulkView] = [job.poll() for job in jobs.values()]
+    done, total = sum(v.done for v in views), sum(v.total for v in views)
+    background.follow_fits("accuracy-progress", lambda: [job.poll() for job in jobs.values()], _estimate(view, jobs))
+    records = {name: job.records() for name, job in jobs.items()}
+    _keep(view, records)
+    beaten, more = controls(view) if done == total else ({}, live.Answer())  # after the fits that were asked for
+    _curves(records, n_seeds, beaten)
+    live.unanswered(view.fit, more, "What has to be beaten could not be worked out")
+    if more.pending:
+        shell.quiet(f"What has to be beaten is known for {len(beaten)} of {len(STATES)} numbers of states.")
+    trouble = [record.message for found in records.values() for record in found if record.message]
+    if trouble:
+        shell.quiet(f"{len(trouble)} fits did not work out: {trouble[0]}")
+    for note in dict.fromkeys(note for v in views for note in v.notes):
+        shell.quiet(note)
+    seconds = max((v.seconds for v in views), default=0.0)
+    spent = {name: sum(r.seconds for r in found if not r.message) for name, found in records.items()}
+    shell.quiet(
+        f"{seconds:.0f} s so far; fits alone took "
+        + ", ".join(f"{took:.0f} s ({name})" for name, took in spent.items())
+        + ". Scores are of the driver whom the model has not seen."
+    )
 
-    @st.fragment(run_every=None if finished else LOOK_EVERY_S)
-    def body() -> None:
-        views: list[BulkView] = [job.poll() for job in jobs.values()]
-        done, total = sum(v.done for v in views), sum(v.total for v in views)
-        if done < total and not all(v.finished for v in views):
-            shell.running(f"{done} of {total} fits", done / total)
-        records = {name: job.records() for name, job in jobs.items()}
-        _keep(view, records)
-        beaten, more = controls(view) if done == total else ({}, live.Answer())  # after the fits that were asked for
-        _curves(records, n_seeds, beaten)
-        live.unanswered(view.fit, more, "What has to be beaten could not be worked out")
-        if more.pending:
-            shell.quiet(f"What has to be beaten is known for {len(beaten)} of {len(STATES)} numbers of states.")
-        trouble = [record.message for found in records.values() for record in found if record.message]
-        if trouble:
-            shell.quiet(f"{len(trouble)} fits did not work out: {trouble[0]}")
-        for note in dict.fromkeys(note for v in views for note in v.notes):
-            shell.quiet(note)
-        seconds = max((v.seconds for v in views), default=0.0)
-        spent = {name: sum(r.seconds for r in found if not r.message) for name, found in records.items()}
-        shell.quiet(
-            f"{seconds:.0f} s so far; fits alone took "
-            + ", ".join(f"{took:.0f} s ({name})" for name, took in spent.items())
-            + ". Scores are of the driver whom the model has not seen."
-        )
-        if not finished and all(v.finished for v in views):
-            st.rerun()
 
-    body()
+def _estimate(view: View, jobs: Mapping[str, SweepJob]) -> Estimate:
+    """Of the sweep that is watched: another one begins anew."""
+    key = "/".join(job.sweep.key for job in jobs.values())
+    known = view.fit.records.last(Watched)
+    return (
+        known if known is not None and known.key == key else view.fit.records.keep(Watched(key, Estimate()))
+    ).estimate
 
 
 def _keep(view: View, records: dict[str, list[Record]]) -> None:

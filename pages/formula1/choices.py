@@ -50,17 +50,30 @@ def choose_one(
 
 
 def choose_of_few(
-    label: str, name: str, options: Mapping[str, str], default: str, help: str | None = None, *, rows: bool = False
+    label: str,
+    name: str,
+    options: Mapping[str, str],
+    default: str,
+    help: str | None = None,
+    *,
+    rows: bool = False,
+    among: str = "",
+    plain: bool = False,
 ) -> str:
-    """A segmented control, or one option a row where their words would not stand in one line."""
+    """A segmented control, or one option a row where their words would not stand in one line.
+
+    among   what the words of the options depend on: with others it is another control, or it would show nothing as chosen
+    plain   as narrow as its words, without its label
+    """
     start = _asked(label, name, list(options), default, lambda option: options[option])
-    show, key = options.__getitem__, _key(name)
+    show, key = options.__getitem__, _key(name, among)
     if rows:
         chosen = st.radio(label, list(options), list(options).index(start), format_func=show, key=key, help=help)
     else:
         chosen = st.segmented_control(
-            label, list(options), default=start, format_func=show, key=key, help=help, required=True, width="stretch"
-        )
+            label, list(options), default=start, format_func=show, key=key, help=help, required=True,
+            width="content" if plain else "stretch", label_visibility="collapsed" if plain else "visible",
+        )  # fmt: skip
     chosen = chosen if chosen in options else default
     _remember(name, chosen, default)
     return chosen

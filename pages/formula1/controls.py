@@ -62,12 +62,14 @@ def choose_place() -> Place | Waiting:
 def _real() -> Place | Waiting:
     stored = formula1.stored_sessions()
     years = [str(year) for year in formula1.years()]
-    first = str(stored[0][0]) if stored else years[0]
-    year = int(
-        choose_one(
-            "Year", "year", years, first if first in years else years[0], help="Telemetry starts in 2018.", always=True
-        )
-    )
+    first = next((str(year) for year, *_ in stored if str(year) in years), "")
+    if not first and "year" not in st.query_params:  # the newest with anything to open
+        newest = loading.calendar(int(years[0]))
+        if not newest.wait(0.3):
+            return Waiting(f"Fetching the {years[0]} calendar", newest, ("calendar", int(years[0])))
+        driven = newest.error is not None or any(_is_past(event.date) for event in newest.value)
+        first = years[0 if driven else 1]
+    year = int(choose_one("Year", "year", years, first or years[0], help="Telemetry starts in 2018.", always=True))
     load = loading.calendar(year)
     load.wait(0.3)
     events: tuple[Event, ...] = load.value if load.value is not None else ()
@@ -84,7 +86,7 @@ def _real() -> Place | Waiting:
         names,
         names[0] if names else "",
         show=lambda e: f"{e} · stored" if e in at_hand else e,
-        help="Events marked as stored open without a network.",
+        help="Events marked as stored open without a network." if here else None,
         among=f"{year}",
         always=True,
     )
@@ -133,7 +135,7 @@ def ready(place: Place) -> Session | Waiting:
         return data.simulated(place.circuit)
     where = (place.year, place.event, place.name)
     what, key = f"{place.event} {place.year}, {place.name}", ("session", *where)
-    if not (formula1.is_stored(*where) or loading.known(*key)):
+    if not (formula1.is_stored(*where) or loading.known(*key) or where in formula1.stored_sessions()):
         return Waiting(what, key=key, ask=True)
     load = loading.session(*where)
     load.wait(0.3)  # what is stored opens faster than a page runs

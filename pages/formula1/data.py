@@ -352,6 +352,7 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
             note="" if session.simulated else "FastF1 fetches the session once and keeps it.",
         ),
         tested="other driver",
+        name="" if session.simulated else session.title,
         facts=(
             ("session", session.title),
             ("fitted on", pick.train),

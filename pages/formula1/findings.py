@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets.f1.driving import ACTIVITIES, BRAKING, MOSTLY, Driving, activities
+from gdm_core.text import listed
 from pages.formula1 import state_names, time_gained
 from pages.formula1.data import Circuit, Laps
 from pages.formula1.driver_states import race_of, read
@@ -46,7 +47,7 @@ def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
         if place is not None and mine.any():
             names, number = place
             count = np.bincount(number[mine], minlength=len(names))
-            said += f", most {where} " + _listed(
+            said += f", most {where} " + listed(
                 [names[k] for k in np.argsort(-count, kind="stable")[:PLACES] if count[k]]
             )
         if states:
@@ -54,10 +55,6 @@ def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
             said += f" ({', '.join(named)})" if named else " (no state of its own)"
         parts.append(said)
     return f"{laps.code} {'; '.join(parts)}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 Place = tuple[list[str], npt.NDArray[np.int64]]

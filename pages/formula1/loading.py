@@ -23,11 +23,11 @@ Report = Callable[[float, str], None]
 Work = Callable[[Report, threading.Event], Any]
 
 WAYS_ON = {
-    Reason.NO_NETWORK: "This is not stored here, and the network cannot be reached. What is marked as stored opens without.",
-    Reason.DEADLINE: "The service may be slow at the moment. Try again, or choose a session that is stored.",
+    Reason.NO_NETWORK: "This is not stored here, and the network cannot be reached.",
+    Reason.DEADLINE: "The service may be slow at the moment. Try again later.",
     Reason.ACCOUNT: "Set F1_USERNAME and F1_PASSWORD in the environment of the server and start it again. This page "
     "neither asks for a password nor stores one.",
-    Reason.RATE_LIMIT: "Wait a while before the next try. Stored sessions open without any request.",
+    Reason.RATE_LIMIT: "Wait a while before the next try.",
     Reason.NOT_FOUND: "Choose another event or session.",
     Reason.NOT_YET: "Choose a session of the past.",
     Reason.NO_LAPS: "Choose another session: this one has no laps that could be drawn.",
@@ -37,6 +37,7 @@ WAYS_ON = {
     Reason.STORAGE: "Sessions that are stored already still open, and so do simulated laps.",
     Reason.CRASHED: "Try again. If it happens again, clear the FastF1 downloads.",
 }
+UNASKED = (Reason.NO_NETWORK, Reason.DEADLINE, Reason.RATE_LIMIT)  # what is stored opens all the same
 TITLES = {
     Reason.NO_NETWORK: "No network",
     Reason.DEADLINE: "That took too long",
@@ -165,8 +166,8 @@ def again(*key: Any) -> None:
 def explain(error: GdmError) -> tuple[str, str]:
     """(title, what happened and what to do) of a load that went wrong."""
     reason = getattr(error, "reason", None)
-    if reason is Reason.NO_NETWORK:
-        return TITLES[reason], WAYS_ON[reason]
     if reason is None:
         return "The session could not be loaded", str(error)
-    return TITLES[reason], f"{error} {WAYS_ON[reason]}"
+    said = [] if reason is Reason.NO_NETWORK else [str(error)]
+    stored = reason in UNASKED and formula1.stored_sessions()
+    return TITLES[reason], " ".join([*said, WAYS_ON[reason], *(["What is marked as stored opens."] if stored else [])])

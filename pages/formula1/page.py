@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import NoReturn
 
 import streamlit as st
@@ -23,11 +22,11 @@ from pages.formula1 import (
     tabs,
 )
 from pages.formula1.scorecard import show_card
+from pages.lab.live import background
 from pages.ui import model_controls, shell
 from pages.ui.figures.base import numbered
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
-LOOK_EVERY_S = 0.4
 FEED = "Formula 1 data through FastF1; unofficial and not associated with Formula 1."
 SIMULATED = "Simulated laps by invented drivers; circuits are approximate."
 
@@ -73,15 +72,8 @@ def waiting(wait: controls.Waiting) -> NoReturn:
                 st.rerun()
             simulated_instead()
         else:
-
-            @st.fragment(run_every=LOOK_EVERY_S)
-            def under_way() -> None:
-                if load.done:
-                    st.rerun()
-                shell.empty(wait.title, "A first load takes some ten seconds; after that the session opens at once.")
-                shell.running(load.text, load.share)
-
-            under_way()
+            shell.empty(wait.title, "A first load takes some ten seconds; after that the session opens at once.")
+            background.follow("f1-loading", lambda: (load.text, load.share), lambda: load.done, load.done)
             if wait.key[0] == "session":
                 st.button("Cancel", key="f1-cancel", on_click=load.cancel, icon=":material/close:")
             simulated_instead()
@@ -145,21 +137,23 @@ with page.picture:
         shell.quiet(remark)
     if not fitted.source.circuit.segments:
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
-lab.picture(view, lambda now: picture.draw(view, now, options))
+stands = driver_states.standing(view)
+named = {} if view.shown.result is None else {view.shown.result.key: numbered(state_names.names(stands))}
+lab.picture(view, lambda now: picture.drawn(view, now, options, named))
 lab.follow(view, picture.followed(view, options))
 
-shown = driver_states.on_map(driver_states.standing(view), options.which)
+shown = driver_states.on_map(stands, options.which)
 race = driver_states.race_of(shown)
-with legend:
+with legend, shell.of(view.made_for):
     n_states = max(2, view.shown.n_states or choice.n_states)
     shell.state_key(n_states, numbered(state_names.names(shown)) or None)
     for said in findings.sentences(shown):
-        st.html(f'<p class="gdm-finding">{escape(said)}</p>')
+        shell.finding(said)
 state_names.keep_in_address(view)
 tabs.show(
     shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which), options
 )
-show_card(view, lambda pinned, now: picture.draw_pinned(view, pinned, now, options))
+show_card(view, lambda pinned, now: picture.pinned_parts(view, pinned, now, options))
 with page.card:
     state_kinds.explain(shown.choice)
 lab.end(view)

@@ -11,14 +11,15 @@ import streamlit as st
 
 from gdm_core.analysis.segments import composition
 from pages import lab
-from pages.formula1 import badges, state_names
+from pages.formula1 import badges, choices
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
 from pages.lab import held, live, pin
-from pages.ui import figures, shell
+from pages.ui import figures, parts
 from pages.ui.figures.base import Figure, names_of
-from pages.ui.plot import plot
+from pages.ui.parts import Part
+from pages.ui.plot import Picture
 from pages.ui.slider import slider
 
 
@@ -37,16 +38,18 @@ class Options:
 
 def choose_options(train: str, test: str) -> Options:
     """The line of controls above the map."""
-    which = st.segmented_control(
+    if (asked := st.query_params.get("who", "")).endswith(
+        (", fitted", ", applied")
+    ):  # a link from before named the driver
+        st.query_params["who"] = "test" if asked.endswith("applied") else "train"
+    which = choices.choose_of_few(
         "Driver",
-        ["train", "test"],
-        default="train",
-        format_func=lambda who: f"{train}, fitted" if who == "train" else f"{test}, applied",
-        required=True,
-        key="who",
-        bind="query-params",
-        label_visibility="collapsed",
-        help="The model learns from the first driver; the second it has never seen.",
+        "who",
+        {"train": f"{train}, fitted", "test": f"{test}, applied"},
+        "train",
+        "The model learns from the first driver; the second it has never seen.",
+        among=f"{train}-{test}",
+        plain=True,
     )
     drawn = st.segmented_control(
         "Drawn",
@@ -73,19 +76,23 @@ def choose_options(train: str, test: str) -> Options:
             "Complementary states in grey", False, key="badge-grey", bind="query-params",
             help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
         )  # fmt: skip
-    return Options(which or "train", drawn == "mean", on, weight / 100, presence / 100, grey)
+    return Options(which, drawn == "mean", on, weight / 100, presence / 100, grey)
 
 
-def draw(view: lab.View, now: live.Shown, options: Options) -> None:
-    """The map and the strips along the lap, in a picture that may still move."""
+def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str, Sequence[str]]) -> dict[str, Part]:
+    """The map and the strips along the lap, in a picture that may still move.
+
+    named  what the states of a finished fit are called, by its key
+    """
     view = standing(view, now)
     race = race_of(view)
     ours, theirs = read(view, race.train, "train", now), read(view, race.test, "test", now)
     here, circuit, revision = theirs if options.which == "test" else ours, race.circuit, str(race.pick.place)
-    names = tuple(state_names.in_picture(view, now))
-    if here.states is None:
-        shell.empty(here.title, here.note)
-    else:
+    names = tuple(named.get(now.result.key, ())) if now.result is not None else ()
+    codes = (race.train.code, race.test.code)
+    track = Picture(None, "map", revision=revision, title=here.title, note=here.note)
+    area = None
+    if here.states is not None:
         # Of a slider that is held, each value is a map of its own: only the last is kept.
         made = now.once(
             ("map", options.which),
@@ -93,17 +100,18 @@ def draw(view: lab.View, now: live.Shown, options: Options) -> None:
             of=(here.states,),
             settings=(options, names),
         )
-        plot(made, key="map", state=here.state, revision=revision)
-    if drivers := lab.together([ours, theirs]):
-        codes = (race.train.code, race.test.code)
-        states = tuple(driver.states for driver in drivers)
-        made = now.once("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
-        plot(made, key="strips", state=drivers[-1].state, revision=revision)
-    if here.states is not None:
+        track = Picture(made, "map", here.state, revision)
         made = now.once(
             ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
         )
-        plot(made, key="shares", state=here.state, revision=revision)
+        area = Picture(made, "shares", here.state, revision)
+    along = None
+    if drivers := lab.together([ours, theirs]):
+        states = tuple(driver.states for driver in drivers)
+        made = now.once("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
+        along = Picture(made, "strips", drivers[-1].state, revision)
+    nothing = Picture(None, "strips", revision=revision), Picture(None, "shares", revision=revision)
+    return parts.by_key(track, along or nothing[0], area or nothing[1])
 
 
 def followed(view: lab.View, options: Options) -> held.Followed:
@@ -143,14 +151,14 @@ def _middles(circuit: Circuit) -> Floats:
     return np.asarray((_around(circuit) + 0.5) * circuit.length / circuit.n_bins, np.float32)
 
 
-def draw_pinned(view: lab.View, pinned: lab.View, now: live.Shown, options: Options) -> None:
+def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Options) -> dict[str, Part]:
     """The map of a pinned fit, and its average lap above that of the fit that stands."""
     race, stands = race_of(pinned), standing(view)
     circuit, which = race.circuit, options.which
     here = read(pinned, race.test if which == "test" else race.train, which, now)
-    if here.states is None:
-        shell.empty(here.title, here.note)
-        return
+    states = here.states
+    if states is None:
+        return parts.by_key(Picture(None, "pinned-map", title=here.title, note=here.note))
     plain = replace(options, badges=False)
 
     def small() -> Figure:
@@ -158,15 +166,21 @@ def draw_pinned(view: lab.View, pinned: lab.View, now: live.Shown, options: Opti
         figure = track_map(circuit, here, plain)
         return figure | {"widths": figure["widths"][:1]}
 
-    made = now.once(("map", which), small, of=(here.states,), settings=plain)
-    plot(made, key="pinned-map", state=here.state, revision=str(race.pick.place))
-    laps = {pin.PINNED: here.average(circuit)}
+    made = now.once(("map", which), small, of=(states,), settings=plain)
+    track = Picture(made, "pinned-map", here.state, str(race.pick.place))
+    there = None
     if stands.data.train.fingerprint == view.data.train.fingerprint:
         there = read(stands, here.laps, which)
-        laps |= {} if there.states is None else {pin.NOW: there.average(circuit)}
-    said = f"The average lap of {here.laps.code}. {pin.CAPTION}"
-    plot(along_the_lap(circuit, laps, said), key="pinned-strips", state=here.state)
-    pin.more_colours(view, here.states.shape[1])
+
+    def both() -> Figure:
+        laps = {pin.PINNED: here.average(circuit)}
+        if there is not None and there.states is not None:
+            laps[pin.NOW] = there.average(circuit)
+        return along_the_lap(circuit, laps, f"The average lap of {here.laps.code}. {pin.CAPTION}")
+
+    made = now.once("pinned-strips", both, of=(states, None if there is None else there.states))
+    along = Picture(made, "pinned-strips", here.state)
+    return parts.by_key(track, along, pin.more_colours(view, states.shape[1]))
 
 
 def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:

@@ -17,6 +17,7 @@ from pages.lab import scores as rows
 from pages.lab.card import Rows
 from pages.ui import shell
 from pages.ui.card import Score
+from pages.ui.parts import Part
 
 TESTED = "other driver"
 PAPER = "The paper's state accuracy"
@@ -35,11 +36,11 @@ _VOTE_HELP = (
 )
 
 
-def show_card(view: lab.View, draw_pinned: Callable[[lab.View, live.Shown], None]) -> None:
+def show_card(view: lab.View, pinned_parts: Callable[[lab.View, live.Shown], Mapping[str, Part]]) -> None:
     """The card, what has to be known to read it, and what is pinned."""
-    beside = lab.Beside(draw_pinned, lambda pinned: lab.rows_beside(pinned, rows_of(pinned)))
+    beside = lab.Beside(pinned_parts, lambda pinned: lab.rows_beside(pinned, rows_of(pinned)))
     if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view), beside=beside)):
-        with view.frame.card:
+        with view.frame.card, shell.of(view.made_for):
             shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,8 @@ from gdm_core.analysis.metrics import majority_map
 from gdm_core.analysis.tables import harmless
 from pages.formula1.data import Laps, Race
 from pages.formula1.driver_states import Driver, race_of, read
-from pages.lab import View, live
+from pages.lab import View
 from pages.ui import limits, palette, settings, shell
-from pages.ui.figures.base import numbered
 
 # By the fit: the visitor's names, by the model's own numbers of states. How often one was changed.
 _NAMES, _EDITS = "f1-state-names", "f1-state-edits"
@@ -47,11 +47,6 @@ def names(view: View) -> list[str]:
     return [own.get(k, name) for k, name in zip(shown.order, proposed_names(profiles(view)), strict=False)]
 
 
-def in_picture(view: View, now: live.Shown) -> list[str]:
-    """Numbered names for a picture that may still move: [] unless it shows the very fit that they were proposed for."""
-    return numbered(names(view)) if now.result is not None and now.result is view.shown.result else []
-
-
 def fit_of(view: View) -> str:
     """What names belong to: the same settings are the same fit wherever a link is opened."""
     choice = view.setting.choice
@@ -67,8 +62,9 @@ def _own(fit: str) -> dict[int, str]:
 
 
 def to_address(fit: str, own: Mapping[int, str]) -> str:
-    """Names in a line; "" for none."""
-    return APART.join([fit, *(part for k in sorted(own) for part in (str(k + 1), own[k]))]) if own else ""
+    """Names in a line; "" for none. What holds them apart is written as in addresses where a name has it."""
+    said = {k: name.replace("%", "%25").replace(APART, "%7E") for k, name in own.items()}
+    return APART.join([fit, *(part for k in sorted(said) for part in (str(k + 1), said[k]))]) if said else ""
 
 
 def from_address(text: str, fit: str) -> dict[int, str]:
@@ -80,13 +76,15 @@ def from_address(text: str, fit: str) -> dict[int, str]:
     return {
         k - 1: cleaned
         for number, name in pairs
-        if (k := limits.whole(number)) is not None and 1 <= k <= palette.MAX_STATES and (cleaned := _clean(name))
+        if (k := limits.whole(number)) is not None
+        and 1 <= k <= palette.MAX_STATES
+        and (cleaned := _clean(unquote(name)))
     }
 
 
 def _clean(name: object) -> str:
-    """A name in one line, without what holds names apart and without characters that cannot be seen."""
-    text = "".join(letter for letter in str(name or "").replace(APART, "-") if letter.isprintable() or letter.isspace())
+    """A name in one line, without characters that cannot be seen."""
+    text = "".join(letter for letter in str(name or "") if letter.isprintable() or letter.isspace())
     return " ".join(text.split())[:LONGEST]
 
 

@@ -39,7 +39,7 @@ def show(view: View, here: Driver, options: Options) -> None:
         "All twenty drivers": lambda view, _: all_drivers.tab(view),
         "Export & reproduce": lambda view, _: export(view, here, options),
     }
-    lab.show_tabs(view, tabs, here)
+    lab.show_tabs(view, tabs, here, early=["Suggest settings"])
 
 
 def usage(view: View, here: Driver) -> None:

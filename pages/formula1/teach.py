@@ -257,11 +257,15 @@ def _strips(taught: LapTeaching, said: dict[str, Named]) -> None:
     ))  # fmt: skip
     figure["layout"] |= {"dragmode": "select", "selectdirection": "h"}
     state: State = "stale" if any(one.state == "stale" for one in said.values() if one.found) else "fresh"
-    chosen = plot(figure, key="teach-strips", state=state, revision=f"{taught.of}/{lap}", events=("select",))
-    if chosen.select:
-        begin, end = sorted(min(max(float(x), 0.0), taught.ours.length) for x in chosen.select["x"])
-        lessons.set_controls(taught.of, stretch=(lap, round(begin, 1), round(end, 1)), asking=None)
-        st.rerun()  # From and To stand further up
+
+    def take(selection: Any) -> None:
+        """From and To are what was dragged over."""
+        if selection:
+            begin, end = sorted(min(max(float(x), 0.0), taught.ours.length) for x in selection["x"])
+            lessons.set_controls(taught.of, stretch=(lap, round(begin, 1), round(end, 1)), asking=None)
+
+    revision = f"{taught.of}/{lap}"
+    plot(figure, key="teach-strips", state=state, revision=revision, events=("select",), on_select=take)
     if taught.words.words:
         used = [word for word in taught.words.words if word in taught.marks.words] or list(taught.words.words)
         st.html(colour_key("words", names, [taught.words.columns[taught.words.words.index(word)] for word in used]))

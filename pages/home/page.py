@@ -7,8 +7,8 @@ from html import escape
 import streamlit as st
 
 from pages.home.pictures import animation, strip_svg, track_svg
+from pages.home.words import score_line
 from pages.ui import navigation, shell
-from pages.ui.card import Score, explained
 from pages.ui.result_files import Card, load_card
 from pages.ui.styles import style
 
@@ -40,15 +40,17 @@ def introduction() -> None:
             "mixed colour. Sharp where the data are sharp, blended where they blend, learned from the recording "
             "alone.</p></div>"
         )
+        with st.container(key="home-first", horizontal=True):
+            first = load_card(RESULTS["nascar"])
+            st.page_link(
+                navigation.page("nascar"),
+                label="Start here: drag “States (K)” on a simulated track",
+                icon=":material/arrow_forward:",
+                query_params={k: str(v) for k, v in first.query.items()} if first else None,
+            )
+            st.page_link(navigation.page("your_data"), label="Bring a recording", icon=":material/upload_file:")
     with picture, shell.panel("home-animation"):
         st.html(animation())
-
-
-def _score_line(score: Score) -> str:
-    beats = score.verdict == "beats"
-    line = f" · {escape(explained(score.line_name)[0])} {score.line:.{score.digits}f}" if score.line is not None else ""
-    mark = '<span class="good">✓</span> ' if beats else ""
-    return f"<li>{mark}{escape(score.name)} <b>{score.value:.{score.digits}f}</b>{line}</li>"
 
 
 def _card_html(title: str, about: str, card: Card | None) -> str:
@@ -57,7 +59,7 @@ def _card_html(title: str, about: str, card: Card | None) -> str:
         return f'<div class="gdm-result">{head}</div>'
     alt = f"{card.title}: path in the colours of {card.states.shape[1]} states"
     facts = " · ".join(f"{escape(n)} {escape(v)}" for n, v in card.facts.items())
-    scores = "".join(_score_line(score) for score in card.scores[:2])
+    scores = "".join(score_line(score) for score in card.scores[:2])
     return (
         f'<div class="gdm-result">{track_svg(card.position, card.states, alt)}'
         f"{strip_svg(card.states, f'{card.title}: states over time')}{head}"

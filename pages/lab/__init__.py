@@ -11,7 +11,7 @@ A whole lab page (tests/support/pendulum_page.py is one, and docs/architecture.m
     rows = lab.honest_card(view, rows_of)                   # scores beside their baselines; those of an earlier fit dimmed
     lab.show_tabs(view, {"Shares": lab.shares, "Prediction": lab.prediction,
                     "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows, {"My figure": make})})
-    lab.end(view)                                           # header, address, footer; the last line
+    lab.end(view)                                           # address, footer; the last line
 
 view.read(now) gives one trial as a fit reads it (`states` in the order of colours, `state` for plot(), `note` for the
 caption). view.ask(name, function, ...) has a function of the library work on the fitted model on a worker.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -11,34 +11,27 @@ import numpy as np
 import streamlit as st
 
 from gdm_studio.seeds import more_seeds
-from pages.lab import live, pin
+from pages.lab import live, pin, waiting
 from pages.lab.change import LastChange, Settled
-from pages.lab.data import Setting
 from pages.lab.finding import finding
+from pages.lab.tabs import stay_step
 from pages.lab.view import View, question_key
-from pages.ui import card, navigation, shell
+from pages.ui import card, navigation, parts, shell
 from pages.ui.card import Score
 from pages.ui.figures import names_of
 from pages.ui.model_controls import SEED_RANGE
+from pages.ui.parts import Part
+from pages.ui.text import Text
+from pages.ui.units import STEPS
 
 OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
 DEADLINE_S = 300.0  # a second of work, on a machine that may have much else to do
 Rows = Callable[[Mapping[str, Any]], list[Score]]
 
-# How the settings of a fit are called where two fits are told apart, and the words of their values.
-WORDS = {
-    "n_states": "K",
-    "temperature": "softness τ",
-    "stickiness": "stay γ",
-    "posterior": "states made of",
-    "n_latent": "D",
-    "seed": "seed",
-}
 SHIPPED = (
     "This fit ships with the app. Fitted anew on another kind of machine it may differ in places; the exported script "
     "loads this one."
 )
-VALUES = {"window": "moves", "linear": "places", "learn": "learned"}
 
 
 def measured(view: View) -> live.Answer:
@@ -54,38 +47,44 @@ def measured(view: View) -> live.Answer:
     return view.ask("scores", measure.scores, *question, deadline_s=DEADLINE_S, about=about, kept=True)
 
 
+@dataclass(frozen=True)
+class Told:
+    """The card at one moment: its HTML, and the rows in it once they belong to what stands."""
+
+    html: str
+    rows: list[Score]
+    message: str = ""
+
+
 def honest_card(
     view: View, rows_of: Rows, names: Sequence[str] | None = None, *, beside: pin.Beside | None = None
 ) -> list[Score]:
     """Show the card and the progress of the fit; the rows, once they belong to what stands. Then what is pinned.
 
+    Scores appear as they are measured, and those of further seeds widen what they say, while no script runs.
+
     beside  how the page shows a pinned result, where it has its own way; strips and the same rows without
     names   of the states, for a line on top that says what was found; without, the top says what the last change did alone
     """
-    answer, shown = measured(view), view.shown
-    rows = rows_of(answer.value) if answer.value is not None else []
-    seeds = other_seeds(view) if answer.fresh or not view.settled else []
-    rows = with_spread(rows, [rows_of(found) for found in seeds])
-    scored: live.Wanted | None = answer.about
+    answers = view.fit.answers
+    told = _told(view, rows_of, names)
+    latest = answers.news, told
+
+    def scores(_: live.Shown) -> dict[str, Part]:
+        nonlocal latest
+        answers.collect()
+        if latest[0] != answers.news:  # another look at the same answers says the same
+            latest = answers.news, _told(view, rows_of, names)
+        return parts.by_key(Text(latest[1].html, "honest-card"))
+
     with view.frame.card:
-        if answer.fresh:
-            said = {"change": _last_change(view, rows)}
-            if names is not None:
-                found = finding(view.read(), names, rows, view.data.step(view.trial), view.data.unit)
-                said = {"finding": found} | said
-            if any(said.values()):
-                st.html("".join(f'<p class="gdm-{kind}">{escape(words)}</p>' for kind, words in said.items() if words))
-            card.scores(rows, status=shown.status)
-        elif rows and scored is not None and scored.train.fingerprint == view.data.train.fingerprint:
-            card.scores(rows, earlier=earlier(view.setting, scored.where), meanwhile=_waiting(view, answer))
-        else:  # numbers of other data would mislead
-            card.scores(rows, shown=False, status=_waiting(view, answer))
-        if answer.message and shell.error(
-            "The scores could not be worked out", answer.message, retry=f"{view.page}-rescore"
+        live.region(view.fit, scores)
+        if told.message and shell.error(
+            "The scores could not be worked out", told.message, retry=f"{view.page}-rescore"
         ):
-            view.fit.answers.again("scores")
+            answers.again("scores")
             st.rerun()
-        if view.came:
+        if view.came and view.current:
             shell.quiet(SHIPPED)
         st.page_link(
             navigation.page("compare"),
@@ -93,11 +92,43 @@ def honest_card(
             icon=":material/compare_arrows:",
             query_params={"data": OPEN_ON.format(view.frame.title)},
         )
-        live.region(view.fit, lambda now: live.progress(now, key="elbo"), patience=2)
-    rows = rows if answer.fresh else []
+        with st.container(key="gdm-progress"):
+            live.region(view.fit, live.progress)
     pinned = pin.Beside(lambda other, now: pin.strips(view, other, now), lambda other: rows_beside(other, rows_of))
-    pin.show(view, rows, beside or pinned)
-    return rows
+    pin.show(view, told.rows, beside or pinned)
+    return told.rows
+
+
+def _told(view: View, rows_of: Rows, names: Sequence[str] | None) -> Told:
+    """The card as things stand; asks for what is not measured yet."""
+    answer, shown = measured(view), view.shown
+    rows = rows_of(answer.value) if answer.value is not None else []
+    seeds = other_seeds(view) if answer.fresh or not view.settled else []
+    rows = with_spread(rows, [rows_of(found) for found in seeds])
+    scored: live.Wanted | None = answer.about
+    if answer.fresh:
+        said = {"change": _last_change(view, rows)}
+        if names is not None:
+            of = f"the {view.data.tested if view.is_new else 'fitted trial'}"
+            reading = view.read()
+            stays = (1.0, STEPS) if reading.states is None else stay_step(view, reading.labels)
+            said = {"finding": finding(reading, of, names, rows, *stays)} | said
+        lines = "".join(f'<p class="gdm-{kind}">{escape(words)}</p>' for kind, words in said.items() if words)
+        return Told(shell.marked(lines + card.scores_html(rows, status=shown.status), view.made_for), rows)
+    if answer.so_far is not None:
+        known = rows_of(answer.so_far)
+        there = {row.name for row in known}
+        html = card.scores_html(known, to_come=[row for row in rows if row.name not in there])
+        if comes := answer.so_far.get("under_way"):
+            what, done, of_all = comes
+            html += shell.running_html(f"scores, {done} of {of_all} parts: now {what}", done / of_all)
+    elif rows and not view.fit.watched and _of_these_data(view, scored) and scored is not None:
+        html = card.scores_html(
+            rows, earlier=waiting.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
+        )
+    else:  # numbers of other data would mislead, and so would verdicts beside a fit that is watched from its start
+        html = card.scores_html(rows, shown=False, status=_waiting(view, answer))
+    return Told(html, [], answer.message)
 
 
 def rows_beside(view: View, rows_of: Rows) -> list[Score]:
@@ -116,7 +147,7 @@ def _last_change(view: View, rows: Sequence[Score]) -> str:
         if shown.result is None
         else shown.result.key,  # taught words, it is another fit of the same settings
         (view.data.train.fingerprint, view.data.test.fingerprint),
-        {"model": choice.label} | {name: _setting(name, value) for name, value in choice.config.items()},
+        {"model": choice.label} | {name: waiting.said(name, value) for name, value in choice.config.items()},
         np.concatenate([states.argmax(axis=1) for states in shown.train]),
         tuple(names_of(shown.n_states)),
         rows[0] if rows else None,
@@ -150,7 +181,7 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
             break
         else:
             kept = view.data.keep
-            one = view.fit.ask(name, key, measure.seed_scores, *question, deadline_s=DEADLINE_S, kept=kept)
+            one = view.fit.ask(name, key, measure.seed_scores, *question, deadline_s=DEADLINE_S, kept=kept, idle=True)
             if one.fresh:
                 found.append(one.value)
             elif one.pending:
@@ -194,10 +225,20 @@ def _same(one: live.Wanted, other: live.Wanted) -> bool:
     return one.key == other.key and tests[0] == tests[1]
 
 
+def _of_these_data(view: View, scored: live.Wanted | None) -> bool:
+    return scored is not None and scored.train.fingerprint == view.data.train.fingerprint
+
+
 def _waiting(view: View, answer: live.Answer) -> str:
     """What has to happen before there are scores of what stands."""
     if answer.message:
         return ""
+    if view.fit.watched:
+        return "Scores follow at the end of the fit that you watch."
+    if answer.so_far is not None:
+        return ""
+    if answer.queued:
+        return "The scores wait for a worker."
     if answer.pending:
         return "The fit is being scored against its baselines."
     if view.moving:
@@ -205,23 +246,3 @@ def _waiting(view: View, answer: live.Answer) -> str:
     if view.shown.fitting:
         return "Scores appear when the fit is done."
     return "There is no finished fit of these settings to score."
-
-
-def earlier(now: Setting, before: Setting) -> str:
-    """What the earlier result was fitted with, as far as it is not what the controls ask for now."""
-    ours, theirs = now.choice, before.choice
-    if ours.label != theirs.label:
-        return ", ".join([theirs.label, f"K\u00a0{theirs.n_states}"])
-    changed = [name for name, value in theirs.config.items() if ours.config.get(name) != value]
-    if not changed:
-        another = before.measure.words if before.measure != now.measure else ""
-        return another or "the finished fit of the same settings"
-    return ", ".join(_setting(name, theirs.config[name]) for name in changed)
-
-
-def _setting(name: str, value: Any) -> str:
-    return f"{WORDS.get(name, name)}\u00a0{_value(value)}"
-
-
-def _value(value: Any) -> str:
-    return VALUES.get(value, value) if isinstance(value, str) else f"{value:g}"

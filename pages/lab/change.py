@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.text import listed
 from pages.ui.card import Score
 
 MINE = 0.7  # of a state's moments that come from (or go to) one other: then it is a part of that one
@@ -76,7 +77,7 @@ def states_change(before: Labels, after: Labels, names: Sequence[str], n_after: 
     joined = [
         " with ".join(names[old] for old in parts) for new in range(n_after) if len(parts := _parts(shared.T, new)) > 1
     ]
-    found = [f"{did} {_listed(states)}" for did, states in (("splits", split), ("joins", joined)) if states]
+    found = [f"{did} {listed(states)}" for did, states in (("splits", split), ("joins", joined)) if states]
     if found:
         return " and ".join(found)
     share = _matched(shared)
@@ -118,7 +119,3 @@ def _matched(shared: npt.NDArray[Any]) -> float:
     from scipy.optimize import linear_sum_assignment
 
     return float(shared[linear_sum_assignment(shared, maximize=True)].sum() / max(1.0, shared.sum()))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

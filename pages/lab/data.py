@@ -13,6 +13,7 @@ from gdm_core.analysis import looks
 from gdm_core.trials import Trial, Trials
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
+from pages.ui.units import Unit, unit_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class Data:
     keep       whether finished fits may stay on disk: not for what somebody uploaded
     source     the page's own record of where the data come from
     moving     whether a slider that the data depend on is still held
+    name       of the recording, for names of files; "" where the page's own says enough
     called     what channels are called on the screen, by their names, where those say little
     """
 
@@ -45,12 +47,19 @@ class Data:
     keep: bool = True
     source: Any = None
     moving: bool = False
+    name: str = ""
     called: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
         """Fitted ones first, then the new ones."""
         return (*self.train, *self.test)
+
+    @property
+    def time_unit(self) -> Unit:
+        """What time is written in: it suits all that lies between the earliest and the latest moment of any trial."""
+        ends = [trial.start_seconds + trial.n_samples / trial.rate_hz for trial in self.trials]
+        return unit_for(max(ends) - min(trial.start_seconds for trial in self.trials), self.unit)
 
     def step(self, trial: Trial) -> float:
         """From one sample to the next, in `unit`."""
@@ -61,14 +70,15 @@ class Data:
 class Measure:
     """What the card's scores are, where a page has its own.
 
-    scores        (model_bytes, train, test, *options, seed) gives what the rows are made of
-    seed_scores   (family, config, train, test, *options) the same of one more fit
+    scores        (model_bytes, train, test, *options, seed) yields what the rows are made of: what is known so far, and
+                  under "under_way" what comes next; in the end all of it
+    seed_scores   (family, config, train, test, *options) the same of one more fit, None while it is not done
     options       plain values that they depend on besides
     words         what the options are, for scores of an earlier result that differs in them
     """
 
-    scores: Callable[..., Any] = field(default_factory=lambda: looks.scores)
-    seed_scores: Callable[..., Any] = field(default_factory=lambda: looks.seed_scores)
+    scores: Callable[..., Any] = field(default_factory=lambda: looks.score_parts)
+    seed_scores: Callable[..., Any] = field(default_factory=lambda: looks.seed_parts)
     options: tuple[Any, ...] = ()
     words: str = ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,14 @@ from pages.lab.view import Reading, View
 from pages.ui import figures, shell
 from pages.ui.card import Score
 from pages.ui.downloads import download
-from pages.ui.exports import install, legend, link, save_picture, tables
+from pages.ui.exports import install, legend, link, save_picture, slug, tables
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
 from pages.ui.figures.base import Figure, names_of, numbered
 from pages.ui.plot import plot
 
 MODEL = "model.safetensors"
+ROUGH = "Of states rounded to 8 bits, as the page draws them until the exact ones are there."
 PLANE, PREDICTION = "Which state wins where", "Prediction"
 States = npt.NDArray[np.floating[Any]]
 File = tuple[str, Callable[[], bytes], str]
@@ -41,7 +43,7 @@ File = tuple[str, Callable[[], bytes], str]
 class Export:
     """What a page hands to the panel.
 
-    page       short name for files; title and about for reports
+    page       short name for keys, `stem` the beginning of names of files; title and about for reports
     shown      the live picture; its result is what is exported
     look       the exact soft states of all trials, as `live.states_of` gives them
     figures    figures by name, made when asked for; None while a worker is still at it
@@ -57,6 +59,7 @@ class Export:
     """
 
     page: str
+    stem: str
     title: str
     about: str
     shown: live.Shown
@@ -106,13 +109,14 @@ def offer(
     panel(
         Export(
             page=view.page,
+            stem=view.stem,
             title=f"{view.frame.title}: {data.about}",
             about=f"{choice.label}; figures show {reading.trial.name}.",
             shown=view.shown,
             shipped=view.came,
             look=view.exact.value,
             recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
-            figures={**figures, **standard_figures(view, reading, names), **figures},
+            figures=_said_rough({**figures, **standard_figures(view, reading, names), **figures}, reading),
             names=list(names) or None,
             scores=lambda: rows_now(view, rows_of),
             facts=[*data.facts, *choice.facts, *facts],
@@ -125,13 +129,27 @@ def offer(
     )
 
 
+def _said_rough(
+    figures: Mapping[str, Callable[[], Figure | None]], reading: Reading
+) -> dict[str, Callable[[], Figure | None]]:
+    """The figures, saying so in their captions where they are of rough states, while tables have or wait for the exact ones."""
+    if not reading.rough:
+        return dict(figures)
+
+    def said(make: Callable[[], Figure | None]) -> Figure | None:
+        figure = make()
+        return None if figure is None else {**figure, "caption": f"{figure['caption']} {ROUGH}".strip()}
+
+    return {name: partial(said, make) for name, make in figures.items()}
+
+
 def standard_figures(view: View, reading: Reading, names: Sequence[str] = ()) -> dict[str, Callable[[], Figure | None]]:
     """The figures of the tabs that every page can have. Those that a worker is asked for are None until they are there."""
     assert reading.states is not None
     states, trial, labels = reading.states, reading.trial, reading.labels
     n_states = states.shape[1]
     truth = None if trial.states is None else np.asarray(trial.states, np.float32)
-    timing: dict[str, Any] = {"step": view.data.step(trial), "unit": view.data.unit}
+    timing = view.timing
     rows = {"states": states} if truth is None else {"true": truth, "inferred": states}
     called = numbered(names) or None
     key = {"states": legend.states(n_states if truth is None else max(n_states, truth.shape[1]), called)}
@@ -183,7 +201,7 @@ def panel(export: Export) -> None:
     if shown.result is None or shown.wanted is None or shown.state == "preview":
         shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
         return
-    file = f"{export.page}-{MODEL}" if export.shipped or export.taught else ""
+    file = f"{export.stem}-{MODEL}" if export.shipped or export.taught else ""
     fit = Fit(shown.wanted.family, shown.wanted.config, shown.order, file, export.taught)
     code = script(export.recipe, fit, export.title, export.link, install())
     left, right = st.columns([0.34, 0.66], gap="small")
@@ -193,10 +211,10 @@ def panel(export: Export) -> None:
         elif not export.unanswered(""):
             shell.quiet("The exact states are on their way.")
         for label, make in export.tables.items():
-            _file(f"{label} (CSV)", lambda make=make: csv(make()), f"{_slug(label)}.csv", export)  # type: ignore[misc]
+            _file(f"{label} (CSV)", lambda make=make: csv(make()), f"{slug(label)}.csv", export)  # type: ignore[misc]
         _file("Model (safetensors)", lambda: shown.result.model_bytes, MODEL, export)  # type: ignore[union-attr]
         shell.quiet(
-            f'Load it with gdm_core.load_model("{export.page}-{MODEL}"). States have the colours\' order; the model file has its '
+            f'Load it with gdm_core.load_model("{export.stem}-{MODEL}"). States have the colours\' order; the model file has its '
             "own, which the script says."
         )
     with right, shell.panel("export-figures", "Figures"):
@@ -237,18 +255,18 @@ def _figures(export: Export) -> None:
     """One figure at a time: as it will look, and as files. SVG and PNG are drawn by the browser from what stands here."""
     name = st.selectbox("Figure", list(export.figures), key=f"{export.page}-export-figure")
     name = name if name in export.figures else next(iter(export.figures))
-    figure, stem = export.figures[name](), _slug(name)
+    figure, stem = export.figures[name](), slug(name)
     if figure is None:
         if not export.unanswered(name):
             shell.quiet("This figure is being worked out.")
         return
     preview = f"{export.page}-export-preview"
-    plot(figure, key=preview, state=export.shown.state, revision=name, group="export", filename=f"{export.page}-{stem}")
+    plot(figure, key=preview, state=export.shown.state, revision=name, group="export", filename=f"{export.stem}-{stem}")
     first, second = st.columns(2, gap="small")
     with first:
         _file("HTML, interactive", lambda: figure_html(figure, name), f"{stem}.html", export)
     with second:
-        save_picture(preview, f"{export.page}-{stem}", figure)
+        save_picture(preview, f"{export.stem}-{stem}", figure)
     shell.quiet("SVG and PNG are saved as the figure stands here, zoom and theme included.")
 
 
@@ -286,13 +304,8 @@ def _data(export: Export, look: Look) -> None:
         ),
     ]
     for label, make, file in usual if export.files is None else export.files(index):
-        _file(label, make, f"{_slug(name)}-{file}", export)
+        _file(label, make, f"{slug(name)}-{file}", export)
 
 
 def _file(label: str, make: Callable[[], bytes], name: str, export: Export) -> None:
-    download(label, make, f"{export.page}-{name}", key=f"{export.page}-export-{label}")
-
-
-def _slug(name: str) -> str:
-    kept = "".join(letter if letter.isalnum() else "-" for letter in name.lower())
-    return "-".join(part for part in kept.split("-") if part) or "file"
+    download(label, make, f"{export.stem}-{name}", key=f"{export.page}-export-{label}")

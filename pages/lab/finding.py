@@ -10,6 +10,7 @@ from gdm_core.analysis.bouts import median_bout
 from gdm_core.analysis.suggestions import NUMBERS
 from pages.lab.view import Reading
 from pages.ui.card import Score, explained
+from pages.ui.units import STEPS, Unit
 
 IDLE = 0.01  # of the time: below, a state is called unused
 WORTH = {
@@ -21,8 +22,13 @@ WORTH = {
 }
 
 
-def finding(reading: Reading, names: Sequence[str], rows: Sequence[Score], step: float, unit: str) -> str:
-    """In words; "" while there are no states. `names` are those of the states, `step` is that of one sample in `unit`."""
+def finding(reading: Reading, of: str, names: Sequence[str], rows: Sequence[Score], step: float, unit: Unit) -> str:
+    """In words; "" while there are no states.
+
+    of     what the trial is called in a sentence
+    names  of the states
+    step   from one sample to the next, in `unit`
+    """
     if reading.states is None:
         return ""
     share = reading.states.mean(axis=0)
@@ -31,8 +37,8 @@ def finding(reading: Reading, names: Sequence[str], rows: Sequence[Score], step:
     counted = NUMBERS.get(n_states, f"{n_states} states")
     idle = f", {n_states - used} of them hardly used" if used < n_states else ""
     stay = median_bout([reading.labels]) * step
-    lasts = f"{stay:.3g} {unit}" if unit != "step" else f"{stay:.0f} step{'s' * (stay >= 1.5)}"
-    held = f"{names[most]} holds {100 * share[most]:.0f} % of {reading.trial.name}"
+    lasts = f"{stay:.3g} {unit.plural}" if unit is not STEPS else f"{stay:.0f} step{'s' * (stay >= 1.5)}"
+    held = f"{names[most]} holds {100 * share[most]:.0f} % of {of}"
     said = [f"{counted.capitalize()}{idle}. {held}; half of all stays last {lasts} or less."]
     first = next((row for row in rows if row.verdict is not None and np.isfinite(row.value)), None)
     if first is not None and first.verdict is not None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pages.lab import live, pin, shipped
+from pages.lab import live, pin, shipped, waiting
 from pages.lab.data import Data, Setting
 from pages.lab.view import View
 from pages.ui import limits, shell
 from pages.ui.model_controls import Choice
+from pages.ui.parts import Part
 
 NO_LOOK = "The exact states could not be worked out"
 
 
 def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str] = ()) -> View:
-    """Ask for the fit that the controls describe; what there is to show now. Returns at once.
+    """Ask for the fit that the controls describe, and say so in the header; what there is to show now. Returns at once.
 
     ships   names of results that ship with the app and may be what is asked for
     """
@@ -29,27 +31,33 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     shown = fit.poll()
     came = any((found := shipped.load(name)) is not None and found.stands(shown.result) for name in ships)
     if ready is not None and ready.stands(shown.result):
-        view = View(frame, setting, fit, shown, ready.look, shipped=ready, came=came, moving=moving)
+        view = View(
+            frame, setting, fit, shown, ready.look, shipped=ready, came=came, moving=moving, number=wanted.number
+        )
     else:
         asked = live.states_of(fit, shown)
-        view = View(frame, setting, fit, shown, asked.value, asked, came=came, moving=moving)
+        view = View(frame, setting, fit, shown, asked.value, asked, came=came, moving=moving, number=wanted.number)
+    # First of all: what this run is overtaken before it comes to has faded by then.
+    facts = [("model", choice.label), *choice.facts]
+    frame.header(data.about, facts, wanted=view.number, waits=waiting.what_for(view))
     with frame.controls:
         live.transport(fit, page)
     return view
 
 
-def picture(view: View, draw: Callable[[live.Shown], None]) -> None:
-    """What went wrong, if anything, and the page's picture: drawn again and again while a fit runs. No widgets in `draw`."""
+def picture(
+    view: View, parts_of: Callable[[live.Shown], Mapping[str, Part]], places: Mapping[str, Any] | None = None
+) -> None:
+    """What went wrong, if anything, and the page's picture, part by part: what moves of it while a fit runs needs no run."""
     with view.frame.picture:
         limits.tell()
         live.problem(view.fit, view.shown, view.page)
         live.unanswered(view.fit, view.asked, NO_LOOK)
-        live.region(view.fit, draw)
+        live.region(view.fit, parts_of, places)
 
 
 def end(view: View) -> None:
-    """The header, the order of colours in the address, the footer. The last line of a page's script."""
-    view.frame.header(view.data.about, [("model", view.choice.label), *view.choice.facts])
+    """The order of colours in the address, the footer. The last line of a page's script."""
     live.share_colours(view.fit, view.shown)
     shell.footer(list(view.data.licences))
     live.watch(view.fit)

@@ -21,10 +21,11 @@ from gdm_core.analysis import looks
 from gdm_core.analysis.matching import ordered
 from gdm_core.engine import FitResult
 from gdm_core.models.registry import import_family
+from pages.channel import Tables, channel
 from pages.lab.live import Answer, Wanted
 from pages.lab.live.pictures import unpack
 from pages.lab.view import View, question_key
-from pages.ui import palette, settings, slider
+from pages.ui import palette, settings
 from pages.ui.browser import renderer
 from pages.ui.figures.base import typed
 from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
@@ -46,7 +47,6 @@ MOST = 40_000  # soft shares (samples times states) of a picture: of a longer on
 SOON_S = 0.5  # a fit that takes less is waited for; of others, the first steps are looked at before
 MOST_AHEAD = 16_000  # the same of data whose fits of other K are begun ahead
 BESIDE = 4  # other numbers of states that are worked out when a hand comes near; once it holds the thumb, all of them
-NEAR = "held-near"  # in the session: the slider that somebody is about to take
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,71 +130,51 @@ def player(states: str, bouts: str) -> dict[str, Any]:
 
 # ---- what the browser is given ------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class Tables:
-    """What was sent last: it stays as long as the slider is held.
+class Known:
+    """The tables that were made last: they stay as long as what they are made of does.
 
-    name     what it depends on: the fit, the setting, the trials, the colours
-    known    for K, by the number of states: (what it is made of, the table)
-    follows  the states whose colours those follow
+    name     what they depend on: the fit, the setting, the trials, the colours
+    tables   by name
+    follows  the states whose colours those of K follow
     """
 
     name: str = ""
-    data: Mapping[str, Any] = field(default_factory=dict)
-    known: Mapping[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    tables: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     follows: Any = None
 
 
 def follow(view: View, followed: Followed) -> None:
     """Let the browser draw while softness, stickiness or K is held.
 
-    The browser says once for each fit and slider that somebody comes near: the states are worked out from then on.
+    The browser says over the live channel that somebody comes near: the states are worked out from then on, and no script runs.
     """
     states = settings.key("K", view.choice.of)
+    fitting = view.fit.running
+    if fitting:
+        view.fit.aside.give_up_all()
+    offers: dict[str, str] = {}
+    if not (view.data.moving or view.moving or fitting):
+        known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
+        offers = {key: asked[0].name for key, asked in known.items()}
+        beside = _Beside(view, followed)
+        if beside.wanted:
+            offers[states] = beside.wanted[0].key
 
-    @st.fragment  # a hand that comes near runs nothing but this
-    def body() -> None:
-        if slider.overlooked():
-            st.rerun()
-        held = next((key for key in (*SETTINGS, states) if slider.is_held(key)), None)
-        near = st.session_state.pop(NEAR, None)
-        data: dict[str, Any] = {}
-        if held is None and view.fit.running:
-            view.fit.aside.give_up_all()
-        if view.data.moving:
-            pass
-        elif held is None and not view.fit.running:
-            known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
-            data["offers"] = {key: asked[0].name for key, asked in known.items()}
-            beside = _Beside(view, followed)
-            if beside.wanted:
-                data["offers"][states] = beside.wanted[0].key
-            if near in known:
-                for one in known[near]:
-                    one.answer(view)
-            elif near == states and beside.work(BESIDE):
-                data["pending"] = states
-        elif held == states:
-            data = _fits(view, followed, states)
-        elif held is not None and (asked := _sweeps(view, followed, SETTINGS[held])):
-            data = _sweep(view, followed, held, asked)
-        with st.container(key="held-states"):
-            renderer("held")(key="held", data={"offers": {}} | data, on_near_change=_come_near)
+    def tables(key: str, held: bool, value: float) -> Tables:
+        if key not in offers:  # anybody may send anything
+            return Tables()
+        if key != states:
+            return _sweep(view, followed, known[key])
+        return _fits(view, followed, value if held else None)
 
-    body()
+    channel().scene.tables = tables
+    with st.container(key="held-states"):
+        renderer("held")(key="held", data={"offers": offers})
 
 
-def _come_near() -> None:
-    said = (st.session_state.get("held") or {}).get("near")
-    if isinstance(said, str):  # anybody may send anything
-        st.session_state[NEAR] = said
-
-
-def _message(key: str, name: str, tables: list[dict[str, Any]], followed: Followed) -> dict[str, Any]:
-    """All that the browser needs."""
+def _how(followed: Followed) -> dict[str, Any]:
+    """What is drawn of the tables, and in which colours."""
     return {
-        "slider": key,
-        "name": name,
-        "tables": tables,
         "figures": dict(followed.figures),
         "mixing": palette.mixing(palette.MAX_STATES),
         "colours": palette.colours(palette.MAX_STATES),
@@ -250,7 +230,7 @@ def _asked(
     return _Sweep(key, under, (fitted.model_bytes, *arguments), values)
 
 
-def _how(family: str, setting: str) -> str:
+def _way(family: str, setting: str) -> str:
     """How a fit of this family is looked at with another value: "read" as it is, "begun" anew, or not at all ("")."""
     known = import_family(family)
     return "read" if setting in known.adjustable else "begun" if setting in (known.warm_changes or ()) else ""
@@ -265,7 +245,7 @@ def _samples(view: View, followed: Followed, how: str) -> int:
 # ---- softness and stickiness --------------------------------------------------------------------------------------------
 def _sweeps(view: View, followed: Followed, setting: str) -> list[_Sweep]:
     """One question, or two for what takes long: some values come first. None where the browser cannot draw by itself."""
-    fitted, how = view.fit.beside(setting), _how(view.choice.family, setting)
+    fitted, how = view.fit.beside(setting), _way(view.choice.family, setting)
     samples = _samples(view, followed, how)
     if fitted is None or not how or not 0 < samples <= MOST_SAMPLES or len(view.shown.order) < 2:
         return []
@@ -280,22 +260,21 @@ def _sweeps(view: View, followed: Followed, setting: str) -> list[_Sweep]:
     ]
 
 
-def _sweep(view: View, followed: Followed, key: str, asked: Sequence[_Sweep]) -> dict[str, Any]:
+def _sweep(view: View, followed: Followed, asked: Sequence[_Sweep]) -> Tables:
     fit, order = view.fit, view.shown.order
     answers = [one.answer(view) for one in asked]
     fresh = [(one, answer.value) for one, answer in zip(asked, answers, strict=True) if answer.fresh]
-    pending = {"pending": key} if any(answer.pending for answer in answers) else {}
-    name = _digest([one.name for one, _ in fresh], order, followed.settings)
-    kept = fit.records.last(Tables)
-    if kept is not None and kept.name == name:
-        return dict(kept.data) | pending
+    more = any(answer.pending for answer in answers)
     found = {value: soft for one, every in fresh for value, soft in zip(one.values, every, strict=True)}
     if not found or next(iter(found.values()))[0].shape[1] != len(order):
-        return pending
-    values = sorted(found)
-    parts = [followed.parts(ordered(tuple(map(_share, found[value])), order), None) for value in values]
-    data = _message(key, name, [_table(values, parts)], followed)
-    return dict(fit.records.keep(Tables(name, data)).data) | pending
+        return Tables(more=more)
+    name = _digest([one.name for one, _ in fresh], order, followed.settings)
+    kept = fit.records.last(Known)
+    if kept is None or kept.name != name:
+        values = sorted(found)
+        parts = [followed.parts(ordered(tuple(map(_share, found[value])), order), None) for value in values]
+        kept = fit.records.keep(Known(name, {name: _table(values, parts)}))
+    return Tables(name, kept.tables, _how(followed), more)
 
 
 def _share(levels: npt.NDArray[np.uint8]) -> Array:
@@ -306,13 +285,14 @@ def _share(levels: npt.NDArray[np.uint8]) -> Array:
 class _Beside:
     """Fits of other numbers of states, or what the first steps of one from the fit that stands look like."""
 
-    def __init__(self, view: View, followed: Followed) -> None:
+    def __init__(self, view: View, followed: Followed, thumb: float | None = None) -> None:
         self._view, self._followed = view, followed
         self._stands = view.fit.beside("n_states")
-        self._readable = bool(_how(view.choice.family, "n_states"))
+        self._readable = bool(_way(view.choice.family, "n_states"))
         self.waits = False
         data, choice, (low, high) = view.data, view.choice, K_RANGE
-        numbers = sorted(range(low, high + 1), key=lambda k: (abs(k - choice.n_states), k))
+        here = choice.n_states if thumb is None else thumb
+        numbers = sorted(range(low, high + 1), key=lambda k: (abs(k - here), k))
         drawn = self._stands is not None and followed.other_k and 0 < _samples(view, followed, "begun") <= MOST_SAMPLES
         # Nearest first: the one that stands, or that the thumb is at, is the first of them.
         self.wanted = [
@@ -356,35 +336,36 @@ class _Beside:
             return None
         return asked.name, known | dict(zip(missing, map(_share, answer.value[0]), strict=True))
 
-    def tables(self) -> dict[int, tuple[str, dict[str, Any]]]:
-        """By the number of states, (what it is made of, the table)."""
+    def tables(self, name: str, most: int) -> dict[str, dict[str, Any]]:
+        """Those of the nearest `most`, by what each is made of."""
         fit, followed = self._view.fit, self._followed
         follows = fit.colours_follow
-        kept = fit.records.last(Tables)
-        before = kept.known if kept is not None and kept.follows is follows else {}
+        kept = fit.records.last(Known)
+        before = kept.tables if kept is not None and kept.name == name and kept.follows is follows else {}
         found = {}
-        for wanted in self.wanted:
+        for wanted in self.wanted[: 1 + most]:
             n_states = int(wanted.config["n_states"])
             if (soft := self._states(wanted)) is None:
                 continue
-            source = f"{soft[0]}/{_digest(followed.settings)}"
-            if n_states in before and before[n_states][0] == source:
-                found[n_states] = before[n_states]
+            source = f"{n_states}/{soft[0]}"
+            if source in before:
+                found[source] = before[source]
                 continue
             fitted = tuple(soft[1][i] for i in range(len(wanted.train)))
             order = fit.order_of(wanted, fitted)
             shown = ordered(tuple(soft[1][i] for i in followed.trials), order)
-            found[n_states] = source, _table([n_states], [followed.parts(shown, ordered(fitted, order))])
-        fit.records.keep(Tables(known=found, follows=follows))
+            found[source] = _table([n_states], [followed.parts(shown, ordered(fitted, order))])
+        fit.records.keep(Known(name, found, follows))
         return found
 
 
-def _fits(view: View, followed: Followed, key: str) -> dict[str, Any]:
-    """What the browser draws from while K is held: more of it each time."""
-    beside = _Beside(view, followed)
+def _fits(view: View, followed: Followed, thumb: float | None) -> Tables:
+    """What the browser draws from while K is held (where its thumb is), or a hand is near (None): more of it each time."""
+    beside = _Beside(view, followed, thumb)
     if not beside.wanted:
-        return {}
-    pending = beside.work(len(beside.wanted))
-    found = sorted(beside.tables().items())
-    name = _digest([(k, source) for k, (source, _) in found], followed.trials)
-    return _message(key, name, [table for _, (_, table) in found], followed) | {"pending": key if pending else ""}
+        return Tables()
+    most = BESIDE if thumb is None else len(beside.wanted)
+    more = beside.work(most)
+    stands = view.shown.result
+    name = _digest("K", stands.key if stands is not None else "", view.shown.order, followed.trials, followed.settings)
+    return Tables(name, beside.tables(name, most), _how(followed), more)

@@ -9,7 +9,7 @@ goes by how a control was last drawn on the server, which on a busy machine the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from urllib.parse import parse_qs
@@ -24,7 +24,7 @@ from pages.lab.data import Data, Setting
 from pages.lab.live.pictures import Origin
 from pages.lab.live.screen import BESIDE
 from pages.lab.view import View
-from pages.ui import figures, limits, shell, slider, turning
+from pages.ui import figures, limits, parts, shell, slider, turning
 from pages.ui.card import Score
 from pages.ui.figures.strips import MAX_COLUMNS
 from pages.ui.model_controls import (
@@ -38,7 +38,9 @@ from pages.ui.model_controls import (
     Choice,
     choice_of,
 )
-from pages.ui.plot import plot
+from pages.ui.parts import Part
+from pages.ui.plot import Picture
+from pages.ui.text import Text
 
 PIN = "pin"  # the parameter of a link
 KEPT = turning.stays("pinned-")
@@ -51,18 +53,18 @@ CAPTION = "The pinned result above what stands now; states that match have the s
 def text_of(choice: Choice) -> str:
     """The settings for an address; "" where it has no room for what they are."""
     config = choice.config
-    parts = [config.get("temperature", 1.0), config.get("stickiness", "learn"), config.get("posterior", "window")]
-    text = "_".join(map(str, [choice.name, config["n_states"], *parts, config["n_latent"], config["seed"]]))
+    own = [config.get("temperature", 1.0), config.get("stickiness", "learn"), config.get("posterior", "window")]
+    text = "_".join(map(str, [choice.name, config["n_states"], *own, config["n_latent"], config["seed"]]))
     found = parse(text)
     return text if found is not None and found.config == choice.config else ""
 
 
 def parse(text: str | None) -> Choice | None:
     """What an address says is pinned; None where it names no settings that the page could have."""
-    parts = (text or "")[: LONGEST + 1].split("_")
-    if len(parts) != 7 or len(text or "") > LONGEST:
+    said = (text or "")[: LONGEST + 1].split("_")
+    if len(said) != 7 or len(text or "") > LONGEST:
         return None
-    name, k, tau, stay, posterior, d, seed = parts
+    name, k, tau, stay, posterior, d, seed = said
     whole = [limits.whole(part) for part in (k, d, seed)]
     softness = _number(tau, TAU_RANGE)
     gamma = "learn" if stay == "learn" else _number(stay, GAMMA_RANGE)
@@ -115,12 +117,12 @@ def _pinned(page: str) -> str:
 class Beside:
     """What a page has of its own for a pinned result, which is a view of its data like the one that stands.
 
-    draw    what it shows of the pinned view in a picture, whose states have the colours of those that stand where they match
+    parts   what it shows of the pinned view in a picture, whose states have the colours of those that stand where they match
     rows    the rows of what is measured of it
     look    the page's own kind of view
     """
 
-    draw: Callable[[View, live.Shown], None]
+    parts: Callable[[View, live.Shown], Mapping[str, Part]]
     rows: Callable[[View], list[Score]]
     look: Callable[[View], View] = lambda view: view
 
@@ -160,7 +162,7 @@ def show(view: View, rows: Sequence[Score], page: Beside) -> None:
         now = page.look(replace(beside, shown=_matched(beside.shown, view)))
         live.problem(beside.fit, beside.shown, f"{name}{BESIDE}")
         live.unanswered(beside.fit, beside.asked, "The exact states of what is pinned could not be worked out")
-        live.region(beside.fit, lambda found: page.draw(now, _matched(found, view)))
+        live.region(beside.fit, lambda found: page.parts(now, _matched(found, view)))
         _compared(page.rows(now), rows)
 
 
@@ -212,28 +214,33 @@ def _matched(pinned: live.Shown, view: View) -> live.Shown:
     return found
 
 
-def more_colours(view: View, n_states: int) -> None:
+def more_colours(view: View, n_states: int) -> Text | None:
     """Which colour is which state, where what is pinned has more of them than what stands."""
-    if n_states > view.shown.n_states:
-        shell.state_key(n_states)
+    return Text(shell.state_key_html(n_states), "pinned-key") if n_states > view.shown.n_states else None
 
 
-def strips(view: View, beside: View, now: live.Shown) -> None:
+def strips(view: View, beside: View, now: live.Shown) -> dict[str, Part]:
     """What a page without a drawing of its own shows: both over time, and the track where there is one."""
     here, there = view.read(), beside.read(now)
     if there.states is None:
-        shell.empty(there.title, there.note)
-        return
-    trial = view.trial
-    if trial.position is not None:
-        made = figures.track(trial.position, there.states, title="pinned", height=190, caption="")
-        plot(made, key="pinned-track", state=there.state)
-    rows = {PINNED: there.states} | ({} if here.states is None else {NOW: here.states})
-    columns = figures.FEW_COLUMNS if figures.flickers(there.states) else MAX_COLUMNS
-    step = view.data.step(trial)
-    made = figures.state_strips(rows, step=step, unit=view.data.unit, columns=columns, caption=CAPTION)
-    plot(made, key="pinned-strips", state=there.state)
-    more_colours(view, there.states.shape[1])
+        return parts.by_key(Picture(None, "pinned-strips", title=there.title, note=there.note))
+    trial, states = view.trial, there.states
+
+    def both() -> figures.Figure:
+        rows = {PINNED: states} | ({} if here.states is None else {NOW: here.states})
+        columns = figures.FEW_COLUMNS if figures.flickers(states) else MAX_COLUMNS
+        return figures.state_strips(rows, **view.timing, columns=columns, caption=CAPTION)
+
+    track = None
+    if (position := trial.position) is not None:
+        drawn = now.once(
+            "pinned-track",
+            lambda: figures.track(position, states, title="pinned", height=190, caption=""),
+            of=(states, position),
+        )
+        track = Picture(drawn, "pinned-track", there.state)
+    made = now.once("pinned-strips", both, of=(states, here.states))
+    return parts.by_key(track, Picture(made, "pinned-strips", there.state), more_colours(view, states.shape[1]))
 
 
 def _compared(pinned: Sequence[Score], now: Sequence[Score]) -> None:

@@ -24,14 +24,16 @@ def accuracy_row(
     beside: Collection[str] = (),
     others: Others = (),
 ) -> Score | None:
-    """A score against known states; None where none are known.
+    """A score against known states; None where none are known. What it has to beat may be measured later: then it has no line.
 
     no_line   baselines that are no line to beat
     beside    baselines to show in small where they are not the line
     """
     if scores.get(field) is None:
         return None
-    known = {base: values[field] for base, values in scores["baselines"].items() if values.get(field) is not None}
+    known = {
+        base: values[field] for base, values in scores.get("baselines", {}).items() if values.get(field) is not None
+    }
     lines = {base: value for base, value in known.items() if not no_line(base)}
     best = max(lines, key=lambda base: lines[base]) if lines else ""
     small = [(base, known[base]) for base in beside if base in known and base != best]
@@ -40,7 +42,7 @@ def accuracy_row(
 
 def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
     """How well the next ten steps are known, beside guesses that need no states."""
-    ahead = at(scores["forecast_r2"])
+    ahead = at(scores.get("forecast_r2", ()))
     if ahead is None:
         return None
     lines = {"stands still": at(scores["persistence_r2"]), "linear AR(1)": at(scores["ar1_r2"])}
@@ -59,7 +61,7 @@ def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
 
 def coverage_row(scores: Scores, tested: str) -> Score | None:
     """What the 90 % band holds that learns along the trial, and whether that is what it says."""
-    held, fixed, wider = (at(scores[name]) for name in ("adaptive_90", "coverage_90", "adaptive_width"))
+    held, fixed, wider = (at(scores.get(name, ())) for name in ("adaptive_90", "coverage_90", "adaptive_width"))
     if held is None:
         return None
     instead = "" if fixed is None else f" A band left as the fit calibrated it holds {100 * fixed:.1f} %"
@@ -78,12 +80,14 @@ def coverage_row(scores: Scores, tested: str) -> Score | None:
     )
 
 
-def bound_row(scores: Scores, tested: str) -> Score:
-    """How well the model as a whole explains the data, beside one linear model."""
+def bound_row(scores: Scores, tested: str) -> Score | None:
+    """How well the model as a whole explains the data, beside one linear model; None before that is measured."""
+    if "elbo_test" not in scores:
+        return None
     linear, untrained = scores.get("ar1_log_likelihood_test"), scores.get("untrained_elbo_test")
     bound = scores["elbo_test"]
     return Score(
-        f"Evidence a step, {tested}",
+        f"Log-likelihood a step, {tested}",
         float("nan") if bound is None else float(bound),
         linear,
         "linear AR(1)" if linear is not None else "",
@@ -91,7 +95,9 @@ def bound_row(scores: Scores, tested: str) -> Score:
         digits=2,
         span=_span(bound, linear),
         help=f"How well the model as a whole explains each step of the {tested} (a lower bound on the log-likelihood, the ELBO, "
-        "in nats: one nat more, and the data are 2.7 times as likely). Compare it with the line, not with other data.",
+        "in nats: one nat more, and the data are 2.7 times as likely). Hold it against the line, not against other data, and not "
+        "against the forecast density on the Compare page: that is told before the step is seen, by a Gaussian around the "
+        "forecast, so that models which bound different things compete on equal terms.",
     )
 
 

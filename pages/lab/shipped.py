@@ -1,8 +1,9 @@
 """A page's first result, which ships with the app: made beforehand, so that it is there before any worker has started.
 
 The part "fit" of a result's files (pages/ui/result_files.py) has the model file, its snapshot, the soft states of all trials,
-which data, family and configuration they belong to, and what was measured. It stands for a fit only where data and settings
-are the very same. `assets/make_demo.py` and `assets/make_mice.py` make the files; tests fit them anew and compare.
+which data, family and configuration they belong to, and what was measured. It stands for a fit only where settings are the
+very same and the data are of the same recipe (`gdm_core.trials.made_by`): a processor that rounds them otherwise in their last
+bits has the same result. `assets/make_demo.py` and `assets/make_mice.py` make the files; tests fit them anew and compare.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from gdm_core.analysis import looks
 from gdm_core.analysis.looks import Look
 from gdm_core.engine import FitResult, Snapshot
+from gdm_core.errors import DataError
 from gdm_core.trials import Trials
 from pages.lab.live import Wanted
 from pages.ui import result_files
@@ -101,6 +103,11 @@ def write(
 ) -> Shipped:
     """Save a result for a page."""
     assert result.snapshot is not None
+    if unknown := [trial.name for trial in (*train, *test) if not trial.recipe]:
+        raise DataError(
+            f"{unknown[0]!r} does not say what made it, so another processor would not know that {name!r} is its result. "
+            "Only what a simulator gives can ship."
+        )
     look = looks.look(result.model_bytes, train, test)
     arrays: dict[str, Any] = {"model": np.frombuffer(result.model_bytes, np.uint8)}
     arrays |= {f"level_{i}": level for i, level in enumerate(result.snapshot.levels)}

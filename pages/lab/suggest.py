@@ -11,12 +11,13 @@ from gdm_core.analysis.suggestions import Probe
 from gdm_core.engine.suggest import Question, Suggestion, SuggestJob, SuggestView
 from gdm_core.errors import GdmError
 from pages.lab import live
+from pages.lab.live import background
 from pages.lab.view import Reading, View
 from pages.ui import figures, model_controls, shell
 from pages.ui.plot import plot
 
-LOOK_EVERY_S = 1.0
 MOST_KEPT = 4  # suggestions of a page that a visitor finds again
+ONE_STATE = "One state needs no model of switching: pages draw two or more, so there is nothing to set here."
 APART = ("n_states", "n_latent", "seed")  # of a configuration: asked for by name, or what results are averaged over
 
 
@@ -41,7 +42,9 @@ def suggest(view: View, reading: Reading) -> None:
         job.cancel()
         del kept[question.key]
         st.rerun()
-    if found.suggestion is not None:
+    if found.suggestion is not None and found.suggestion.settings["n_states"] < model_controls.K_RANGE[0]:
+        right.caption(ONE_STATE)
+    elif found.suggestion is not None:
         right.button(
             "Use these settings",
             type="primary",
@@ -68,8 +71,8 @@ def _offer(view: View, question: Question, kept: dict[str, SuggestJob]) -> None:
     text = (
         f"Fits {view.choice.label} with 1 to {max(question.states)} states, then other values of what else can be set, each on two "
         f"halves of the data that take turns in time, and judges every fit by the half that it has not seen. Up to "
-        f"{question.n_fits()} fits{_duration(view, question)}, in the background: you can leave the page meanwhile, and finished "
-        "fits are kept."
+        f"{question.n_fits()} fits, {live.beforehand(question.usual_s)}, in the background: you can leave the page meanwhile, "
+        f"and finished fits are kept. {question.note}"
     )
     shell.empty("Which settings do these data speak for?", text)
     if st.button("Suggest settings", type="primary", key=f"suggest-{view.page}"):
@@ -83,27 +86,18 @@ def _offer(view: View, question: Question, kept: dict[str, SuggestJob]) -> None:
         st.rerun()
 
 
-def _duration(view: View, question: Question) -> str:
-    """What that takes, going by the fit that stands: each half has half of its samples."""
-    result = view.shown.result
-    if result is None or not np.isfinite(result.seconds):
-        return ""
-    seconds = question.n_fits() * result.seconds / 2 / max(1, len(live.screen.engine().info().workers))
-    return f", about {seconds:.0f} s" if seconds < 90 else f", about {seconds / 60:.0f} minutes"
-
-
 def _watch(job: SuggestJob, first: SuggestView) -> None:
-    @st.fragment(run_every=None if first.finished else LOOK_EVERY_S)
-    def body() -> None:
+    def progress() -> tuple[str, float]:
         now = job.poll()
-        if not now.finished:
-            shell.running(f"{now.done} of {now.total} fits", now.done / max(1, now.total))
-        if now.suggestion is not None:
-            _verdicts(now.suggestion)
-        if now.finished != first.finished or (now.suggestion is None) != (first.suggestion is None):
-            st.rerun()
+        return job.estimate.words(now.done, now.total), now.done / max(1, now.total)
 
-    body()
+    def come_in() -> tuple[bool, bool]:
+        now = job.poll()
+        return now.finished, now.suggestion is None
+
+    background.follow("suggest-progress", progress, come_in, first.finished)
+    if first.suggestion is not None:
+        _verdicts(first.suggestion)
 
 
 def _verdicts(suggestion: Suggestion) -> None:
@@ -117,7 +111,7 @@ def _verdicts(suggestion: Suggestion) -> None:
             figures.sweep(
                 counts,
                 {"other half": _column(tried, "mean"), "fitted half": _column(tried, "elbo")},
-                score_name="evidence a sample (nats)",
+                score_name="log-likelihood a sample (nats)",
                 caption="More is better. States that are not there raise the fitted half alone.",
             ),
             key="suggest-held-out",
@@ -134,8 +128,9 @@ def _verdicts(suggestion: Suggestion) -> None:
             ),
             key="suggest-agreement",
         )
-    for verdict in others:
-        shell.quiet(" ".join(verdict.sentences))
+    for said in (*(" ".join(verdict.sentences) for verdict in others), suggestion.note):
+        if said:
+            shell.quiet(said)
 
 
 def _column(tried: list[Probe], field: str) -> np.ndarray:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
-from gdm_core.analysis.bouts import runs
+from gdm_core.analysis.bouts import median_bout, runs
 from gdm_core.analysis.envelopes import Envelope, envelope
 from gdm_core.analysis.planes import plane_map
 from gdm_core.trials import Trial
@@ -21,6 +20,7 @@ from pages.ui import card, figures, limits, shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 from pages.ui.slider import slider
+from pages.ui.units import Unit, unit_of_stays
 
 MAX_HORIZON = 50
 NINE_OF_TEN = (90.0, 5.0)  # what a 90 % band should hold, and how far off is near enough, in per cent
@@ -43,6 +43,7 @@ def show_tabs(
             if place.open:
                 with place:
                     reading = reading or view.read()
+                    made_for = view.made_for if reading.state == "fresh" else ""
                     if name in early:
                         draw(view, reading)
                     elif reading.states is None and not view.is_new:
@@ -50,17 +51,17 @@ def show_tabs(
                     elif reading.states is None:
                         shell.empty(reading.title, reading.note)
                     else:
-                        draw(view, reading)
+                        with shell.of(made_for):
+                            draw(view, reading)
 
 
 def shares(view: View, reading: Reading) -> None:
     """Stacked shares over time, and the use of each state."""
     assert reading.states is not None
     left, right = st.columns([0.7, 0.3], gap="small")
-    timing: dict[str, Any] = {"step": view.data.step(reading.trial), "unit": view.data.unit}
     with left, shell.panel("shares", "Shares of each state"):
-        plot(figures.proportions(reading.states, **timing), key="proportions", state=reading.state)
-        plot(figures.entropy_strip(reading.states, **timing), key="entropy", state=reading.state)
+        plot(figures.proportions(reading.states, **view.timing), key="proportions", state=reading.state)
+        plot(figures.entropy_strip(reading.states, **view.timing), key="entropy", state=reading.state)
     with right, shell.panel("usage", "Use of each state"):
         plot(usage(reading), key="usage", state=reading.state)
 
@@ -112,9 +113,16 @@ def _dwell(
     beside: npt.NDArray[np.int64] | None = None,
     names: Sequence[str] | None = None,
 ) -> Figure:
-    unit = "steps" if view.data.unit == "step" else view.data.unit
+    step, unit = stay_step(view, labels)
     others = None if beside is None else runs(beside)[1]
-    return figures.dwell(labels, n_states, step=view.data.step(view.trial), unit=unit, beside=others, names=names)
+    return figures.dwell(labels, n_states, step=step, unit=unit.plural, beside=others, names=names)
+
+
+def stay_step(view: View, labels: npt.NDArray[np.int64]) -> tuple[float, Unit]:
+    """(length of a sample, in the unit for lengths of these stays; that unit)."""
+    step = view.data.step(view.trial)
+    unit = unit_of_stays(median_bout([labels]) * step, view.unit)
+    return unit.of(step), unit
 
 
 def transitions(view: View, reading: Reading) -> None:
@@ -181,14 +189,14 @@ def prediction(view: View, reading: Reading) -> None:
 
 def _moment(view: View, trial: Trial) -> tuple[int, bool]:
     """(the sample to predict from, chosen in the unit of the data, whether its slider is held)."""
-    last, step = max(trial.n_samples - 2, 1), view.data.step(trial)
+    last, step = max(trial.n_samples - 2, 1), float(view.timing["step"])
     help = "The model sees nothing after it."
     if view.data.unit == "step":
         limits.within("moment", "From step", 0, last)
         return slider(
             "From step", 0, last, trial.n_samples // 2, key="moment", bind="query-params", help=help, live=True
         )
-    label, end = f"From ({view.data.unit})", last * step
+    label, end = f"From ({view.unit.plural})", last * step
     limits.within("moment", label, 0.0, end, float)
     seconds, held = slider(
         label, 0.0, end, min(round(trial.n_samples // 2 * step, 2), end), step, key="moment", bind="query-params",
@@ -199,10 +207,10 @@ def _moment(view: View, trial: Trial) -> tuple[int, bool]:
 
 def _envelope(view: View, found: Envelope, trial: Trial, channel: str, state: State) -> None:
     index = trial.channels.index(channel) if channel in trial.channels else 0
-    timing: dict[str, Any] = {"step": view.data.step(trial), "unit": view.data.unit}
+    timing, name = view.timing, view.data.called.get(channel, "")
     made = view.shown.once(
         ("envelope", view.index),
-        lambda: lab_figures.prediction(found, trial, index, name=view.data.called.get(channel, ""), **timing),
+        lambda: lab_figures.prediction(found, trial, index, name=name, **timing),
         of=(found, trial),
         settings=index,
     )

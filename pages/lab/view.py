@@ -18,8 +18,10 @@ from pages.lab import live
 from pages.lab.data import Data, Setting
 from pages.lab.live.pictures import Origin, State
 from pages.lab.shipped import Shipped
+from pages.ui.exports import slug
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
+from pages.ui.units import Unit
 
 Array = npt.NDArray[np.float32]
 
@@ -31,6 +33,7 @@ class Reading:
     states   [T, K] in the order of colours; None while there are none, and `title` and `note` say why
     state    what `plot(state=)` takes: of an earlier fit, it is "stale"
     origin   the look at a fit that `states` belong to: those of two origins must not meet in one figure
+    rough    `states` are those of a picture: rounded to 8 bits, and thinned where they are long
     """
 
     trial: Trial
@@ -39,6 +42,7 @@ class Reading:
     origin: Origin
     title: str = ""
     note: str = ""
+    rough: bool = False
 
     @property
     def labels(self) -> npt.NDArray[np.int64]:
@@ -84,6 +88,7 @@ class View:
     came      the fit came with the app, whatever it is applied to
     index     which trial is looked at: fitted ones first, then new ones
     moving    a slider that the fit or its scores depend on is still held
+    number    names the settings that the controls ask for now
     """
 
     frame: Frame
@@ -96,6 +101,7 @@ class View:
     came: bool = False
     index: int = 0
     moving: bool = False
+    number: str = ""
 
     @property
     def page(self) -> str:
@@ -114,10 +120,39 @@ class View:
         return self.data.trials[self.index]
 
     @property
+    def stem(self) -> str:
+        """What names of files begin with: the page, and the recording where it is one of the visitor's own."""
+        return "-".join([self.page, *([slug(self.data.name)] if self.data.name else [])])
+
+    @property
+    def unit(self) -> Unit:
+        """That of time, wherever the page shows some."""
+        return self.data.time_unit
+
+    @property
+    def timing(self) -> dict[str, Any]:
+        """From one sample to the next, and what that is counted in, as figures take them."""
+        return {"step": self.unit.of(self.data.step(self.trial)), "unit": self.unit.name}
+
+    @property
     def settled(self) -> bool:
         """Whether the result of just these settings stands, and nothing is fitted or moved."""
         shown = self.shown
         return shown.result is not None and shown.state == "fresh" and not shown.fitting and not self.moving
+
+    @property
+    def made_for(self) -> str:
+        """Number of the settings that the picture is the finished result of; "" of one that still moves, or is out of date.
+
+        What is said of a result is said `with shell.of(view.made_for)`: it fades where the controls ask for another one.
+        """
+        wanted = self.shown.wanted
+        return "" if wanted is None or self.shown.state != "fresh" or self.moving else wanted.number
+
+    @property
+    def current(self) -> bool:
+        """Whether the picture is the finished result of what the controls ask for."""
+        return self.made_for == self.number
 
     @property
     def shipped_scores(self) -> Mapping[str, Any] | None:
@@ -140,9 +175,9 @@ class View:
         exact   take the model's own look also for fitted trials, whose states come thinned where they are long
         """
         now, trial = now or self.shown, self.trial
-        found = self._states(now, exact)
+        found, rough = self._states(now, exact)
         if found is not None:
-            return Reading(trial, found, now.state, now.origin)
+            return Reading(trial, found, now.state, now.origin, rough=rough)
         title, note = self._why_not(now)
         earlier = self.fit.records.last(Looked)
         if earlier is not None and earlier.content == self._content:
@@ -160,16 +195,16 @@ class View:
     def is_new(self) -> bool:
         return self.index >= len(self.data.train)
 
-    def _states(self, now: live.Shown, exact: bool) -> Array | None:
-        """[T, K] of the trial in the picture `now`, if it is a picture of these data that has them."""
+    def _states(self, now: live.Shown, exact: bool) -> tuple[Array | None, bool]:
+        """([T, K] of the trial in the picture `now`, if it is a picture of these data that has them; whether they are rough)."""
         wanted = now.wanted
         if wanted is None or not now.train or wanted.train.fingerprint != self.data.train.fingerprint:
-            return None
+            return None, True
         looked = self._looked(now)
         if looked is not None and (self.is_new or exact):
             mixed: Array = now.once(("look", self.index), lambda: looked.states(self.index), of=(looked.look,))
-            return mixed
-        return now.train[self.index] if self.index < len(now.train) and not self.is_new else None
+            return mixed, self.shipped is not None and looked.look is self.shipped.look
+        return (now.train[self.index] if self.index < len(now.train) and not self.is_new else None), True
 
     def _looked(self, now: live.Shown) -> Looked | None:
         """The model's own look, if the picture is of its result and of the trials that it looked at."""
@@ -226,6 +261,11 @@ class View:
         return self.fit.ask(
             name, key, function, model, *args, deadline_s=deadline_s, about=about, kept=kept, wait_s=wait_s
         )
+
+    @property
+    def for_files(self) -> Self:
+        """The same, looking by the states that files of data hold, once there are those: figures of one panel agree with them."""
+        return self if self.exact.value is None else replace(self, look=self.exact.value)
 
     @cached_property
     def exact(self) -> live.Answer:

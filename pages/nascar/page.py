@@ -6,7 +6,6 @@ import streamlit as st
 
 from gdm_core.errors import GdmError
 from pages import lab
-from pages.lab import live
 from pages.nascar import pictures, simulator
 from pages.nascar.scorecard import score_rows
 from pages.ui import figures, limits, model_controls, shell
@@ -38,21 +37,22 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
         label_visibility="collapsed",
         help="The model is fitted to one trial; the new one is another lap that it has never seen.",
     )
-    shell.state_key(max(4, view.shown.n_states))
+    with shell.of(view.made_for):
+        shell.state_key(max(4, view.shown.n_states))
 view = view.at(1 if which == "test" else 0)
-
-
-def draw(now: live.Shown) -> None:
-    """The two tracks and the strips."""
-    pictures.draw(view, view.read(now), now, revision=str(track))
 
 
 def export(view: lab.View, reading: lab.Reading) -> None:
     """Everything to take along."""
+    view = view.for_files
+    reading = view.read(exact=True)
     lab.offer(view, reading, score_rows, pictures.tracks(reading))
 
 
-lab.picture(view, draw)
+with frame.picture:
+    places = pictures.places(view.trial)
+close = pictures.flickers(view.read())
+lab.picture(view, lambda now: pictures.drawn(view, view.read(now), now, revision=str(track), close=close), places)
 lab.follow(view, pictures.followed(view))
 lab.show_tabs(
     view,
@@ -64,6 +64,7 @@ lab.show_tabs(
         "Suggest settings": lab.suggest,
         "Export & reproduce": export,
     },
+    early=["Suggest settings"],
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
 lab.honest_card(view, score_rows, figures.names_of(view.shown.n_states))

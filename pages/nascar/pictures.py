@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +11,10 @@ import streamlit as st
 
 from gdm_core.trials import Trial
 from pages.lab import Reading, View, held, live
-from pages.ui import exports, figures, shell
+from pages.ui import exports, figures, parts
 from pages.ui.figures.base import Figure
-from pages.ui.plot import BADGES, plot
+from pages.ui.parts import Part
+from pages.ui.plot import BADGES, Picture
 
 SIDE_BY_SIDE, STACKED = (310, 190), (195, 110)  # heights of a track and of the strips
 DOTS = "Grey dots: where the channels alone put it, noise and all, which is what the model gets."
@@ -25,46 +27,67 @@ IN_QUESTION = 0.86  # opacity of a strip beside one that stands
 WHAT_WAS_FOUND = "What the model found, in the colours of the true states that it matches."
 
 
-def draw(view: View, reading: Reading, now: live.Shown, revision: str) -> None:
-    """The two tracks and the strips. A track that is long and low has one above the other, as wide as the panel."""
+def places(trial: Trial) -> dict[str, Any]:
+    """Where the two tracks stand: one above the other, as wide as the panel, where a track is long and low."""
+    if _height(trial) == STACKED:
+        return {}
+    left, right = st.columns(2, gap="small")
+    return {"true-track": left, "inferred-track": right}
+
+
+def _height(trial: Trial) -> tuple[int, int]:
+    """Of a track, and of the strips."""
+    span = np.ptp(np.asarray(trial.position), axis=0)
+    return STACKED if span[0] > 2 * span[1] else SIDE_BY_SIDE
+
+
+def flickers(reading: Reading) -> bool:
+    """Whether states change with every step: then they are shown step by step for a stretch, under an average of the whole."""
+    return any(figures.flickers(row) for row in (reading.trial.states, reading.states) if row is not None)
+
+
+def drawn(view: View, reading: Reading, now: live.Shown, revision: str, *, close: bool) -> dict[str, Part]:
+    """The two tracks and the strips.
+
+    close  whether the strips show a stretch step by step, under an average of the whole: see `flickers`
+    """
     trial, which = reading.trial, view.index
     assert trial.states is not None
     assert trial.position is not None
     position, truth, states = trial.position, trial.states, reading.states
-    span = np.ptp(np.asarray(position), axis=0)
-    height, low = STACKED if span[0] > 2 * span[1] else SIDE_BY_SIDE
-    upper, lower = (st.container(), st.container()) if height == STACKED[0] else st.columns(2, gap="small")
-    with upper:
+    height, low = _height(trial)
+    stands = view.shown  # what does not move is made once a run, and known to the browser
+    true = stands.once(
+        ("true", which),
+        lambda: figures.track(
+            position,
+            truth,
+            title="true states",
+            height=height,
+            dots=(dots := seen_places(trial)),
+            caption="What the car did." if dots is None else f"What the car did. {DOTS}",
+        ),
+        of=(trial,),
+    )
+    inferred = Picture(None, "inferred-track", revision=revision, title=reading.title, note=reading.note)
+    if states is not None:
         made = now.once(
-            ("true", which),
+            ("inferred", which),
             lambda: figures.track(
-                position,
-                truth,
-                title="true states",
-                height=height,
-                dots=(dots := seen_places(trial)),
-                caption="What the car did." if dots is None else f"What the car did. {DOTS}",
+                position, states, title="inferred states", height=height, caption=reading.note or WHAT_WAS_FOUND
             ),
-            of=(trial,),
+            of=(states,),
+            settings=reading.note,
         )
-        plot(made, key="true-track", revision=revision)
-    with lower:
-        if states is None:
-            shell.empty(reading.title, reading.note)
-        else:
-            made = now.once(
-                ("inferred", which),
-                lambda: figures.track(
-                    position, states, title="inferred states", height=height, caption=reading.note or WHAT_WAS_FOUND
-                ),
-                of=(states,),
-                settings=reading.note,
-            )
-            plot(made, key="inferred-track", state=reading.state, revision=revision)
+        inferred = Picture(made, "inferred-track", reading.state, revision)
     rows = {"true": truth} | ({} if states is None else {"inferred": states})
-    _strips(view, reading, now, rows, low, revision)
-    seen = now.once(("channels", which), lambda: figures.channel_strip(trial.y, height=90), of=(trial,))
-    plot(seen, key="channels", revision=revision)
+    seen = stands.once(("channels", which), lambda: figures.channel_strip(trial.y, height=90), of=(trial,))
+    return parts.by_key(
+        Picture(true, "true-track", revision=revision, still=True),
+        inferred,
+        *_strips(view, reading, now, rows, low, revision, close),
+        Picture(seen, "channels", revision=revision, still=True),
+    )
 
 
 def followed(view: View) -> held.Followed:
@@ -77,17 +100,13 @@ def followed(view: View) -> held.Followed:
     )
 
 
-def _strips(view: View, reading: Reading, now: live.Shown, rows: dict[str, Array], height: int, revision: str) -> None:
-    """Both over time. States that change with every step are shown step by step for a stretch, under an average of the whole."""
+def _strips(
+    view: View, reading: Reading, now: live.Shown, rows: dict[str, Array], height: int, revision: str, close: bool
+) -> list[Picture]:
+    """Both over time."""
     trial, states, word = reading.trial, reading.states, BADGES[reading.state]
     # What is true stands whatever becomes of the fit, so that only the other strip fades.
     marks = {"inferred": (word, 0.5 if reading.state == "stale" else IN_QUESTION)} if word else {}
-    close = any(figures.flickers(row) for row in rows.values())
-    if close:
-        made = now.once(
-            ("overview", view.index), lambda: overview(rows, marks), of=(trial, states), settings=reading.state
-        )
-        plot(made, key="overview", revision=revision)
 
     def detail() -> Figure:
         if not close:
@@ -98,7 +117,13 @@ def _strips(view: View, reading: Reading, now: live.Shown, rows: dict[str, Array
         return figure
 
     made = now.once(("strips", view.index), detail, of=(trial, states), settings=reading.state)
-    plot(made, key="strips", revision=revision)
+    strips = [Picture(made, "strips", revision=revision)]
+    if close:
+        made = now.once(
+            ("overview", view.index), lambda: overview(rows, marks), of=(trial, states), settings=reading.state
+        )
+        strips.insert(0, Picture(made, "overview", revision=revision))
+    return strips
 
 
 def overview(rows: dict[str, Array], marks: Mapping[str, tuple[str, float]]) -> Figure:

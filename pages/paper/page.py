@@ -6,10 +6,10 @@ import streamlit as st
 
 from gdm_studio import paper
 from pages.lab import live
+from pages.lab.live import background
 from pages.paper import panels, run
 from pages.ui import limits, shell
 
-LOOK_EVERY_S = 1.0
 PANELS = {
     "table": ("Table 1: states on two tracks", panels.table),
     "nascar": ("Figure 2: NASCAR, states and ranges", panels.nascar),
@@ -50,6 +50,7 @@ with frame.controls:
         st.button(
             f"Run it now: {asked.n_fits} fits", type="primary", on_click=run.start, args=(asked,), width="stretch"
         )
+        shell.quiet(f"That takes {live.beforehand(asked.usual_s)}.")
     else:
         st.button("Show what is stored", on_click=run.stop, width="stretch")
 
@@ -60,23 +61,14 @@ with frame.picture:
     first = running.poll() if running is not None else []
     going = any(not found.finished for found in first)
 
-    @st.fragment(run_every=LOOK_EVERY_S if going else None)
-    def body() -> None:
-        """What is stored, or what has come in of a run."""
-        polled = running.poll() if running is not None else []
-        if polled:
-            done, total = sum(one.done for one in polled), sum(one.total for one in polled)
-            if any(not one.finished for one in polled):
-                shell.running(f"{done} of {total} fits", done / max(1, total))
-            else:
-                shell.quiet(f"Measured now: {total} fits on this machine.")
-            for label, message in {k: v for one in polled for k, v in one.failures.items()}.items():
-                shell.quiet(f"{label} is left out: {message}")
-        PANELS[name][1](panels.Material(stored, asked, setting, polled))
-        if going and all(one.finished for one in polled):
-            st.rerun()
-
-    body()
+    if running is not None:
+        with st.container():  # always there, so that the panel below is not drawn anew when it empties
+            background.follow_fits("paper-progress", running.poll, running.estimate)
+        if not going:
+            shell.quiet(f"Measured now: {sum(one.total for one in first)} fits on this machine.")
+        for label, message in {k: v for one in first for k, v in one.failures.items()}.items():
+            shell.quiet(f"{label} is left out: {message}")
+    PANELS[name][1](panels.Material(stored, asked, setting, first))
 with frame.card:
     panels.sentences(name)
 live.mind_departure()

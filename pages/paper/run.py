@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from gdm_core.engine.compare import Compared, CompareJob
+from gdm_core.engine.estimate import Estimate
 from gdm_studio.paper import Experiment
 from pages.lab import live
 from pages.lab.live import screen
@@ -20,6 +21,7 @@ class Run:
 
     name: str
     jobs: list[CompareJob]
+    estimate: Estimate
 
     def poll(self) -> list[Compared]:
         return [job.poll() for job in self.jobs]
@@ -39,7 +41,9 @@ def start(experiment: Experiment) -> None:
     """Run it; one that this visitor has asked for before ends."""
     stop()
     engine, visitor = screen.engine(), f"{live.visitor()}/paper"
-    st.session_state[_KEPT] = Run(experiment.name, [CompareJob(one, engine, visitor) for one in experiment.comparisons])
+    jobs = [CompareJob(one, engine, visitor) for one in experiment.comparisons]
+    estimate = Estimate(experiment.usual_s / max(1, len(engine.info().workers)))
+    st.session_state[_KEPT] = Run(experiment.name, jobs, estimate)
 
 
 def stop() -> None:

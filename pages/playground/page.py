@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import streamlit as st
-import torch
 
-from gdm_core.maths.relaxed import gumbel_softmax_kl
 from pages.playground import export, gumbel, pictures
 from pages.ui import charts, exports, figures, limits, palette, shell
 from pages.ui.figures import Figure
@@ -152,7 +150,7 @@ def marginal(s: Settings) -> None:
 def divergence(s: Settings) -> tuple[Figure, pd.DataFrame]:
     """The divergence from the second distribution, exactly and by chance."""
     first, second = s.logits / s.noise, s.other / s.noise
-    exact = float(gumbel_softmax_kl(torch.from_numpy(first), torch.from_numpy(second)))
+    exact = gumbel.exact_kl(first, second)
     sampled = gumbel.sampled_kl(first, second, SOFTNESSES, SAMPLED, s.seed + 1)
     st.html('<p class="gdm-panel-title">How far from the hollow dots</p>')
     figure = pictures.kl_against_softness(sampled, exact)

@@ -169,7 +169,7 @@ def _arrow(
     ]
 
 
-def variance_held(shares: npt.ArrayLike, chosen: int, suggested: int, height: int = 220) -> Figure:
+def variance_held(shares: npt.ArrayLike, chosen: int, start: int, height: int = 220) -> Figure:
     """How much of the variance the first components hold, with the dimensions in use marked."""
     held = np.asarray(shares, float)[:30]
     number = np.arange(1, len(held) + 1)
@@ -190,10 +190,10 @@ def variance_held(shares: npt.ArrayLike, chosen: int, suggested: int, height: in
             yaxis=axis(range=[0, 1.04], tickformat=".0%", tickvals=[0, 0.5, 0.9, 1], fixedrange=True),
             shapes=[
                 {"type": "line", "x0": d, "x1": d, "y0": 0, "y1": 1.04, "line": {"color": colour, "width": 1.5, "dash": dash}}
-                for d, colour, dash in ((chosen, "$ink", "solid"), (suggested, "$faint", "dot"))
+                for d, colour, dash in ((chosen, "$ink", "solid"), (start, "$faint", "dot"))
             ],
         ),
-        "caption": "Share of the variance of the standardised channels. The line: dimensions in use; dotted: suggested.",
+        "caption": "Share of the variance of the standardised channels. The line: dimensions in use; dotted: where they start.",
         "alt": f"The first {chosen} components hold {held[min(chosen, len(held)) - 1]:.0%} of the variance.",
         "height": height,
     }  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from datasets.features import in_unit
 from datasets.keypoints import FeatureSet, KeypointSet, KeypointTable
 from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
 from datasets.splits import is_part, usable
@@ -23,6 +24,8 @@ from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 
 MOST_LATENT = model_controls.D_RANGE[1]
+OF_ANIMALS = BoutRule(1.0, 0.5)
+FEW_SAMPLES = 3
 FEATURES: dict[str, str] = {"egocentric": "What they do", "keypoints": "Raw keypoints"}
 
 
@@ -60,6 +63,18 @@ class Data(lab.Data):
         whole = {"unit": 1.0} if self.unit == "step" else {}
         return like_expert(known, self.train[0].rate_hz, longest=longest(self.unit), **whole)
 
+    @cached_property
+    def first_rule(self) -> BoutRule:
+        """How bouts are read at first: as the labels suggest; without any, as bouts of animals, or of three samples at the
+        least: among soft states, which of them is strongest for a sample or two is chance."""
+        if self.expert_rule is not None:
+            return self.expert_rule
+        if self.poses:
+            return OF_ANIMALS
+        step = 1.0 if self.unit == "step" else 0.1
+        few = min(round(round(FEW_SAMPLES / self.train[0].rate_hz / step) * step, 6), longest(self.unit))
+        return BoutRule(few, few)
+
     @property
     def bouts_of(self) -> str:
         """What the controls of bouts belong to: this recording, with the expert's bouts that they start from."""
@@ -72,7 +87,7 @@ class Data(lab.Data):
 
     @property
     def start(self) -> tuple[int, int]:
-        """(K, D) to begin with: as suggested, within what the controls offer."""
+        """(K, D) to begin with, within what the controls offer: a first look, no recommendation (gdm_core/engine/suggest.py)."""
         return self.suggestion.n_states, min(self.suggestion.n_latent, MOST_LATENT, self.train.n_channels)
 
     @property
@@ -114,8 +129,9 @@ def from_recordings(
     key: str, about: str, train: KeypointSet, test: KeypointSet, features: FeatureSet, recipe: Recipe, **more: Any
 ) -> Data:
     """Poses as features; `more` is as in `from_trials`."""
-    poses = (*train.tables, *test.tables)
-    return from_trials(key, about, train.to_trials(features), test.to_trials(features), recipe, poses=poses, **more)
+    poses, (fitted, new) = (*train.tables, *test.tables), (train.to_trials(features), test.to_trials(features))
+    called = in_unit(fitted[0].channels, poses[0].unit)
+    return from_trials(key, about, fitted, new, recipe, poses=poses, called=called, **more)
 
 
 def from_trials(

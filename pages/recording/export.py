@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +24,10 @@ from pages.ui import exports, figures, palette, shell
 from pages.ui.figures.base import Figure
 
 
-def panel(view: View, here: Here, rows_of: Rows) -> None:
+def panel(view: View, rows_of: Rows) -> None:
     """Everything that the page shows, as files."""
+    view = view.for_files
+    here = view.read()
     assert here.states is not None
     key = {"states": exports.legend.states(len(here.names), here.names, here.used)}
     with_key = exports.legend.with_key
@@ -59,7 +60,7 @@ def panel(view: View, here: Here, rows_of: Rows) -> None:
         facts=facts,
         after=after_fit(view, here.naming),
         names=here.names,
-        files=lambda index: files(replace(view, look=view.exact.value), index),
+        files=lambda index: files(view, index),
         title_of=view.data.title,
         taught=taught,
     )

@@ -18,12 +18,15 @@ from pages.recording.data import Data
 from pages.recording.labels import Words, colour_key
 from pages.recording.teach import taught_fit
 from pages.recording.teach.taught_fit import WithWords
-from pages.recording.units import longest, rule_words, unit_for
+from pages.recording.units import longest, rule_words
 from pages.recording.view import Here, View, as_named
-from pages.ui import figures, model_controls, settings, shell
+from pages.ui import figures, model_controls, parts, settings, shell
 from pages.ui.card import Score
-from pages.ui.plot import plot
+from pages.ui.parts import Part
+from pages.ui.plot import Picture
 from pages.ui.slider import slider
+from pages.ui.text import Text
+from pages.ui.units import unit_for
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 PURPOSE = (
@@ -32,13 +35,10 @@ PURPOSE = (
 )
 
 
-def show(
-    page: shell.Frame, data: Data, *, bout_rule: BoutRule, sees: str = "places", ships: Sequence[str] = ()
-) -> None:
+def show(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence[str] = ()) -> None:
     """Everything below the choice of data. The last thing that a page's script does.
 
-    bout_rule  how bouts are read at first where no expert's labels say how long they are
-    ships      names of results that ship with the app
+    ships  names of results that ship with the app
     """
     with page.picture:
         shell.quiet(PURPOSE)
@@ -48,7 +48,7 @@ def show(
     followed = taught_fit.follow(untaught, data)
     base = followed.view
     with page.controls:
-        rule, moving = bout_controls(data, bout_rule)
+        rule, moving = bout_controls(data)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     with page.picture:
@@ -62,18 +62,18 @@ def show(
     measured, own = _measured(view)
 
     def rows_of(found: Mapping[str, Any]) -> list[Score]:
-        return scores.by_words(scores.with_own(scores.score_rows(found, data.unit), found, own), found)
+        return scores.by_words(scores.with_own(scores.score_rows(found, view.unit), found, own), found)
 
     with page.picture:
         _poses(view)
         beside_player = st.container()
     before = untaught.shown
 
-    def draw(now: live.Shown) -> None:
+    def drawn(now: live.Shown) -> Mapping[str, Part]:
         same = now.result is before.result and now.state == before.state
-        strips(view, view.shown if same else now, measured, own)
+        return strips(view, view.shown if same else now, measured, own)
 
-    lab.picture(view, draw)
+    lab.picture(view, drawn)
     lab.follow(view, _followed(view, colours))
     tabs.show(view, measured, own, rows_of, beside_player)
     if lab.honest_card(view, rows_of, beside=_beside(view)) and measured is not None:
@@ -113,10 +113,10 @@ def _view(base: lab.View, index: int, *, with_words: WithWords | None = None, **
     rule, data = more["rule"], base.setting.data
     assert isinstance(data, Data)
     options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
-    measure = lab.Measure(bout_scores.scores, bout_scores.seed_scores, options, words)
+    measure = lab.Measure(bout_scores.score_parts, bout_scores.seed_parts, options, words)
     if with_words is not None:
         options = (*options, *with_words.options(data))
-        measure = lab.Measure(teaching.scores, teaching.seed_scores, options, f"{words}, taught {with_words.about}")
+        measure = lab.Measure(teaching.score_parts, teaching.seed_parts, options, f"{words}, taught {with_words.about}")
     kept = {field.name: getattr(base, field.name) for field in fields(lab.View)}
     setting = replace(base.setting, measure=measure)
     return View(**kept | {"setting": setting, "index": index, "with_words": with_words} | more)
@@ -131,9 +131,9 @@ def _beside(view: View) -> lab.Beside:
         return _view(pinned, view.index, naming=pinning.named(n_states, colours, view.naming), rule=view.rule)
 
     def rows(pinned: lab.View) -> list[Score]:
-        return lab.rows_beside(pinned, lambda found: scores.score_rows(found, view.data.unit))
+        return lab.rows_beside(pinned, lambda found: scores.score_rows(found, view.unit))
 
-    return lab.Beside(lambda pinned, now: pinning.draw(view, pinned, now), rows, look)
+    return lab.Beside(lambda pinned, now: pinning.drawn(view, pinned, now), rows, look)
 
 
 def _measured(view: View) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
@@ -149,7 +149,7 @@ def _measured(view: View) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] |
 
 
 def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
-    """The model's controls. K and D begin as the data suggest; what a visitor set himself stays with the recording."""
+    """The model's controls. K and D begin where a first look puts them; what a visitor set himself stays with the recording."""
     memory = f"_model-{folder}"
     of = settings.of(data.of, data.start) if data.of else ""
     k, d = data.start
@@ -166,21 +166,21 @@ def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
         of=of,
     )
     st.session_state[memory] = (data.of, data.start, (choice.n_states, choice.config["n_latent"]))
-    suggestion(data, choice, of)
+    back_to_start(data, choice, of)
     return choice
 
 
-def suggestion(data: Data, choice: model_controls.Choice, of: str) -> None:
-    """What the data itself suggests, and a button that takes it."""
+def back_to_start(data: Data, choice: model_controls.Choice, of: str) -> None:
+    """A button that goes back to where K and D began, and why there: what to take is for Suggest settings to say."""
     k, d = data.start
     if (choice.n_states, choice.config["n_latent"]) != (k, d):
         st.button(
-            f"Use what the data suggests: K {k}, D {d}",
-            key="suggest",
+            f"Back to the start: K {k}, D {d}",
+            key="to-start",
             on_click=_take,
             args=(of, k, d),
             width="stretch",
-            help=f"D: {data.why_latent}. K: {data.suggestion.why_states}.",
+            help=f"D: {data.why_latent}. K: {data.suggestion.why_states}. Which K the data speak for, Suggest settings says.",
         )
 
 
@@ -188,17 +188,22 @@ def _take(of: str, k: int, d: int) -> None:
     st.session_state[settings.key("K", of)], st.session_state[settings.key("D", of)] = k, d
 
 
-def bout_controls(data: Data, unlabelled: BoutRule) -> tuple[BoutRule, bool]:
-    """(how bouts are read from soft states, whether a slider of it is held): at first as the expert's own bouts suggest,
-    where there are any."""
+def bout_controls(data: Data) -> tuple[BoutRule, bool]:
+    """(how bouts are read from soft states, whether a slider of it is held)."""
     shell.section("Bouts")
-    start = data.expert_rule or unlabelled
+    start = data.first_rule
     if longest(data.unit) * data.train[0].rate_hz < 2:
         shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
         return BoutRule(), False
     of, unit = data.bouts_of, unit_for(0.0, data.unit)
     most, step = longest(data.unit), 1.0 if data.unit == "step" else 0.1
-    why = " Starts at half of the median bout in the expert's labels." if data.expert_rule else ""
+    why = ""
+    if data.expert_rule is not None:
+        why = " Starts at half of the median bout in the expert's labels."
+    elif not start.plain:
+        shell.quiet(
+            f"No labels say how long bouts are. At first they are {rule_words(start, data.unit)}; 0 reads them as fitted."
+        )
     smooth, smoothing = slider(
         f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key=settings.key("smooth", of), bind="query-params",
         live=True, help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
@@ -266,7 +271,7 @@ def _poses(view: View) -> None:
 
 def strips(
     view: View, now: live.Shown, measured: Mapping[str, Any] | None = None, own: Mapping[str, Any] | None = None
-) -> None:
+) -> dict[str, Part]:
     """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words: by the
     fitted trials, and in the visitor's own judgement."""
     here = view.read(now)
@@ -282,9 +287,9 @@ def strips(
             rows["as you say"] = words.hot(as_named(here, own["mapping"]))
     if here.states is not None and here.bouts is not None:
         rows |= {"bouts": figures.one_hot(here.bouts, here.states.shape[1]), "states": here.states}
+    revision = f"{view.data.key}/{view.index}"
     if not rows:
-        shell.empty(here.title, here.note)
-        return
+        return parts.by_key(Picture(None, "strips", revision=revision, title=here.title, note=here.note))
     made = now.once(
         "strips",
         lambda: figures.state_strips(
@@ -298,13 +303,8 @@ def strips(
         of=(here.states, here.bouts),
         settings=(here.trial.fingerprint, tuple(rows), view.naming, view.rule),
     )
-    plot(
-        made,
-        key="strips",
-        state=here.state if here.states is not None else "running",
-        revision=f"{view.data.key}/{view.index}",
-    )
-    legend(view, here)
+    state = here.state if here.states is not None else "running"
+    return parts.by_key(Picture(made, "strips", state, revision), Text(legend(view, here), "strips-legend"))
 
 
 def caption(here: Here, rows: Collection[str], poses: bool, words: Words | None = None) -> str:
@@ -328,14 +328,14 @@ def caption(here: Here, rows: Collection[str], poses: bool, words: Words | None 
     return " ".join(said)
 
 
-def legend(view: View, here: Here) -> None:
+def legend(view: View, here: Here) -> str:
     """Which colour is which state, and which label."""
-    parts = []
+    keys = []
     if here.expert is not None and (words := view.data.words) is not None:
-        parts.append(colour_key("labels", words.names, range(len(words.names))))
+        keys.append(colour_key("labels", words.names, range(len(words.names))))
     if here.states is not None:
-        parts.append(colour_key("states", here.names, here.used))
-    st.html("".join(parts))
+        keys.append(colour_key("states", here.names, here.used))
+    return shell.marked("".join(keys), view.made_for if here.state == "fresh" else "")
 
 
 def _as_fitted(of: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import streamlit as st
-
 from pages import lab
 from pages.lab import live
 from pages.lab.pin import NOW, PINNED
@@ -14,8 +12,11 @@ from pages.recording import naming
 from pages.recording.labels import colour_key
 from pages.recording.naming import Naming
 from pages.recording.view import View
-from pages.ui import figures, palette, shell
-from pages.ui.plot import plot
+from pages.ui import figures, palette, parts
+from pages.ui.figures import Figure
+from pages.ui.parts import Part
+from pages.ui.plot import Picture
+from pages.ui.text import Text
 
 BY_LABEL = "A state has the colour of the label that it mostly stands for in the fitted trials."
 MATCHING = "States that match have the same colour."
@@ -36,29 +37,38 @@ def named(n_states: int, by_labels: Sequence[int], stands: Naming) -> Naming:
     return naming.arrange(plain, range(n_states), start=[next(free) if colour is None else colour for colour in worn])
 
 
-def draw(view: View, beside: lab.View, now: live.Shown) -> None:
+def drawn(view: View, beside: lab.View, now: live.Shown) -> dict[str, Part]:
     """Expert, pinned and present ethograms over one time axis."""
     assert isinstance(beside, View)
     here, there = view.read(), beside.read(now)
-    if there.states is None or there.bouts is None:
-        shell.empty(there.title, there.note)
-        return
-    words, soft, cut = view.data.words, {PINNED: there.states}, {PINNED: there.bouts}
+    states, bouts_there = there.states, there.bouts
+    if states is None or bouts_there is None:
+        return parts.by_key(Picture(None, "pinned-strips", title=there.title, note=there.note))
+    words, soft, cut = view.data.words, {PINNED: states}, {PINNED: bouts_there}
     if here.states is not None and here.bouts is not None:
         soft, cut = soft | {NOW: here.states}, cut | {NOW: here.bouts}
-    bouts: dict[str, Any] = {name: figures.one_hot(cut[name], soft[name].shape[1]) for name in soft}
-    if there.expert is not None and words is not None:
-        bouts = {"expert": words.hot(there.expert)} | bouts
     said = ["Bouts of both, by the same rule.", BY_LABEL if words is not None else MATCHING]
     if view.with_words is not None:
         said.append("What is pinned was not taught your words.")
-    both: dict[str, tuple[dict[str, Any], str]] = {
-        "pinned-strips": (bouts, " ".join(said)),
-        "pinned-states": (soft, "The states of both, as fitted, in mixed colours."),
-    }
-    for key, (rows, caption) in both.items():
-        made = figures.state_strips(
-            rows, start=there.start, step=there.step, unit=there.unit.name, height=52 + 34 * len(rows), caption=caption
+
+    def bouts() -> Figure:
+        rows: dict[str, Any] = {name: figures.one_hot(cut[name], soft[name].shape[1]) for name in soft}
+        if there.expert is not None and words is not None:
+            rows = {"expert": words.hot(there.expert)} | rows
+        return strips(rows, " ".join(said))
+
+    def strips(rows: dict[str, Any], caption: str) -> Figure:
+        height = 52 + 34 * len(rows)
+        return figures.state_strips(
+            rows, start=there.start, step=there.step, unit=there.unit.name, height=height, caption=caption
         )
-        plot(made, key=key, state=there.state, revision=f"{view.data.key}/{view.index}")
-    st.html(colour_key("pinned states", there.names, there.used))
+
+    both = (states, bouts_there, here.states, here.bouts)
+    cut_up = now.once("pinned-strips", bouts, of=both, settings=tuple(said))
+    mixed = now.once("pinned-states", lambda: strips(soft, "The states of both, as fitted, in mixed colours."), of=both)
+    revision = f"{view.data.key}/{view.index}"
+    return parts.by_key(
+        Picture(cut_up, "pinned-strips", there.state, revision),
+        Picture(mixed, "pinned-states", there.state, revision),
+        Text(colour_key("pinned states", there.names, there.used), "pinned-key"),
+    )

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.analysis import evidence
-from pages.recording.units import unit_for
+from gdm_core.analysis import score_uncertainty
 from pages.ui.card import Score
+from pages.ui.units import SECONDS, STEPS, Unit, unit_of_stays
 
 LOST = 0.05  # of macro-F1
 SUPERVISED = "10-NN on"
@@ -19,22 +19,23 @@ SHIFTED = "the same bouts at other times"
 _MARGIN = (
     "±: half of the 95 % interval of the difference from what it has to beat, from leaving out each piece of the new trials "
     "in turn, and how much that difference varies with the seed of the fit. "
-    f"With fewer than {evidence.ENOUGH} pieces nothing is said."
+    f"With fewer than {score_uncertainty.ENOUGH} pieces nothing is said."
 )
 
 
-def score_rows(found: Mapping[str, Any], counted: str = "s") -> list[Score]:
-    """Each score beside what it has to beat; `found` is what bout_scores.scores gives, and time is `counted` in s or step."""
+def score_rows(found: Mapping[str, Any], unit: Unit = SECONDS) -> list[Score]:
+    """Each score beside what it has to beat; `found` is what bout_scores.scores gives, or so much of it as is measured; `unit`
+    that of time on the page."""
     rows = []
-    over = found["pieces"]["in_steps" if counted == "step" else "words"]
+    over = found["pieces"]["in_steps" if unit is STEPS else "words"]
     if "macro_f1" in found:
         rows += [
             _labelled(found, "macro_f1", "Macro-F1", "majority_f1", _F1_HELP, over),
             _labelled(found, "balanced_accuracy", "Balanced accuracy", "majority_balanced", _BALANCED_HELP, over),
             _labelled(found, "paper_accuracy", "The paper's accuracy", "majority", _PAPER, over),
         ]
-    rows.append(_bout_row(found, counted))
-    ours = found["r2"]
+    rows.append(_bout_row(found, unit))
+    ours = found.get("r2", {"value": None})
     if ours["value"] is not None and ours["persistence"] is not None:
         fitted = [row["r2"] for row in found["train"] if row["r2"] is not None]
         rows.append(
@@ -108,10 +109,10 @@ def lost_by_smoothing(found: Mapping[str, Any]) -> str:
     return ""
 
 
-def _bout_row(found: Mapping[str, Any], counted: str) -> Score:
+def _bout_row(found: Mapping[str, Any], page: Unit) -> Score:
     """The median bout, beside the expert's, in a unit that suits both."""
     ours, raw, theirs = (_finite(found.get(name)) for name in ("bout_s", "raw_bout_s", "expert_bout_s"))
-    unit = unit_for(max(ours, theirs) if np.isfinite(theirs) else ours, counted)
+    unit = unit_of_stays(max(ours, theirs) if np.isfinite(theirs) else ours, page)
     if not np.isfinite(theirs):
         return Score("Median bout", unit.of(ours), digits=2, unit=f" {unit.plural}", span=(0, 10))
     return Score(
@@ -136,6 +137,8 @@ _PAPER = (
 
 
 def _labelled(found: Mapping[str, Any], field: str, name: str, majority: str, help: str, over: str) -> Score:
+    if "lines" not in found:  # what it has to beat is measured last
+        return Score(name, float(found[field]), help=f"{help} {_MARGIN}", over=over)
     lines: Mapping[str, Mapping[str, Any]] = found["lines"]
     known = {"majority class": float(found[majority])}
     taught: dict[str, float] = {}
@@ -155,7 +158,9 @@ def _labelled(found: Mapping[str, Any], field: str, name: str, majority: str, he
         others.append((f"taught by labels, {teacher}", taught[teacher]))
     kind, measured = ("paper", "accuracy") if field == "paper_accuracy" else ("bouts", field)
     rival = None if best == SHIFTED else lines.get(best, {}).get("counts", {}).get(kind)
-    margin = evidence.margin(np.array(found["counts"][kind]), None if rival is None else np.array(rival), measured)
+    margin = score_uncertainty.margin(
+        np.array(found["counts"][kind]), None if rival is None else np.array(rival), measured
+    )
     return Score(
         name, float(found[field]), known[best], best, spread=margin, others=others, help=f"{help} {_MARGIN}",
         over=over, short=margin is None,

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pages.recording.units import Unit
 from pages.recording.view import Here
 from pages.ui import figures, palette
 from pages.ui.figures import Figure
+from pages.ui.units import Unit
 
 HIGHEST = 0.9  # of the shares' axis: a name further up would be cut by the edge of the figure
 
@@ -54,8 +54,14 @@ def usage(here: Here) -> Figure:
 def proportions(here: Here) -> Figure:
     """Shares over time."""
     assert here.states is not None
-    figure = figures.proportions(here.states, start=here.start, names=here.names, **timing(here, here.unit))
-    figure["data"] = [figure["data"][k] for k in here.used]
+    named: dict[str, Any] = {"names": names_of(here), "colours": colours_of(here)}
+    figure = figures.proportions(here.states[:, here.used], start=here.start, **named, **timing(here, here.unit))
     for mark in figure["layout"]["annotations"]:
         mark["y"] = float(np.clip(mark["y"], 1 - HIGHEST, HIGHEST))
     return figure
+
+
+def entropy(here: Here) -> Figure:
+    """How undecided the model is among the states that there are, as the exported table says it."""
+    assert here.states is not None
+    return figures.entropy_strip(here.states[:, here.used], start=here.start, **timing(here, here.unit))

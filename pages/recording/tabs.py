@@ -47,9 +47,9 @@ def show(
         TEACH: lambda _, __: teach.panel(view.untaught or view, here, beside_player),
         "Features": lambda _, __: features(view, here),
         "Suggest settings": lab.suggest,
-        EXPORT: lambda _, __: export.panel(view, here, rows_of),
+        EXPORT: lambda _, __: export.panel(view, rows_of),
     }
-    lab.show_tabs(view, named, here, early=["Features", TEACH])
+    lab.show_tabs(view, named, here, early=["Features", TEACH, "Suggest settings"])
 
 
 def teaches() -> bool:
@@ -82,9 +82,10 @@ def bouts(view: View, here: Here) -> None:
         number = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}"
         shell.quiet(f"{number}, {rule_words(view.rule, view.data.unit)}. A click on a row shows its moment above.")
         counted, unit = here.counted, here.unit
-        times = {f"{what} ({counted})": f"{what} ({unit.plural})" for what in ("Start", "Stop", "Duration")}
+        units = {"Start": unit, "Stop": unit, "Duration": here.stays(here.bouts)}
+        times = {f"{what} ({counted})": f"{what} ({its.plural})" for what, its in units.items()}
         shown = table[["Behavior", *times, "Mean share"]].head(MAX_ROWS).copy()
-        shown[list(times)] = shown[list(times)] / unit.seconds
+        shown[list(times)] = shown[list(times)] / [its.seconds for its in units.values()]
         chosen = show_table(
             shown.round(2).rename(columns=times), 260, f"bout-rows-{view.index}", on_select="rerun",
             selection_mode="single-cell",
@@ -105,11 +106,7 @@ def shares(view: View, here: Here) -> None:
             key="proportions",
             state=here.state,
         )
-        plot(
-            figures.entropy_strip(here.states, start=here.start, step=here.step, unit=here.unit.name),
-            key="entropy",
-            state=here.state,
-        )
+        plot(state_figures.entropy(here), key="entropy", state=here.state)
     with right, shell.panel("usage", "Use of each state"):
         plot(state_figures.usage(here), key="usage", state=here.state)
         if (expert := here.expert) is not None and (words := view.data.words) is not None:
@@ -293,17 +290,17 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:
 def features(view: View, here: Here) -> None:
     """What the model sees: components, what they suggest, and what was found in the recording."""
     data = view.data
-    suggested = data.start[1]
-    dims = view.shown.wanted.config["n_latent"] if view.shown.wanted is not None else suggested
+    start = data.start[1]
+    dims = view.shown.wanted.config["n_latent"] if view.shown.wanted is not None else start
     left, right = st.columns(2, gap="small")
     with left, shell.panel("variance", "Components of the features"):
         plot(
-            analysis_figures.variance_held(data.components.variance_held, int(dims), suggested),
+            analysis_figures.variance_held(data.components.variance_held, int(dims), start),
             key="variance",
         )
         shell.quiet(
-            f"Suggested D {suggested}: {data.why_latent}. Suggested K {data.suggestion.n_states}: "
-            f"{data.suggestion.why_states}."
+            f"D starts at {start}: {data.why_latent}. K starts at {data.suggestion.n_states}: {data.suggestion.why_states}. "
+            "Which of them to take, Suggest settings says."
         )
     with right, shell.panel("components", "This trial on two of them"):
         pca = data.components

@@ -15,7 +15,7 @@ from pages.lab import live
 from pages.recording.data import Data
 from pages.recording.naming import Naming
 from pages.recording.teach.taught_fit import WithWords
-from pages.recording.units import SECONDS, STEPS, Unit, unit_for
+from pages.ui.units import SECONDS, STEPS, Unit, unit_of_stays
 
 Array = npt.NDArray[np.float32]
 
@@ -55,7 +55,7 @@ class Here(lab.Reading):
 
     def stays(self, labels: npt.NDArray[np.int64]) -> Unit:
         """The unit for the lengths of stays, which may be short in a long trial."""
-        return unit_for(median_bout([labels]) / self.trial.rate_hz, self.counted)
+        return unit_of_stays(median_bout([labels]) / self.trial.rate_hz, self.unit)
 
     @property
     def start(self) -> float:
@@ -99,15 +99,13 @@ class View(lab.View):
             )
         return Here(
             found.trial, states, found.state, found.origin, found.title, found.note,
-            naming=naming, unit=self.unit, soft=soft, bouts=bouts,
+            found.rough, naming=naming, unit=self.unit, soft=soft, bouts=bouts,
         )  # fmt: skip
 
     @property
     def unit(self) -> Unit:
-        """Seconds beside the player, which counts them; else what suits the length of the trial."""
-        if self.data.pose(self.index) is not None:
-            return SECONDS
-        return unit_for(self.trial.n_samples / self.trial.rate_hz, self.data.unit)
+        """Seconds beside the player, which counts them; else as on other pages."""
+        return super().unit if self.data.pose(self.index) is None else SECONDS
 
     def _made(self, soft: Array, naming: Naming) -> tuple[Array, npt.NDArray[np.int64]]:
         states = naming.apply(soft)

@@ -11,7 +11,7 @@ from streamlit.components.v2 import component
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
-_NAMES = ("plot", "slider", "simplex", "held", "history", "download")
+_NAMES = ("plot", "slider", "simplex", "held", "history", "download", "channel", "text")
 
 
 def renderer(name: str) -> Callable[..., Any]:

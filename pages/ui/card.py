@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import streamlit as st
+
+from pages.ui import shell
 
 Verdict = Literal["beats", "level", "below", "unknown", "short"]
 
@@ -172,7 +173,7 @@ def _target(score: Score) -> str:
     return f"{term(said, HELD[said])}: {wanted:g}{escape(score.unit)} would be right"
 
 
-def scores(
+def scores_html(
     items: Sequence[Score],
     *,
     title: str = "How good is it",
@@ -180,18 +181,25 @@ def scores(
     earlier: str = "",
     meanwhile: str = "",
     shown: bool = True,
-) -> None:
-    """Show the card. `status` is one line on the run: time, cache, seed, which posterior.
+    to_come: Sequence[Score] = (),
+) -> str:
+    """The card as HTML. `status` is one line on the run: time, cache, seed, which posterior.
 
     meanwhile  what has to happen before there are newer ones
     earlier  whose scores these are, where that is not the result on the screen: they are dimmed, and it is said
     shown    whether to show numbers at all; without, the card keeps its room for those to come
+    to_come  scores that are not measured yet, whose room it keeps below those that are
     """
     foot = " ".join([f"Scores of the earlier result: {earlier}.", meanwhile]).strip() if earlier else status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
-    rows = "".join(_row(item) if shown else _waiting(item) for item in items)
-    look = ' data-state="stale"' if earlier else ""
-    st.html(f'<p class="gdm-panel-title">{escape(title)}</p><div class="gdm-scores"{look}>{rows}</div>{line}')
+    rows = "".join([_row(item) if shown else _waiting(item) for item in items] + [_waiting(item) for item in to_come])
+    body = f'<p class="gdm-panel-title">{escape(title)}</p><div class="gdm-scores">{rows}</div>{line}'
+    return shell.marked(body, "") if earlier else body
+
+
+def scores(items: Sequence[Score], **how: Any) -> None:
+    """Show the card, as `scores_html` has it."""
+    shell.say(scores_html(items, **how))
 
 
 def _waiting(score: Score) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
 import altair as alt
 import numpy as np
@@ -13,8 +11,6 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui import theme
-
-POINTS = "source"  # what Streamlit calls the data of a chart
 
 
 def _styled(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> alt.Chart | alt.LayerChart | alt.FacetChart:
@@ -33,79 +29,6 @@ def _styled(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> alt.Chart | a
             titleFontWeight="normal",
         )
     )
-
-
-def elbo(
-    steps: Sequence[float] | npt.NDArray[np.floating],
-    values: Sequence[float] | npt.NDArray[np.floating],
-    *,
-    key: str,
-    total: int | None = None,
-    height: int = 110,
-    faded: bool = False,
-) -> None:
-    """The bound of the fitted data while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
-
-    A fit may fall far below what matters, at its beginning and now and then on its way. The line stops at the lower edge
-    there, and a small triangle says so. `faded`: it is the curve of an earlier fit.
-    """
-    frame = pd.DataFrame({"step": np.asarray(steps, float), "elbo": np.asarray(values, float)}).dropna()
-    end = float(total or (frame["step"].max() if len(frame) else 1))
-    frame["shown"] = frame["elbo"].clip(lower=_floor(frame["elbo"]))
-    frame["strength"] = 0.4 if faded else 1.0  # among the data: another chart would be set up anew in the browser
-    st.vega_lite_chart(frame, _elbo_chart(theme.current(), end, height), key=key, theme=None)
-
-
-def dips(values: Sequence[float] | npt.NDArray[np.floating]) -> bool:
-    """Whether the curve falls far on its way, or beyond its lower edge: that wants a word."""
-    known = pd.Series(np.asarray(values, float)).dropna()
-    if len(known) < 3:
-        return False
-    fall = float((known.cummax() - known).max())
-    return fall > 0.2 * (float(known.max()) - float(known.quantile(0.1)))
-
-
-def _floor(values: pd.Series[float]) -> float:
-    """The lower edge of the curve: half as far below nine tenths of it as these reach up."""
-    if len(values) <= 20:
-        return -np.inf
-    most = float(values.quantile(0.1))
-    return most - 0.5 * (float(values.max()) - most)
-
-
-@lru_cache(maxsize=64)
-def _elbo_chart(look: str, end: float, height: int) -> dict[str, Any]:
-    """The chart without its data. It stays the same while a fit runs, so that the browser only takes new points in."""
-    accent = theme.TOKENS[look]["accent"]
-    # The range is asked of the points themselves: a scale that finds none, as at the start, complains to the console.
-    reach = [
-        {"expr": f"length(data('{POINTS}')) ? extent(pluck(data('{POINTS}'), 'shown'))[{i}] : {i}"} for i in (0, 1)
-    ]
-    base = alt.Chart(alt.NamedData(POINTS)).encode(
-        x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=3, grid=False), scale=alt.Scale(domain=[0, end])),
-        y=alt.Y(
-            "shown:Q",
-            title="evidence a step",
-            axis=alt.Axis(tickCount=3),
-            scale=alt.Scale(domain=reach, zero=False, nice=False),
-        ),
-        opacity=alt.Opacity("strength:O", scale=None, legend=None),
-        tooltip=[
-            alt.Tooltip("step:Q"),
-            alt.Tooltip("elbo:Q", format=".3f", title="evidence a step, fitted trials (ELBO)"),
-        ],
-    )
-    line = base.mark_line(color=accent, strokeWidth=1.6)
-    cut = base.transform_filter("datum.elbo < datum.shown").mark_point(
-        shape="triangle-down",
-        size=22,
-        filled=True,
-        color=accent,
-        aria=False,  # the chart has a name; its marks need none
-    )
-    spec: dict[str, Any] = _styled(alt.layer(line, cut).properties(height=height)).to_dict()
-    spec.pop("data", None)
-    return spec
 
 
 def bars(

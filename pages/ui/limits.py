@@ -7,6 +7,7 @@ changed: a page runs again by itself within a second, when its fit is done.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,15 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from pages.ui import shell
 
 Kind = Callable[[float], float]
+# What the names in an address begin with, up to a digit or what names a recording: K, K-1a2b3c, K-A, name3, badge-weight.
+_NAMES = (
+    "D K T about apart adaptive badge badges channel channels circuit colours counted data dice drawn driver even event example "
+    "features file fill flips fps frames gamma grid horizon hue into lap laps logit measure mice model moment name names noise "
+    "ntest ntrain on other outliers pair panel path pin places posed protocol rate rslds score seed seeds sees session setting "
+    "settings shortest smooth soft soft_appendix softness source standard standard_appendix stay stint swaps tau test track "
+    "train trial tyres unit variable_speed variable_speed_appendix view watch who won year"
+)
+NAMES = frozenset(_NAMES.split())
 _SAID = "_out_of_range"  # by the control's key
 
 
@@ -66,7 +76,13 @@ def _say(key: str, text: str) -> None:
 
 
 def tell() -> None:
-    """One line for each control of this page that still has the value which was taken in place of the link's."""
+    """One line for each control of this page that still has the value which was taken in place of the link's, and one for
+    names in the address that no page reads: a mistyped one would be passed over in silence."""
+    unread = [name for name in st.query_params if (re.match(r"[^\W\d]+", name) or [""])[0] not in NAMES]
+    if unread:
+        shell.quiet(
+            f"The link also has {', '.join(f'“{name[:20]}”' for name in unread[:5])}, which no page here reads."
+        )
     said: dict[str, _Line] = st.session_state.get(_SAID, {})
     for key, line in list(said.items()):
         value = st.session_state.get(key)

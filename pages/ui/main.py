@@ -1,11 +1,7 @@
 """What runs for every visit: the theme, then the page that was asked for."""
 
-from pages.ui import in_order, known_messages, last_messages, navigation, precedence, server, theme
+from pages.ui import navigation, server, theme
 
-last_messages.keep()
-in_order.keep()
-known_messages.keep()
-precedence.keep()
 server.share_uploads()
 server.read_any_upload()
 server.keep_modules()  # what was loaded beside a run: the engine, torch

@@ -109,7 +109,7 @@ def choose(
 ) -> Choice:
     """Show the controls and say what they describe. The arguments after `n_samples` are what a first visit finds.
 
-    of  names the recording that K, D and what states are made of are suggested for: another one starts at its own
+    of  names the recording that K, D and what states are made of begin for: another one starts at its own
     """
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
@@ -258,7 +258,7 @@ def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
 def apply(choice: Choice, wanted: Mapping[str, Any]) -> None:
     """Set the controls to parameters of this model: for a button's `on_click`, which runs before they are shown."""
     state = st.session_state
-    state[settings.key("K", choice.of)] = max(int(wanted["n_states"]), K_RANGE[0])
+    state[settings.key("K", choice.of)] = int(wanted["n_states"])
     state[settings.key("D", choice.of)] = int(wanted["n_latent"])
     if "temperature" in wanted:
         state["tau"] = float(wanted["temperature"])

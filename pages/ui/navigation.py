@@ -9,10 +9,12 @@ import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
 from streamlit.runtime.scriptrunner import StopException
 
+from pages.channel import ROUTE, channel
 from pages.ui import slider, turning
 from pages.ui.browser import renderer
 
 ROOT = Path(__file__).resolve().parents[2]
+ALONE = "Live pictures cannot reach this browser (something on the way lets no WebSocket through): the page looks once a second."
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,26 @@ def build() -> None:
     turning.to(chosen)
     with st.container(key="history"):
         renderer("history")(key="history-of-settings")
+    channel().begin_run()
     try:
         chosen.run()
-        slider.finish_run()
+        _finish_run()
     except StopException:  # a page says that it has no more to show
-        slider.finish_run()
+        _finish_run()
         raise
     finally:  # most runs end early, because something else is wanted
         turning.remember(chosen)
+
+
+def _finish_run() -> None:
+    """The page has run to its end: sliders are answered, and what moves from here on goes over the live channel."""
+    slider.finish_run()
+    mine = channel()
+    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": mine.scene.moves, "words": ALONE}
+    with st.container(key="live-channel-place"):
+        renderer("channel")(key="live-channel", data=address, on_run_change=_ignore)
+    mine.end_run()
+
+
+def _ignore() -> None:
+    """That the browser asks for a run is all there is to it."""

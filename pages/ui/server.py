@@ -24,7 +24,7 @@ from streamlit.elements.widgets import file_uploader
 from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
 from gdm_core.errors import GdmError
-from pages.ui import downloads, shell
+from pages.ui import downloads, navigation, shell
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,19 @@ async def _serve_plotly(request: Request) -> Response:
     if compressed:
         headers["Content-Encoding"] = "gzip"
     return Response(_plotly(compressed), media_type="text/javascript", headers=headers)
+
+
+@cache
+def _page() -> bytes:
+    """Streamlit's page, told where its server is: one level up. It would ask below its own address first, in vain."""
+    source = Path(st.__file__).parent / "static" / "index.html"
+    where = "<script>window.__streamlit = { BACKEND_BASE_URL: new URL('.', location.href).href };</script>"
+    return source.read_text(encoding="utf-8").replace("<head>", f"<head>{where}", 1).encode()
+
+
+async def _serve_page(request: Request) -> Response:
+    """A page that a link leads to. Home lies where its server is, and needs no word."""
+    return Response(_page(), media_type="text/html", headers={"Cache-Control": "no-cache"})
 
 
 @cache
@@ -131,5 +144,6 @@ def routes() -> list[Route]:
     below = f"/{base}" if base else ""
     return [
         Route(below + PLOTLY_ROUTE, _serve_plotly),
+        *(Route(f"{below}/{entry.url}", _serve_page) for entry in navigation.available()),
         Route(f"{below}{downloads.ROUTE}/{{token}}/{{key:path}}", downloads.serve),
     ]

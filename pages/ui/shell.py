@@ -14,7 +14,9 @@ shell.footer(["..."])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -59,6 +61,9 @@ button { font: inherit; font-size: 0.85rem; cursor: pointer; padding: 0.3rem 0.7
 button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 """
 
+FADED = "--gdm-faded: 0.6; --gdm-good: var(--gdm-muted);"  # styles.css says what becomes of it
+_made_for: ContextVar[str | None] = ContextVar("made_for", default=None)
+
 _share = component(
     "gdm_share", html="<button type='button'><span>Copy link</span></button>", css=_SHARE_LOOK, js=_SHARE
 )
@@ -76,13 +81,23 @@ class Frame:
     card: Any
     below: Any
 
-    def header(self, about: str = "", facts: Sequence[tuple[str, str]] = ()) -> None:
-        """The first line: title, what is shown, and the model's key facts (name, value)."""
+    def header(
+        self, about: str = "", facts: Sequence[tuple[str, str]] = (), *, wanted: str = "", waits: str = ""
+    ) -> None:
+        """The first line: title, what is shown, and the model's key facts (name, value).
+
+        wanted  number of the settings that are wanted from here on: all that was said `of` others fades at once
+        waits   what has to come before the rest of the page is of these settings, "" where it is
+        """
         shown = "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in facts)
-        self.head.html(
-            f'<header class="gdm-head"><h1>{escape(self.title)}</h1><p>{escape(about)}</p>'
-            f'<dl class="gdm-facts">{shown}</dl></header>'
-        )
+        waiting = f'<p class="gdm-waiting" role="status">{escape(waits)}</p>' if waits else ""
+        with self.head, of(wanted or None):
+            if wanted:  # an element of its own: a style sheet takes no room on the page
+                st.html(f'<style>.gdm-of:not([data-of="{wanted}"]) {{{FADED}}}</style>')
+            say(
+                f'<header class="gdm-head"><h1>{escape(self.title)}</h1><p>{escape(about)}</p>'
+                f'<dl class="gdm-facts">{shown}</dl>{waiting}</header>'
+            )
 
 
 def frame(
@@ -110,6 +125,31 @@ def frame(
     )
 
 
+@contextmanager
+def of(settings: str | None) -> Iterator[None]:
+    """What is said inside was made for the settings of that number, "" for none that could be wanted, None for any.
+
+    It fades wherever a header says that others are wanted, whichever run of the page drew it: a run that another one
+    overtakes never comes to what stands further down.
+    """
+    before = _made_for.set(settings)
+    try:
+        yield
+    finally:
+        _made_for.reset(before)
+
+
+def say(body: str) -> None:
+    """HTML, made for the settings that `of` names."""
+    settings = _made_for.get()
+    st.html(body if settings is None else marked(body, settings))
+
+
+def marked(body: str, settings: str) -> str:
+    """HTML that says for which settings it was made, for words that move."""
+    return f'<div class="gdm-of" data-of="{escape(settings)}">{body}</div>'
+
+
 def panel(key: str, title: str = "") -> Any:
     """A surface of its own, to be used with `with`; `key` must be unique on the page."""
     box = st.container(key=f"gdm-panel-{key}")
@@ -125,17 +165,32 @@ def section(title: str) -> None:
 
 def quiet(text: str) -> None:
     """A remark in small muted letters."""
-    st.html(f'<p class="gdm-quiet">{escape(text)}</p>')
+    say(quiet_html(text))
+
+
+def quiet_html(text: str) -> str:
+    """The same, for words that move."""
+    return f'<p class="gdm-quiet">{escape(text)}</p>'
+
+
+def finding(text: str) -> None:
+    """What was found, in a sentence that stands out."""
+    say(f'<p class="gdm-finding">{escape(text)}</p>')
 
 
 def state_key(n_states: int, names: Sequence[str] | None = None) -> None:
     """Which colour is which state."""
+    say(state_key_html(n_states, names))
+
+
+def state_key_html(n_states: int, names: Sequence[str] | None = None) -> str:
+    """The same, for words that move."""
     shown = names or [f"S{k + 1}" for k in range(n_states)]
     items = "".join(
         f'<span role="listitem"><i style="background:{c}"></i>{escape(n)}</span>'
         for c, n in zip(palette.colours(n_states), shown, strict=True)
     )
-    st.html(f'<div class="gdm-key" role="list" aria-label="States">{items}</div>')
+    return f'<div class="gdm-key" role="list" aria-label="States">{items}</div>'
 
 
 def empty(title: str, what_to_do: str) -> None:
@@ -150,9 +205,14 @@ def error(title: str, message: str, *, retry: str | None = None) -> bool:
 
 
 def running(text: str, share: float) -> None:
-    """A fit under way: what it does, and how far it is (0 to 1)."""
+    """Something under way: what it does, and how far it is (0 to 1)."""
+    st.html(running_html(text, share))
+
+
+def running_html(text: str, share: float) -> str:
+    """The same, for words that move."""
     done = min(max(share, 0.0), 1.0) * 100
-    st.html(
+    return (
         f'<div class="gdm-running" role="status"><span>{escape(text)}</span>'
         f'<span class="track"><i style="width:{done:.0f}%"></i></span><span>{done:.0f} %</span></div>'
     )

@@ -6,8 +6,8 @@ tau, _ = slider("Softness (τ)", 0.01, 3.0, 0.99, 0.01, key="tau", bind="query-p
 The value is `st.session_state[key]`: set it there before the call, and the slider stands there. A `live` slider runs the page
 while it is held, with `held` true: show what can be shown at once, and leave the rest for the release. One request of the
 page is under way at a time, and the next one carries the latest value. Every movement also reaches pictures that the
-browser draws by itself, as the event "gdm:slider" of the window, with {key, value, held}; where one does, the page is asked
-twice a second.
+browser draws by itself, as the event "gdm:slider" of the window, with {key, value, held}; where one prevents its default, the
+page is not asked before the release.
 """
 
 from __future__ import annotations
@@ -87,11 +87,9 @@ class _Scale:
 
 @dataclass
 class _Memory:
-    """What is known of a slider between runs: the numbers of the last message heard, and of the last one that a whole run of the
-    page has answered, and whether it is held."""
+    """What is known of a slider between runs: the number of the last message heard, and whether it is held."""
 
     heard: int = 0
-    answered: int = 0
     held: bool = False
     bound: bool = False
     shown: bool = True
@@ -155,23 +153,6 @@ def slider(
     return Position(at, memory.held and not disabled)
 
 
-def is_held(key: str) -> bool:
-    """Whether somebody is holding the slider, as far as its last message says."""
-    known: dict[str, _Memory] = st.session_state.get(_KNOWN, {})
-    return key in known and known[key].held
-
-
-def overlooked() -> bool:
-    """Whether a part of the page runs by itself although a slider has said something that only the whole page can answer.
-
-    The browser puts what components say within a few milliseconds into one request, and that of a part decides for all.
-    """
-    context = get_script_run_ctx()
-    known: dict[str, _Memory] = st.session_state.get(_KNOWN, {})
-    alone = context is not None and bool(context.fragment_ids_this_run)
-    return alone and any(memory.heard > memory.answered for memory in known.values())
-
-
 def also_in_address(name: str, text: str | None) -> None:
     """A parameter that no control has: written after those of the sliders, since it says how their result is shown."""
     st.session_state.setdefault(_ALSO, {})[name] = text
@@ -193,7 +174,7 @@ def finish_run() -> None:
         elif memory.bound and not memory.held:
             value = st.session_state[key]
             wanted[key] = None if value == memory.start else f"{value:.10g}"
-        memory.shown, memory.answered = False, memory.heard
+        memory.shown = False
     _write(wanted)
     _write(also)
     with st.container(key="sliders-answered"):

@@ -19,6 +19,7 @@ from pages.ui.figures.base import Figure, axis, layout, note, typed
 from pages.ui.figures.states import plain
 from pages.ui.plot import plot
 from pages.ui.slider import slider
+from pages.ui.units import unit_for
 from pages.your_data.intake import KEPT, Opened, TableOptions, edited, rate_of
 
 UNITS: dict[TimeUnit, str] = {
@@ -160,7 +161,8 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
         rate = rate_of(table, options)
         if rate is None:
             shell.quiet(NO_CLOCK)
-        plot(lines(y, names, rate), key="first-look")
+        group = next((table.frame[name] for name, role in options.roles if role == Role.GROUP), None)
+        plot(lines(y, names, rate, len(y) if group is None else int(group.value_counts().max())), key="first-look")
     return True
 
 
@@ -185,12 +187,16 @@ def sentences(said: list[str]) -> None:
         shell.quiet(f"· {line}")
 
 
-def lines(y: Any, names: list[str], rate_hz: float | None = None) -> Figure:
-    """A first look at some channels, each on its own level: [rows, channels], over time where the rate is known."""
+def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int = 0) -> Figure:
+    """A first look at some channels, each on its own level: [rows, channels], over time where the rate is known.
+
+    longest  rows of the longest trial, which the unit of time suits; all of them if 0
+    """
     values, width = figures.strips.averaged(np.asarray(y, np.float32), MAX_POINTS)
     low, high = np.nanmin(values, axis=0, initial=np.inf), np.nanmax(values, axis=0, initial=-np.inf)
     span = np.where(high > low, high - low, 1.0)
-    x = np.arange(len(values)) * width / (rate_hz or 1.0)
+    unit = unit_for((longest or len(y)) / (rate_hz or 1.0), "step" if rate_hz is None else "s")
+    x = np.arange(len(values)) * width * unit.of(1 / (rate_hz or 1.0))
     return {
         "data": [
             {
@@ -205,7 +211,7 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None) -> Figure:
             if np.isfinite(low[j])
         ],
         "layout": layout(
-            xaxis=axis("step" if rate_hz is None else "s", showgrid=False),
+            xaxis=axis(unit.name, showgrid=False),
             yaxis=axis(showticklabels=False, fixedrange=True, showgrid=False),
             annotations=[
                 note(

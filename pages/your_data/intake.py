@@ -9,6 +9,7 @@ import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import streamlit as st
@@ -57,6 +58,11 @@ class Opened:
     def of(self) -> str:
         """What the controls of this file belong to."""
         return settings.of(self.digest)
+
+    @property
+    def stem(self) -> str:
+        """Its name without endings."""
+        return Path(self.name.removesuffix(".gz")).stem
 
     @property
     def sheets(self) -> tuple[str, ...]:
@@ -272,7 +278,7 @@ def from_table(file: Opened, options: TableOptions) -> Data:
     about = f"{file.name}, {trials.n_samples:,} samples in {len(trials)} {'trial' if len(trials) == 1 else 'trials'}"
     return from_trials(
         f"{file.digest}-{options!r}", about, train, test, table_recipe(file, roles, options),
-        notes=table.report(roles, options.unit).sentences(), licences=(OWN,), of=file.of, keep=False,
+        notes=table.report(roles, options.unit).sentences(), licences=(OWN,), of=file.of, name=file.stem, keep=False,
         unit="step" if rate_of(table, options) is None else "s",
     )  # fmt: skip
 

@@ -12,7 +12,6 @@ import streamlit as st
 from gdm_core.trials import labels_of
 from pages.recording.data import Data
 from pages.recording.tables import show_table
-from pages.recording.units import unit_for
 from pages.ui import figures, shell
 from pages.ui.plot import plot
 
@@ -33,8 +32,8 @@ def label_panel(data: Data) -> None:
                 shell.quiet(f"· {note.removeprefix('labels: ')}")
         table = counted(data, every)
         show_table(table, 260, "label-counts")
-        unit = unit_for(len(every) * data.step(data.trials[0]), data.unit)
-        timing: dict[str, Any] = {"step": unit.of(1.0 / data.trials[0].rate_hz), "unit": unit.name}
+        unit = data.time_unit
+        timing: dict[str, Any] = {"step": unit.of(data.step(data.trials[0])), "unit": unit.name}
         strip = figures.state_strips(
             {"expert": words.hot(every)},
             **timing,

@@ -12,14 +12,13 @@ import streamlit as st
 
 from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
-from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import GdmError
 from pages.lab import live
 from pages.recording import lab, tabs
 from pages.recording.data import Data
 from pages.ui import settings, shell
 from pages.ui.downloads import download
-from pages.your_data import check, example, intake, pose_check, poses
+from pages.your_data import check, example, intake, pose_check, poses, visit
 from pages.your_data.label_check import label_panel
 
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp"]
@@ -106,7 +105,7 @@ def introduction() -> None:
         shell.quiet(
             "You will see what was understood, column by column, before anything is fitted. The file stays in the memory "
             "of this session, also while you look at other pages: neither it nor what is fitted to it is written to disk, "
-            "and both go two minutes after you have closed the last page."
+            "and both go two minutes after you have closed the last page. A reload finds them again."
         )
     with page.card:
         st.html('<p class="gdm-panel-title">Files to fill in</p>')
@@ -197,6 +196,8 @@ def to_report() -> None:
 live.mind_departure()
 intake.from_address()
 page = shell.frame("your_data", share=no_link if intake.private() else None)
+with page.controls:
+    visit.outlive_reload()
 file, trouble = ask_for_file()
 
 data = None
@@ -226,17 +227,16 @@ else:
                     f"Kept aside as new: {len(data.test)}, with {data.test.n_samples:,}."
                 )
                 k, d = data.start
-                shell.quiet(f"To start with: K {k} and D {d}, as the data suggest.")
+                shell.quiet(
+                    f"It starts with K {k} and D {d}, from a first look: {data.suggestion.why_states}; {data.why_latent}. "
+                    "Which K the data speak for is asked after the fit, under Suggest settings."
+                )
             if st.button("Fit it", type="primary", key="fit", disabled=data is None, width="stretch"):
                 intake.fit_it(file)
                 st.rerun()
 
 if data is not None and file is not None and intake.is_fitted(file):
-    lab.show(
-        page,
-        data,
-        bout_rule=BoutRule(0.0, 0.0),
-        sees="places" if file.tracked else "moves",
-    )
+    lab.show(page, data, sees="places" if file.tracked else "moves")
 else:
     shell.footer(["Nothing of a file is kept after the session."])
+visit.keep()

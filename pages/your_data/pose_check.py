@@ -46,12 +46,20 @@ def pose_options(file: Opened) -> PoseOptions:
         bind="query-params",
         help="What they do: body shape, speeds and the relation to a partner. Raw keypoints: every coordinate.",
     )
+    apart = not table.recordings or st.toggle(
+        "Each recording a trial",
+        True,
+        key=settings.key("apart", file.of),
+        bind="query-params",
+        help="As columns such as recording and animal tell them apart. Without it, all rows are one recording.",
+    )
     return PoseOptions(
         float(rate or table.rate_hz),
         features if features in FEATURES else "egocentric",
         tuple(cleaning(file.of).items()),
         animals,
         parts,
+        bool(apart),
     )
 
 

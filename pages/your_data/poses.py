@@ -23,18 +23,24 @@ ASSUMED = "Hz is assumed"
 
 @dataclass(frozen=True)
 class PoseOptions:
-    """What the visitor decided about a tracking file. `animals` and `parts` are those kept; () keeps all as they are."""
+    """What the visitor decided about a tracking file. `animals` and `parts` are those kept; () keeps all as they are.
+
+    apart   whether the recordings of a table are trials of their own
+    """
 
     rate_hz: float
     features: str
     repairs: tuple[tuple[str, Any], ...]
     animals: Picked = ()
     parts: Picked = ()
+    apart: bool = True
 
 
 def chosen(table: KeypointTable, options: PoseOptions) -> KeypointTable:
     """The recording at the rate of the page, with the animals and parts that are kept, under their names."""
     made = replace(table, rate_hz=options.rate_hz)
+    if not options.apart:
+        made = replace(made, recordings=())
     if options.rate_hz != table.rate_hz:  # said by the visitor: nothing is assumed any more
         made = replace(made, notes=tuple(note for note in table.notes if ASSUMED not in note))
     if not _edited(table, options):
@@ -79,6 +85,11 @@ def from_poses(
     source = file.content
     assert isinstance(source, KeypointTable)
     table = chosen(source, options)
+    if labels is not None and table.recordings:
+        raise DataError(
+            f"{file.name} holds {len(table.recordings)} recordings, and {labels_file} does not say which of them it is of. "
+            "Put the labels into a column of the table, or fit all rows as one recording."
+        )
     if labels is not None:
         table = keypoints.with_labels(table, labels.labels, labels.label_names)
     repairs = dict(options.repairs)
@@ -88,10 +99,11 @@ def from_poses(
     notes += [note for note in made.notes if note not in table.notes]
     notes += [f"labels: {note}" for note in labels.notes] if labels is not None else []
     marked = "" if labels is None else f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
-    n = len(table.animals)
+    n, several = len(table.animals), len(table.recordings)
+    told = f", {several} recordings" if several else ""
     return from_recordings(
         f"{file.digest}-{options!r}{marked}",
-        f"{file.name}, {table.n_frames:,} frames, {n} {'animal' if n == 1 else 'animals'}",
+        f"{file.name}, {table.n_frames:,} frames, {n} {'animal' if n == 1 else 'animals'}{told}",
         train,
         test,
         options.features,  # type: ignore[arg-type]
@@ -107,17 +119,22 @@ def from_poses(
         notes=notes,
         licences=(OWN,),
         of=file.of,
+        name=file.stem,
         keep=False,
     )
 
 
 def _lines(source: KeypointTable, options: PoseOptions) -> list[str]:
-    """What the script has to do to leave out and rename the same."""
+    """What the script has to do to leave out, rename and lay together the same."""
+    as_one = (
+        ["table = replace(table, recordings=())  # all rows as one"] if source.recordings and not options.apart else []
+    )
     if not _edited(source, options):
-        return []
+        return as_one
     animals, parts = options.animals or _all(source.animals), options.parts or _all(source.parts)
     a, p = [i for i, _ in animals], [i for i, _ in parts]
     return [
+        *as_one,
         f"a, p = {a}, {p}  # the animals and parts that are kept",
         "scores = None if table.scores is None else table.scores[:, a][..., p]",
         f"table = replace(table, xy=table.xy[:, a][..., p], scores=scores, edges=(), animals={tuple(n for _, n in animals)!r},",

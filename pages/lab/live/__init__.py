@@ -5,6 +5,7 @@ from pages.lab.live.answers import Answer
 from pages.lab.live.pictures import Shown, Wanted
 from pages.lab.live.screen import (
     COLOURS,
+    beforehand,
     fit,
     let_go,
     mind_departure,
@@ -27,6 +28,7 @@ __all__ = [
     "Live",
     "Shown",
     "Wanted",
+    "beforehand",
     "fit",
     "in_order",
     "let_go",

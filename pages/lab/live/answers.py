@@ -22,6 +22,8 @@ class Answer:
     message   why there is none
     about     what the asker said `value` is about, when that was asked: an earlier value keeps its own
     name      what the question was asked under
+    so_far    what is known already of an answer that comes by and by
+    queued    whether nobody works on it yet: others are before it
     """
 
     value: Any = None
@@ -30,6 +32,8 @@ class Answer:
     message: str = ""
     about: Any = None
     name: str = ""
+    so_far: Any = None
+    queued: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +54,20 @@ class Answers:
         self._jobs: dict[str, tuple[str, Job, Any]] = {}
         self._latest: dict[str, _Known] = {}
         self._patience: dict[str, float] = {}  # how many times its deadline a question is given
+        self._heard: dict[str, Any] = {}  # what was last known of those that come by and by
         self._owed: set[str] = set()  # names of questions whose asker was told to ask again later
-        self.news = 0  # how often something has been answered
+        self._idle: set[str] = set()  # names of questions that are worked out while nobody waits for any other
+        self.news = 0  # how often something has been answered, or more is known of an answer
+        self.settled = 0  # how often something has been answered that the page waited for
 
     @property
     def pending(self) -> bool:
         return bool(self._jobs)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the page waits for one: not for those that are worked out while nobody waits."""
+        return any(name not in self._idle for name in self._jobs)
 
     def ask(
         self,
@@ -66,16 +78,20 @@ class Answers:
         deadline_s: float = 60.0,
         about: Any = None,
         kept: bool = False,
+        idle: bool = False,
         wait_s: float = 0.0,
     ) -> Answer:
         """The answer of `function(*args)` if it is there; otherwise it is being worked out: ask again later.
 
         `key` must name everything that the answer depends on. A question of the same name with another key replaces
         the one before. `about` comes back with the answer, also when it is shown as an earlier one. An answer that JSON
-        can hold may be `kept` on disk, for whoever asks the same on another day. `wait_s` is how long to wait for it at the most.
+        can hold may be `kept` on disk, for whoever asks the same on another day. An `idle` one is worked out when nobody waits
+        for any other. `wait_s` is how long to wait for it at the most.
         """
         self.collect()
         self._owed.discard(name)
+        if idle:
+            self._idle.add(name)
         here = (name, key)
         if here in self._known:
             self._drop(name, unless=key)
@@ -93,17 +109,20 @@ class Answers:
                     slot=f"ask-{name}",
                     deadline_s=deadline_s * self._patience.get(name, 1.0),
                     bulk=True,
+                    idle=idle,
                     kept_as=key if kept else "",
                 )
             except GdmError as error:
                 return replace(self.latest(name), message=str(error))
-            self._jobs[name] = (key, job, about)
+            self._jobs[name], self._heard[name] = (key, job, about), None
             if wait_s:
                 job.wait(wait_s)
             if job.poll().status.final:  # kept from another day, or done meanwhile
                 return self.ask(name, key, function, *args, deadline_s=deadline_s, about=about, kept=kept)
         self._owed.add(name)
-        return replace(self.latest(name), pending=True)
+        view = self._jobs[name][1].poll()
+        self._heard[name] = view.found
+        return replace(self.latest(name), pending=True, so_far=view.found, queued=view.status is JobStatus.QUEUED)
 
     def find(self, name: str, key: str) -> Any:
         """The answer to a question that was asked before, if it is there; None otherwise. Asks nothing."""
@@ -151,16 +170,19 @@ class Answers:
         """
         answered = {name for name in self._owed if name not in self._jobs}
         self._owed -= answered
-        return bool(answered)
+        return bool(answered - self._idle)
 
     def collect(self) -> None:
         """Take in what has been worked out."""
         for name, (key, job, about) in list(self._jobs.items()):
             view = job.poll()
             if not view.status.final:
+                self.news += view.found is not self._heard[name]
+                self._heard[name] = view.found
                 continue
             del self._jobs[name]
             self.news += 1
+            self.settled += name not in self._idle
             if view.status is JobStatus.DONE:
                 self._known[name, key] = _Known(view.result, about)
                 while len(self._known) > MAX_KEPT:

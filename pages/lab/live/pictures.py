@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,6 +71,12 @@ class Wanted:
     @property
     def key(self) -> str:
         return self.request.key
+
+    @cached_property
+    def number(self) -> str:
+        """Names the settings that the controls ask for: the fit, and what it is looked at through."""
+        test = "" if self.test is None else self.test.fingerprint
+        return hashlib.sha256(f"{self.key}/{test}".encode()).hexdigest()[:12]
 
     @cached_property
     def log_scale(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,20 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import parse, text_of
-from gdm_core.engine import Engine, get_engine
+from gdm_core.engine import Engine, estimate, get_engine
+from pages.channel import Moving, channel
 from pages.lab.live import departures
 from pages.lab.live.answers import Answer
 from pages.lab.live.colours import is_plain
 from pages.lab.live.pictures import Shown, Wanted
 from pages.lab.live.session import Live
-from pages.ui import charts, shell, slider, turning
+from pages.ui import figures, parts, shell, slider, turning
+from pages.ui.parts import Part
+from pages.ui.plot import Picture
+from pages.ui.text import Text
 
-LOOK_EVERY_S = 0.15
+LOOK_EVERY_S = 0.05
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
-LISTEN_EVERY_S = 0.3
 LOOK_DEADLINE_S = 600.0  # of the exact states, for which most other questions wait: on a busy machine a minute is short
 LIVE = turning.stays("live-")
 BESIDE = "-pinned"  # ends the name of a page's second fit, which no other page knows of
@@ -68,6 +71,12 @@ def _session() -> str:
     return context.session_id if context is not None else "script"
 
 
+def beforehand(usual_s: float) -> str:
+    """How long work takes that is not begun: `usual_s` of one worker on a quiet machine, as this one is now."""
+    info = engine().info()
+    return estimate.beforehand(usual_s / max(1, len(info.workers)), info.waiting + len(info.out))
+
+
 def mind_departure() -> None:
     """For a page that keeps much for its visitor before there is a fit: let go of it when he has left."""
     departures.watch_over(_session())
@@ -82,40 +91,44 @@ def let_go(page: str) -> None:
 
 
 def pace(jobs: int) -> float:
-    """Seconds between two looks at a fit, with so many jobs under way or waiting in the engine."""
+    """Seconds between two looks at a fit, with so many jobs under way or waiting in the engine: each costs the server the same."""
     return min(LOOK_SELDOM_S, LOOK_EVERY_S * max(1.0, jobs / 2))
 
 
-def region(live: Live, draw: Callable[[Shown], None], *, patience: float = 1.0) -> None:
-    """Call `draw` with what there is to show: now, and again and again while a fit runs; then the page runs once more.
+def region(
+    live: Live, parts_of: Callable[[Shown], Mapping[str, Part]], places: Mapping[str, Any] | None = None
+) -> None:
+    """Draw what `parts_of` says there is to show, in its places; while a fit runs, what changes goes over the live channel.
 
-    No widgets in `draw`: they belong to the page's script, which does not wait for a fit. A part with more `patience`
-    is drawn so many times less often.
+    When the fit has ended the page runs once more. `parts_of` is called in other threads too: it draws nothing itself, and
+    reads nothing of the session.
     """
     fitting, stands = live.running, live.out_of_time
 
-    @st.fragment(run_every=patience * pace(live.jobs_about) if fitting else None)
-    def body() -> None:
-        draw(live.poll())
-        if (fitting and not live.running) or live.out_of_time != stands:
-            st.rerun()
+    def drawn() -> Mapping[str, Part]:
+        return parts_of(live.poll())
 
-    body()
+    def settled() -> str:
+        return "fit" if (fitting and not live.running) or live.out_of_time != stands else ""
+
+    parts.show(drawn(), places)
+    scene = channel().scene
+    scene.moving.append(Moving(drawn, lambda: live.running, settled))
+    scene.pace_s = lambda: pace(live.jobs_about)
 
 
 def watch(live: Live) -> None:
-    """The last line of a page's script: runs the page once more whenever a question has been answered."""
-    # While a fit moves, its end runs the page once more.
-    waiting, heard = live.answers.pending and (live.held or not live.running), live.answers.news
+    """The last line of a page's script: the page runs once more when all that it asked has been answered."""
+    heard = live.answers.settled
 
-    @st.fragment(run_every=max(LISTEN_EVERY_S, pace(live.jobs_about)) if waiting else None)
-    def body() -> None:
+    def settled() -> str:
         live.answers.collect()
-        owed = live.answers.take_owed()
-        if owed or live.answers.news != heard:
-            st.rerun()
+        waits = live.running and not live.held  # the end of the fit runs the page once more
+        if waits or live.answers.awaited:
+            return ""
+        return "answers" if live.answers.take_owed() or live.answers.settled != heard else ""
 
-    body()
+    channel().scene.moving.append(Moving(dict, lambda: live.answers.pending, settled))
 
 
 def states_of(live: Live, shown: Shown) -> Answer:
@@ -141,12 +154,18 @@ def transport(live: Live, page: str) -> None:
     running, held = live.running, live.held
     going = running and (live.playing or not held)
     buttons = (
-        ("Reset", "reset", live.reset, "Begins anew from the same seed, and stands still at the first look.", False),
+        (
+            "Reset",
+            "reset",
+            live.reset,
+            "Begins anew from the same seed, and stands still before the first step.",
+            False,
+        ),
         (
             "Pause" if going else "Play",
             "play",
             live.pause if going else live.play,
-            "Watch the fit learn, slowed down. Without it, fits run as fast as they can.",
+            "Watch the fit learn, in five seconds. Without it, fits run as fast as they can.",
             False,
         ),
         ("Step", "step", live.step, "Ten steps of the fit, then stand still.", False),
@@ -187,23 +206,25 @@ def unanswered(live: Live, answer: Answer, title: str, *, where: str = "page") -
     return True
 
 
-def progress(shown: Shown, *, key: str) -> None:
+def progress(shown: Shown) -> dict[str, Part]:
     """Where the fit is, and its ELBO while it climbs. Takes the same room whatever there is to show."""
-    with st.container(key=f"gdm-progress-{key}"):
-        if shown.fitting and shown.total:
-            word = "out of time" if shown.out_of_time else "paused" if shown.held else "fitting"
-            shell.running(f"{word}, step {shown.step} of {shown.total}", shown.step / shown.total)
-        else:
-            shell.quiet(_at_rest(shown))
-        for note in shown.notes:
-            shell.quiet(note)
-        if len(shown.curve.elbos) > 1:
-            curve = shown.curve
-            charts.elbo(curve.steps, curve.elbos, key=key, total=curve.total or None, faded=curve.earlier)
-            if not shown.fitting and charts.dips(curve.elbos):
-                shell.quiet(
-                    "A dip is a step that went too far; the next ones made up for it. Triangles lie below the edge."
-                )
+    if shown.fitting and shown.total:
+        word = "out of time" if shown.out_of_time else "paused" if shown.held else "fitting"
+        lines = [shell.running_html(f"{word}, step {shown.step} of {shown.total}", shown.step / shown.total)]
+    else:
+        lines = [shell.quiet_html(_at_rest(shown))]
+    lines += [shell.quiet_html(note) for note in shown.notes]
+    curve = shown.curve
+    if len(curve.elbos) < 2:
+        return parts.by_key(Text("".join(lines), "fit-progress"))
+    if not shown.fitting and figures.dips(curve.elbos):
+        lines.append(
+            shell.quiet_html(
+                "A dip is a step that went too far; the next ones made up for it. Triangles lie below the edge."
+            )
+        )
+    drawn = shown.once("bound", lambda: figures.bound(curve.steps, curve.elbos, total=curve.total, faded=curve.earlier))
+    return parts.by_key(Text("".join(lines), "fit-progress"), Picture(drawn, "elbo"))
 
 
 def _at_rest(shown: Shown) -> str:

@@ -20,11 +20,12 @@ from typing import Any
 
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import Order, ordered
-from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus, JobView
+from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus
 from gdm_core.errors import GdmError
 from pages.lab.live.ahead import Ahead
 from pages.lab.live.answers import Answers
 from pages.lab.live.colours import Colours
+from pages.lab.live.oversight import Oversight
 from pages.lab.live.past import WARM_CHANGES, Past
 from pages.lab.live.pictures import Array, Shown, Wanted, alike, curve_of, unpack
 from pages.lab.live.records import Records
@@ -38,7 +39,7 @@ AHEAD_S = 2.0  # a fit that takes longer here is not begun before somebody asks 
 PREVIEW_WAIT_S = 0.15
 GLIMPSE_WAIT_S = 1.0  # while a slider is held the page has nothing else to do
 STEPS_A_CLICK = 10
-PLAY_LOOKS = 30  # looks that a slowed-down fit takes from start to end
+PLAY_S = 5.0  # by the clock, from the picture before the first step to the last one
 
 
 class Live:
@@ -68,9 +69,7 @@ class Live:
         self._stopped = False
         self._moving = False
         self._failure = ""
-        self._spent_s = self._looked_at = 0.0  # running time of the fit under way, as of the last look
-        self._turns = 1
-        self._out_of_time = False
+        self._oversight = Oversight()  # of the fit under way
 
     # ---- what the page says -------------------------------------------------------------------------------------
     def want(self, wanted: Wanted, *, first_order: Order | None = None, moving: bool = False) -> None:
@@ -85,7 +84,7 @@ class Live:
         released, self._moving = self._moving, moving
         hurried = now - self._changed_at < HURRY_S and not released  # a slider that is let go has come to rest
         self._changed_at = now
-        self._hold_next = self.held and not (self._playing or self._out_of_time)
+        self._hold_next = self.held and not (self._playing or self.out_of_time)
         self._stop()
         if self._wanted is None:
             self._colours.first = first_order
@@ -123,7 +122,7 @@ class Live:
         self._start()
 
     def reset(self) -> None:
-        """Start anew from the seed, and stand still as soon as the fit can be looked at."""
+        """Start anew from the seed, and stand still before the first step."""
         self._stop()
         self._failure, self._stopped = "", False
         self._start_main(bulk=False, fresh=True)
@@ -131,11 +130,13 @@ class Live:
             self._jobs["main"].pause()
 
     def play(self) -> None:
-        """Let a paused fit run on, slowly enough to watch; start anew where none is under way."""
+        """Let a paused fit run on, at a pace to watch; start anew where none is under way."""
         if not self.running:
             self.reset()
-        self._give_time()
+        self._oversight.give_time()
         self._playing = True
+        if (job := self._jobs.get("main")) is not None:
+            job.play(PLAY_S)
 
     def pause(self) -> None:
         """Stand still between two steps."""
@@ -148,20 +149,16 @@ class Live:
         """A few steps of a paused fit; starts anew where none is under way."""
         if not self.running:
             self.reset()
-        self._give_time()
+        self._oversight.give_time()
         self._playing = False
         if (job := self._jobs.get("main")) is not None:
             job.step(STEPS_A_CLICK)
 
     def go_on(self) -> None:
         """Let a fit that has used its time run on, for as long again."""
-        if self._out_of_time and (job := self._jobs.get("main")) is not None:
-            self._give_time()
+        if self.out_of_time and (job := self._jobs.get("main")) is not None:
+            self._oversight.give_time()
             job.resume()
-
-    def _give_time(self) -> None:
-        self._turns += self._out_of_time
-        self._out_of_time = False
 
     def stop(self) -> None:
         """Give up what runs. What was fitted before stands, that of the same settings as if nothing had happened."""
@@ -216,16 +213,21 @@ class Live:
         return job is not None and job.orders.hold
 
     @property
+    def watched(self) -> bool:
+        """Whether somebody looks at how it learns: played, step by step, or standing."""
+        return self._playing or self.held
+
+    @property
     def out_of_time(self) -> bool:
         """Whether the fit under way has used its time, and waits for somebody to say that it should go on."""
-        return self._out_of_time
+        return self._oversight.out_of_time
 
     @property
     def _stale(self) -> bool:
         return self._good is None or self._wanted is None or self._good[0].key != self._wanted.key
 
     def poll(self) -> Shown:
-        """Take in what has happened; what to draw now. The same object as before when nothing has changed."""
+        """Take in what has happened; what to draw now: the same object as before when nothing has changed."""
         if self._due is not None and time.monotonic() >= self._due:
             self._due = None
             self._start()
@@ -330,8 +332,8 @@ class Live:
             self._failure = str(error)
 
     def _take_main(self, job: Job) -> None:
-        self._jobs["main"] = job
-        self._spent_s, self._turns, self._looked_at = 0.0, 1, time.monotonic()
+        assert self._wanted is not None
+        self._jobs["main"], self._oversight = job, Oversight(self._wanted.deadline_s)
 
     def _end(self, *roles: str) -> None:
         for role in roles:
@@ -340,7 +342,7 @@ class Live:
 
     def _stop(self) -> None:
         self._due, self._first = None, None
-        self._playing = self._out_of_time = False
+        self._playing, self._oversight = False, Oversight()
         self._end(*list(self._jobs))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
@@ -351,7 +353,7 @@ class Live:
             self._end("preview", "warm")
             self._jobs.pop("main", None)
             self._first = None
-            self._playing = self._out_of_time = False
+            self._playing, self._oversight = False, Oversight()
             if main.status is JobStatus.DONE:
                 assert self._wanted is not None
                 self._good = (self._wanted, main.result)
@@ -361,25 +363,17 @@ class Live:
                 return picture
             self._failure = main.message or "The fit ended without a result."
             main = None
-        self._mind_time(main)
-        if self._playing and main is not None and main.held:
-            self._jobs["main"].step(max(1, main.total // PLAY_LOOKS))
+        if main is not None and self._oversight.uses_up_its_time(main):  # it is not lost, and can go on
+            self.pause()
+        on_hold = main is not None and self._jobs["main"].orders.holds(main.step)
+        if main is not None and (trouble := self._oversight.complaint(main, on_hold)):
+            self._stop()
+            self._failure, main, warm, preview = trouble, None, None, None
         run = Run(
             main, warm, preview, self._first, self.running, self.busy, self._playing, self.held, self._moving,
-            self._stopped, self._out_of_time, self._failure,
+            self._stopped, self.out_of_time, self._failure,
         )  # fmt: skip
         return run.picture(self._wanted, self._shown, self._colours)
-
-    def _mind_time(self, main: JobView | None) -> None:
-        """Have a fit stand still once it has run for as long as it may: it is not lost, and can go on."""
-        now, before = time.monotonic(), self._looked_at
-        self._looked_at = now
-        if main is None or main.status is not JobStatus.RUNNING or main.held or self._wanted is None:
-            return
-        self._spent_s += now - before
-        if self._spent_s > self._turns * self._wanted.deadline_s and not self._out_of_time:
-            self.pause()
-            self._out_of_time = True
 
     def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:
         raw = unpack(result.snapshot, wanted.train) if result.snapshot is not None else ()

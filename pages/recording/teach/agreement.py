@@ -107,7 +107,7 @@ def states(taught: Teaching, answer: live.Answer) -> None:
     naming = taught.view.naming_for(len(order))
     names = [naming.names[into] if into < len(naming.names) else f"S{j + 1}" for j, into in enumerate(naming.into)]
     words_of_states(found, order, names)
-    name, trial, unit = f"{taught.view.page}-words.csv", here.trial, here.counted
+    name, trial, unit = f"{taught.view.stem}-words.csv", here.trial, here.counted
     download("Words of this trial (CSV)", lambda: words_table(found, trial, unit), name, key="teach-save-words")
 
 
@@ -151,7 +151,7 @@ def every_trial(taught: Teaching) -> None:
     if strange:
         said = f"{len(strange)} of {len(table)} look unlike the taught ones. {strange[0]}"
     shell.quiet(f"Shares: the mean probability of each word. Sure: that of the likeliest word, on average. {said}")
-    name = f"{view.page}-words-of-all.csv"
+    name = f"{view.stem}-words-of-all.csv"
     download("Words of all trials (CSV)", lambda: csv(table), name, key="teach-save-all")
 
 

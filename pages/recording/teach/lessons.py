@@ -34,6 +34,7 @@ class Lesson:
     said             what was wrong with the last mark
     touched          whether anything was ever marked or let in
     stretch          (trial, From, To) that the page has set, if any; where stretches are counted in metres, its lap
+    in_hand          the visitor has dragged or typed that stretch and not named it yet: no proposal takes its place
     asking           the proposed clip whose word is asked for now
     following        whether the next proposal comes by itself
     with_words       whether the page shows the fit that was taught
@@ -42,6 +43,7 @@ class Lesson:
     heard            (a marking timeline in the browser, the last of its messages that was heard)
     turn             how often the page has set its controls: each time they are new ones, since a browser that misses a
                      value set for a control it has would send the one before
+    taken            how often a word that was typed was taken: the field for it is a new one then, and at no other time
     """
 
     own: Marks = field(default_factory=Marks)
@@ -52,6 +54,7 @@ class Lesson:
     said: str = ""
     touched: bool = False
     stretch: tuple[int, float, float] | None = None
+    in_hand: bool = False
     turn: int = 0
     asking: Stretch | None = None
     following: bool = False
@@ -59,6 +62,7 @@ class Lesson:
     words: tuple[str, ...] = ()
     keys: tuple[tuple[int, str], ...] = ()
     heard: tuple[str, int] = ("", 0)
+    taken: int = 0
 
 
 def key_of(data: Data) -> str:

@@ -182,19 +182,25 @@ def add(taught: Teaching, trial: int, start: int, stop: int, word: str) -> bool:
 
 
 # ---- one proposal after the other --------------------------------------------------------------------------------
-def ask_for(taught: Teaching, clip: Stretch) -> None:
-    """The page goes to that clip, plays it, and asks for its word; From and To are the clip's."""
+def ask_for(taught: Teaching, clip: Stretch, *, keep: bool = False) -> None:
+    """The page goes to that clip, plays it, and asks for its word; From and To are the clip's.
+
+    keep  unless the visitor has a stretch of his own in hand
+    """
     begin, end = taught.clock(clip[0]).times(clip[1], clip[2])
-    stretch = clip[0], round(begin, 3), round(end, 3)
     go_to(taught.view.data, clip[0], hold=True)
-    lessons.set_controls(taught.of, asking=clip, following=True, stretch=stretch)
+    if keep and lessons.lesson(taught.of).in_hand:
+        lessons.change(taught.of, asking=clip)
+    else:
+        stretch = clip[0], round(begin, 3), round(end, 3)
+        lessons.set_controls(taught.of, asking=clip, following=True, stretch=stretch, in_hand=False)
 
 
 def next_clip(taught: Teaching, left: tuple[Stretch, ...]) -> None:
     """What comes after a clip that was answered or passed over: the next of those proposed, or new ones once they are known."""
     lessons.change(taught.of, shown=left, asking=None)
     if left:
-        ask_for(taught, left[0])
+        ask_for(taught, left[0], keep=True)
 
 
 def stop_asking(taught: Teaching) -> None:

@@ -106,10 +106,10 @@ def files(taught: AnyTeaching, *, annotations: bool = True) -> None:
     if not taught.marks.marks:
         return
     marks, train = taught.marks, view.data.train
-    download("Marks (JSON)", lambda: marks.to_json().encode(), f"{view.page}-marks.json", key="teach-save-json")
+    download("Marks (JSON)", lambda: marks.to_json().encode(), f"{view.stem}-marks.json", key="teach-save-json")
     here = Marks(tuple(mark for mark in marks.marks if mark.recording == view.trial.name))
     if annotations and here.marks and not view.is_new:
-        name = f"{view.page}-marks.csv"
+        name = f"{view.stem}-marks.csv"
         download("Marks of this trial (BORIS)", lambda: here.to_boris(train).encode(), name, key="teach-save-boris")
 
 

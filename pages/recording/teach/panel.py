@@ -18,7 +18,7 @@ from pages.recording.teach.taught_fit import TEACHABLE, ready
 from pages.recording.teach.taught_model import Teaching, ask, found_in
 from pages.recording.trial_choice import go_to
 from pages.recording.view import Here, View
-from pages.ui import figures, settings, shell
+from pages.ui import figures, limits, settings, shell
 from pages.ui.plot import State, plot
 
 
@@ -89,8 +89,8 @@ def _strips(taught: Teaching, answer: live.Answer) -> None:
         figure = figures.state_strips(rows, names=names, caption=said, **timing)
         figure["layout"] |= {"dragmode": "select", "selectdirection": "h"}
         state: State = "fresh" if found is None or answer.fresh else "stale"
-        chosen = plot(figure, key="teach-strips", state=state, revision=zoom, events=("select",))
-        _take_stretch(taught, chosen.select)
+        take = partial(_take_stretch, taught)
+        plot(figure, key="teach-strips", state=state, revision=zoom, events=("select",), on_select=take)
     if found is not None:
         _, order = answer.about
         naming = view.naming_for(len(order))
@@ -109,14 +109,24 @@ def _strips(taught: Teaching, answer: live.Answer) -> None:
 
 
 def _take_stretch(taught: Teaching, selection: Any) -> None:
-    """From and To are what was dragged over. They stand further up, so that the page runs once more."""
-    if taught.view.is_new or not selection:
+    """From and To are what was dragged over, in the trial that the figure showed then: the page may look at another by now."""
+    train, index = taught.view.data.train, limits.whole(str((selection or {}).get("revision")).rpartition("/")[2])
+    if index is None or index >= len(train):
         return
-    clock = taught.clock(taught.view.index)
-    last = clock.start + clock.step * taught.view.trial.n_samples
+    clock = taught.clock(index)
+    last = clock.start + clock.step * train[index].n_samples
     begin, end = sorted(min(max(float(x), clock.start), last) for x in selection["x"])
-    lessons.set_controls(taught.of, stretch=(taught.view.index, round(begin, 3), round(end, 3)))
-    st.rerun()
+    led = {"asking": None} if index != taught.view.index else {}
+    if led:
+        go_to(taught.view.data, index)
+    lessons.set_controls(taught.of, stretch=(index, round(begin, 3), round(end, 3)), in_hand=True, **led)
+
+
+def _typed_stretch(taught: Teaching, index: int, keys: tuple[str, ...]) -> None:
+    """The same of what was typed: the fields stay, since they say so already."""
+    begin, end = (st.session_state.get(key) for key in keys)
+    if begin is not None and end is not None:
+        lessons.change(taught.of, stretch=(index, float(begin), float(end)), in_hand=True)
 
 
 def _only_fitted(taught: Teaching) -> None:
@@ -141,10 +151,11 @@ def _mark_panel(taught: Teaching) -> None:
     begin, end = clock.start, clock.start + view.unit.of(taught.clip)
     if lesson.stretch is not None and lesson.stretch[0] == view.index:
         begin, end = lesson.stretch[1:]
-    names = [f"teach-{name}-{view.index}-{lesson.turn}" for name in ("from", "to", "word")]
+    names = [*(f"teach-{name}-{view.index}-{lesson.turn}" for name in ("from", "to")), f"teach-word-{lesson.taken}"]
     first, second, typed = keys = tuple(settings.key(name, of) for name in names)
     with st.container(key="teach-mark", horizontal=True, vertical_alignment="bottom"):
-        look: dict[str, Any] = {"step": clock.step, "format": "%.2f", "width": 120}
+        typing = {"on_change": _typed_stretch, "args": (taught, view.index, (first, second))}
+        look: dict[str, Any] = {"step": clock.step, "format": "%.2f", "width": 120} | typing
         st.number_input(f"From ({clock.unit})", value=begin, key=first, **look)
         st.number_input(f"To ({clock.unit})", value=end, key=second, **look)
         st.text_input("Another word", key=typed, max_chars=lessons.MOST_WORD, placeholder="such as grooming", width=180)
@@ -192,7 +203,7 @@ def _add_word(taught: Teaching, typed: str) -> None:
     except GdmError as error:
         lessons.change(taught.of, said=str(error))
         return
-    lessons.set_controls(taught.of, words=words)
+    lessons.change(taught.of, words=words, taken=kept.taken + 1)
 
 
 def _mark(taught: Teaching, index: int, keys: tuple[str, ...], word: str | None) -> None:
@@ -205,15 +216,21 @@ def _mark(taught: Teaching, index: int, keys: tuple[str, ...], word: str | None)
     except GdmError as error:
         lessons.change(taught.of, said=str(error))
         return
-    asked = lessons.lesson(taught.of).asking
-    if marking.add(taught, index, start, stop, (typed or "") if word is None else word):
-        now = lessons.lesson(taught.of).asking
-        if now is None or now == asked:  # else From and To are those of the next clip
-            lessons.set_controls(taught.of, stretch=(index, float(begin), float(end)))
+    kept = lessons.lesson(taught.of)
+    # It is named now, and what comes next may be asked for; a mark that cannot be is still in hand.
+    lessons.change(taught.of, in_hand=False)
+    if not marking.add(taught, index, start, stop, (typed or "") if word is None else word):
+        lessons.change(taught.of, in_hand=kept.in_hand, said=lessons.lesson(taught.of).said)
+        return
+    lessons.change(taught.of, taken=kept.taken + (word is None))
+    now = lessons.lesson(taught.of).asking
+    if now is None or now == kept.asking:  # else From and To are those of the next clip
+        lessons.set_controls(taught.of, stretch=(index, float(begin), float(end)))
 
 
 def _follow(taught: Teaching, clip: Stretch) -> None:
-    """Who follows the proposals is led to the first of new ones."""
-    if taught.lesson.following:
+    """Who follows the proposals is led to the next one, unless he has something else in hand."""
+    kept = lessons.lesson(taught.of)
+    if clip in kept.shown and kept.following and kept.asking is None and not kept.in_hand:
         marking.ask_for(taught, clip)
         st.rerun()

@@ -28,7 +28,7 @@ def proposals(
     called  one of them, and where they come from: ("moment", "trials")
     about   what a press does, in a sentence
     take    called with the lesson and the stretch that was pressed
-    follow  called with the first of new ones, while nothing is drawn yet
+    follow  called with the first of them, while nothing is drawn yet
     """
     of, lesson = taught.of, taught.lesson
     if not ready(taught.view):
@@ -42,11 +42,10 @@ def proposals(
             return
         shown = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
         lessons.change(of, shown=shown, asked=(*lesson.asked, *shown), said=lesson.said)
-        if shown:
-            follow(shown[0])
     if not shown:
         shell.quiet(f"Every {one} of the fitted {source} has been proposed.")
         return
+    follow(shown[0])
     shell.quiet(f"Which {one} next: those whose names would teach most{about}")
     with st.container(key="teach-next", horizontal=True):
         for j, clip in enumerate(shown):

@@ -1,32 +1,40 @@
 // Pictures of soft states while the thumb of a slider is held: drawn by the browser from the states at some values of the
-// setting, which the server sends once, and in straight lines between them; for K from the fits that are there, of which more
-// come while it is held. What the server draws meanwhile is older than the thumb and waits; the slider
-// let go, its pictures count again.
+// setting, which come over the live channel, and in straight lines between them; for K from the fits that are there, of which
+// more come while it is held. What the server draws meanwhile is older than the thumb and waits; the slider let go, its
+// pictures count again.
 
-import draw from "../gdm.plot/plot.js"; // under the address at which Streamlit loads it, so that it is one module
+import { hearTables, say as tell } from "../gdm.channel/channel.js"; // under the addresses at which Streamlit loads them
+import draw from "../gdm.plot/plot.js"; // so that each is one module
 import { labelsAt, mixed, statesAt } from "../gdm.plot/colours.js";
 import { decode, overlay } from "../gdm.plot/overlay.js";
 
 const HEARD = "gdm:slider"; // see slider.js
 const STATES = "gdm:states"; // what the pose player (pages/recording/player.js) shows meanwhile; null: its own again
 const COMING = ["pointerover", "pointerdown", "focusin"];
-const POLL_MS = 300;
+const STILL_MS = 1000; // between two words that a hand is still there
+const RUN = "gdm:run"; // see channel.js
+const GIVE_WAY = 100; // looks, a tenth of a second apart, for the server's picture of a value that was let go
 const PASSING_MS = 80; // a mouse on its way elsewhere crosses a slider in less
 
-const NOTHING = { tables: [] };
+const NOTHING = { tables: [], of: "" };
 
 // ---- following the thumb --------------------------------------------------------------------------------------
 function begin(parent) {
-  const view = { parent, data: NOTHING, offers: {}, asked: {}, key: null, value: null, held: false, over: true, frame: 0 };
+  const view = { parent, data: NOTHING, offers: {}, asked: {}, key: null, value: null, held: false, frame: 0 };
   view.heard = (event) => {
     const { key, value, held } = event.detail;
+    if (held && !(key in view.offers)) return; // the server draws for that one
     Object.assign(view, { key, value, held });
-    if (follows(view)) {
-      event.preventDefault(); // the slider need not ask the server for each picture
-      follow(view);
-    } else if (isHeld(view)) stepAside(view);
-    else if (view.over) leave(view);
+    if (held) {
+      event.preventDefault(); // no script runs: what there is to see comes over the channel
+      askFor(view, key);
+    }
+    if (follows(view)) follow(view);
+    else if (!held && event.detail.stands) leave(view); // back in its place: no run follows
   };
+  view.ran = () => view.held || giveWay(view, GIVE_WAY);
+  window.addEventListener(RUN, view.ran);
+  hearTables((message) => take(view, message));
   window.addEventListener(HEARD, view.heard);
   view.near = (event) => comeNear(view, event);
   for (const name of COMING) window.addEventListener(name, view.near);
@@ -76,9 +84,12 @@ function follow(view) {
 
 const say = (detail) => window.dispatchEvent(new CustomEvent(STATES, { detail }));
 
-// Here the server draws. Until its next picture is there, ours stays.
-function stepAside(view) {
-  for (const { plot } of places(view)) plot.waits = null;
+// Let go, what was drawn here stays until the server has a picture of that value: the earlier one would flash up between.
+function giveWay(view, looks) {
+  if (view.held) return;
+  const earlier = places(view).some(({ plot }) => plot.waits && plot.given.data.options.state === "stale");
+  if (earlier && looks) setTimeout(() => giveWay(view, looks - 1), 100);
+  else leave(view);
 }
 
 // What the server drew meanwhile has waited. It takes the place of what was drawn here once it is there.
@@ -102,48 +113,57 @@ function comeNear(view, { type, target }) {
   else askFor(view, key);
 }
 
-// The server works the states out from now on; said once for each fit, of which an offer is the name.
+// The server works the states out from now on, as long as it is told that the hand is there.
 function askFor(view, key) {
   const name = view.offers[key];
-  if (!name || view.asked[key] === name) return;
-  view.asked[key] = name;
-  view.send("near", key);
+  if (!name) return;
+  const held = view.held && view.key === key;
+  const asked = `${name} ${held}`;
+  if (view.asked[key] === asked) return;
+  view.asked[key] = asked;
+  goOn(view, key);
 }
 
-// More is being worked out: asked for again and again while the hand is there.
-function poll(view) {
+function goOn(view, key) {
   clearTimeout(view.timer);
-  if (!view.pending || !view.parent.isConnected) return;
+  const held = view.held && view.key === key;
+  tell("near", { slider: key, held, value: held ? view.value : 0 });
   view.timer = setTimeout(() => {
-    if (railOf(view.pending)?.matches(":hover, :focus-within") || isHeld(view)) view.send("near", view.pending);
-    poll(view);
-  }, POLL_MS);
+    const there = held || railOf(key)?.matches(":hover, :focus-within");
+    if (view.pending === key && there && view.parent.isConnected) goOn(view, key);
+  }, STILL_MS);
+  view.pending = key;
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+// More to draw from. Of the same fit it joins what is there.
+function take(view, { slider, of, tables, how, more }) {
+  view.pending = more ? slider : null;
+  if (!tables.length) return;
+  const same = of === view.data.of && slider === view.data.slider;
+  const before = same ? view.data : NOTHING;
+  view.data = { ...before, ...how, slider, of, tables: [...before.tables, ...decoded(tables)] };
+  follow(view);
+}
+
+export default function ({ data, parentElement }) {
   const view = (parentElement.gdmHeld ??= begin(parentElement));
-  Object.assign(view, { offers: data.offers, pending: data.pending, send: setTriggerValue });
+  view.offers = data.offers;
   for (const key in view.offers) if (railOf(key)?.matches(":hover")) askFor(view, key); // a hand that stayed
-  view.over = !data.slider; // as far as the server has heard
-  if (data.slider) {
-    if (data.slider !== view.data.slider) leave(view);
-    if (data.name !== view.data.name) view.data = { ...data, ...decoded(data) };
-    follow(view);
-  } else if (!isHeld(view)) leave(view);
-  poll(view);
   return () => setTimeout(() => parentElement.isConnected || end(view, parentElement));
 }
 
-function decoded({ tables }) {
+function decoded(tables) {
   const plain = (part) => ({ ...part, states: part.states && decode(part.states), labels: part.labels && decode(part.labels) });
   const all = (parts) => Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, plain(part)]));
-  return { tables: tables.map(({ values, parts }) => ({ values, parts: all(parts) })) };
+  return tables.map(({ values, parts }) => ({ values, parts: all(parts) }));
 }
 
 function end(view, parentElement) {
   if (parentElement.gdmHeld !== view) return;
   leave(view);
+  clearTimeout(view.timer);
   window.removeEventListener(HEARD, view.heard);
+  window.removeEventListener(RUN, view.ran);
   for (const name of COMING) window.removeEventListener(name, view.near);
   delete parentElement.gdmHeld;
 }

@@ -23,6 +23,7 @@ export function overlay(view, how, soft, colours) {
   if (!view.plot._fullLayout?.xaxis) return false; // not drawn yet
   if (!KINDS[how.kind](view, how, soft, colours)) return false;
   fade(view, how.fades ?? []);
+  view.root.toggleAttribute("data-followed", true);
   if (how.badge) {
     const { stride } = soft(how.part ?? Object.values(how.rows)[0]);
     view.root.dataset.state = "preview";
@@ -35,6 +36,7 @@ export function overlay(view, how, soft, colours) {
 
 export function uncover(view) {
   for (const undo of view.overlay?.undo ?? []) undo();
+  view.root.toggleAttribute("data-followed", false);
   view.overlay = null;
 }
 

@@ -1,11 +1,13 @@
 // Draws a figure with Plotly.react into a node that lives as long as its place on the page: zoom, hover and the DOM
 // node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
 
+import { hear } from "../gdm.channel/channel.js"; // under the address at which Streamlit loads it, so that it is one module
 import { uncover } from "./overlay.js";
 
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
 const ANNOUNCE = "gdm:cursor";
 const TOUCH = matchMedia("(pointer: coarse)");
+const DRAG_ENDS_MS = 250; // Plotly says a moment after the release what was dragged over
 
 let loading = null;
 
@@ -85,6 +87,17 @@ function darkness(element) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b < 110;
 }
 
+// Who is asked to draw while the theme changes may still see the one before: the app's class says when it has changed.
+function mindTheme(view, show) {
+  const seen = new MutationObserver(() => {
+    themed.at = -1000;
+    const { tokens } = view.given.data;
+    if (view.picture !== tokens[isDark(view.root) ? "dark" : "light"]) show(view.given);
+  });
+  seen.observe(document.querySelector(".stApp"), { attributes: true, attributeFilter: ["class"] });
+  return seen;
+}
+
 // A copy with theme colours filled in. Arrays are passed on untouched: they are either typed (base64) or short.
 function withColours(value, tokens) {
   if (typeof value === "string") return value[0] === "$" ? (tokens[value.slice(1)] ?? value) : value;
@@ -99,10 +112,11 @@ function build(parent) {
   const root = document.createElement("figure");
   root.className = "gdm-figure";
   root.innerHTML = `<div class="gdm-plot"></div><div class="gdm-cursor" hidden></div>
-    <div class="gdm-badge" hidden></div><figcaption></figcaption><p class="gdm-sr"></p>`;
+    <div class="gdm-badge" hidden></div><figcaption></figcaption><p class="gdm-sr"></p>
+    <div class="gdm-message" hidden><strong></strong><span></span></div>`;
   parent.replaceChildren(root);
-  const [plot, cursor, badge, caption, alt] = root.children;
-  return { root, plot, cursor, badge, caption, alt, updates: 0 };
+  const [plot, cursor, badge, caption, alt, message] = root.children;
+  return { root, plot, cursor, badge, caption, alt, message, updates: 0 };
 }
 
 // A file is read without this page's fonts: it is drawn, and its words are measured, in letters that are everywhere.
@@ -168,7 +182,8 @@ function listen(view) {
     if (view.events.includes("click")) view.send("click", plain(points[0]));
   });
   plot.on("plotly_selected", (selection) => {
-    if (view.events.includes("select")) view.send("select", selection ? selection.range ?? null : null);
+    const range = selection?.range && { ...selection.range, revision: view.options.revision };
+    if (view.events.includes("select")) view.send("select", range ?? null);
   });
   plot.on("plotly_relayout", (change) => {
     const from = change["xaxis.range[0]"];
@@ -188,6 +203,29 @@ function plain(point) {
     curve: point.curveNumber,
     point: point.pointNumber ?? null,
     customdata: point.customdata === undefined ? null : Array.from(Object.values(Object(point.customdata))),
+  };
+}
+
+// A figure that is drawn anew under a drag ends it, and what was dragged over is lost.
+function mindDrags(view) {
+  const { plot } = view;
+  const end = () => {
+    if (!view.grip) return;
+    clearTimeout(view.settle);
+    view.settle = setTimeout(() => {
+      const { stood } = view.grip ?? {};
+      view.grip = null;
+      if (plot.isConnected && stood !== view.given) view.again();
+    }, DRAG_ENDS_MS);
+  };
+  plot.addEventListener("pointerdown", ({ target }) => {
+    if (!plot._fullLayout?.dragmode || !target.closest(".draglayer")) return;
+    clearTimeout(view.settle);
+    view.grip = { stood: view.given };
+  }, true);
+  for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, end, true);
+  view.free = () => {
+    for (const name of ["pointerup", "pointercancel"]) window.removeEventListener(name, end, true);
   };
 }
 
@@ -274,22 +312,30 @@ async function draw(Plotly, view, figure, options, tokens) {
   plot.style.minHeight = "";
   listen(view);
   follow(view);
+  mindDrags(view);
 }
 
 // ---- the component --------------------------------------------------------------------------------------------
-export default function (given) {
+export default function show(given) {
   const { data, parentElement, setTriggerValue } = given;
   const { figure, options, tokens } = data;
   const view = (parentElement.gdmView ??= build(parentElement));
   const gone = () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
   view.given = given;
+  // What moves between two runs of the script comes over the live channel.
+  view.deaf ??= hear(options.key, (part) => show({ ...view.given, data: { ...view.given.data, ...part } }), () => view.job);
   if (view.waits) return gone; // held.js draws over what stands, and has this drawn when the thumb is let go
+  if (view.grip && !figure?.moving) return gone; // mindDrags has it drawn once the drag has ended
+  if (!stands(view, figure, options)) return gone;
   Object.assign(view, { figure, options, events: options.events, group: options.group, send: setTriggerValue });
   const { root, plot, badge, caption, alt } = view;
-  const picture = tokens[isDark(parentElement) ? "dark" : "light"];
+  const picture = (view.picture = tokens[isDark(parentElement) ? "dark" : "light"]);
+  view.theme ??= mindTheme(view, show);
+  view.again = () => show(view.given);
 
   root.setAttribute("aria-label", figure.alt);
   root.dataset.state = options.state;
+  root.toggleAttribute("data-still", options.still);
   alt.textContent = figure.alt;
   caption.textContent = figure.caption;
   caption.hidden = !figure.caption;
@@ -325,9 +371,26 @@ export default function (given) {
   return gone;
 }
 
+// Whether there is a figure; words stand in its place where there is none yet.
+function stands({ root, plot, badge, caption, cursor, message }, figure, options) {
+  const [title, note] = message.children;
+  message.hidden = figure !== null;
+  for (const part of [plot, caption]) part.hidden = figure === null;
+  if (figure !== null) return true;
+  for (const part of [badge, cursor]) part.hidden = true;
+  title.textContent = options.empty.title;
+  note.textContent = options.empty.note;
+  root.setAttribute("aria-label", `${options.empty.title} ${options.empty.note}`);
+  root.dataset.state = options.state;
+  return false;
+}
+
 function tearDown(view, parentElement) {
   if (parentElement.gdmView !== view) return;
+  view.deaf?.();
   view.resize?.disconnect();
+  view.theme?.disconnect();
+  view.free?.();
   window.removeEventListener(ANNOUNCE, view.heard);
   if (window.Plotly) window.Plotly.purge(view.plot);
   delete parentElement.gdmView;

@@ -8,6 +8,7 @@ import { MANY_NOISE, ROOT3, across, colourOf, draws, inside, picture, up } from 
 
 const HEARD = "gdm:slider"; // see slider.js
 const MOVE = "gdm:slider-move";
+const SELDOM_MS = 500;
 const RADIUS = 3; // of a dot, in pixels, as on the server
 const NUDGE = 0.02; // of the triangle's width, for one press of an arrow key
 const SETTLE_MS = 250; // a key held down repeats; where it comes to rest counts
@@ -105,7 +106,7 @@ function begin(parent) {
     const { key, value, held } = event.detail;
     const [, name, index] = key.match(/^([a-z]+)(\d?)$/) ?? [];
     if (!(name in (view.now ?? {}))) return;
-    event.preventDefault(); // the slider need not ask the server for each picture
+    event.detail.every = SELDOM_MS; // what stands around the triangle is the server's to say
     if (view.grip) return;
     if (index) view.now[name][index - 1] = value;
     else view.now[name] = value;

@@ -1,11 +1,10 @@
 // A slider that speaks while it is held. One request of the page is under way at a time: the next value goes out when
 // the server has answered the last one, and it is the latest there is. Where the browser draws the picture by itself, the
-// page is asked seldom: its answers and the pictures share the processor. A release goes out at once.
+// page is not asked before the release. A release goes out at once.
 
 const HEARD = "gdm:slider"; // a slider moved: what draws by itself follows it, and says so by preventing the default
 const MOVE = "gdm:slider-move"; // another part of the page moves a slider
 const SETTLE_MS = 250; // a key held down repeats; where it comes to rest counts
-const SELDOM_MS = 500;
 const PATIENCE_MS = 10_000; // for an answer that a cut connection or an error on the page has swallowed
 const line = { count: 0, away: new Map(), waiting: new Map(), timer: 0, spoke: -Infinity, later: 0 };
 
@@ -109,11 +108,16 @@ function move(view, value, tell) {
   const moved = value !== view.value;
   show(view, value);
   if (!moved || !tell) return;
-  const event = new CustomEvent(HEARD, { detail: { key: view.key, value, held: true }, cancelable: true });
+  const event = new CustomEvent(HEARD, { detail: told(view, true), cancelable: true });
   const followed = !window.dispatchEvent(event);
-  if (!view.live) return;
+  if (!view.live || followed) return;
   view.loose = true;
-  say(view, true, followed ? SELDOM_MS : 0);
+  say(view, true, event.detail.every); // what draws a part of the page by itself says how seldom the rest need follow
+}
+
+// What others are told: where it stands, in words too, and whether the page stands there as well.
+function told({ key, value, settled, scale, label }, held) {
+  return { key, value, held, said: `${label.textContent} = ${words(value, scale)}`, stands: value === settled };
 }
 
 function settleSoon(view) {
@@ -125,7 +129,7 @@ function settleSoon(view) {
 function settle(view) {
   clearTimeout(view.timer);
   view.timer = 0;
-  window.dispatchEvent(new CustomEvent(HEARD, { detail: { key: view.key, value: view.value, held: false } }));
+  window.dispatchEvent(new CustomEvent(HEARD, { detail: told(view, false) }));
   if (view.value === view.settled && !view.loose) return;
   view.loose = false;
   view.settled = view.value;
@@ -194,7 +198,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const moved = !ours && view.value !== null && value !== view.value; // by the page: a link, Back, a button
   if (!ours) view.settled = value;
   show(view, ours ? view.value : value);
-  if (moved) window.dispatchEvent(new CustomEvent(HEARD, { detail: { key, value, held: false } }));
+  if (moved) window.dispatchEvent(new CustomEvent(HEARD, { detail: told(view, false) }));
   // Streamlit calls this also when newer data overtook these, while the place on the page lives on.
   return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
 }

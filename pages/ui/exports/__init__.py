@@ -1,7 +1,7 @@
 """Export & reproduce: what a page shows, to take along. pages/lab/export.py offers it."""
 
 from pages.ui.exports import legend
-from pages.ui.exports.address import install, link
+from pages.ui.exports.address import install, link, slug
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
 from pages.ui.exports.save import save_picture
@@ -21,6 +21,7 @@ __all__ = [
     "report_html",
     "save_picture",
     "script",
+    "slug",
     "states_csv",
     "states_parquet",
 ]

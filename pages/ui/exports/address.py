@@ -20,6 +20,12 @@ def link() -> str:
     return f"{address}?{urlencode(pairs)}" if address and pairs else address
 
 
+def slug(name: str) -> str:
+    """A name as a part of a file's: small letters and numbers with dashes between them."""
+    kept = "".join(letter if letter.isalnum() else "-" for letter in name.lower())
+    return "-".join(part for part in kept.split("-") if part) or "file"
+
+
 def install() -> str:
     """The command that installs this project: from where it lies, for who sits at the machine that serves the page."""
     here = urlsplit(st.context.url or "").hostname in HERE

@@ -85,7 +85,7 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
         head = ["from pathlib import Path", "", *head]
     data = [*recipe.lines]
     model = [
-        "torch.set_num_threads(1)  # with one thread the same numbers come out every time",
+        "torch.set_num_threads(1)  # one thread: the same numbers each time, and on another processor the same to rounding",
         *(_loaded(fit.shipped, bool(fit.taught)) if fit.shipped else ()),
         *(f"    {line}" if fit.shipped else line for line in (f"model = {fit.call}", "model.fit(train)", *fit.taught)),
         "print(model)",

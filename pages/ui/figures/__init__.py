@@ -4,6 +4,8 @@ from gdm_core.analysis.tables import entropy_of as entropy_of
 from pages.ui.figures.base import Figure as Figure
 from pages.ui.figures.base import names_of as names_of
 from pages.ui.figures.base import note as note
+from pages.ui.figures.curves import bound as bound
+from pages.ui.figures.curves import dips as dips
 from pages.ui.figures.curves import envelope as envelope
 from pages.ui.figures.curves import heat as heat
 from pages.ui.figures.curves import sweep as sweep

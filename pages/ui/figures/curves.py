@@ -12,6 +12,7 @@ from gdm_core.errors import DataError
 from pages.ui.figures.base import Dict, Figure, axis, layout, note, time_cursor, typed
 
 Band = tuple[npt.ArrayLike, npt.ArrayLike]
+BOUND = "log-likelihood a step"
 
 
 def _band(x: npt.NDArray[Any], band: Band, colour: str, line: Dict | None = None) -> list[Dict]:
@@ -142,6 +143,8 @@ def _end_label(text: str, x: npt.NDArray[Any], y: npt.NDArray[Any], colour: str)
         xanchor="left",
         xshift=6,
         font={"size": 11, "color": colour},
+        bgcolor="$surface",  # no line runs through words
+        borderpad=0,
     )
 
 
@@ -162,6 +165,9 @@ def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int, 
         last = place + float(mark["yshift"])
 
 
+BESIDE = 0.12  # of the way from one setting to the next, between models that stand side by side
+
+
 def sweep(
     setting: npt.ArrayLike,
     scores: Mapping[str, npt.ArrayLike],
@@ -172,8 +178,12 @@ def sweep(
     log: bool = False,
     height: int = 280,
     caption: str = "The line is the mean over seeds, the band one standard deviation, each dot one fit.",
+    joined: bool = True,
 ) -> Figure:
-    """Scores [settings, seeds] of named models against a setting, and constant lines to beat."""
+    """Scores [settings, seeds] of named models against a setting, and constant lines to beat.
+
+    joined  whether there is anything between two settings: trials stand each for itself, one model beside the other
+    """
     x = np.asarray(setting, np.float32)
     # State colours mean states: models are told apart by their labels, dashes and shades of ink.
     looks = [
@@ -186,24 +196,33 @@ def sweep(
     ]
     traces: list[Dict] = []
     marks: list[Dict] = []
-    for (name, values), (colour, dash) in zip(scores.items(), looks * (1 + len(scores) // len(looks)), strict=False):
+    for number, (name, values) in enumerate(scores.items()):
+        colour, dash = looks[number % len(looks)]
+        at = x if joined else x + np.float32(BESIDE * (number - (len(scores) - 1) / 2))
         s = np.atleast_2d(np.asarray(values, np.float32))
         if s.shape[0] != len(x):
             raise DataError(f"{name!r} has scores for {s.shape[0]} settings; there are {len(x)}.")
         known = np.isfinite(s).any(axis=1)
         mean, spread = np.full((2, len(s)), np.nan)
         mean[known], spread[known] = np.nanmean(s[known], axis=1), np.nanstd(s[known], axis=1)
-        if s.shape[1] > 1:
-            traces += _band(x, (mean - spread, mean + spread), "$band" if colour == "$accent" else "$clear")
+        if s.shape[1] > 1 and joined:
+            traces += _band(at, (mean - spread, mean + spread), "$band" if colour == "$accent" else "$clear")
         traces.append(
             {
                 "type": "scatter",
-                "mode": "lines+markers",
-                "x": typed(x),
+                "mode": "lines+markers" if joined else "markers",
+                "x": typed(at),
                 "y": typed(mean),
                 "line": {"color": colour, "width": 2, "dash": dash},
-                "marker": {"size": 6},
-                "hovertemplate": f"{name} · %{{x:.4~g}}: %{{y:.3f}}<extra></extra>",
+                "marker": {"size": 6} if joined else {"size": 9, "color": colour},
+                "error_y": {
+                    "type": "data",
+                    "array": typed(spread),
+                    "visible": not joined,
+                    "thickness": 1.4,
+                    "width": 4,
+                },
+                "hovertemplate": f"{name}{' · %{x:.4~g}' * joined}: %{{y:.3f}}<extra></extra>",
             }
         )
         if s.shape[1] > 1:
@@ -211,14 +230,14 @@ def sweep(
                 {
                     "type": "scatter",
                     "mode": "markers",
-                    "x": typed(np.repeat(x, s.shape[1])),
+                    "x": typed(np.repeat(at, s.shape[1])),
                     "y": typed(s.ravel()),
                     "marker": {"size": 4, "color": colour, "opacity": 0.35},
                     "hoverinfo": "skip",
                 }
             )
         if len(x):
-            label = _end_label(name, x, mean, colour)
+            label = _end_label(name, at, mean, colour)
             marks.append(label | ({"x": float(np.log10(label["x"]))} if log else {}))
     shapes: list[Dict] = []
     for name, value in (lines or {}).items():
@@ -305,3 +324,67 @@ def heat(
         "alt": f"Heat map over {x_name} and {y_name}.",
         "height": height or 80 + 38 * len(y),
     }
+
+
+def bound(
+    steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False, height: int = 118
+) -> Figure:
+    """The bound of the fitted data while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
+
+    A fit may fall far below what matters, at its beginning and now and then on its way. The line stops at the lower edge
+    there, and a small triangle says so. `faded`: it is the curve of an earlier fit.
+    """
+    x, y = (np.asarray(each, np.float32) for each in (steps, values))
+    known = np.isfinite(y)
+    x, y = x[known], y[known]
+    shown = np.maximum(y, _floor(y))
+    common: Dict = {
+        "type": "scatter",
+        "x": typed(x),
+        "y": typed(shown),
+        "customdata": typed(y),
+        "opacity": 0.4 if faded else 1.0,
+        "hovertemplate": f"step %{{x:.0f}} · {BOUND} %{{customdata:.3f}} (a lower bound, the ELBO)<extra></extra>",
+    }
+    line = common | {"mode": "lines", "line": {"color": "$accent", "width": 1.6}}
+    low = x[y < shown]
+    cut = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": typed(low),
+        "y": typed(shown[y < shown]),
+        "hoverinfo": "skip",
+        "marker": {"symbol": "triangle-down", "size": 6, "color": "$accent"},
+    }
+    end = float(total or (x.max() if len(x) else 1))
+    place = layout(
+        margin={"l": 8, "r": 8, "t": 4, "b": 4},
+        xaxis=axis("step", range=[0, end], nticks=4, showgrid=False),
+        yaxis=axis(BOUND, nticks=4),
+    )
+    last = f", now {y[-1]:.3f}" if len(y) else ""
+    return {
+        "data": [line, cut],
+        "layout": place,
+        "caption": "",
+        "alt": f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}.",
+        "height": height,
+    }
+
+
+def dips(values: Sequence[float]) -> bool:
+    """Whether the curve falls far on its way, or beyond its lower edge: that wants a word."""
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    if len(known) < 3:
+        return False
+    fall = float((np.maximum.accumulate(known) - known).max())
+    return fall > 0.2 * float(known.max() - np.quantile(known, 0.1))
+
+
+def _floor(values: npt.NDArray[Any]) -> float:
+    """The lower edge of the curve: half as far below nine tenths of it as these reach up."""
+    if len(values) <= 20:
+        return -np.inf
+    most = float(np.quantile(values, 0.1))
+    return most - 0.5 * (float(values.max()) - most)

@@ -262,6 +262,7 @@ def proportions(
     step: float = 1.0,
     unit: str = "step",
     names: Sequence[str] | None = None,
+    colours: Sequence[str] | None = None,
     labels: Sequence[str] | None = None,
     ticks: Sequence[tuple[float, str]] = (),
     height: int = 170,
@@ -269,6 +270,7 @@ def proportions(
 ) -> Figure:
     """Stacked proportions of soft states [T, K], each area labelled where it is widest.
 
+    colours  others than the first K
     labels   of the areas, where names are too long to be written on them
     """
     soft = np.asarray(states, np.float32)
@@ -279,7 +281,7 @@ def proportions(
     x = start + step * (np.arange(len(shares)) * width + (width - 1) / 2)
     base = np.cumsum(np.nan_to_num(shares), axis=1) - np.nan_to_num(shares)
     traces, marks = [], []
-    for k, colour in enumerate(palette.colours(soft.shape[1])):
+    for k, colour in enumerate(colours or palette.colours(soft.shape[1])):
         traces.append(
             {
                 "type": "scatter",
@@ -334,7 +336,8 @@ def entropy_strip(
     caption: str = "How undecided the model is: 0 means one state alone, 1 means all states alike.",
 ) -> Figure:
     """Entropy of soft states [T, K] over time."""
-    values, width, window = _areas(np.asarray(states), entropy_of(states), step, unit)
+    entropy = entropy_of(states)
+    values, width, window = _areas(np.asarray(states), entropy, step, unit)
     x = start + step * (np.arange(len(values)) * width + (width - 1) / 2)
     return {
         "data": [
@@ -355,7 +358,7 @@ def entropy_strip(
             margin=TIME_MARGIN | LABEL_ON_TOP,
         ),
         "caption": caption + window,
-        "alt": f"Entropy of the soft states, on average {np.nanmean(values) if len(values) else 0:.2f}.",
+        "alt": f"Entropy of the soft states, on average {np.nanmean(entropy) if len(entropy) else 0:.2f}.",
         "height": height,
         "cursor": time_cursor(),
     }

@@ -204,7 +204,7 @@ def track(
         for lx, ly, label in labels
     ]
     if title:
-        marks.append(headline(title))
+        marks.append(headline(title) | {"yanchor": "bottom"})  # above the path, which would run into it
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
     return {
@@ -214,7 +214,7 @@ def track(
             xaxis=bare(),
             yaxis=bare(scaleanchor="x", scaleratio=1),
             annotations=[*marks, *badges],
-            margin={"l": 4, "r": 4, "t": 4, "b": 4},
+            margin={"l": 4, "r": 4, "t": 24 if title else 4, "b": 4},
         ),
         "caption": caption,
         "alt": f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: "

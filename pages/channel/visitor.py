@@ -1,0 +1,197 @@
+"""The live channel of one visitor: what moves on his page reaches his browser while no script runs.
+
+One channel belongs to one session, under a secret that nobody else knows. A script's run takes the scene away and leaves
+another one at its end; in between the channel looks at what moves, in a thread, and hands over what has changed. What the
+browser has not drawn yet is waited for: pictures are left out, and time is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+import streamlit as st
+
+from pages.channel import messages
+from pages.channel.scene import Moving, Part, Scene
+
+ROUTE = "/gdm/live"
+LOOK_EVERY_S = 0.05
+SHARE = 0.25  # of a thread's time that looks at one page may take
+HAND_S = 2.5  # without a word for so long, a hand has gone
+UNDRAWN_S = 2.0  # a browser that has not drawn for so long is sent the next picture all the same
+ASK_AGAIN_S = 3.0  # a run that was asked for and has not begun is asked for again
+_KEPT = "_channel"  # the underscore: it stays when the visitor turns to another page
+
+_channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secret; they go with the session
+
+
+@dataclass(frozen=True)
+class Said:
+    """What is to be sent after one look, and how long until the next; None: until something is said or a script has run."""
+
+    texts: tuple[str, ...] = ()
+    again_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Hand:
+    """A hand near a slider, or holding it, where that stands, and when it was last said."""
+
+    slider: str
+    held: bool
+    value: float
+    since: float
+
+
+@dataclass(eq=False)
+class Channel:
+    """What one visitor's browser has been told, and what moves on the page that it shows.
+
+    runs      how often a script has run for this visitor
+    listener  told, from any thread, that there is something new to look at
+    """
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    runs: int = 0
+    listener: Callable[[], None] | None = None
+    _number: int = 0
+    _drawn: int = 0
+    _sent_at: float = 0.0
+    _told: tuple[int, float] = (-1, 0.0)  # the run after which the browser was asked for the next one, and when
+    _present: bool = False  # whether everything that moves is to be sent
+    _sent: dict[str, Part] = field(default_factory=dict)
+    _scene: Scene | None = None
+    _next: Scene = field(default_factory=Scene)
+    _hand: Hand | None = None
+    _tabled: tuple[str, str] = ("", "")  # of which slider and fit the tables are that the browser has
+    _tables: set[str] = field(default_factory=set)  # their names
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    # ---- what a script says -------------------------------------------------------------------------------------
+    def begin_run(self) -> None:
+        """A script runs: what it will draw is not moved by anything else meanwhile."""
+        with self._lock:  # a look that is under way ends first
+            self._scene, self._next = None, Scene()
+            self.runs += 1
+
+    @property
+    def scene(self) -> Scene:
+        """What the script that runs leaves behind."""
+        return self._next
+
+    def end_run(self) -> None:
+        """The script has drawn everything: from here on, what moves is looked at."""
+        with self._lock:
+            self._scene = self._next
+        if self.listener is not None:
+            self.listener()
+
+    # ---- what a browser says ------------------------------------------------------------------------------------
+    def hear(self, kind: str, fields: dict[str, object]) -> None:
+        """One message, checked (messages.py)."""
+        with self._lock:
+            if kind == "present":
+                self._sent.clear()
+                self._told, self._drawn, self._tabled = (-1, 0.0), self._number, ("", "")
+                self._present = True
+            elif kind == "drawn":
+                self._drawn = max(self._drawn, int(str(fields["number"])))
+            elif kind == "near":
+                self._hand = Hand(
+                    str(fields["slider"]), bool(fields["held"]), float(str(fields["value"])), time.monotonic()
+                )
+
+    # ---- a look -------------------------------------------------------------------------------------------------
+    def look(self) -> Said:
+        """What has changed since the last look. Called in a thread of its own, never twice at once."""
+        with self._lock:
+            scene, began = self._scene, time.monotonic()
+            if scene is None:
+                return Said()
+            waits = self._drawn < self._number and began - self._sent_at < UNDRAWN_S
+            if waits and scene.moves:
+                return Said(again_s=LOOK_EVERY_S)
+            texts = [*self._changes(scene), *self._wanted_tables(scene)]
+            moves, why = scene.moves, scene.settled()
+            now = time.monotonic()
+            if why:
+                if self._told[0] != self.runs or now - self._told[1] >= ASK_AGAIN_S:
+                    self._told = self.runs, now
+                    texts.append(messages.to_browser("run", number=self._number, why=why))
+                return Said(tuple(texts), ASK_AGAIN_S)
+            pause = max(LOOK_EVERY_S, (now - began) / SHARE, scene.pace_s())
+            return Said(tuple(texts), pause if moves or self._hand is not None else None)
+
+    def _changes(self, scene: Scene) -> list[str]:
+        """What stands otherwise than the browser was told. What a script drew, and nobody has moved since, is known."""
+        changed: dict[str, Part] = {}
+        for key, part in scene.parts().items():
+            before = self._sent.get(key)
+            if before is None and not self._present:
+                self._sent[key] = part
+            elif before is None or not part.same(before):
+                self._sent[key] = changed[key] = part
+        self._present = False
+        if not changed:
+            return []
+        self._number += 1
+        self._sent_at = time.monotonic()
+        return [
+            messages.to_browser(
+                "parts", number=self._number, parts={key: part.message() for key, part in changed.items()}
+            )
+        ]
+
+    def _wanted_tables(self, scene: Scene) -> list[str]:
+        """What the browser draws from while a hand holds a slider, as far as it does not have it yet."""
+        hand, now = self._hand, time.monotonic()
+        if hand is None or scene.tables is None or now - hand.since > HAND_S:
+            self._hand = None
+            return []
+        found = scene.tables(hand.slider, hand.held, hand.value)
+        if not found.more:
+            self._hand = None
+        first = self._tabled != (hand.slider, found.of)
+        if first:
+            self._tabled, self._tables = (hand.slider, found.of), set()
+        new = {name: table for name, table in found.tables.items() if name not in self._tables}
+        if not new and found.more:
+            return []
+        self._tables |= set(new)
+        said: dict[str, Any] = {"slider": hand.slider, "of": found.of, "tables": list(new.values())}
+        said["how"] = dict(found.how) if first else {}  # with places of every sample it is larger than a table
+        return [messages.to_browser("tables", **said, more=found.more)]
+
+
+def channel() -> Channel:
+    """This visitor's."""
+    found: Channel = st.session_state.setdefault(_KEPT, Channel())
+    _channels[found.token] = found
+    return found
+
+
+def known(token: str) -> Channel | None:
+    """The channel of a secret, if there is one."""
+    return _channels.get(token)
+
+
+def moving(one: Moving) -> None:
+    """Say that something on the page that is being drawn may move after its script has run."""
+    channel().scene.moving.append(one)
+
+
+def wake_from_any_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
+    """Sets `event` of `loop`, wherever it is called."""
+
+    def wake() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    return wake

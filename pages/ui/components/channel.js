@@ -1,0 +1,169 @@
+// The live channel's end in the browser (pages/channel): parts of the page that move while no script runs, and when the script
+// is to run again. A connection that breaks comes back by itself and asks for everything that moves. Where none can be had,
+// the script is asked to run once a second while something is under way, and the page says so.
+
+const VERSION = 1; // of pages/channel/messages.json
+const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
+const RUN = "gdm:run"; // a script has run to its end
+const RETRY_MS = [250, 500, 1000, 2000, 4000];
+const ALONE_MS = 1000; // between two runs where there is no channel
+const GIVE_UP = 3; // tries that failed before the page goes on by runs alone
+const LEAVE_MS = 10_000; // for the run of a page that somebody turns to
+const LATE_MS = 10_000; // without a finished run, it is said what is waited for
+const SHOWN_MS = 100; // a page in the background draws nothing, and need not be waited for
+
+const parts = new Map(); // by key: what draws it, and what says that it has been drawn
+const line = { socket: null, address: "", failed: 0, number: 0, ask: null, moves: false, alone: 0, timer: 0, tables: null };
+window.gdmChannel = line; // for tests, which count what came
+
+// Has `draw` called with what stands now in the place of that key; `drawn` gives a promise of its being on the screen.
+export function hear(key, draw, drawn = () => null) {
+  const heard = { draw, drawn };
+  parts.set(key, heard);
+  return () => parts.get(key) === heard && parts.delete(key);
+}
+
+export function say(type, fields = {}) {
+  if (line.socket?.readyState === WebSocket.OPEN) line.socket.send(JSON.stringify({ v: VERSION, type, ...fields }));
+}
+
+// Has `draw` called with the tables that the server works out for a slider (held.js).
+export function hearTables(draw) {
+  line.tables = draw;
+}
+
+const TAKES = {
+  parts: async ({ number, parts: moved }) => {
+    line.number = number;
+    const waits = Object.entries(moved).map(([key, part]) => {
+      const heard = parts.get(key);
+      heard?.draw(part);
+      return heard?.drawn();
+    });
+    await Promise.race([Promise.allSettled(waits).then(frame), pause(SHOWN_MS * 20)]);
+    say("drawn", { number });
+  },
+  run: ({ why }) => line.leaving || line.ask?.(why),
+  tables: (message) => line.tables?.(message),
+};
+
+// Somebody turns to another page, or steps back: of two requests that wait for the same run, Streamlit takes the page and the
+// address of the later one, so that ours would undo his. The server asks again where no run follows.
+for (const [name, leaves] of [["click", ({ target }) => target.closest?.("a[href]")], ["popstate", () => true]])
+  window.addEventListener(
+    name,
+    (event) => {
+      if (!leaves(event)) return;
+      line.leaving = true;
+      clearTimeout(line.left);
+      line.left = setTimeout(() => (line.leaving = false), LEAVE_MS);
+    },
+    true,
+  );
+
+// ---- what is older than what the controls say -------------------------------------------------------------------
+// A slider of the controls has moved: what the page says of its fit is of the value before, until a run has ended.
+window.addEventListener("gdm:slider", ({ detail: { key, said, stands, held } }) => {
+  if (!document.querySelector(`.st-key-slider-${CSS.escape(key)}`)?.closest("[data-testid=stSidebar]")) return;
+  if (stands && !held) rest();
+  else if (!stands) wait(said, held);
+});
+
+function wait(said, held) {
+  clearTimeout(line.late);
+  document.documentElement.dataset.gdmWaiting = "";
+  line.held = held;
+  line.pill.replaceChildren(`waiting for ${said}`);
+  line.pill.hidden = false;
+  if (!held) line.late = setTimeout(() => late(said), LATE_MS);
+}
+
+function late(said) {
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", textContent: "Ask again" });
+  button.onclick = () => {
+    say("present");
+    line.ask?.("again");
+    wait(said, false);
+  };
+  line.pill.replaceChildren(`Still waiting for ${said}: the server has much to do, or cannot be reached. `, button);
+}
+
+function rest() {
+  clearTimeout(line.late);
+  line.held = false;
+  delete document.documentElement.dataset.gdmWaiting;
+  line.pill.hidden = true;
+}
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+const frame = () => Promise.race([new Promise(requestAnimationFrame), pause(SHOWN_MS)]);
+
+function connect() {
+  if (line.socket || !line.address) return;
+  const address = new URL(line.address.slice(1), ROOT);
+  address.protocol = address.protocol.replace("http", "ws");
+  const socket = (line.socket = new WebSocket(address));
+  socket.onopen = () => {
+    line.failed = 0;
+    say("present");
+    mark();
+  };
+  socket.onmessage = ({ data }) => {
+    const message = JSON.parse(data);
+    if (message.v === VERSION) TAKES[message.type]?.(message);
+  };
+  socket.onclose = () => {
+    if (line.socket !== socket) return;
+    line.socket = null;
+    line.failed += 1;
+    mark();
+    setTimeout(connect, RETRY_MS[Math.min(line.failed, RETRY_MS.length) - 1]);
+  };
+}
+
+function hangUp() {
+  const { socket } = line;
+  line.socket = null;
+  socket?.close();
+}
+
+const isAlone = () => line.failed >= GIVE_UP;
+
+// Says on the page where it goes on by runs alone, and has it do so.
+function mark() {
+  clearInterval(line.timer);
+  const { note } = line;
+  if (note) note.hidden = !isAlone();
+  if (isAlone()) line.timer = setInterval(() => line.moves && line.ask?.("alone"), ALONE_MS);
+}
+
+function build(parent) {
+  const [note, pill] = ["p", "div"].map((name) => document.createElement(name));
+  note.className = "gdm-quiet";
+  pill.className = "gdm-pill";
+  for (const each of [note, pill]) {
+    each.setAttribute("role", "status");
+    each.hidden = true;
+  }
+  parent.replaceChildren(note, pill);
+  return { note, pill };
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const { note, pill } = (parentElement.gdmChannel ??= build(parentElement));
+  note.textContent = data.words;
+  const changed = data.address !== line.address;
+  const ended = data.runs !== line.runs;
+  Object.assign(line, { address: data.address, moves: data.moves, runs: data.runs, note, pill });
+  if (ended) {
+    line.leaving = false;
+    window.dispatchEvent(new CustomEvent(RUN));
+  }
+  if (ended && !line.held) rest(); // what is out of date from here on, the page says itself
+  line.ask = (why) => setTriggerValue("run", `${data.runs} ${why}`); // of each run, one request: the same again is none
+  parentElement.dataset.runs = data.runs;
+  if (changed) hangUp();
+  connect();
+  mark();
+}

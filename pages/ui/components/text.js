@@ -1,0 +1,25 @@
+// Words that a script or the live channel says, in a place that stays (pages/ui/text.py makes them safe).
+
+import { hear } from "../gdm.channel/channel.js"; // under the address at which Streamlit loads it, so that it is one module
+
+export default function show({ data, parentElement }) {
+  const view = (parentElement.gdmText ??= build(parentElement));
+  view.deaf ??= hear(data.options.key, (part) => show({ data: { ...data, ...part }, parentElement }));
+  if (view.html !== data.html) view.words.innerHTML = view.html = data.html;
+  if (view.aloud.textContent !== data.said) view.aloud.textContent = data.said;
+  return () => setTimeout(() => parentElement.isConnected || end(parentElement));
+}
+
+function build(parent) {
+  const [words, aloud] = ["div", "p"].map((name) => document.createElement(name));
+  words.className = "gdm-text";
+  aloud.className = "gdm-sr";
+  aloud.setAttribute("aria-live", "polite");
+  parent.replaceChildren(words, aloud);
+  return { words, aloud, html: null };
+}
+
+function end(parent) {
+  parent.gdmText?.deaf();
+  delete parent.gdmText;
+}
