@@ -16,6 +16,7 @@ _HOME = {name: module for module, name in FAMILIES.values()} | {
     "Trial": "gdm_core.trials",
     "Trials": "gdm_core.trials",
     "evaluate": "gdm_core.analysis.metrics",
+    "Study": "gdm_core.study.study",
     "GdmError": "gdm_core.errors",
 }
 

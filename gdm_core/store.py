@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ModelFileError
+from gdm_core.text import shortened
 
 FORMAT = "gdm-studio-model"
 FORMAT_VERSION = 1
@@ -45,18 +46,18 @@ def decoded(
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
     except (SafetensorError, KeyError, ValueError, RecursionError, MemoryError) as error:
         raise ModelFileError(
-            f"{path} is not a readable model file ({_short(error)}). It may be damaged or of another kind."
+            f"{path} is not a readable model file ({shortened(error)}). It may be damaged or of another kind."
         ) from error
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path} was not written by this library: it holds tensors but no model description.")
     if metadata.get("format_version") != str(FORMAT_VERSION):
         raise ModelFileError(
-            f"{path} has format version {_short(metadata.get('format_version'))}; this library reads version {FORMAT_VERSION}."
+            f"{path} has format version {shortened(metadata.get('format_version'))}; this library reads version {FORMAT_VERSION}."
         )
     try:
         header = json.loads(metadata["model"])
     except (KeyError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path}: the model description in its header is damaged ({_short(error)}).") from error
+        raise ModelFileError(f"{path}: the model description in its header is damaged ({shortened(error)}).") from error
     if not isinstance(header, dict) or header.get("family") not in families:
         raise ModelFileError(f"{path} holds an unknown model family; known: {', '.join(families)}.")
     for name, tensor in tensors.items():
@@ -65,9 +66,3 @@ def decoded(
                 f"{path}: the parameter {name!r} is not finite. The file is damaged; fit the model again."
             )
     return tensors, header
-
-
-def _short(what: object) -> str:
-    """What a damaged file holds, in a message: as much of it as one reads."""
-    text = str(what)
-    return text if len(text) <= 160 else f"{text[:157]}..."

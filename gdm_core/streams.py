@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -181,6 +181,10 @@ class StreamedTrials:
             for begin in range(span.first, last, n_rows):
                 yield span, begin, min(begin + n_rows, last)
 
+    def channel_sums(self, center: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
+        """[2, N] how many values each channel has, and their sum; or [1, N] sums of squared distances from `center` [N]."""
+        return channel_sums((self.read(begin, end) for _, begin, end in self.blocks()), center)
+
     def excerpt(self, n_rows: int, n_parts: int = 100) -> list[Array]:
         """All trials, or where they have more than `n_rows` rows `n_parts` evenly spread stretches with about as many."""
         if self.n_samples <= n_rows:
@@ -193,3 +197,16 @@ class StreamedTrials:
             end = min(begin + length, span.first + span.n_samples)
             parts.append(self.read(max(span.first, end - length), end))
         return parts
+
+
+def channel_sums(blocks: Iterable[Array], center: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
+    """[2, N] how many values each channel has, and their sum; or [1, N] sums of squared distances from a centre.
+
+    blocks   of rows [n, N], NaN where missing
+    center   [N], None for numbers and sums
+    """
+    total: Any = 0.0
+    for y in blocks:
+        parts = (np.isfinite(y), y) if center is None else ((y - center) ** 2,)
+        total = total + np.stack([np.nansum(part, axis=0, dtype=np.float64) for part in parts])
+    return np.asarray(total)

@@ -6,10 +6,10 @@ This module needs numpy alone: `datasets` builds on it and must not load torch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,33 @@ FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 
 UNLABELLED = -1
+Made = TypeVar("Made")
+
+
+def made_by(recipe: str, made: Made) -> Made:
+    """What a simulator gives, known by what made it: processors round the same simulation otherwise in its last bits.
+
+    The recipe is an attribute and no argument of the constructor: whatever is made of it by `replace` or a slice has none, and
+    is known by its content again. Its arrays become read-only, so that what it names cannot change under it.
+
+    recipe   the simulator with its version, and everything that it was asked for
+    made     a frozen dataclass with a field `recipe` that is not for its constructor
+    """
+    found: Made = replace(made)  # type: ignore[type-var]
+    _keep_still(found)
+    object.__setattr__(found, "recipe", recipe)
+    return found
+
+
+def _keep_still(value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    elif is_dataclass(value):
+        for one in fields(value):
+            _keep_still(getattr(value, one.name))
+    elif isinstance(value, tuple | Mapping):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            _keep_still(part)
 
 
 def _frozen(array: npt.ArrayLike, dtype: type, where: str) -> npt.NDArray[Any]:
@@ -60,6 +87,7 @@ class Trial:
     states     [T, K] true soft states, known only for simulations
     start_seconds   when the first sample was taken, on the clock of the whole recording; a slice keeps that clock
     name       what figures and tables call it
+    recipe     what made it, where that is a simulator (`made_by`); "" where the samples themselves are what is known
     """
 
     y: FloatArray
@@ -71,6 +99,7 @@ class Trial:
     states: FloatArray | None = None
     name: str = "trial"
     start_seconds: float = 0.0
+    recipe: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         where = f"Trial {self.name!r}: y"
@@ -140,9 +169,12 @@ class Trial:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of the content. The name does not count, nor does the start: no model sees it, and a fit that was kept
-        for the same samples is the same fit."""
+        """sha256 of the recipe, or of the content where there is none. The name does not count, nor does the start: no model
+        sees it, and a fit that was kept for the same samples is the same fit."""
         digest = hashlib.sha256()
+        if self.recipe:
+            digest.update(repr(("recipe", self.recipe, self.y.shape)).encode())
+            return digest.hexdigest()
         digest.update(repr((self.rate_hz, self.channels)).encode())
         for key in ("y", "labels", "position", "segments", "states"):
             value = getattr(self, key)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.errors import DataError
-from gdm_core.models.gdm.teachable import TeachableModel
+from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import UNLABELLED, TrialsLike, as_trials
 
 
@@ -58,7 +58,7 @@ class Agreement:
 
 
 def held_out_agreement(
-    model: TeachableModel,
+    model: GDM,
     trials: TrialsLike,
     labels: Sequence[npt.ArrayLike],
     clips: Sequence[npt.ArrayLike],

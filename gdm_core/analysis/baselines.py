@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.gaussian_hmm import GaussianHMM
-from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.gaps import carried_forward, interpolated
 from gdm_core.maths.threads import one_thread
 from gdm_core.trials import Trials
 
@@ -130,6 +131,11 @@ class LinearAR:
             state = state @ self.weights + self.bias
             path.append(state * self.scale + self.center)
         return np.stack(path, axis=1)
+
+    def forecast(self, y: npt.NDArray[Any], at: IntArray, horizon: int) -> Array:
+        """[O, H, N] from the samples `at` of a trial; what was never seen is at its mean."""
+        now = carried_forward(y, np.nan)[at]
+        return self.predict(np.where(np.isfinite(now), now, self.center), horizon)
 
     def log_likelihood(self, trials: Trials) -> float | None:
         """Nats per time step, in the data's units; None where values are missing (the sum would not be comparable)."""

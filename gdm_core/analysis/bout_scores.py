@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis import evidence
+from gdm_core.analysis import score_uncertainty
 from gdm_core.analysis.baselines import features, k_means_and_hmm
 from gdm_core.analysis.bouts import BoutRule, median_bout
-from gdm_core.analysis.looks import fitted
+from gdm_core.analysis.looks import fitting, last, quietly, under_way
 from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
-from gdm_core.models.base import StateModel
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
 
@@ -28,6 +27,19 @@ def scores(
 ) -> dict[str, Any]:
     """What is measured of a model, and under "lines" what needs no dynamics on the same trials: another way to read bouts
     changes none of these."""
+    return last(score_parts(model_bytes, train, test, smooth_s, shortest_s, seed))
+
+
+PARTS = ("bouts", "how well new trials are explained", "what has to be beaten")
+
+
+def score_parts(
+    model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int = 0
+) -> Iterator[dict[str, Any]]:
+    """The same by and by: what is known so far, and in the end all of it."""
+    found: dict[str, Any] = {}
+    for number, found in enumerate(_parts(model_bytes, train, test, smooth_s, shortest_s, seed), start=1):
+        yield found | under_way(PARTS, number)
     n_states = model_from_bytes(model_bytes).config.n_states
     key = (train.fingerprint, test.fingerprint, n_states, seed)
     lines = _kept.get(key)
@@ -35,15 +47,18 @@ def scores(
         lines = _kept[key] = baselines(train, test, n_states, seed)
         while len(_kept) > MAX_KEPT:
             _kept.pop(next(iter(_kept)), None)
-    return measure(model_bytes, train, test, smooth_s, shortest_s, seed) | {"lines": lines}
+    yield found | {"lines": lines}
 
 
-def seed_scores(
+def seed_parts(
     family: str, config: Mapping[str, Any], train: Trials, test: Trials, smooth_s: float, shortest_s: float
-) -> dict[str, Any]:
-    """The same of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them."""
-    model = fitted(family, config, train)
-    return scores(model.to_bytes(), train, test, smooth_s, shortest_s, int(config["seed"]))
+) -> Iterator[dict[str, Any] | None]:
+    """The same of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them.
+
+    None wherever it may be stopped, or made to wait: nobody looks at it before it is done.
+    """
+    model = yield from fitting(family, config, train)
+    yield from quietly(score_parts(model.to_bytes(), train, test, smooth_s, shortest_s, int(config["seed"])))
 
 
 def measure(
@@ -53,6 +68,13 @@ def measure(
 
     States become labels by the most frequent label of each in the fitted trials. "raw" scores leave out the smoothing.
     """
+    return last(_parts(model_bytes, train, test, smooth_s, shortest_s, seed))
+
+
+def _parts(
+    model_bytes: bytes, train: Trials, test: Trials, smooth_s: float, shortest_s: float, seed: int
+) -> Iterator[dict[str, Any]]:
+    """First what the states say, then how well trials are explained, for which each is gone through again."""
     model = model_from_bytes(model_bytes)
     rule = BoutRule(smooth_s, shortest_s)
     soft = [np.asarray(s, np.float32) for s in model.predict_proba(train)]
@@ -61,15 +83,14 @@ def measure(
     hard_test = [rule.labels(s, trial.rate_hz) for s, trial in zip(soft_test, test, strict=True)]
     known, truth = labels_of(train), labels_of(test)
     expert = median_bout(truth)
-    pieces = evidence.cut(test, expert)
+    pieces = score_uncertainty.cut(test, expert)
     found: dict[str, Any] = {
-        "train": [_fit_of(model, trial) for trial in train],
-        "test": [_fit_of(model, trial) for trial in test],
+        "train": [{"name": trial.name, "samples": trial.n_samples} for trial in train],
+        "test": [{"name": trial.name, "samples": trial.n_samples} for trial in test],
         "bout_s": median_bout(hard_test) / test[0].rate_hz,
         "n_bouts": sum(int(np.count_nonzero(np.diff(z)) + 1) for z in hard_test),
         "raw_bout_s": median_bout([s.argmax(axis=1) for s in soft_test]) / test[0].rate_hz,
         "pieces": {"n": len(pieces.parts), "words": pieces.words, "in_steps": pieces.in_steps},
-        "r2": _explained(model, test, pieces),
     }
     kinds = [_kinds(known), _kinds(truth)]
     if max(kinds) > 0:
@@ -79,7 +100,13 @@ def measure(
     elif min(kinds) > 1:
         found |= _against_labels(found["test"], pieces, soft, soft_test, hard, hard_test, known, truth, seed)
         found["expert_bout_s"] = expert / test[0].rate_hz
-    return found
+    yield found
+    smooth = [[np.asarray(model.smooth(trial), np.float64) for trial in side] for side in (train, test)]
+    sides = {
+        name: [row | _fit_of(trial, one) for row, trial, one in zip(found[name], side, ours, strict=True)]
+        for name, side, ours in zip(("train", "test"), (train, test), smooth, strict=True)
+    }
+    yield found | sides | {"r2": _explained(smooth[1], test, pieces)}
 
 
 def named(
@@ -134,10 +161,11 @@ def _tables(hard: Any, known: Any, hard_test: Any, truth: Any, n_states: int) ->
     return found
 
 
-def _explained(model: StateModel, test: Trials, pieces: evidence.Pieces) -> dict[str, float | None]:
+def _explained(
+    smooth: list[npt.NDArray[np.float64]], test: Trials, pieces: score_uncertainty.Pieces
+) -> dict[str, float | None]:
     """R2 of all new trials together, that of the sample before, and how far the difference can be trusted."""
     sums = []
-    smooth = [np.asarray(model.smooth(trial), np.float64) for trial in test]
     before = [persistence(trial.y) for trial in test]
     means = [np.nanmean(trial.y, axis=0, dtype=np.float64) for trial in test]
     for i, start, stop in pieces.parts:
@@ -151,7 +179,7 @@ def _explained(model: StateModel, test: Trials, pieces: evidence.Pieces) -> dict
     return {
         "value": _number(1 - error.sum() / total.sum()),
         "persistence": _number(1 - line.sum() / total.sum()),
-        "margin": evidence.ratio_margin(error, line, total),
+        "margin": score_uncertainty.ratio_margin(error, line, total),
     }
 
 
@@ -161,19 +189,17 @@ def _kinds(labels: list[npt.NDArray[np.int64]]) -> int:
     return len(np.unique(joined[joined != UNLABELLED]))
 
 
-def _fit_of(model: StateModel, trial: Trial) -> dict[str, Any]:
+def _fit_of(trial: Trial, smooth: npt.NDArray[np.float64]) -> dict[str, Any]:
     """How well one trial is explained, beside the sample before."""
     return {
-        "name": trial.name,
-        "samples": trial.n_samples,
-        "r2": _number(r2(trial.y, model.smooth(trial))),
+        "r2": _number(r2(trial.y, smooth)),
         "persistence": _number(r2(trial.y, persistence(trial.y))),
     }
 
 
 def _against_labels(
     rows: list[dict[str, Any]],
-    pieces: evidence.Pieces,
+    pieces: score_uncertainty.Pieces,
     soft: list[Any],
     soft_test: list[Any],
     hard: list[Any],
@@ -211,8 +237,10 @@ def _against_labels(
         "accuracy": float((named == seen)[seen != UNLABELLED].mean()),
         "majority": float((seen == constant)[seen != UNLABELLED].mean()),
         "paper_accuracy": float((np.concatenate(near) == seen)[seen != UNLABELLED].mean()),
-        "shifted": {name: evidence.shifted(guesses, truth, name, seed) for name in ("macro_f1", "balanced_accuracy")}
-        | {"paper_accuracy": evidence.shifted(near, truth, "accuracy", seed)},
+        "shifted": {
+            name: score_uncertainty.shifted(guesses, truth, name, seed) for name in ("macro_f1", "balanced_accuracy")
+        }
+        | {"paper_accuracy": score_uncertainty.shifted(near, truth, "accuracy", seed)},
         "counts": {
             "bouts": pieces.counts(guesses, truth).tolist(),
             "paper": pieces.counts(near, truth).tolist(),
@@ -232,7 +260,7 @@ def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict
     """Scores of what needs no dynamics, on the same trials and piece by piece. Long sets are measured on their first trials."""
     if min(_kinds(labels_of(test)), _kinds(labels_of(train))) < 2:
         return {}
-    pieces = evidence.cut(test, median_bout(labels_of(test)))
+    pieces = score_uncertainty.cut(test, median_bout(labels_of(test)))
     train, test = _head(train), _head(test)
     known, truth = np.concatenate(labels_of(train)), labels_of(test)
     sizes = np.cumsum([len(z) for z in truth])[:-1]
@@ -243,9 +271,9 @@ def baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -> dict
             kind: pieces.counts(np.split(guess, sizes), truth) for kind, guess in (("bouts", bouts), ("paper", paper))
         }
         found[line] = {
-            "macro_f1": evidence.score(counts["bouts"], "macro_f1"),
-            "balanced_accuracy": evidence.score(counts["bouts"], "balanced_accuracy"),
-            "paper_accuracy": evidence.score(counts["paper"], "accuracy"),
+            "macro_f1": score_uncertainty.score(counts["bouts"], "macro_f1"),
+            "balanced_accuracy": score_uncertainty.score(counts["bouts"], "balanced_accuracy"),
+            "paper_accuracy": score_uncertainty.score(counts["paper"], "accuracy"),
             "counts": {kind: part.tolist() for kind, part in counts.items()},
         }
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.running import moving_mean
 
 EXPERT_SHARE = 0.5
 LONGEST_S = 5.0
@@ -84,11 +85,7 @@ def smoothed(states: Soft, width: int) -> npt.NDArray[np.float32]:
         raise DataError(f"States have shape {soft.shape}; expected [time, states].")
     if width <= 1 or len(soft) < 2:
         return soft
-    total = np.concatenate([np.zeros((1, soft.shape[1])), np.cumsum(soft, axis=0, dtype=np.float64)])  # [T + 1, K]
-    at = np.arange(len(soft))
-    first, last = np.maximum(at - width // 2, 0), np.minimum(at - width // 2 + width, len(soft))
-    mean: npt.NDArray[np.float32] = ((total[last] - total[first]) / (last - first)[:, None]).astype(np.float32)
-    return mean
+    return moving_mean(soft, width).astype(np.float32)
 
 
 def without_short(labels: Labels, shortest: int) -> Labels:
@@ -102,8 +99,7 @@ def without_short(labels: Labels, shortest: int) -> Labels:
     z = np.asarray(labels, np.int64)
     if shortest <= 1 or not len(z):
         return z
-    starts = np.flatnonzero(np.diff(z, prepend=z[0] - 1))
-    lengths = np.diff(np.append(starts, len(z)))
+    lengths = np.diff(stays(z))[:, 0]
     kept = np.flatnonzero(np.repeat(lengths >= shortest, lengths))
     if not len(kept):
         values, count = np.unique(z, return_counts=True)
@@ -131,12 +127,19 @@ def runs(labels: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.i
     labels   [T] the state of each sample, negative where there is none
     """
     z = np.asarray(labels, np.int64)
-    if not len(z):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    starts = np.flatnonzero(np.diff(z, prepend=z[0] - 1))
-    length = np.diff(np.append(starts, len(z)))
-    kept = z[starts] >= 0
-    return z[starts][kept], length[kept]
+    start, stop = stays(z).T
+    kept = z[start] >= 0
+    return z[start][kept], (stop - start)[kept]
+
+
+def stays(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """[stays, 2] first sample of each uninterrupted stay, and the one after its last.
+
+    labels   [T] the state of each sample
+    """
+    z = np.asarray(labels)
+    starts = np.flatnonzero(np.append(True, np.diff(z) != 0)[: len(z)])
+    return np.stack([starts, np.append(starts[1:], len(z))[: len(starts)]], axis=1)
 
 
 def clips_of(marked: Sequence[npt.NDArray[np.bool_]]) -> list[npt.NDArray[np.int64]]:

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import baselines
+from gdm_core.analysis.blocks import SHORTEST, blocks
+from gdm_core.analysis.looks import fitted
 from gdm_core.analysis.metrics import (
     HORIZON,
     MAX_ORIGINS,
@@ -28,24 +30,23 @@ from gdm_core.analysis.metrics import (
     state_baselines,
     state_scores,
 )
-from gdm_core.errors import DataError, FitError
+from gdm_core.errors import DataError
 from gdm_core.forecast import Forecast, coverage, outcomes
 from gdm_core.maths.gaps import carried_forward
-from gdm_core.models.base import StateModel, Status
-from gdm_core.models.registry import import_family
+from gdm_core.models.base import StateModel
+from gdm_core.text import listed
 from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 Array = npt.NDArray[np.float64]
 
 N_BLOCKS = 12
 FEWEST_BLOCKS = 4
-SHORTEST_BLOCK = 20  # samples
 MAX_SHOWN = 4_000  # samples of states that travel, evenly spaced
 CONFIDENCE = 0.95
 # What is measured in every block, more being better: name -> (words, digits).
 MEASURES = {
     "states": ("matches the labels", 3),
-    "density": ("evidence for the next sample (nats)", 2),
+    "density": ("forecast density, next sample (nats)", 2),
     "ten": ("ten samples ahead (R²)", 3),
     "next": ("next sample (R²)", 3),
 }
@@ -86,32 +87,27 @@ class Cell:
 # ---- measuring one fit ----------------------------------------------------------------------------------------------
 def blocks_of(test: Trials) -> list[npt.NDArray[np.int64]]:
     """Samples of each block, numbered over all trials laid end to end; no block reaches over the seam of two trials."""
-    total, begin, blocks = test.n_samples, 0, []
+    total, begin, found = test.n_samples, 0, []
     for trial in test:
         wanted = max(1, round(N_BLOCKS * trial.n_samples / total))
-        count = max(1, min(wanted, trial.n_samples // SHORTEST_BLOCK))
-        cuts = np.linspace(0, trial.n_samples, count + 1).astype(int)
-        blocks += [begin + np.arange(low, high) for low, high in itertools.pairwise(cuts)]
+        found += [begin + np.arange(low, high) for low, high in blocks(trial.n_samples, wanted)]
         begin += trial.n_samples
-    if len(blocks) < FEWEST_BLOCKS:
+    if len(found) < FEWEST_BLOCKS:
         raise DataError(
-            f"{test.name!r} has {total} samples, which make {len(blocks)} blocks of {SHORTEST_BLOCK} or more; at least "
+            f"{test.name!r} has {total} samples, which make {len(found)} blocks of {SHORTEST} or more; at least "
             f"{FEWEST_BLOCKS} are needed to tell settings apart. Take longer new trials."
         )
-    return blocks
+    return found
 
 
 def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
     """Fit one setting (its seed included) and measure it on new trials; plain values, for a store."""
-    model: Any = import_family(family)(**setting)
-    model.fit(train)
-    if model.status_ is Status.DIVERGED or not np.isfinite(model.elbo_):
-        raise FitError("The fit diverged.")
+    model = fitted(family, setting, train)
     soft = np.concatenate(model.predict_proba(test)).astype(np.float64)
     stride = max(1, -(-len(soft) // MAX_SHOWN))
     scores = {"elbo_train": float(model.elbo_), "elbo_test": float(model.score(test))}
     predict = _Forecasts(model)
-    blocks = _predicted(test, predict)
+    by_block = _predicted(test, predict)
     if predict.held:
         scores["coverage_90"] = float(np.average(predict.held, weights=predict.counts))
     known, truth = np.concatenate(labels_of(train)), np.concatenate(labels_of(test))
@@ -120,16 +116,16 @@ def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Tr
             np.concatenate([trial.y for trial in trials]), np.concatenate(model.smooth(trials))
         )
     if (truth != UNLABELLED).any() and (known != UNLABELLED).any():
-        fitted = np.concatenate(model.predict_proba(train)).astype(np.float64)
-        scores |= _numbers(state_scores(fitted, known, soft, truth))
-        blocks["states"] = _agreement(fitted, known, soft, truth, blocks_of(test))
+        soft_train = np.concatenate(model.predict_proba(train)).astype(np.float64)
+        scores |= _numbers(state_scores(soft_train, known, soft, truth))
+        by_block["states"] = _agreement(soft_train, known, soft, truth, blocks_of(test))
         if hasattr(model, "untrained"):
             blank = model.untrained(train, 0)
             sides = [np.concatenate(blank.predict_proba(trials)).astype(np.float64) for trials in (train, test)]
             untrained = _numbers(state_scores(sides[0], known, sides[1], truth))
             scores |= {f"untrained.{name}": value for name, value in untrained.items()}
     return Cell(
-        blocks=blocks,
+        blocks=by_block,
         scores=scores,
         states=soft[::stride].astype(np.float32),
         stride=stride,
@@ -187,18 +183,14 @@ class _Linear:
     def __init__(self, linear: baselines.LinearAR, train: Trials) -> None:
         self.linear = linear
         errors = [
-            outcomes(trial.y, (at := np.arange(trial.n_samples - 1)), 1)[:, 0] - self._means(trial, at, 1)[:, 0]
+            outcomes(trial.y, (at := np.arange(trial.n_samples - 1)), 1)[:, 0] - linear.forecast(trial.y, at, 1)[:, 0]
             for trial in train
             if trial.n_samples > 1
         ]
         self.spread = np.nanstd(np.concatenate(errors), axis=0)
 
-    def _means(self, trial: Any, at: npt.NDArray[np.int64], horizon: int) -> Array:
-        now = carried_forward(trial.y, np.nan)[at]
-        return np.asarray(self.linear.predict(np.where(np.isfinite(now), now, self.linear.center), horizon), np.float64)
-
     def __call__(self, trial: Any, at: npt.NDArray[np.int64]) -> tuple[Array, Array | None]:
-        means = self._means(trial, at, HORIZON)
+        means = self.linear.forecast(trial.y, at, HORIZON)
         return means, np.broadcast_to(self.spread, means[:, 0].shape)
 
 
@@ -225,13 +217,13 @@ def _predicted(test: Trials, predict: Any) -> dict[str, tuple[float, ...]]:
                 nats = -0.5 * scaled**2 - np.log(spread) - 0.5 * np.log(2 * np.pi)
                 density[begin + at] = np.where(np.isfinite(nats).any(axis=1), np.nansum(nats, axis=1), np.nan)
         begin += trial.n_samples
-    blocks = blocks_of(test)
+    cut = blocks_of(test)
     found = {
-        "next": tuple(float(1 - _mean(missed[block, 0])) for block in blocks),
-        "ten": tuple(float(1 - _mean(missed[block, 1])) for block in blocks),
+        "next": tuple(float(1 - _mean(missed[block, 0])) for block in cut),
+        "ten": tuple(float(1 - _mean(missed[block, 1])) for block in cut),
     }
     if np.isfinite(density).any():
-        found["density"] = tuple(float(_mean(density[block])) for block in blocks)
+        found["density"] = tuple(float(_mean(density[block])) for block in cut)
     return found
 
 
@@ -300,10 +292,10 @@ class Verdict:
         """What a careful reader may take away: which are best, and by how much they are ahead of the others."""
         if len(self.means) < 2:
             return ""
-        one, beaten = self.best[0], _listed([f"{d.second} by {d.text(self.measure)}" for d in self.behind])
+        one, beaten = self.best[0], listed([f"{d.second} by {d.text(self.measure)}" for d in self.behind])
         if len(self.best) == 1:
             return f"{one} is ahead of {beaten}."
-        return f"{_listed(self.best)} cannot be told apart here" + (f"; {one} is ahead of {beaten}." if beaten else ".")
+        return f"{listed(self.best)} cannot be told apart here" + (f"; {one} is ahead of {beaten}." if beaten else ".")
 
     @property
     def basis(self) -> str:
@@ -352,7 +344,3 @@ def _difference(first: str, second: str, a: Array, b: Array, n_pairs: int) -> Di
     freedom = total**2 / sum(variance**2 / df for variance, df in parts)  # Welch and Satterthwaite
     level = 1 - (1 - CONFIDENCE) / (2 * max(1, n_pairs))  # Bonferroni: all pairs hold at once
     return Difference(first, second, float(by_block.mean()), float(t.ppf(level, freedom) * np.sqrt(total)))
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join([part for part in (", ".join(parts[:-1]), *parts[-1:]) if part])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.bouts import stays
 from gdm_core.analysis.matching import overlap
 from gdm_core.errors import DataError
 
@@ -67,7 +68,5 @@ def consensus(fits: Sequence[States]) -> Consensus:
 
 def moments(apart: Array, least: float = APART, shortest: int = 3) -> list[tuple[int, int]]:
     """Stretches (first, past the last) on which two fits say different things, the weightiest first."""
-    there = np.concatenate([[False], apart >= least, [False]])
-    edges = np.flatnonzero(np.diff(there.astype(np.int8)))
-    found = [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - a >= shortest]
+    found = [(a, b) for a, b in stays(apart >= least).tolist() if apart[a] >= least and b - a >= shortest]
     return sorted(found, key=lambda span: -float(apart[span[0] : span[1]].sum()))

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from gdm_core.analysis import baselines
-from gdm_core.analysis.looks import states_of
-from gdm_core.analysis.metrics import majority_map, mapped_accuracy, paper_accuracy
+from gdm_core.analysis.metrics import accuracies, majority_map, mapped_accuracy, state_accuracy
 from gdm_core.models.registry import import_family
 from gdm_core.trials import Trials, labels_of
 
@@ -28,22 +27,15 @@ def accuracy_controls(
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     n_states = int(config["n_states"])
 
-    def scored(soft: Any, soft_test: Any) -> Accuracies:
-        mapping = majority_map(soft.argmax(axis=1), known, soft.shape[1])
-        return {
-            "paper_accuracy": paper_accuracy(soft, known, soft_test, truth),
-            "majority_map_accuracy": mapped_accuracy(mapping, soft_test.argmax(axis=1), truth),
-        }
-
     model = import_family(family)(**config)
     found = {}
     if hasattr(model, "untrained"):
         control = model.untrained(train, seed)
-        found["untrained model"] = scored(*(np.concatenate(states_of(control, side)) for side in (train, test)))
+        found["untrained model"] = state_accuracy(control, train, test)
     for name, (rows, rows_test) in baselines.features(train, test).items():
         clusters, hmm = baselines.k_means_and_hmm(rows, rows_test, n_states, seed)
-        found[f"k-means on {name}"] = scored(clusters.train, clusters.test)
-        found[f"Gaussian HMM on {name}"] = scored(hmm.train, hmm.test)
+        found[f"k-means on {name}"] = accuracies(clusters.train, known, clusters.test, truth)
+        found[f"Gaussian HMM on {name}"] = accuracies(hmm.train, known, hmm.test, truth)
     alike = np.zeros(len(known), np.int64)
     constant = mapped_accuracy(majority_map(alike, known, 1), np.zeros(len(truth), np.int64), truth)
     found["majority class"] = {"paper_accuracy": constant, "majority_map_accuracy": constant}

@@ -39,9 +39,9 @@ class GaussianHMM:
         last = -np.inf
         for _ in range(_MAX_ITERATIONS):
             posterior = model.infer(rows, starts)
-            if posterior.log_evidence - last < _TOLERANCE * len(rows):
+            if posterior.log_likelihood - last < _TOLERANCE * len(rows):
                 break
-            last = posterior.log_evidence
+            last = posterior.log_likelihood
             model = cls._maximise(rows, starts, posterior.states, posterior.pairs.sum(axis=0))
         return model
 

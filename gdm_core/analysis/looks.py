@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.metrics import evaluate
+from gdm_core.analysis import metrics
 from gdm_core.errors import FitError
 from gdm_core.models.base import StateModel, Status
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import import_family
+from gdm_core.text import for_json
 from gdm_core.trials import Trials
 
 Array = npt.NDArray[np.float32]
@@ -41,7 +42,7 @@ def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -
     What a fitted model can be read with, it is read with; for other numbers of states or another stickiness, a fit that
     starts from it takes its first steps.
     """
-    return tuple(np.asarray(soft, np.float32) for soft in _changed(model_bytes, trials, changes).glance(trials))
+    return tuple(np.asarray(soft, np.float32) for soft in _changed(model_bytes, trials, changes).rough_states(trials))
 
 
 def sweep(
@@ -55,7 +56,7 @@ def sweep(
     found = []
     for value in values:
         model = _changed(model_bytes, train, {name: value})
-        soft = [model.glance(every[i]) for i in which]
+        soft = [model.rough_states(every[i]) for i in which]
         found.append(tuple(np.rint(255 * np.nan_to_num(np.asarray(part))).astype(np.uint8) for part in soft))
     return found
 
@@ -87,7 +88,7 @@ def soft_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
 
 def quick_states(model_bytes: bytes, trials: Trials) -> tuple[Array, ...]:
     """Soft states of each trial, straight from the posterior where the family weighs them by the model."""
-    return states_of(model_from_bytes(model_bytes).amortised(), trials)
+    return states_of(model_from_bytes(model_bytes).uncorrected(), trials)
 
 
 def look(model_bytes: bytes, train: Trials, test: Trials | None) -> Look:
@@ -108,20 +109,62 @@ def states_of(model: StateModel, trials: Trials) -> tuple[Array, ...]:
     return tuple(np.asarray(states, np.float32) for states in model.predict_proba(trials))
 
 
-def scores(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) -> dict[str, Any]:
-    """Every score beside its baselines, as plain values."""
-    return evaluate(model_from_bytes(model_bytes), train, test, seed).to_dict()
+Found = dict[str, Any]
 
 
-def seed_scores(family: str, config: Mapping[str, Any], train: Trials, test: Trials) -> dict[str, Any]:
-    """Every score of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them."""
-    return evaluate(fitted(family, config, train), train, test, int(config.get("seed", 0))).to_dict()
+def score_parts(model_bytes: bytes, train: Trials, test: Trials, seed: int = 0) -> Iterator[Found]:
+    """Every score beside its baselines, as plain values: what is known so far, again and again, and in the end all of it."""
+    found: Found = {}
+    for number, part in enumerate(metrics.score_parts(model_from_bytes(model_bytes), train, test, seed), start=1):
+        found |= for_json(part)
+        yield found | under_way(metrics.PARTS, number)
+
+
+def under_way(parts: Sequence[str], done: int) -> Found:
+    """What is worked out next, for whoever waits: nothing once all is done."""
+    return {"under_way": [parts[done], done, len(parts)]} if done < len(parts) else {}
+
+
+def seed_parts(family: str, config: Mapping[str, Any], train: Trials, test: Trials) -> Iterator[Found | None]:
+    """Every score of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them.
+
+    None wherever it may be stopped, or made to wait: nobody looks at it before it is done.
+    """
+    model = yield from fitting(family, config, train)
+    yield from quietly(score_parts(model.to_bytes(), train, test, int(config.get("seed", 0))))
+
+
+def fitting(family: str, config: Mapping[str, Any], train: Trials) -> Generator[None, None, StateModel]:
+    """A model fitted to `train`, step by step. Raises FitError where the fit diverges."""
+    model = import_family(family)(**config)
+    for _ in model.fit_iter(train):
+        yield None
+    if model.status_ is Status.DIVERGED or not np.isfinite(model.elbo_):
+        raise FitError(f"The fit with seed {config.get('seed')} diverged.")
+    return model
 
 
 def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
-    """A model fitted to `train`. Raises FitError where the fit diverges."""
-    model = import_family(family)(**config)
-    model.fit(train)
-    if model.status_ is Status.DIVERGED:
-        raise FitError(f"The fit with seed {config.get('seed')} diverged.")
-    return model
+    """The same at once."""
+    steps = fitting(family, config, train)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            model: StateModel = end.value
+            return model
+
+
+def quietly(parts: Iterable[Found]) -> Iterator[Found | None]:
+    """The same, of which only the whole is told."""
+    for part in parts:
+        yield None if "under_way" in part else part
+
+
+def last(parts: Iterable[Found | None]) -> Found:
+    """All that such a function finds, for who waits for the end."""
+    found: Found | None = None
+    for found in parts:  # noqa: B007 - the last one is the whole
+        pass
+    assert found is not None
+    return found

@@ -5,6 +5,7 @@ The functions here are pure and usable alone; `evaluate` runs all of them on one
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from gdm_core.adaptation import adapted
 from gdm_core.analysis import baselines
+from gdm_core.analysis.notes import MAX_NEIGHBOUR_SAMPLES, MAX_ORIGINS, notes_on
 from gdm_core.analysis.scores import PredictionScores, Scores, StateScores
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes, width
@@ -26,9 +28,7 @@ Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 NEIGHBOURS = 10  # of the paper's metric
-MAX_NEIGHBOUR_SAMPLES = 20_000
 HORIZON = 10
-MAX_ORIGINS = 2_000
 N_PATHS = 100
 
 
@@ -226,7 +226,7 @@ def prediction_scores(model: StateModel, train: Trials, test: Trials, seed: int 
         truths.append(truth)
         means.append(found.mean)
         last.append(np.repeat(now[:, None], HORIZON, axis=1))
-        rolled.append(linear.predict(np.where(np.isfinite(now), now, linear.center), HORIZON))
+        rolled.append(linear.forecast(trial.y, at, HORIZON))
         shares.append([coverage(bands, trial.y, level) for bands in (found, learning) for level in (0.5, 0.9)])
         widths.append([width(bands, 0.9) * len(at) for bands in (found, learning)])
         weights.append((np.isfinite(truth) & np.isfinite(found.mean)).sum(axis=(0, 2)))
@@ -266,45 +266,62 @@ def evaluate(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int =
     test    what is scored, with states inferred on it
     seed    of forecasts, of baselines and of the untrained control
     """
+    found: dict[str, Any] = {}
+    for part in score_parts(model, train, test, seed):
+        found |= part
+    return Scores(**found)
+
+
+PARTS = ("states", "log-likelihood", "what has to be beaten", "the next ten steps", "fitted trials")
+
+
+def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """The fields of `Scores`, a few at a time: PARTS says what. Forecasts take most of the time, and come late."""
     ours, theirs = as_trials(train), as_trials(test)
     known, truth = (np.concatenate(labels_of(side)) for side in (ours, theirs))
     soft, soft_test = _soft_states(model, ours), _soft_states(model, theirs)
     untrained = model.untrained(ours, seed) if hasattr(model, "untrained") else None
-    states, lines = StateScores(), {}
-    if (truth != UNLABELLED).any():
-        states = state_scores(soft, known, soft_test, truth, seed)
-        lines = state_baselines(ours, theirs, soft.shape[1], seed)
-        if untrained is not None:
-            blank = [_soft_states(untrained, side) for side in (ours, theirs)]
-            lines["untrained model"] = state_scores(blank[0], known, blank[1], truth, seed)
+    labelled = bool((truth != UNLABELLED).any())
+    yield asdict(state_scores(soft, known, soft_test, truth, seed) if labelled else StateScores()) | {
+        "model": repr(model),
+        "posterior": _posterior_name(model),
+        "n_states": soft.shape[1],
+        "n_train": ours.n_samples,
+        "n_test": theirs.n_samples,
+        "notes": notes_on(ours, theirs, known, truth, soft.shape[1], untrained is not None),
+    }
     linear = baselines.LinearAR.fit(ours)
-    return Scores(
-        model=repr(model),
-        posterior=_posterior_name(model),
-        n_states=soft.shape[1],
-        n_train=ours.n_samples,
-        n_test=theirs.n_samples,
-        **asdict(states),
-        **asdict(prediction_scores(model, ours, theirs, seed)),
-        smoothed_r2_train=_smoothed_r2(model, ours),
-        smoothed_r2_test=_smoothed_r2(model, theirs),
-        persistence_smoothed_r2_train=_stacked_r2(ours, [persistence(trial.y) for trial in ours]),
-        persistence_smoothed_r2_test=_stacked_r2(theirs, [persistence(trial.y) for trial in theirs]),
-        untrained_smoothed_r2_test=None if untrained is None else _smoothed_r2(untrained, theirs),
-        elbo_train=model.score(ours),
-        elbo_test=model.score(theirs),
-        untrained_elbo_test=None if untrained is None else untrained.score(theirs),
-        ar1_log_likelihood_train=linear.log_likelihood(ours),
-        ar1_log_likelihood_test=linear.log_likelihood(theirs),
-        baselines=lines,
-        notes=_notes(ours, theirs, known, truth, soft.shape[1], untrained is not None),
-    )
+    yield {
+        "elbo_test": model.score(theirs),
+        "untrained_elbo_test": None if untrained is None else untrained.score(theirs),
+        "ar1_log_likelihood_train": linear.log_likelihood(ours),
+        "ar1_log_likelihood_test": linear.log_likelihood(theirs),
+    }
+    lines = state_baselines(ours, theirs, soft.shape[1], seed) if labelled else {}
+    if labelled and untrained is not None:
+        blank = [_soft_states(untrained, side) for side in (ours, theirs)]
+        lines["untrained model"] = state_scores(blank[0], known, blank[1], truth, seed)
+    yield {"baselines": lines}
+    yield asdict(prediction_scores(model, ours, theirs, seed))
+    yield {
+        "smoothed_r2_train": _smoothed_r2(model, ours),
+        "smoothed_r2_test": _smoothed_r2(model, theirs),
+        "persistence_smoothed_r2_train": _stacked_r2(ours, [persistence(trial.y) for trial in ours]),
+        "persistence_smoothed_r2_test": _stacked_r2(theirs, [persistence(trial.y) for trial in theirs]),
+        "untrained_smoothed_r2_test": None if untrained is None else _smoothed_r2(untrained, theirs),
+        "elbo_train": model.score(ours),
+    }
 
 
 def state_accuracy(model: StateModel, train: Trials, test: Trials) -> dict[str, float]:
     """Two accuracies and nothing slower, for sweeps over many fits."""
     known, truth = (np.concatenate(labels_of(side)) for side in (train, test))
     soft, soft_test = (np.concatenate(model.predict_proba(side)) for side in (train, test))
+    return accuracies(soft, known, soft_test, truth)
+
+
+def accuracies(soft: Any, known: IntArray, soft_test: Any, truth: IntArray) -> dict[str, float]:
+    """The same of soft states [T, K] on either side."""
     mapping = majority_map(soft.argmax(axis=1), known, soft.shape[1])
     return {
         "paper_accuracy": paper_accuracy(soft, known, soft_test, truth),
@@ -368,30 +385,3 @@ def _posterior_name(model: StateModel) -> str | None:
     """Which posterior found the states: what a state means follows what it saw."""
     found = getattr(model, "posterior_", None) or getattr(model.config, "posterior", None)
     return None if found is None else str(found)
-
-
-def _notes(
-    train: Trials, test: Trials, known: IntArray, truth: IntArray, n_states: int, has_untrained: bool
-) -> tuple[str, ...]:
-    """What a reader must know to read the numbers."""
-    notes = []
-    if (truth == UNLABELLED).all():
-        notes.append("No test sample is labelled: there are no state scores.")
-    else:
-        if (known == UNLABELLED).all():
-            notes.append("No training sample is labelled: scores that carry labels from train to test are missing.")
-        labels = set(np.unique(np.concatenate([known, truth])).tolist()) - {UNLABELLED}
-        if len(labels) != n_states:
-            notes.append(
-                f"{n_states} states for {len(labels)} labels: each state stands for its majority training label "
-                "(many-to-one), since they cannot be matched one to one."
-            )
-    if int((known != UNLABELLED).sum()) > MAX_NEIGHBOUR_SAMPLES:
-        notes.append(f"Nearest neighbours come from {MAX_NEIGHBOUR_SAMPLES:,} training samples drawn at random.")
-    if train.n_samples > baselines.MAX_TRAINING_SAMPLES:
-        notes.append(f"k-means and the HMM learned from the first {baselines.MAX_TRAINING_SAMPLES:,} training samples.")
-    if test.n_samples > MAX_ORIGINS:
-        notes.append(f"Forecasts start from about {MAX_ORIGINS:,} evenly spaced origins.")
-    if not has_untrained:
-        notes.append("No untrained control: this model family has none.")
-    return tuple(notes)

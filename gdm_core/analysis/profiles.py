@@ -21,7 +21,7 @@ def drivers_along_lap(
     The model is applied as it is: its posterior reads the states off each driver's laps. `stations` says for every
     sample of a driver where on the lap it lies; NaN where no sample lies.
     """
-    model = model_from_bytes(model_bytes).amortised()
+    model = model_from_bytes(model_bytes).uncorrected()
     read = []
     for where, trials in zip(stations, drivers, strict=True):
         soft = np.concatenate(model.predict_proba(trials))  # [T, K]

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.models.gdm.teachable import TeachableModel
+from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import Trials, TrialsLike, as_trials
 
 _RARE_SHARE = 0.5  # of a clip's value that depends on how little its likely words were marked so far
-_STRANGE_SHARE = 0.20  # ten times what the taught recordings themselves have
+_UNFAMILIAR_SHARE = 0.20  # ten times what the taught recordings themselves have
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Clip:
 
 
 def propose(
-    model: TeachableModel,
+    model: GDM,
     trials: TrialsLike,
     labels: Sequence[npt.ArrayLike] | None = None,
     n: int = 1,
@@ -74,15 +74,15 @@ def propose(
     return tuple(chosen)
 
 
-def unlike_taught(model: TeachableModel, trials: TrialsLike) -> tuple[str | None, ...]:
+def unlike_taught(model: GDM, trials: TrialsLike) -> tuple[str | None, ...]:
     """For each recording None, or a sentence that says how unlike the taught ones it looks."""
     data = as_trials(trials)
     sentences: list[str | None] = []
-    for trial, share in zip(data, model.strange_share(data), strict=True):
+    for trial, share in zip(data, model.unfamiliar_share(data), strict=True):
         sentences.append(
             f"{trial.name} looks unlike the recordings that were taught: {share:.0%} of its features lie outside of what those "
             "hold (2 % would be usual). Mark a few moments in it before you rely on its words."
-            if share > _STRANGE_SHARE
+            if share > _UNFAMILIAR_SHARE
             else None
         )
     return tuple(sentences)
@@ -102,17 +102,15 @@ def _means(values: list[npt.NDArray[Any]], clips: list[Clip]) -> npt.NDArray[np.
     return np.stack([np.asarray(values[c.trial][c.start : c.stop], np.float64).mean(axis=0) for c in clips])
 
 
-def _places(model: TeachableModel, data: Trials, clips: list[Clip]) -> npt.NDArray[np.float64]:
+def _places(model: GDM, data: Trials, clips: list[Clip]) -> npt.NDArray[np.float64]:
     """[clips, D + K] where clips lie: latent path and soft states."""
     states = model.predict_proba(data)
     return np.concatenate([_means(model.latent(data), clips), _means(states, clips)], axis=1)
 
 
-def _values(
-    model: TeachableModel, data: Trials, known: list[npt.NDArray[Any]], clips: list[Clip]
-) -> npt.NDArray[np.float64]:
+def _values(model: GDM, data: Trials, known: list[npt.NDArray[Any]], clips: list[Clip]) -> npt.NDArray[np.float64]:
     """[clips] from 0 to 1: by disagreement, and by how little was marked of what they may be."""
-    if model.word_evidence_ is None:
+    if model.word_model_ is None:
         return np.ones(len(clips))
     doubt = _means(model.label_disagreement(data), clips)
     if not doubt.max() > 0:  # of two marks none can be left out, so that nobody disagrees yet

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gdm_core.errors import FitError
+from gdm_core.analysis.looks import fitted
 from gdm_core.forecast import outcomes
-from gdm_core.models.base import Status
-from gdm_core.models.registry import import_family
 from gdm_core.trials import Trials
 
 N_PATHS = 100
@@ -24,10 +22,7 @@ def next_ranges(
 
     held   share of these outcomes within three standard deviations of the mean
     """
-    model: Any = import_family(family)(**setting)
-    model.fit(train)
-    if model.status_ is Status.DIVERGED:
-        raise FitError("The fit diverged.")
+    model = fitted(family, setting, train)
     trial = test[0]
     at = np.arange(model.min_samples - 1, min(trial.n_samples - 1, moments))
     found = model.forecast(trial, horizon=1, n_paths=N_PATHS, seed=0, origins=at, adaptive=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from gdm_core.text import for_json
 
 # Rows of the table: field, words. The first is the headline.
 STATE_ROWS = {
@@ -98,7 +100,7 @@ class Scores(StateScores, PredictionScores):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is not a finite number becomes None."""
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = for_json(self)
         return plain
 
     def line_to_beat(self, score: str) -> tuple[str, float] | None:
@@ -153,13 +155,3 @@ def align(rows: list[tuple[str, ...]]) -> list[str]:
 
 def _number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return value

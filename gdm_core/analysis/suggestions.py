@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.blocks import SHORTEST, blocks
 from gdm_core.analysis.bouts import median_bout
 from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError, DataError, FitError
-from gdm_core.models.base import Status
+from gdm_core.maths.threads import one_thread, one_torch_thread
+from gdm_core.models.base import StateModel, Status
 from gdm_core.models.registry import import_family
-from gdm_core.trials import Trial, Trials
+from gdm_core.trials import Trials
 
 N_BLOCKS = 10
 MANY_TRIALS = 8  # from here on halves are made of whole trials
-SHORTEST_BLOCK = 20  # samples
+N_STRETCHES = 20  # that a long recording is read in
+SHORTEST_STRETCH = 100  # samples
 ERRORS = 2.0  # standard errors within which two settings are not told apart
 NEGLIGIBLE = 0.02  # of what the best setting gains over one state
 STABLE = 0.9  # of the moments in the same state, for both halves' models: found again
@@ -73,7 +76,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Recommendation:
     """What is recommended of one parameter, and what it was decided from.
 
     sure       "clear", "likely" or "open": whether the data tell this value from others
@@ -88,44 +91,74 @@ class Verdict:
     probes: tuple[Probe, ...] = field(repr=False)
 
 
+# ---- how much is read ---------------------------------------------------------------------------------------------
+def thinned(trials: Trials, most: int) -> Trials:
+    """The trials, or about `most` samples of them: whole stretches from all over them, so that each keeps its order in time."""
+    if trials.n_samples <= most:
+        return trials
+    found = []
+    for trial in trials:
+        wanted = max(1, round(N_STRETCHES * trial.n_samples / trials.n_samples))
+        found += [trial.slice(*block) for block in blocks(trial.n_samples, wanted)]
+    usual = min(SHORTEST_STRETCH, trials.n_samples / len(found))
+    some = np.linspace(0, len(found) - 1, min(len(found), max(1, int(most / usual)))).round().astype(int)
+    found = [found[i] for i in some]  # of many trials not all
+    share = min(1.0, most / sum(block.n_samples for block in found))
+    parts = tuple(block.slice(0, max(min(SHORTEST, block.n_samples), int(share * block.n_samples))) for block in found)
+    return Trials(parts, f"{trials.name}, {len(parts)} stretches")
+
+
 # ---- trying one setting ---------------------------------------------------------------------------------------------
 def halves(trials: Trials) -> tuple[Trials, Trials]:
     """Every other block of time, or of many trials every other one; both halves see beginning and end."""
     if len(trials) >= MANY_TRIALS:
         pieces = list(trials)
     else:
-        pieces = [block for trial in trials for block in _blocks(trial, max(2, math.ceil(N_BLOCKS / len(trials))))]
+        wanted = max(2, math.ceil(N_BLOCKS / len(trials)))
+        pieces = [trial.slice(*block) for trial in trials for block in blocks(trial.n_samples, wanted)]
     if len(pieces) < 4:
         raise DataError(
-            f"{trials.name!r} has {trials.n_samples} samples, which make {len(pieces)} blocks of {SHORTEST_BLOCK} or more; "
+            f"{trials.name!r} has {trials.n_samples} samples, which make {len(pieces)} blocks of {SHORTEST} or more; "
             "at least 4 are needed to say anything about settings. Take a longer recording."
         )
     first, second = (Trials(tuple(pieces[half::2]), f"{trials.name}, half {half + 1}") for half in (0, 1))
     return first, second
 
 
-def _blocks(trial: Trial, wanted: int) -> list[Trial]:
-    count = max(1, min(wanted, trial.n_samples // SHORTEST_BLOCK))  # a short trial is a block of its own
-    cuts = np.linspace(0, trial.n_samples, count + 1).astype(int)
-    return [trial.slice(int(begin), int(end)) for begin, end in itertools.pairwise(cuts)]
+def probe(
+    family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int] = (0, 1)
+) -> Iterator[dict[str, Any] | None]:
+    """Try one setting; of several seeds the fit with the higher ELBO stands for its half.
+
+    None after each fit, where it may be stopped; in the end what it came to, as plain values for a store.
+    """
+    with one_thread(), one_torch_thread():  # on a busy machine threads wait for each other, and cost five times as much
+        found = yield from _probe(family, setting, trials, seeds)
+    yield found.to_dict()
 
 
-def probe(family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int] = (0, 1)) -> dict[str, Any]:
-    """Try one setting; of several seeds the fit with the higher ELBO stands for its half. As plain values, for a store."""
-    kind: Any = import_family(family)
+def _probe(
+    family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int]
+) -> Generator[None, None, Probe]:
     sides = halves(trials)
-    models, scores, between, seconds = [], [], [], 0.0
+    models, elbos, scores, between, seconds = [], [], [], [], 0.0
     for side, other in (sides, sides[::-1]):
-        fits = [kind(**setting, seed=seed).fit(side) for seed in seeds]
-        sound = [fit for fit in fits if fit.status_ is not Status.DIVERGED and np.isfinite(fit.elbo_)]
+        sound = []
+        for seed in seeds:
+            fit = _fitted(family, setting, side, seed)
+            seconds += fit.seconds_
+            elbo = math.nan if fit.status_ is Status.DIVERGED else fit.score(side)
+            if math.isfinite(elbo):
+                sound.append((elbo, fit))
+            yield None
         if not sound:
             raise FitError("Every fit of this setting diverged.")
-        best = max(sound, key=lambda fit: fit.elbo_)
+        elbo, best = max(sound, key=lambda one: one[0])
         models.append(best)
-        said = [np.concatenate(fit.predict_proba(side)).argmax(axis=1) for fit in sound]
+        elbos.append(elbo)
+        said = [np.concatenate(fit.predict_proba(side)).argmax(axis=1) for _, fit in sound]
         between += [matched_accuracy(one, another) for one, another in itertools.combinations(said, 2)]
         scores.append([best.score(block) for block in other])
-        seconds += sum(fit.seconds_ for fit in fits)
     soft = [np.concatenate(model.predict_proba(trials)) for model in models]
     found = [states.argmax(axis=1) for states in soft]
     lengths = np.cumsum([trial.n_samples for trial in trials])[:-1]
@@ -135,14 +168,23 @@ def probe(family: str, setting: Mapping[str, Any], trials: Trials, seeds: Sequen
         setting=dict(setting),
         held_out=tuple(held_out),
         agreement=matched_accuracy(*found),
-        elbo=float(np.mean([model.elbo_ for model in models])),
+        elbo=float(np.mean(elbos)),
         idle=max(int((states.mean(axis=0) < IDLE).sum()) for states in soft),
         stay=median_bout(np.split(found[0], lengths)),
         parameters=sum(int(value.size) for value in models[0].params_.values()),
         seconds=seconds,
         seeds=float(np.mean(between)) if between else math.nan,
         copies=max(copies(*found), copies(*found[::-1])),
-    ).to_dict()
+    )
+
+
+def _fitted(family: str, setting: Mapping[str, Any], side: Trials, seed: int) -> StateModel:
+    """A fit without what nobody asks of it here: calibrated forecasts, half of what a probe would cost."""
+    kind: Any = import_family(family)
+    model: StateModel = kind(**setting, seed=seed)
+    for _ in model.fit_iter(side, finish=False):
+        pass
+    return model
 
 
 def copies(states: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> int:
@@ -162,7 +204,7 @@ def deficit(probe: Probe, best: Probe) -> tuple[float, float]:
     return float(difference.mean()), float(difference.std(ddof=1) / math.sqrt(len(difference)))
 
 
-def choose_states(probes: Sequence[Probe]) -> Verdict:
+def choose_states(probes: Sequence[Probe]) -> Recommendation:
     """How many states (K): the fewest that predict the other half as well as any, and that both halves find."""
     tried = sorted(_sound(probes), key=lambda p: p.setting["n_states"])
     if len(tried) < 2:
@@ -175,7 +217,7 @@ def choose_states(probes: Sequence[Probe]) -> Verdict:
     rivals = [p for p in level if p is not chosen]
     second = max(rivals, key=lambda p: p.agreement) if rivals else _next_best(tried, chosen)
     fewer = [p for p in tried if p.setting["n_states"] < chosen.setting["n_states"]]
-    sure = _how_sure(chosen, fewer, rivals)
+    sure = _how_sure(chosen, fewer, rivals, best)
     k = chosen.setting["n_states"]
     if fewer:
         loss, error = deficit(max(fewer, key=lambda p: p.mean), chosen)
@@ -190,18 +232,26 @@ def choose_states(probes: Sequence[Probe]) -> Verdict:
             "Take the number that you can name, and compare seeds before you build on single states."
         ),
     }[sure]
-    lost, error = deficit(second, best)
+    if k == 1:  # whose halves agree whatever the data are
+        better, within = deficit(chosen, best)
+        certainty = (
+            "That is clear: no other number predicts that half better."
+            if sure == "clear"
+            else f"That is likely, not certain: {_named(best.setting['n_states'])} would predict that half {better:.2f} ± "
+            f"{within:.2f} nats a sample better, which may be chance."
+        )
+    lost, error = deficit(second, chosen)
     spare = second.copies + second.idle
     runner_up = (
-        f"Next comes {_named(second.setting['n_states'])}: {abs(lost):.2f} ± {error:.2f} nats a sample below the best, "
-        f"halves agree on {second.agreement:.0%}"
+        f"Next comes {_named(second.setting['n_states'])}: {abs(lost):.2f} ± {error:.2f} nats a sample "
+        f"{'above' if lost < 0 else 'below'} that, halves agree on {second.agreement:.0%}"
         + (
             f", and {spare} of its states {'is' if spare == 1 else 'are'} a copy of another or hardly used."
             if spare
             else "."
         )
     )
-    return Verdict(
+    return Recommendation(
         "n_states",
         k,
         second.setting["n_states"],
@@ -211,7 +261,7 @@ def choose_states(probes: Sequence[Probe]) -> Verdict:
     )
 
 
-def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) -> Verdict:
+def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) -> Recommendation:
     """Another parameter: as it usually is, unless the other half or the agreement of halves speaks against it."""
     tried = _sound(probes)
     now = next((p for p in tried if p.setting.get(name) == usual), None)
@@ -241,7 +291,7 @@ def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) ->
         f"Halves of the data agree on {chosen.agreement:.0%} of the moments with {value} and on {second.agreement:.0%} "
         f"with {other_value}; the median stay is {chosen.stay:g} and {second.stay:g} samples."
     )
-    return Verdict(
+    return Recommendation(
         name,
         chosen.setting.get(name),
         second.setting.get(name),
@@ -269,9 +319,11 @@ def _next_best(tried: Sequence[Probe], chosen: Probe) -> Probe:
     return max((p for p in tried if p is not chosen), key=lambda p: p.mean)
 
 
-def _how_sure(chosen: Probe, fewer: Sequence[Probe], rivals: Sequence[Probe]) -> str:
+def _how_sure(chosen: Probe, fewer: Sequence[Probe], rivals: Sequence[Probe], best: Probe) -> str:
     if chosen.agreement < UNSTABLE:
         return "open"
+    if chosen.setting["n_states"] == 1:
+        return "clear" if chosen is best else "likely"
     apart = all(deficit(p, chosen)[0] > ERRORS * deficit(p, chosen)[1] for p in fewer)
     steadier = all(p.agreement < chosen.agreement for p in rivals)
     return "clear" if chosen.agreement >= STABLE and apart and steadier else "likely"

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from gdm_core.analysis.bouts import stays
 from gdm_core.errors import DataError
+from gdm_core.maths.running import running_sum
 from gdm_core.trials import Trial
 
 TIMES = ("time", "Start (s)", "Stop (s)", "Duration (s)")  # written to the microsecond, however late they are
@@ -76,10 +78,9 @@ def bouts_table(
     soft = np.asarray(states)
     labels = soft.argmax(axis=1) if bouts is None else np.asarray(bouts)
     shown = list(names) if names else [f"S{k + 1}" for k in range(soft.shape[1])]
-    starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
-    stops = np.append(starts[1:], len(labels))
+    starts, stops = stays(labels).T
     state = labels[starts]
-    cumulative = np.concatenate([np.zeros((1, soft.shape[1])), np.cumsum(soft, axis=0, dtype=np.float64)])
+    cumulative = running_sum(soft)
     share = (cumulative[stops, state] - cumulative[starts, state]) / (stops - starts)
     frame = first_frame(trial)
     first, rate = (trial.start_seconds, trial.rate_hz) if unit == "s" else (frame, 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,12 @@ import numpy.typing as npt
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.agreement import held_out_agreement, reliability
 from gdm_core.analysis.bouts import clips_of
-from gdm_core.analysis.looks import Look, fitted, look
+from gdm_core.analysis.looks import Look, fitting, look, quietly
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import Clip, propose, unlike_taught
 from gdm_core.errors import FitError
 from gdm_core.models.base import Status
-from gdm_core.models.gdm.teachable import TeachableModel
+from gdm_core.models.gdm.model import GDM
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trial, Trials
 
@@ -35,7 +35,7 @@ Codes = npt.NDArray[np.int64]
 Stretch = tuple[int, int, int, int]  # trial, start, stop (exclusive), number of the word
 MOST_KEPT = 2  # models that a worker remembers
 
-_kept: OrderedDict[str, TeachableModel] = OrderedDict()
+_kept: OrderedDict[str, GDM] = OrderedDict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def trust(
     return Trust(seconds, held_out, majority, *others)
 
 
-def by_expert(model: TeachableModel, test: Trials, expert: Sequence[int]) -> dict[str, float] | None:
+def by_expert(model: GDM, test: Trials, expert: Sequence[int]) -> dict[str, float] | None:
     """Words of the new trials against the expert's labels of them: macro-F1, that of always saying the commonest, and how far
     probabilities are from what they promise. None where there are no labels, or none that is called like a word."""
     known = [trial for trial in test if trial.labels is not None and (np.asarray(trial.labels) >= 0).any()]
@@ -211,7 +211,7 @@ def taught_fit(
     return TaughtFit(words, file, str(model.status_), elbo, seconds, look(file, train, test))
 
 
-def scores(
+def score_parts(
     model_bytes: bytes,
     train: Trials,
     test: Trials,
@@ -221,14 +221,15 @@ def scores(
     words: tuple[str, ...],
     expert: tuple[int, ...],
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Iterator[dict[str, Any]]:
     """What is measured of a fit that was taught: its states as those of any fit, and under "by_words" what it calls moments."""
-    found = bout_scores.scores(model_bytes, train, test, smooth_s, shortest_s, seed)
     named = by_expert(_teachable(model_bytes), test, expert)
-    return found if named is None else found | {"by_words": named}
+    more = {} if named is None else {"by_words": named}
+    for found in bout_scores.score_parts(model_bytes, train, test, smooth_s, shortest_s, seed):
+        yield found | more
 
 
-def seed_scores(
+def seed_parts(
     family: str,
     config: Mapping[str, Any],
     train: Trials,
@@ -238,23 +239,22 @@ def seed_scores(
     stretches: tuple[Stretch, ...],
     words: tuple[str, ...],
     expert: tuple[int, ...],
-) -> dict[str, Any]:
+) -> Iterator[dict[str, Any] | None]:
     """The same of one more fit that was taught the same, from the seed in `config`."""
-    plain = fitted(family, config, train).to_bytes()
-    model = taught_fit(plain, train, None, stretches, words).model_bytes
-    return scores(model, train, test, smooth_s, shortest_s, stretches, words, expert, int(config["seed"]))
+    plain = yield from fitting(family, config, train)
+    model = taught_fit(plain.to_bytes(), train, None, stretches, words).model_bytes
+    asked = (smooth_s, shortest_s, stretches, words, expert, int(config["seed"]))
+    yield from quietly(score_parts(model, train, test, *asked))
 
 
-def _teachable(model_bytes: bytes) -> TeachableModel:
+def _teachable(model_bytes: bytes) -> GDM:
     model = model_from_bytes(model_bytes)
-    if not isinstance(model, TeachableModel):
+    if not isinstance(model, GDM):
         raise FitError(f"{type(model).__name__} cannot be taught words; fit a GDM for that.")
     return model
 
 
-def _taught(
-    model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], words: tuple[str, ...]
-) -> TeachableModel:
+def _taught(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], words: tuple[str, ...]) -> GDM:
     """The fit, taught: from where it stands, in a few steps."""
     key = f"{hashlib.sha256(model_bytes).hexdigest()}/{train.fingerprint}/{stretches}/{words}"
     if key not in _kept:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from distributed import Client
 from distributed.system import MEMORY_LIMIT
 
 import gdm_core
+from gdm_core.engine.host import FAILED
 from gdm_core.engine.messages import code_version
 from gdm_core.engine.worker import NICE_VARIABLE, warm_up
 from gdm_core.errors import ConfigError, FitError
@@ -100,7 +102,7 @@ class Link:
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY_S:
             return False
-        found = self.ask("identity", n_workers=-1)["workers"]
+        found = self._ask(self.client.scheduler.identity, n_workers=-1)["workers"]
         now = self._looked = time.monotonic()
         # By our own clock, for another machine's may jump: when each sign of life was first seen.
         earlier = self._signs
@@ -116,9 +118,14 @@ class Link:
         self.memory = min(limits, default=0)
         return True
 
-    def ask(self, question: str, **content: Any) -> Any:
+    def taken_up(self) -> set[str]:
+        """Keys of the tasks that some worker runs, or is to run next, as the scheduler has it."""
+        found: Mapping[str, Sequence[str]] = self._ask(self.client.processing)
+        return {key for keys in found.values() for key in keys}
+
+    def _ask(self, question: Callable[..., Any], **content: Any) -> Any:
         """What the scheduler answers; TimeoutError when it does not."""
-        return self.client.sync(getattr(self.client.scheduler, question), callback_timeout=ANSWER_LIMIT_S, **content)
+        return self.client.sync(question, callback_timeout=ANSWER_LIMIT_S, **content)
 
     def capacity(self) -> int:
         """Jobs that the cluster can run at once."""
@@ -130,12 +137,11 @@ class Link:
             return None
         return max(self.threads, key=lambda worker: self.threads[worker] - busy.count(worker))
 
-    def take_host(self) -> Host | None:
-        """The processes of a cluster that is lost, for the next one; none where they are not ours."""
+    def end_processes(self) -> None:
+        """End those of a cluster that is lost, where they are ours: the next one needs their room."""
         host, self.cluster = self.cluster, None
         if host is not None:
-            host.give_up()
-        return host
+            host.close(timeout=0)
 
     def close(self) -> None:
         try:
@@ -148,20 +154,11 @@ class Link:
 
 def connect(on_event: Callable[[Mapping[str, Any]], None]) -> Link:
     """Join the cluster that GDM_SCHEDULER names, or start our own. `on_event` hears what jobs say, on a Dask thread."""
-    # Data travels as the argument of a task on purpose (see Shelf): no warning wanted.
+    # Data travels as the argument of a task on purpose (see DataCache): no warning wanted.
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "4GB"})
     dask.config.set({"distributed.admin.low-level-log-length": MESSAGES_KEPT})
     address = os.environ.get(SCHEDULER_VARIABLE, "").strip()
-    return _made_sure(_join(address) if address else _start(), on_event)
-
-
-def reconnect(on_event: Callable[[Mapping[str, Any]], None], host: Host) -> Link:
-    """A cluster of our own again, on what outlived the one before (Link.take_host)."""
-    return _made_sure(_meet(host), on_event)
-
-
-def _made_sure(link: Link, on_event: Callable[[Mapping[str, Any]], None]) -> Link:
-    """With the models loaded and someone to hear what jobs say."""
+    link = _join(address) if address else _start()
     try:
         _check_versions(link)
     except FitError:
@@ -220,28 +217,19 @@ def _join(address: str) -> Link:
 
 def _start() -> Link:
     n_workers = worker_count()
+    host = None
     try:
         host = Host(n_workers, worker_memory(n_workers))
-    except OSError as error:
-        raise FitError(_start_message(str(error))) from error
-    return _meet(host)
-
-
-def _meet(host: Host) -> Link:
-    """Connect to its next scheduler, and wait for a worker there."""
-    link = None
-    try:
         client = Client(host.address(START_TIMEOUT_S), timeout=ANSWER_LIMIT_S, set_as_default=False, name="gdm-studio")
-        link = Link(client, host)
-        client.wait_for_workers(1, timeout=START_TIMEOUT_S)  # the others join as they come
     except (OSError, TimeoutError) as error:
-        (link or host).close()
-        raise FitError(_start_message(str(error) or f"no worker within {START_TIMEOUT_S:g} s")) from error
-    return link
+        if host is not None:
+            host.close(timeout=0)
+        raise FitError(_start_message(str(error))) from error
+    return Link(client, host)
 
 
 class Host:
-    """The processes of the embedded cluster, from outside (keeper.py): one cluster after another.
+    """The processes of the embedded cluster, from outside (host.py).
 
     With `scheduler`, the address of one that somebody else runs: workers for that, whenever it is there.
     """
@@ -253,43 +241,43 @@ class Host:
             "allowed_failures": ALLOWED_DEATHS,
             "scheduler": scheduler,
         }
-        self._address = ""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gdm_core.engine.keeper", json.dumps(options)],
+            [sys.executable, "-m", "gdm_core.engine.host", json.dumps(options)],
             env=_child_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            process_group=0,  # a terminal's signals are for the server; and what the host has started can be ended without it
         )
 
-    def address(self, timeout: float) -> str:
-        """Where its next scheduler listens, as soon as it does."""
-        limit = threading.Timer(timeout, self._process.kill)
-        limit.start()
+    def address(self, timeout: float | None = None) -> str:
+        """Where the scheduler listens, as soon as there is a worker; an OSError, which says why, where none can be had."""
+        limit = threading.Timer(timeout or 0, self._process.kill)
+        if timeout is not None:
+            limit.start()
         assert self._process.stdout is not None
-        self._address = self._process.stdout.readline().strip()
+        answer = self._process.stdout.readline().strip()
         limit.cancel()
-        if not self._address:
-            raise OSError(f"the process ended with status {self._process.wait()}, or was not ready in {timeout:g} s")
-        return self._address
-
-    def give_up(self) -> None:
-        """Have another scheduler come in place of the last one, whether or not that still runs."""
-        assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended, as whoever asks for the next address will hear
-            print(self._address, file=self._process.stdin, flush=True)
+        if answer.startswith(FAILED):
+            raise OSError(answer.removeprefix(FAILED))
+        if not answer:
+            within = "" if timeout is None else f", or had no worker within {timeout:g} s"
+            raise OSError(f"their process ended with status {self._process.wait()}{within}")
+        return answer
 
     def wait(self) -> int:
         """Until it has ended by itself; its status."""
         return self._process.wait()
 
     def close(self, timeout: float = 10.0) -> None:
-        """End it, and its workers with it."""
-        try:
+        """End it, and its workers with it, those too that were stopped."""
+        with suppress(subprocess.TimeoutExpired):
             self._process.communicate(timeout=timeout)  # closes its standard input, and waits
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
+        for how in (signal.SIGTERM, signal.SIGCONT):
+            with suppress(ProcessLookupError):  # all have gone
+                os.killpg(self._process.pid, how)
+        self._process.kill()
+        self._process.communicate()
 
 
 def _start_message(why: str) -> str:

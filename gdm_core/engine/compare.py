@@ -10,6 +10,7 @@ from typing import Any
 
 from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
 from gdm_core.engine.engine import Engine
+from gdm_core.engine.estimate import Estimate
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
 
@@ -47,6 +48,12 @@ class Comparison:
     @property
     def n_fits(self) -> int:
         return len(self.settings) * len(self.seeds)
+
+    @property
+    def usual_s(self) -> float:
+        """What all fits take one after the other, with their scores: half a second and 100 µs a sample each
+        (docs/performance.md has the measurements that this rounds)."""
+        return self.n_fits * (0.5 + self.train.n_samples * 1e-4)
 
     @property
     def data(self) -> str:
@@ -90,6 +97,7 @@ class CompareJob:
 
     def __init__(self, comparison: Comparison, engine: Engine, session: str) -> None:
         self.comparison = comparison
+        self.estimate = Estimate(comparison.usual_s / max(1, len(engine.info().workers)))
         sides = (comparison.train, comparison.test)
         fits = {
             comparison.name_of(setting, seed): (setting[0], {**setting[1], "seed": seed}, *sides)

@@ -43,6 +43,8 @@ class Orders:
     """What the engine wants of a job. The whole of it travels each time, so that a lost or repeated message does no harm.
 
     hold     stand still once `until_step` is reached
+    play_s   take so many seconds for all steps, by the clock: wait until the time of a step has come, and no longer. A job
+             that is late waits for nothing, so that a slow one runs as fast as it can; 0 is no pace at all
     give_way stand still at once, because somebody who watches needs the worker
     """
 
@@ -50,6 +52,7 @@ class Orders:
     cancelled: bool = False
     hold: bool = False
     until_step: int = 0
+    play_s: float = 0.0
     give_way: bool = False
 
     def holds(self, step: int) -> bool:
@@ -71,6 +74,8 @@ class Control:
         self._changed = threading.Condition()
         self._started = time.monotonic()
         self._held_s = self._paused_s = 0.0
+        self._played_from: tuple[float, int] | None = None  # when, and at which step, the pace began
+        self._aside = False
 
     def order(self, orders: Orders) -> None:
         with self._changed:
@@ -88,6 +93,44 @@ class Control:
         """An event for the engine; only types that msgpack knows."""
         worker = get_worker()
         worker.log_event(self.topic, {"job": self.job, "kind": kind, "worker": worker.address, **content})
+
+    def tell(self, found: Any) -> None:
+        """What a call has found so far, for whoever waits; the place where one that nobody wants any more ends."""
+        if self._orders.cancelled:
+            raise JobCancelled
+        self.send("found", found=found)
+
+    @property
+    def playing(self) -> bool:
+        return self._orders.play_s > 0
+
+    def keep_pace(self, step: int, total: int) -> None:
+        """Wait until the time of `step` has come, if there is a pace; other orders end the wait.
+
+        A job that waits needs no thread of the pool, and gets none back: it has little to do until it has ended.
+        """
+        if not self.playing or not total:
+            self._played_from = None
+            return
+        if self._played_from is None:
+            self._played_from = time.monotonic(), self.step
+        began, first = self._played_from
+        with self._changed:
+            known = self._orders
+            due = began + known.play_s * (step - first) / total
+            if not (known.cancelled or known.give_way) and time.monotonic() < due:
+                self._step_aside("aside", self.step)
+                while self._orders is known and (left := due - time.monotonic()) > 0:
+                    self._changed.wait(left)
+
+    def _step_aside(self, kind: str, step: int) -> None:
+        """Leave the worker's thread pool, where another job runs from now on, and say so: once, or where it stands."""
+        if self._aside and kind == "aside":
+            return
+        if not self._aside:
+            secede()
+        self._aside = True
+        self.send(kind, step=step)
 
     def checkpoint(self, step: int, on_hold: Callable[[], None] | None = None) -> None:
         """Stop, hold or go on, as ordered. `on_hold` runs when the job comes to a stand, to show where."""
@@ -111,8 +154,7 @@ class Control:
 
     def _stand(self, step: int) -> None:
         since = time.monotonic()
-        secede()
-        self.send("held", step=step)
+        self._step_aside("held", step)
         with self._changed:
             while self._orders.holds(step) and not self._orders.cancelled:
                 known = self._orders.version
@@ -121,8 +163,13 @@ class Control:
                     self.send("held", step=step)  # told to go on and to hold again before it had gone on
             if self._orders.cancelled:
                 raise JobCancelled
-        self.send("resumed", step=step)
-        rejoin()
+        self._played_from = None
+        if self.playing:  # back in the pool it would wait for whoever runs there now, and leave it again at once
+            self.send("aside", step=step)
+        else:
+            self.send("resumed", step=step)
+            rejoin()
+            self._aside = False
         self._held_s += time.monotonic() - since
 
     def _wait(self, step: int) -> None:

@@ -10,19 +10,19 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future as Errand
+from concurrent.futures import Future as ThreadFuture
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from gdm_core.engine.cache import ResultCache
-from gdm_core.engine.cluster import ALLOWED_DEATHS, Host, Link, connect, reconnect
+from gdm_core.engine.cluster import ALLOWED_DEATHS, Link, connect
+from gdm_core.engine.cluster_calls import LINK_ERRORS, LOST_ERRORS, end_by_force, fetch_outcome, quietly
 from gdm_core.engine.control import end_if_stopped, end_topic, set_control
-from gdm_core.engine.errands import LINK_ERRORS, LOST_ERRORS, bring, end_by_force, quietly
-from gdm_core.engine.flights import Flight, launch
+from gdm_core.engine.data_cache import DataCache
 from gdm_core.engine.jobs import Job
 from gdm_core.engine.outcomes import TOO_BIG, explained, lost_its_data, settle
-from gdm_core.engine.shelf import Shelf
+from gdm_core.engine.sent_jobs import SentJob, launch
 from gdm_core.engine.turns import FairQueue
 from gdm_core.engine.worker import Outcome
 from gdm_core.errors import ConfigError, FitError
@@ -50,16 +50,15 @@ class Dispatcher:
         self._turns, self._cache = turns, cache
         self._inbox: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
         self._jobs: dict[str, Job] = {}
-        self._flights: dict[str, Flight] = {}
-        self._shelf = Shelf()
+        self._sent: dict[str, SentJob] = {}
+        self._data_cache = DataCache()
         self._link: Link | None = None
-        self._host: Host | None = None  # of a cluster that is lost, for the next one
         self._lost_since: float | None = None
         self._worker_seen = 0.0
         self._asked: dict[str, float] = {}
-        self._couriers = ThreadPoolExecutor(4, thread_name_prefix="gdm-courier")
-        # Apart from the couriers, who may wait for a dead worker to answer.
-        self._porters = ThreadPoolExecutor(2, thread_name_prefix="gdm-porter")
+        self._senders = ThreadPoolExecutor(4, thread_name_prefix="gdm-send")
+        # Apart from the senders, which may wait for a dead worker to answer.
+        self._fetchers = ThreadPoolExecutor(2, thread_name_prefix="gdm-fetch")
         self._thread = threading.Thread(target=self._run, name="gdm-dispatcher", daemon=True)
         self._thread.start()
 
@@ -84,7 +83,7 @@ class Dispatcher:
 
     def out(self) -> tuple[str, ...]:
         """Jobs that the cluster has not given back yet."""
-        return tuple(self._flights)
+        return tuple(self._sent)
 
     def close(self, timeout: float = 20.0) -> None:
         self._inbox.put(("stop", None, None))
@@ -127,17 +126,15 @@ class Dispatcher:
     def _leave(self) -> None:
         """Fail what is not done, stop what runs on workers that live on without us, and let the cluster go."""
         gone = FitError("The engine was closed before the job was done. Start it again.")
-        for job in [*self._turns.close(), *(flight.job for flight in self._flights.values())]:
+        for job in [*self._turns.close(), *(sent.job for sent in self._sent.values())]:
             job.fail(gone)
         link = self._link
         if link is not None:
-            if link.cluster is None and link.alive and self._flights:
+            if link.cluster is None and link.alive and self._sent:
                 quietly(partial(link.client.run, end_topic, link.topic, on_error="ignore"))
             quietly(link.close)
-        if self._host is not None:
-            self._host.close()
-        self._couriers.shutdown(wait=False, cancel_futures=True)
-        self._porters.shutdown(wait=False, cancel_futures=True)
+        self._senders.shutdown(wait=False, cancel_futures=True)
+        self._fetchers.shutdown(wait=False, cancel_futures=True)
 
     def _read_inbox(self) -> bool:
         """Handle what has come in, waiting a little for the first; False once told to stop."""
@@ -150,13 +147,13 @@ class Dispatcher:
                 if kind == "orders":
                     self._pass_on(what)
                 elif kind == "forget":
-                    self._shelf.forget(what)
+                    self._data_cache.forget(what)
                 elif kind == "event":
                     self._hear(what, content)
                 elif kind == "ended":
                     self._fetch(what, content)
                 elif kind == "fetched":
-                    self._land(what, *content)
+                    self._on_fetched(what, *content)
                 message = self._inbox.get_nowait()
         except queue.Empty:
             return True
@@ -174,9 +171,8 @@ class Dispatcher:
 
     # ---- the connection -----------------------------------------------------------------------------------------
     def _connect(self) -> None:
-        host, self._host = self._host, None
         try:
-            self._link = connect(self._on_event) if host is None else reconnect(self._on_event, host)
+            self._link = connect(self._on_event)
         except (FitError, ConfigError) as error:
             self.trouble = error
             if self._lost_since is not None and time.monotonic() - self._lost_since < RETURN_LIMIT_S:
@@ -190,21 +186,18 @@ class Dispatcher:
             self._worker_seen = time.monotonic()
         self.ready.set()
 
-    def _drop_link(self, why: str, all_anew: bool = False) -> None:
-        """Let a broken connection go; what was out is sent again over the next one.
-
-        What workers are copies of serves the next cluster, too, unless `all_anew`.
-        """
+    def _drop_link(self, why: str) -> None:
+        """Let a broken connection go; what was out is sent again over the next one."""
         logger.warning("%s Jobs that were out are started again.", why)
         link, self._link = self._link, None
         self._lost_since = time.monotonic()
-        flights, self._flights = list(self._flights.values()), {}
-        self._shelf.clear()
-        for flight in flights:
-            self._again(flight.job, why, begun=flight.worker_known)
+        sent_jobs, self._sent = list(self._sent.values()), {}
+        self._data_cache.clear()
+        for sent in sent_jobs:
+            self._again(sent.job, why, begun=sent.worker_known)
         if link is not None:
-            self._host = None if all_anew else link.take_host()
-            self._couriers.submit(quietly, link.close)
+            link.end_processes()
+            self._senders.submit(quietly, link.close)
 
     def _again(self, job: Job, why: str, begun: bool = True, last: str = "") -> None:
         """Put a job back at the head of the queue. One that had `begun` too often fails instead, with `last`."""
@@ -229,54 +222,54 @@ class Dispatcher:
 
     # ---- sending out --------------------------------------------------------------------------------------------
     def _send_out(self, link: Link) -> None:
-        if not (len(self._turns) or self._flights):
+        if not (len(self._turns) or self._sent):
             return
         capacity = link.capacity()
         while self._n_active() < capacity and self._launch_next(link, bulk=False):
             pass
         now = time.monotonic()
-        late = sum(not flight.job.bulk and flight.late(now) for flight in self._flights.values())
+        late = sum(not sent.job.bulk and sent.late(now) for sent in self._sent.values())
         self._make_room(capacity, late)
         if late or self._turns.watched_waiting():
             return
-        for flight in self._flights.values():
+        for sent in self._sent.values():
             if self._n_active() >= capacity:
                 return
-            if flight.held and flight.job.orders.give_way:
-                if not flight.job.orders.paused(flight.job.poll().step):
-                    flight.come_back(now)
-                flight.job.give_way(False)
+            if sent.held and sent.job.orders.give_way:
+                if not sent.job.orders.paused(sent.job.poll().step):
+                    sent.come_back(now)
+                sent.job.give_way(False)
         while self._n_active() < capacity and self._launch_next(link, bulk=True):
             pass
 
     def _n_active(self) -> int:
         there = self.workers()
-        return sum(not flight.held and flight.worker in there for flight in self._flights.values())
+        return sum(sent.takes_a_thread and sent.worker in there for sent in self._sent.values())
 
     def _make_room(self, capacity: int, late: int) -> None:
         """Ask as many bulk jobs to stand aside as there are watched ones without a worker.
 
         `late` of them were sent to one and have not begun there: Dask may have put a bulk job before them.
         """
-        active = [flight for flight in self._flights.values() if not flight.held]
-        bulk = [flight for flight in active if flight.job.bulk]
-        asked = sum(flight.job.orders.give_way for flight in bulk)
+        active = [sent for sent in self._sent.values() if sent.takes_a_thread]
+        bulk = [sent for sent in active if sent.job.bulk]
+        asked = sum(sent.job.orders.give_way for sent in bulk)
         missing = len(active) + late + self._turns.watched_waiting() - capacity - asked
-        for flight in bulk:
+        for sent in bulk:
             if missing <= 0:
                 return
-            if not flight.job.orders.give_way:
-                flight.job.give_way(True)
+            if not sent.job.orders.give_way:
+                sent.job.give_way(True)
                 missing -= 1
 
     def _launch_next(self, link: Link, bulk: bool) -> bool:
-        job = self._turns.take([flight.job for flight in self._flights.values()], bulk)
+        job = self._turns.take([sent.job for sent in self._sent.values()], bulk)
         if job is None:
             return False
-        busy = [flight.worker for flight in self._flights.values() if not flight.held]
+        busy = [sent.worker for sent in self._sent.values() if sent.takes_a_thread]
         self._jobs[job.id] = job
         try:
-            flight = launch(job, link, self._shelf, link.free_worker(busy))
+            sent = launch(job, link, self._data_cache, link.free_worker(busy))
         except LINK_ERRORS as error:
             self._again(job, f"The connection to the cluster broke ({error}).")
             raise
@@ -285,17 +278,17 @@ class Dispatcher:
             self._jobs.pop(job.id, None)
             job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
             return True
-        self._flights[job.id] = flight
+        self._sent[job.id] = sent
         number = job.dispatches
-        flight.future.add_done_callback(lambda _: self._inbox.put(("ended", job, number)))
+        sent.future.add_done_callback(lambda _: self._inbox.put(("ended", job, number)))
         return True
 
     # ---- under way ----------------------------------------------------------------------------------------------
     def _hear(self, job: Job, event: Mapping[str, Any]) -> None:
-        flight = self._flights.get(job.id)
-        if flight is None:
+        sent = self._sent.get(job.id)
+        if sent is None:
             return
-        if flight.hear(event, time.monotonic()):
+        if sent.hear(event, time.monotonic()):
             job.lost += 1
             job.note("The worker that ran it stopped. The job was started again.")
         if event["kind"] == "started" and event["version"] != job.orders.version:
@@ -303,10 +296,11 @@ class Dispatcher:
 
     def _pass_on(self, job: Job) -> None:
         """Orders go straight into the worker's memory; one that has not started hears them when it has."""
-        flight = self._flights.get(job.id)
-        if flight is None or not flight.worker_known or self._link is None:
+        sent = self._sent.get(job.id)
+        if sent is None or not sent.worker_known or self._link is None:
             return
-        self._at_worker(self._link, flight.worker, partial(set_control, job.id, job.orders))
+        sent.told = time.monotonic()
+        self._at_worker(self._link, sent.worker, partial(set_control, job.id, job.orders))
 
     def _attend(self, link: Link) -> None:
         """Deal with workers that have gone or been stopped, and with the jobs that wait for them.
@@ -318,62 +312,63 @@ class Dispatcher:
         if link.threads:
             self._worker_seen = now
         elif now - self._worker_seen > NO_WORKER_LIMIT_S:
-            self._drop_link(f"The cluster has had no worker for {NO_WORKER_LIMIT_S:g} s.", all_anew=True)
+            self._drop_link(f"The cluster has had no worker for {NO_WORKER_LIMIT_S:g} s.")
             return
         self._asked = {worker: since for worker, since in self._asked.items() if worker in link.silent}
         for worker in link.silent:
             if now - self._asked.get(worker, -ORDER_LIMIT_S) >= ORDER_LIMIT_S:
                 self._asked[worker] = now
                 self._at_worker(link, worker, end_if_stopped, nanny=True)
-        away = [flight for flight in self._flights.values() if not flight.ended and flight.worker not in link.threads]
+        away = [sent for sent in self._sent.values() if not sent.ended and sent.worker not in link.threads]
         if not (away and link.threads):
             return
-        states = link.ask("get_task_status", keys=[flight.future.key for flight in away])
-        for flight in away:
-            stands = not flight.worker_known and flight.worker in link.silent
-            if stands or states[flight.future.key] == "no-worker":
-                self._take_back(flight)
+        taken_up = link.taken_up()
+        for sent in away:
+            stands = not sent.worker_known and sent.worker in link.silent
+            if stands or sent.lost(sent.future.key not in taken_up):
+                self._take_back(sent)
 
-    def _take_back(self, flight: Flight) -> None:
-        self._couriers.submit(quietly, flight.future.cancel)
-        del self._flights[flight.job.id]
-        if flight.worker_known:
-            self._again(flight.job, "The worker that ran it stopped.", last=TOO_BIG)
+    def _take_back(self, sent: SentJob) -> None:
+        self._senders.submit(quietly, sent.future.cancel)
+        del self._sent[sent.job.id]
+        if sent.worker_known:
+            self._again(sent.job, "The worker that ran it stopped.", last=TOO_BIG)
         else:
-            self._again(flight.job, "The worker that was to take it stopped.", begun=False)
+            self._again(sent.job, "The worker that was to take it stopped.", begun=False)
 
     def _at_worker(self, link: Link, worker: str, order: Callable[..., Any], nanny: bool = False) -> None:
         """Have `order` run in a worker's process, or in its nanny's, when somebody has time to ask for it."""
         ask = partial(link.client.run, order, workers=[worker], nanny=nanny, on_error="ignore")
-        self._couriers.submit(quietly, partial(ask, callback_timeout=ORDER_LIMIT_S))
+        self._senders.submit(quietly, partial(ask, callback_timeout=ORDER_LIMIT_S))
 
     def _watch(self, link: Link) -> None:
         """Deal with jobs that no longer answer."""
         now = time.monotonic()
-        for flight in list(self._flights.values()):
-            complaint = flight.complaint(now, flight.worker in link.threads or flight.worker in link.silent)
-            if not complaint:
+        for sent in list(self._sent.values()):
+            if sent.deaf(now):
+                self._pass_on(sent.job)
+            if not (complaint := sent.complaint(now, sent.worker in link.threads or sent.worker in link.silent)):
                 continue
-            self._flights.pop(flight.job.id)
-            self._jobs.pop(flight.job.id, None)
-            flight.job.fail(FitError(complaint))
-            self._couriers.submit(quietly, partial(end_by_force, link.client, flight))
+            self._sent.pop(sent.job.id)
+            self._jobs.pop(sent.job.id, None)
+            sent.job.fail(FitError(complaint))
+            self._senders.submit(quietly, partial(end_by_force, link.client, sent))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
     def _fetch(self, job: Job, number: int) -> None:
         """Have the outcome brought. That may take a while, or fail, when its worker has died since."""
-        flight = self._flights.get(job.id)
-        if flight is None or job.dispatches != number:
+        sent = self._sent.get(job.id)
+        if sent is None or job.dispatches != number:
             return  # of an earlier try, or dealt with already
-        if flight.future.status not in ("finished", "error"):
+        if sent.future.status not in ("finished", "error"):
             self._try_again(job, "The cluster lost the job.")
             return
-        flight.ended = True
-        errand = self._porters.submit(bring, flight.future)
-        errand.add_done_callback(lambda brought: self._inbox.put(("fetched", job, (number, brought))))
+        sent.ended = True
+        fetching = self._fetchers.submit(fetch_outcome, sent.future)
+        fetching.add_done_callback(lambda brought: self._inbox.put(("fetched", job, (number, brought))))
 
-    def _land(self, job: Job, number: int, brought: Errand[Outcome | BaseException]) -> None:
-        if job.id not in self._flights or job.dispatches != number:
+    def _on_fetched(self, job: Job, number: int, brought: ThreadFuture[Outcome | BaseException]) -> None:
+        if job.id not in self._sent or job.dispatches != number:
             return
         if brought.cancelled():
             return  # the engine is leaving
@@ -383,7 +378,7 @@ class Dispatcher:
             self._try_again(job, f"The result was lost with its worker ({lost}).")
         elif isinstance(outcome, LINK_ERRORS) and type(outcome).__module__.startswith("distributed"):
             self._try_again(job, f"A worker could not be reached ({outcome}).")
-        elif lost_its_data(outcome, self._flights[job.id].future.key):
+        elif lost_its_data(outcome, self._sent[job.id].future.key):
             self._try_again(job, "The workers that had its data stopped.", last=TOO_BIG)
         else:
             if isinstance(outcome, BaseException):
@@ -391,8 +386,8 @@ class Dispatcher:
             else:
                 settle(job, outcome, self._cache)
             self._jobs.pop(job.id, None)
-            del self._flights[job.id]
+            del self._sent[job.id]
 
     def _try_again(self, job: Job, why: str, last: str = "") -> None:
         self._again(job, why, last=last)
-        del self._flights[job.id]
+        del self._sent[job.id]

@@ -87,13 +87,15 @@ class Engine:
         slot: str | None = None,
         deadline_s: float = 60.0,
         bulk: bool = False,
+        idle: bool = False,
         kept_as: str = "",
     ) -> Job:
         """Run `function(*args)` on a worker and end it at the deadline, whatever it does.
 
         Trials among the arguments travel once. A call whose `key` is running already is joined, not repeated. With
         `kept_as`, which must name everything that the result depends on, a result that JSON can hold is kept on disk, and
-        the next call finds it there.
+        the next call finds it there. An `idle` bulk call goes behind all others: nobody waits for it. A function that yields
+        tells what it has found by and by (`JobView.found`); the last of it is the result.
         """
         if not deadline_s > 0:
             raise FitError(f"deadline_s is {deadline_s}; it must be a positive number of seconds.")
@@ -108,7 +110,7 @@ class Engine:
                 self._forget_slot(job)
 
             call = Call(function, args, deadline_s, cache_key=call_key(function, kept_as) if kept_as else None)
-            job = Job(call, session, slot, bulk, self._dispatcher.orders_changed, forget)
+            job = Job(call, session, slot, bulk, self._dispatcher.orders_changed, forget, idle)
             if key is not None:
                 self._named[key] = job
         self._take_slot(job)
@@ -169,7 +171,7 @@ class Engine:
         }
 
         def submit(call: Call, on_end: Callable[[Job], None]) -> Job:
-            job = Job(call, session, None, True, self._dispatcher.orders_changed, on_end)
+            job = Job(call, session, None, True, self._dispatcher.orders_changed, on_end, idle=True)
             self._turns.add(job)
             self._dispatcher.wake()
             return job

@@ -47,9 +47,10 @@ class Job:
         bulk: bool,
         notify: Callable[[Job], None],
         on_end: Callable[[Job], None] | None = None,
+        idle: bool = False,
     ) -> None:
         self.id = f"job-{_process}-{next(_numbers)}"
-        self.work, self.session, self.slot, self.bulk = work, session, slot, bulk
+        self.work, self.session, self.slot, self.bulk, self.idle = work, session, slot, bulk, idle
         self.orders = Orders()
         self.dispatches = 0  # times it was sent out
         self.lost = 0  # times it was lost after it had begun
@@ -88,11 +89,18 @@ class Job:
 
     def pause(self) -> None:
         """Hold it between two steps."""
-        self._order(hold=True, until_step=0)
+        self._order(hold=True, until_step=0, play_s=0.0)
 
     def resume(self) -> None:
         """Let a held job run on."""
-        self._order(hold=False)
+        self._order(hold=False, play_s=0.0)
+
+    def play(self, seconds: float) -> None:
+        """Let it run on at such a pace that all its steps take `seconds` by the clock; slower where it cannot keep up."""
+        if not seconds > 0:
+            raise errors.ConfigError(f"seconds is {seconds}; a job is played over a positive number of seconds.")
+        self.watch()
+        self._order(hold=False, play_s=seconds)
 
     def step(self, n: int = 1) -> None:
         """Let a held job do `n` steps, then hold it again."""
@@ -100,7 +108,7 @@ class Job:
             raise errors.ConfigError(f"n is {n}; a job can be moved on by one step or more.")
         with self._lock:
             reached = self._view.step
-        self._order(hold=True, until_step=reached + n)
+        self._order(hold=True, until_step=reached + n, play_s=0.0)
 
     def watch(self) -> None:
         """Somebody waits for it now: a bulk job that runs makes way for others no longer."""
@@ -131,7 +139,9 @@ class Job:
                 self._view = replace(self._view, status=JobStatus.RUNNING, step=0, steps=(), elbos=(), held=False)
             elif kind == "progress":
                 self._progress(event)
-            elif kind in ("held", "resumed"):
+            elif kind == "found":
+                self._view = replace(self._view, found=event["found"])
+            elif kind in ("held", "resumed", "aside"):
                 self._view = replace(self._view, held=kind == "held", step=int(event["step"]))
 
     def _progress(self, event: Mapping[str, Any]) -> None:

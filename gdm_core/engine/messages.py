@@ -59,7 +59,7 @@ class Snapshot:
         cls, model: StateModel, trials: Trials, preview: tuple[int, ...], step: int, *, rough: bool = False
     ) -> Snapshot:
         """Look at `model` through the preview trials, sharing SNAPSHOT_BYTES among them by length."""
-        states = model.glance if rough else model.predict_proba
+        states = model.rough_states if rough else model.predict_proba
         total = sum(trials[i].n_samples for i in preview)
         strides, levels = [], []
         for i in preview:
@@ -120,7 +120,11 @@ class FitResult:
 
 @dataclass(frozen=True)
 class JobView:
-    """What a page may know about a job at one moment. `held` says that it stands between two steps."""
+    """What a page may know about a job at one moment.
+
+    held    it stands between two steps
+    found   what a call has found so far, where it tells
+    """
 
     status: JobStatus
     step: int = 0
@@ -132,6 +136,7 @@ class JobView:
     message: str = ""
     notes: tuple[str, ...] = ()
     held: bool = False
+    found: Any = None
     result: Any = None
 
 

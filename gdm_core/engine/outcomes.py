@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from distributed.scheduler import KilledWorker
+from distributed import KilledWorker
 
 from gdm_core import errors
 from gdm_core.engine.cache import ResultCache

@@ -17,7 +17,7 @@ from distributed import Client
 
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.base import Progress
-from gdm_core.models.gdm.shares import Share, Shares, SharesHere
+from gdm_core.models.gdm.distributed import DataPart, DataParts, PartsInProcess
 from gdm_core.streams import StreamedTrials
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ Opener = Callable[[], StreamedTrials]
 START_LIMIT_S = 300
 
 
-class SharesOnWorkers:
-    """Shares held by workers, which answer at the same time."""
+class PartsOnWorkers:
+    """Parts held by workers, which answer at the same time."""
 
     def __init__(self, opened: Sequence[Opener], client: Client, workers: Sequence[str] | None) -> None:
         there = sorted(client.scheduler_info(n_workers=-1)["workers"])
@@ -38,7 +38,7 @@ class SharesOnWorkers:
         if unknown := sorted(set(chosen) - set(there)):
             raise ConfigError(f"The cluster has no worker {unknown[0]}; it has {', '.join(there[:8])}.")
         futures = [
-            client.submit(Share, one, number, actor=True, workers=[worker], pure=False)
+            client.submit(DataPart, one, number, actor=True, workers=[worker], pure=False)
             for number, (one, worker) in enumerate(zip(opened, chosen, strict=True))
         ]
         self._client = client
@@ -46,7 +46,7 @@ class SharesOnWorkers:
             self._actors = [future.result(timeout=START_LIMIT_S) for future in futures]
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
-        """What a method of every share answers, in their order."""
+        """What a method of every part answers, in their order."""
         try:
             with self._client.as_current():
                 answers = [getattr(actor, method)(*arguments) for actor in self._actors]
@@ -91,5 +91,5 @@ def fit_spread_iter(
         raise ConfigError("There are no shares to fit to; give at least one.")
     if workers is not None and len(workers) != len(shares):
         raise ConfigError(f"{len(workers)} workers are named for {len(shares)} shares; name one for each.")
-    held: Shares = SharesHere(list(shares)) if client is None else SharesOnWorkers(shares, client, workers)
-    yield from model.fit_shares(held, finish)
+    held: DataParts = PartsInProcess(list(shares)) if client is None else PartsOnWorkers(shares, client, workers)
+    yield from model.fit_distributed(held, finish)

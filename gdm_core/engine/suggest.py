@@ -9,12 +9,14 @@ import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
-from gdm_core.analysis.suggestions import Probe, Verdict, choose_states, choose_value, probe
+from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, choose_value, probe, thinned
 from gdm_core.engine.bulk import Bulk
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.engine import Engine
+from gdm_core.engine.estimate import Estimate
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.registry import NAMED_MODELS, available, import_family
 from gdm_core.trials import Trials
@@ -22,6 +24,9 @@ from gdm_core.trials import Trials
 DEADLINE_S = 600.0
 SEEDS = (0, 1)
 MOST_STATES = 9
+# Samples that are read at the most, so that all fits of a question take a minute of one core: by how long models take.
+MOST_READ = {"gdm": 6000, "gdm-linear": 6000, "gdm-paper": 1500, "gdm-rnn": 1500, "gdm-mixture": 1500, "pdlds": 1500}
+MOST_READ_OF_OTHERS = 3000
 TEMPERATURES = (0.3, 0.6, 0.99)
 STICKINESSES = ("learn", 0.0, 0.5, 0.9)
 
@@ -45,20 +50,50 @@ class Question:
             raise ConfigError(f"There is no model {self.model!r}; choose one of {', '.join(available())}.")
         if len(set(self.states)) < 2 or min(self.states) < 1:
             raise ConfigError(f"states is {list(self.states)}; give at least two different numbers, each at least 1.")
+        if not 1 <= self.n_latent <= self.trials.n_channels:
+            raise ConfigError(
+                f"n_latent (D) is {self.n_latent} but the data has {self.trials.n_channels} channel(s); it must be from 1 to that."
+            )
         if not self.seeds:
             raise ConfigError("seeds is empty; at least one fit of each setting is needed.")
+
+    @cached_property
+    def read(self) -> Trials:
+        """What of the trials is fitted: all of them, or stretches of a long recording."""
+        return thinned(self.trials, MOST_READ.get(self.model, MOST_READ_OF_OTHERS))
+
+    @property
+    def note(self) -> str:
+        """What is not read, in words; "" where everything is."""
+        if self.read is self.trials:
+            return ""
+        return (
+            f"Reads {self.read.n_samples:,} of {self.trials.n_samples:,} samples, in {len(self.read)} stretches from all over "
+            "them, so that it takes about a minute of a processor."
+        )
+
+    @property
+    def usual_s(self) -> float:
+        """What all fits take one after the other on a quiet machine, roughly: `MOST_READ` samples take a minute."""
+        share = self.read.n_samples / MOST_READ.get(self.model, MOST_READ_OF_OTHERS)
+        return self.n_fits() * (0.3 + 0.6 * share)
 
     @property
     def family(self) -> str:
         return NAMED_MODELS[self.model][0]
 
     def base(self) -> dict[str, Any]:
-        """Every parameter but the number of states."""
-        return {**NAMED_MODELS[self.model][1], "n_latent": self.n_latent, **self.fixed}
+        """Every parameter but the number of states: those to be tried by name, so that no value is tried twice."""
+        usual = {name: value for name, value in self._defaults.items() if name in ("temperature", "stickiness")}
+        return {**usual, **NAMED_MODELS[self.model][1], "n_latent": self.n_latent, **self.fixed}
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        return {f.name: f.default for f in fields(import_family(self.family).config_class)}
 
     def name_of(self, setting: Mapping[str, Any]) -> str:
         """Names all that a probe depends on but the version of the code."""
-        return f"{self.family}/{json.dumps(setting, sort_keys=True)}/{list(self.seeds)}/{self.trials.fingerprint}"
+        return f"{self.family}/{json.dumps(setting, sort_keys=True)}/{list(self.seeds)}/{self.read.fingerprint}"
 
     @property
     def key(self) -> str:
@@ -77,7 +112,7 @@ class Question:
 
     def further(self, n_states: int) -> list[tuple[str, str, list[Any]]]:
         """(parameter, its symbol, values to try, the usual one first) once the number of states is chosen."""
-        known = {f.name: f.default for f in fields(import_family(self.family).config_class)}
+        known = self._defaults
         wanted: list[tuple[str, str, Sequence[Any]]] = [
             ("temperature", "softness (tau)", TEMPERATURES),
             ("stickiness", "stickiness (gamma)", STICKINESSES),
@@ -94,10 +129,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What to set, each with its verdict, K first."""
+    """What to set, each with its verdict, K first. `note` says where not all of the data was read."""
 
     settings: dict[str, Any]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Recommendation, ...]
+    note: str = ""
 
     @property
     def sentences(self) -> tuple[str, str, str]:
@@ -112,6 +148,8 @@ class Plan:
     question: Question
     suggestion: Suggestion | None = None
     settings: Settings = field(default_factory=dict)
+    known: int = 0  # of the settings, how many an earlier step has tried: the usual value of each parameter
+    _tried: set[str] = field(default_factory=set)
     _steps: Generator[Settings, dict[str, Probe], None] | None = None
 
     def __post_init__(self) -> None:
@@ -138,7 +176,7 @@ class Plan:
         found = yield self._named({**base, "n_states": int(k)} for k in sorted(set(question.states)))
         verdicts = [choose_states(list(found.values()))]
         chosen = {**base, "n_states": verdicts[0].value}
-        self.suggestion = Suggestion(dict(chosen), tuple(verdicts))
+        self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note)
         for name, symbol, values in question.further(chosen["n_states"]):
             found = yield self._named({**chosen, name: value} for value in values)
             usual = {probe.setting[name] for probe in found.values()}
@@ -146,10 +184,13 @@ class Plan:
                 continue  # these data or this model take no other value: there is nothing to choose from
             verdicts.append(choose_value(name, symbol, values[0], list(found.values())))
             chosen[name] = verdicts[-1].value
-            self.suggestion = Suggestion(dict(chosen), tuple(verdicts))
+            self.suggestion = Suggestion(dict(chosen), tuple(verdicts), question.note)
 
     def _named(self, settings: Iterable[dict[str, Any]]) -> Settings:
-        return {self.question.name_of(setting): setting for setting in settings}
+        named = {self.question.name_of(setting): setting for setting in settings}
+        self.known = len(self._tried & named.keys())
+        self._tried |= named.keys()
+        return named
 
 
 def suggest(
@@ -160,19 +201,23 @@ def suggest(
     while not plan.finished:
         found: dict[str, Probe] = {}
         failures: list[str] = []
+        done -= question.fits_each * plan.known  # which come from the store, and were counted
         for name, setting in plan.settings.items():
             key = call_key(probe, name)
             known, value = kept.get_value(key)
             try:
+                fits = iter(()) if known else probe(question.family, setting, question.read, question.seeds)
+                for number, value in enumerate(fits, start=1):
+                    if progress is not None and value is None:
+                        progress(done + number, question.n_fits())
                 if not known:
-                    value = probe(question.family, setting, question.trials, question.seeds)
                     kept.put_value(key, value)
                 found[name] = Probe.from_dict(value)
             except GdmError as error:
                 failures.append(str(error))
             done += question.fits_each
             if progress is not None:
-                progress(done, max(done, question.n_fits()))
+                progress(done, question.n_fits())
         plan.take(found, failures)
         if plan.suggestion is not None:
             yield plan.suggestion
@@ -195,6 +240,7 @@ class SuggestJob:
     def __init__(self, question: Question, engine: Engine, session: str) -> None:
         self._plan, self._engine, self._session = Plan(question), engine, session
         self._done, self._message, self._cancelled = 0, "", False
+        self.estimate = Estimate(question.usual_s / max(1, len(engine.info().workers)))
         self._bulk: Bulk | None = None
         self.poll()
 
@@ -206,9 +252,9 @@ class SuggestJob:
                 self._bulk = self._send()
             view = self._bulk.poll()
             if not view.finished:
-                done = self._done + each * view.done
+                done = self._done + each * max(0, view.done - self._plan.known)
                 break
-            self._done = done = self._done + each * len(self._plan.settings)
+            self._done = done = self._done + each * (len(self._plan.settings) - self._plan.known)
             self._bulk = None
             found = {name: Probe.from_dict(view.results[name]) for name in self._plan.settings if name in view.results}
             try:
@@ -227,6 +273,6 @@ class SuggestJob:
 
     def _send(self) -> Bulk:
         question, settings = self._plan.question, self._plan.settings
-        items = {name: (question.family, s, question.trials, tuple(question.seeds)) for name, s in settings.items()}
+        items = {name: (question.family, s, question.read, tuple(question.seeds)) for name, s in settings.items()}
         key = "suggest-" + hashlib.sha256("\n".join(sorted(items)).encode()).hexdigest()
         return self._engine.map(probe, items, session=self._session, key=key, deadline_s=DEADLINE_S)

@@ -22,8 +22,8 @@ class FairQueue:
         self.limit, self.session_limit = limit, session_limit
         self._lock = threading.Lock()
         self._closed = False
-        # watched jobs and bulk jobs; session -> its jobs, the session served longest ago first
-        self._lanes: tuple[OrderedDict[str, deque[Job]], ...] = (OrderedDict(), OrderedDict())
+        # watched jobs, bulk jobs, and those that nobody waits for; session -> its jobs, the session served longest ago first
+        self._lanes: tuple[OrderedDict[str, deque[Job]], ...] = (OrderedDict(), OrderedDict(), OrderedDict())
 
     def __len__(self) -> int:
         with self._lock:
@@ -43,7 +43,7 @@ class FairQueue:
                 raise QueueClosed("The engine is closed. Restart the server.")
             if not again:
                 self._refuse_beyond_limits(job.session)
-            lane = self._lanes[job.bulk]
+            lane = self._lanes[job.bulk and 1 + job.idle]
             row = lane[job.session] = deque(j for j in lane.get(job.session, ()) if not j.poll().status.final)
             if again:
                 row.appendleft(job)
@@ -68,9 +68,8 @@ class FairQueue:
     def take(self, running: Iterable[Job], bulk: bool) -> Job | None:
         """The next job of the session that has fewest running, and among those was served longest ago."""
         busy = Counter(job.session for job in running)
-        lane = self._lanes[bulk]
         with self._lock:
-            while lane:
+            while lane := next((lane for lane in self._lanes[bulk : 1 + 2 * bulk] if lane), None):
                 session = min(lane, key=lambda name: busy[name])  # min keeps the first of equals
                 job = lane[session].popleft()
                 if lane[session]:

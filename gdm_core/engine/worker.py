@@ -13,7 +13,7 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 REPORT_EVERY_S = 0.1
 # A snapshot may cost this share of the fit's time at most.
 SNAPSHOT_SHARE = 0.2
+PLAYED_EVERY_S = 0.15  # least time between two snapshots of a fit that is played, and has time to spare
 # glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes: what it reaches by itself in a process without Dask's setting.
 ARENA_OPTIONS = {-1: 64 * 2**20, -3: 32 * 2**20}
 
@@ -80,11 +81,24 @@ def run_fit(task: FitTask, trials: Trials) -> Outcome:
 
 
 def run_call(ticket: Ticket, function: Callable[..., Any], *args: Any) -> Outcome:
-    """Any function. It may call `gdm_core.engine.checkpoint` to be steerable."""
+    """Any function. It may call `gdm_core.engine.checkpoint` to be steerable, or yield what it has found by and by."""
     prepare()
     step_back()
-    with controlled(ticket.control()):
-        return _ended(lambda: {"status": "done", "value": function(*args)})
+    with controlled(ticket.control()) as control:
+        return _ended(lambda: {"status": "done", "value": _whole(function(*args), control)})
+
+
+def _whole(found: Any, control: Control) -> Any:
+    """The value of a call. Of one that yields it is the last; those before are told, and None is a place to stop or stand."""
+    if not isinstance(found, Iterator):
+        return found
+    value = None
+    for value in found:
+        if value is None:
+            control.checkpoint(control.step + 1)
+        else:
+            control.tell(value)
+    return value
 
 
 def _ended(work: Callable[[], Outcome]) -> Outcome:
@@ -103,10 +117,11 @@ def _fit(task: FitTask, trials: Trials, control: Control) -> Outcome:
 
     model = _build(task)
     watch = _Watch(task, trials, model, control)
-    steps = model.fit_iter(trials)
+    steps = model.fit_iter(trials, start=True)
     finished = False
     try:
         for progress in steps:
+            control.keep_pace(progress.step, progress.total)
             watch.see(progress)
             control.checkpoint(progress.step, on_hold=watch.report_now)
         finished = True
@@ -160,14 +175,16 @@ class _Watch:
     def see(self, progress: Progress) -> None:
         self.step, self._total = int(progress.step), int(progress.total)
         elbo = float(progress.elbo)
-        self._fresh_steps.append(self.step)
-        self._fresh_elbos.append(elbo)
-        self.all_steps.append(self.step)
-        self.all_elbos.append(elbo)
+        start = self.step == 0 and math.isnan(elbo)  # which has a picture, and no bound yet
+        if not start:
+            self._fresh_steps.append(self.step)
+            self._fresh_elbos.append(elbo)
+            self.all_steps.append(self.step)
+            self.all_elbos.append(elbo)
         now = time.monotonic()
         # After the last step the model is still scored and calibrated: the final picture need not wait for that.
         last = self.step == self._total
-        if (now >= self._next_snapshot or last) and math.isfinite(elbo):
+        if (now >= self._next_snapshot or last) and (start or math.isfinite(elbo)):
             self._report(with_snapshot=bool(self._task.preview))
         elif now >= self._next_report:
             self._report(with_snapshot=False)
@@ -182,7 +199,8 @@ class _Watch:
             began = time.monotonic()
             snapshot = Snapshot.take(self._model, self._trials, self._task.preview, self.step, rough=True).encode()
             cost = time.monotonic() - began
-            self._next_snapshot = time.monotonic() + max(self._task.snapshot_every_s, cost / SNAPSHOT_SHARE)
+            every = PLAYED_EVERY_S if self._control.playing else self._task.snapshot_every_s
+            self._next_snapshot = time.monotonic() + max(every, cost / SNAPSHOT_SHARE)
         self._control.send(
             "progress",
             step=self.step,

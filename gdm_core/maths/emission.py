@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaussian import LOG_2PI
+
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
@@ -77,13 +79,27 @@ class Emission:
         result: Float = (mask @ outer.reshape(-1, d * d)).reshape(-1, d, d)
         return result
 
-    def evidence(self, observed: Observed) -> tuple[Float, Float]:
+    def information(self, observed: Observed) -> tuple[Float, Float]:
         """What each sample says about its latent: precision [T, D, D] C' R^-1 C and linear term [T, D] C' R^-1 (y - d)."""
         weighted = self.loadings / self.noise[:, None]
         if observed.mask is None:
             precision = np.tile(self.loadings.T @ weighted, (len(observed.y), 1, 1))
             return precision, (observed.y - self.offset) @ weighted
         return self.precision(observed.mask), ((observed.y - self.offset) * observed.mask) @ weighted
+
+    def expected_log_density(self, observed: Observed, mean: Float, variance: Float) -> float:
+        """E[log p(y | x)] for x with the mean [T, D] and variance [T, D, D]."""
+        error = observed.y - mean @ self.loadings.T - self.offset
+        if observed.mask is None:
+            count = np.full(len(self.noise), float(len(error)))
+            spread = self.loadings.T @ (self.loadings / self.noise[:, None])
+            wobble = float((variance.sum(axis=0) * spread).sum())
+        else:
+            error *= observed.mask
+            count = observed.mask.sum(axis=0)
+            wobble = float((variance * self.precision(observed.mask)).sum())
+        size = float((count * (LOG_2PI + np.log(self.noise))).sum())
+        return -0.5 * (float((error**2 / self.noise).sum()) + wobble + size)
 
     def log_prior(self) -> float:
         joined = np.concatenate([self.loadings, self.offset[:, None]], axis=1)

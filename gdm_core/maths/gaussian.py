@@ -92,14 +92,6 @@ class GaussianPath:
         np.negative(cross, out=cross)
         return _time_first(variance), _time_first(cross)
 
-    def sample(self, n_paths: int, rng: np.random.Generator) -> Float:
-        """[n_paths, T, D]."""
-        noise = rng.standard_normal((self.linear.size, n_paths))
-        draw, info = lapack.dtbtrs(self.factor, noise, uplo="L", trans="T")
-        assert info == 0
-        paths: Float = self.mean + draw.T.reshape(n_paths, *self.linear.shape)
-        return paths
-
     def times(self, x: Float) -> Float:
         """J x [T, D]."""
         result: Float = np.einsum("tij,tj->ti", self.diagonal, x)

@@ -17,7 +17,7 @@ Index = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Layout:
+class WindowLayout:
     """How one unit reads rows by windows."""
 
     rows: Index  # [steps, B] which row stands where
@@ -37,7 +37,7 @@ class Layout:
 
 
 @lru_cache(maxsize=64)
-def layout(lengths: tuple[int, ...], backwards: bool) -> Layout:
+def layout(lengths: tuple[int, ...], backwards: bool) -> WindowLayout:
     """Windows of WINDOW rows behind a run-up each; the first one of a sequence answers for its run-up, too."""
     index, place = (part.numpy() for part in windows(lengths[::-1] if backwards else lengths))
     n_rows, n_windows = len(place), index.shape[1]
@@ -47,8 +47,8 @@ def layout(lengths: tuple[int, ...], backwards: bool) -> Layout:
     again = np.flatnonzero((step >= WINDOW) & (index[np.maximum(step - WINDOW, 0), later] == np.arange(n_rows)))
     again_place = (step[again] - WINDOW) * n_windows + window[again] + 1
     if backwards:
-        return Layout(n_rows - 1 - index, place[::-1].copy(), n_rows - 1 - again, again_place)
-    return Layout(index, place, again, again_place)
+        return WindowLayout(n_rows - 1 - index, place[::-1].copy(), n_rows - 1 - again, again_place)
+    return WindowLayout(index, place, again, again_place)
 
 
 def seams(age: npt.NDArray[np.int64], lengths: tuple[int, ...]) -> npt.NDArray[np.bool_]:
@@ -59,7 +59,7 @@ def seams(age: npt.NDArray[np.int64], lengths: tuple[int, ...]) -> npt.NDArray[n
     return new
 
 
-def kept(new: npt.NDArray[np.bool_], layouts: tuple[Layout, ...], backwards: tuple[bool, ...]) -> Array | None:
+def kept(new: npt.NDArray[np.bool_], layouts: tuple[WindowLayout, ...], backwards: tuple[bool, ...]) -> Array | None:
     """[steps, G, B, 1] 0 where memory is cut, 1 elsewhere; None where it never is."""
     if not new.any():
         return None

@@ -29,15 +29,23 @@ LOG_ZERO = -1e10
 class ChainPosterior:
     """What is known of the states after seeing everything.
 
-    log_evidence  log of the sum over all paths, over all trials
-    states        [T, K] marginal probabilities
-    pairs         [T, R, K] probability of (state before, state now); zero at the start of a trial. R is K, or 1 where
-                  transitions do not use the state before, which is then summed over
+    log_likelihood  log of the sum over all paths, over all trials
+    states          [T, K] marginal probabilities
+    pairs           [T, R, K] probability of (state before, state now); zero at the start of a trial. R is K, or 1 where
+                    transitions do not use the state before, which is then summed over
     """
 
-    log_evidence: float
+    log_likelihood: float
     states: Float
     pairs: Float
+
+    @classmethod
+    def independent(cls, states: Float, starts: Bool, rows: int) -> ChainPosterior:
+        """States [T, K] as if neighbours had nothing to do with each other; `rows` is R."""
+        before = np.ones((len(states), 1)) if rows == 1 else np.concatenate([states[:1], states[:-1]])
+        pairs = before[:, :, None] * states[:, None, :]
+        pairs[starts] = 0.0
+        return cls(0.0, states, pairs)
 
     @cached_property
     def left(self) -> Float:
@@ -102,9 +110,9 @@ def posterior(log_likelihoods: Float, log_initial: Float, log_transitions: Float
     log_likelihoods = np.maximum(log_likelihoods, LOG_ZERO)
     if log_transitions.ndim == 3 and log_transitions.shape[1] == 1:
         log_prior = np.where(starts[:, None], log_initial, log_transitions[:, 0])
-        states, evidence = softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)
+        states, log_sums = softmax(np.maximum(log_prior, LOG_ZERO) + log_likelihoods)
         pairs = np.where(starts[:, None], 0.0, states)[:, None, :]
-        return ChainPosterior(float(evidence.sum()), states, pairs)
+        return ChainPosterior(float(log_sums.sum()), states, pairs)
     steps = _steps(log_likelihoods, log_initial, log_transitions, starts)
     levels = _products(*_scaled(steps))
     forward = _forward(levels)  # [T, K] log weight of each state before its sample is seen, up to a constant

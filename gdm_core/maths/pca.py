@@ -53,7 +53,7 @@ def balanced(covariance: Float, n_latent: int, rounds: int = 20) -> Float:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ComponentScores:
     """The projection between observations and scores."""
 
     center: Float  # [N]
@@ -63,7 +63,7 @@ class Scores:
     residual_variance: float
 
     @classmethod
-    def fitted(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> Scores:
+    def fitted(cls, ys: list[npt.NDArray[Any]], n_latent: int) -> ComponentScores:
         n_channels = ys[0].shape[1]
         filled = np.concatenate([interpolated(y) for y in ys])
         center = filled.mean(axis=0)
@@ -123,7 +123,7 @@ class PartialRows:
     square: Float  # [M]
 
     @classmethod
-    def reduce(cls, y: Float, scores: Scores) -> PartialRows:
+    def reduce(cls, y: Float, scores: ComponentScores) -> PartialRows:
         observed = np.isfinite(y)
         patterns, pattern = np.unique(np.packbits(observed, axis=1), axis=0, return_inverse=True)
         kept = np.unpackbits(patterns, axis=1, count=y.shape[1]).astype(np.float64)  # [U, N]
@@ -143,7 +143,7 @@ class PartialRows:
         """Those of its rows that are marked."""
         return replace(self, pattern=self.pattern[rows], projected=self.projected[rows], square=self.square[rows])
 
-    def condition(self, mean: Float, covariance: Float, scores: Scores) -> tuple[Float, Float, Float]:
+    def condition(self, mean: Float, covariance: Float, scores: ComponentScores) -> tuple[Float, Float, Float]:
         """Given scores ~ N(mean [M, K, D], covariance [K, D, D]) in each state:
 
         log-density of the observed entries [M, K], mean [M, K, D] and covariance [M, K, D, D] of the scores after them.

@@ -1,8 +1,7 @@
 """What every model shares: the verbs of the public API over a handful of hooks that a family fills in.
 
-A family works on standardised observations (each channel centred and scaled by its training data, NaN where
-missing) and one trial at a time. This class checks input, standardises, loops over trials, converts results back
-to the user's units, calibrates forecasts, and saves and loads.
+A family works on one trial at a time, each channel centred and scaled by its training data, NaN where missing. This
+class checks input, standardises, converts results back to the user's units, calibrates forecasts, saves and loads.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import dataclasses
 import inspect
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,9 +24,8 @@ from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
-from gdm_core.models.scaling import Scaler, scaler_for
+from gdm_core.models.scaling import FitData, Scaler, scaler_for
 from gdm_core.store import encoded
-from gdm_core.streams import StreamedTrials
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
@@ -48,7 +46,7 @@ class Progress:
 
     elbo       bound per time step in nats, standardised units, noisy while training
     objective  what the optimiser maximises, per time step; apart from `elbo` where a fit regularises
-    step       steps taken, of `total`
+    step       steps taken, of `total`; 0 before the first one, where no bound has been measured (NaN)
     """
 
     step: int
@@ -63,9 +61,8 @@ class StateModel(ABC):
     family: ClassVar[str]
     config_class: ClassVar[type]
     warm_changes: ClassVar[frozenset[str] | None] = None  # parameters that `warm_start` may change; None for all
-    adjustable: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # parameters that say how a fitted model is read: `adjusted` takes them
+    # Parameters that say how a fitted model is read: `adjusted` takes them.
+    adjustable: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -146,7 +143,7 @@ class StateModel(ABC):
         """Samples that a trial needs at the least."""
         return 2
 
-    def _check_trials(self, trials: Trials | StreamedTrials) -> None:
+    def _check_trials(self, trials: Trials | FitData) -> None:
         """Refuse data that this configuration cannot be fitted to. Families add their own."""
         k, d = self.config.n_states, self.config.n_latent
         if d > trials.n_channels:
@@ -165,22 +162,32 @@ class StateModel(ABC):
             pass
         return self
 
-    def fit_iter(self, trials: TrialsLike, *, finish: bool = True) -> Iterator[Progress]:
-        """Fit to `trials` step by step. Closing the iterator early leaves a usable model with status CANCELLED; one that is to
-        be looked at only needs no `finish`: score and calibration."""
+    def fit_iter(self, trials: TrialsLike, *, finish: bool = True, start: bool = False) -> Iterator[Progress]:
+        """Fit to `trials` step by step, with `start` from before the first one. Closing the iterator early leaves a usable model
+        with status CANCELLED; one that is to be looked at only needs no `finish`: score and calibration."""
         data = as_trials(trials)
+        scaler = self._scaler_to_fit(data)
+        ys = [scaler.apply(trial.y) for trial in data]
+        yield from self._run(self._fit(ys), ys, finish, start)
+
+    def _scaler_to_fit(self, data: Trials | FitData) -> Scaler:
+        """The scale in which to fit to `data`, which is refused where this configuration cannot be fitted to it."""
         self._check_lengths(data)
         self._check_trials(data)
-        self.scaler_ = scaler = scaler_for(None if self._warm_from is None else self._warm_from._scaler, data)
-        ys = [scaler.apply(trial.y) for trial in data]
-        yield from self._run(self._fit(ys), ys, (lambda: self.score(data)) if finish else None)
+        self.scaler_ = scaler_for(None if self._warm_from is None else self._warm_from._scaler, data)
+        return self.scaler_
 
-    def _run(self, steps: Iterator[Progress], ys: list[Array], score: Callable[[], float] | None) -> Iterator[Progress]:
-        """The steps of a fit, timed and kept; in the end its `score`, and its forecasts calibrated on `ys`."""
+    def _run(self, steps: Iterator[Progress], ys: list[Array], finish: bool, start: bool = False) -> Iterator[Progress]:
+        """The steps of a fit, timed and kept; to `finish` it, its score and calibrated forecasts, both on `ys`.
+
+        start  with a look from before the first step
+        """
         self.history_, self.status_, self.calibration_, self.elbo_ = [], None, None, float("nan")
         started, spent = time.perf_counter(), 0.0
         try:
             for progress in steps:
+                if not (start or progress.step) and np.isnan(progress.elbo):
+                    continue
                 self.history_.append(progress)
                 spent += time.perf_counter() - started
                 yield progress
@@ -190,8 +197,8 @@ class StateModel(ABC):
             if self.status_ is None:
                 self.status_ = Status.CANCELLED
             self.seconds_ = spent + time.perf_counter() - started
-            if score is not None and self.params_ and self.status_ is not Status.DIVERGED:
-                self.elbo_ = score()
+            if finish and self.params_ and self.status_ is not Status.DIVERGED:
+                self.elbo_ = self._score(ys)
                 self.calibration_ = forecasting.calibrate(self._paths, ys, self.min_samples)
 
     def warm_start(self, **changes: Any) -> Self:
@@ -227,7 +234,7 @@ class StateModel(ABC):
         model.config = dataclasses.replace(self.config, **changes)
         return model
 
-    def amortised(self) -> Self:
+    def uncorrected(self) -> Self:
         """This model reading states straight from its posterior, which is quick; itself where it knows one way only."""
         return self.adjusted(readout="amortised") if "readout" in self.adjustable else self
 
@@ -236,7 +243,7 @@ class StateModel(ABC):
         """Soft states [T, K] of `data`: a Trial or an array [T, N]; a list of states for a list of them, or for Trials."""
         return self._each(data, self._soft_states)
 
-    def glance(self, data: TrialsLike) -> Any:
+    def rough_states(self, data: TrialsLike) -> Any:
         """Like `predict_proba(data)`, rougher and several times quicker where the family can: for pictures of a running fit."""
         return self._each(data, self._rough_states)
 
@@ -255,10 +262,15 @@ class StateModel(ABC):
     def score(self, data: TrialsLike, y: Any = None) -> float:
         """ELBO per time step of `data` in nats, in its units: a lower bound on its log-likelihood. `y` is ignored, as in `fit`."""
         trials = self._checked(data)
-        total = 0.0
-        for trial in trials:
-            total += self._bound(self._scaler.apply(trial.y)) - self._scaler.log_jacobian(trial.y)
-        return total / trials.n_samples
+        return self._score(self._scaler.apply(trial.y) for trial in trials)
+
+    def _score(self, ys: Iterable[Array]) -> float:
+        """The same of standardised trials."""
+        total, n_samples = 0.0, 0
+        for y in ys:
+            total += self._bound(y) - self._scaler.log_jacobian(y)
+            n_samples += len(y)
+        return total / n_samples
 
     def forecast(
         self,
@@ -322,7 +334,7 @@ class StateModel(ABC):
         return encoded(tensors | more, header | entries)
 
     @classmethod
-    def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> StateModel:
+    def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:
         """A model from `tensors` and `header` of a file; `load_model` finds the family by itself."""
         model = cls.from_config(cls.config_class(**header["config"]))
         model.params_ = {name.removeprefix("param."): v for name, v in tensors.items() if name.startswith("param.")}
@@ -347,15 +359,14 @@ class StateModel(ABC):
 
     @property
     def _scaler(self) -> Scaler:
-        self._require_fitted()
-        assert self.scaler_ is not None
+        if not self.params_ or self.scaler_ is None:
+            raise FitError(f"This {type(self).__name__} is not fitted yet. Call fit() first, or load_model().")
         return self.scaler_
 
     def _require_fitted(self) -> None:
-        if not self.params_ or self.scaler_ is None:
-            raise FitError(f"This {type(self).__name__} is not fitted yet. Call fit() first, or load_model().")
+        _ = self._scaler
 
-    def _check_lengths(self, trials: Trials | StreamedTrials) -> None:
+    def _check_lengths(self, trials: Trials | FitData) -> None:
         for trial in trials:
             if trial.n_samples < self.min_samples:
                 raise DataError(
@@ -366,10 +377,13 @@ class StateModel(ABC):
     def _checked(self, data: TrialsLike) -> Trials:
         self._require_fitted()
         trials = as_trials(data)
-        if trials.n_channels != self.n_channels:
-            raise DataError(f"The model was fitted on {self.n_channels} channels, this data has {trials.n_channels}.")
+        self._require_channels(trials)
         self._check_lengths(trials)
         return trials
+
+    def _require_channels(self, data: Trials | FitData) -> None:
+        if data.n_channels != self.n_channels:
+            raise DataError(f"The model was fitted on {self.n_channels} channels, this data has {data.n_channels}.")
 
     def _each(self, data: TrialsLike, verb: Any) -> Any:
         results = [verb(self._scaler.apply(trial.y)) for trial in self._checked(data)]

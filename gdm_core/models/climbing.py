@@ -78,13 +78,23 @@ def settled(
     return now
 
 
+Found = TypeVar("Found")
+
+
+def best_of(climbs: Iterable[Iterator[Found]], objective: Callable[[Found], float]) -> Found:
+    """Where the climb ends that comes highest; the first of several."""
+    return max((list(climb)[-1] for climb in climbs), key=objective)
+
+
 class ClimbingModel(StateModel, Generic[Posterior]):
     """A model that is fitted by iterations each of which gains.
 
-    tolerance  nats per sample; CALM iterations in a row that gain less end the fit
+    tolerance     nats per sample; CALM iterations in a row that gain less end the fit
+    same_to_warm  parameters in which another model must be like this one for a fit to start from it
     """
 
     tolerance: ClassVar[float] = 1e-5
+    same_to_warm: ClassVar[tuple[str, ...]] = ("n_latent",)
 
     def __init__(self, config: ClimbingConfig) -> None:
         super().__init__(config)
@@ -100,6 +110,14 @@ class ClimbingModel(StateModel, Generic[Posterior]):
         if self._last is None or self._last[0] != digest or self._last[1] is not self.params_:
             self._last = (digest, self.params_, self._posterior(y))
         return self._last[2]
+
+    def _start_from(self) -> Self | None:
+        """The model to start from, if its solution fits this configuration."""
+        previous = self._warm_from
+        if not isinstance(previous, type(self)) or not previous.params_:
+            return None
+        same = all(getattr(previous.config, name) == getattr(self.config, name) for name in self.same_to_warm)
+        return previous if same else None
 
     @abstractmethod
     def _posterior(self, y: Array) -> Posterior:

@@ -13,6 +13,7 @@ from gdm_core.errors import ModelFileError
 from gdm_core.models.base import StateModel
 from gdm_core.models.registry import FAMILIES, import_family
 from gdm_core.store import decoded, read_model_file
+from gdm_core.text import shortened
 
 
 def load_model(path: str | Path) -> StateModel:
@@ -41,7 +42,7 @@ def model_from_bytes(content: bytes, path: str = "The model") -> StateModel:
         TypeError,
         ValueError,
     ) as error:
-        raise ModelFileError(f"{_MISFIT.format(path=path)} ({str(error)[:160]})") from error
+        raise ModelFileError(f"{_MISFIT.format(path=path)} ({shortened(error)})") from error
     if not parts_fit:
         raise ModelFileError(_MISFIT.format(path=path))
     return model

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from gdm_core.streams import BLOCK_ROWS, StreamedTrials
+from gdm_core.streams import BLOCK_ROWS, Span, channel_sums
 from gdm_core.trials import Trials
 
 Array = npt.NDArray[np.float32]
 Float = npt.NDArray[np.float64]
+
+
+class FitData(Protocol):
+    """Data to fit to that stay where they lie: how much there is, and sums over all of it."""
+
+    @property
+    def channels(self) -> tuple[str, ...]: ...
+
+    @property
+    def n_channels(self) -> int: ...
+
+    @property
+    def n_samples(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Span]: ...
+
+    def channel_sums(self, center: Float | None = None) -> Float: ...
 
 
 @dataclass(frozen=True)
@@ -25,40 +43,20 @@ class Scaler:
     scale: Array
 
     @classmethod
-    def from_trials(cls, trials: Trials | StreamedTrials) -> Scaler:
-        """Statistics of all observed samples, gone through twice in blocks; says which channel has none or never moves."""
-
-        def blocks() -> Iterator[npt.NDArray[Any]]:
-            if isinstance(trials, StreamedTrials):
-                yield from (trials.read(begin, end) for _, begin, end in trials.blocks())
-            else:
-                for trial in trials:
-                    for begin in range(0, trial.n_samples, BLOCK_ROWS):
-                        yield trial.y[begin : begin + BLOCK_ROWS]
-
-        names = trials.channels if isinstance(trials, StreamedTrials) else trials[0].channels
-        n, total = np.zeros(trials.n_channels), np.zeros(trials.n_channels)
-        for y in blocks():
-            n += np.isfinite(y).sum(axis=0)
-            total += np.nansum(y, axis=0, dtype=np.float64)
-
-        def squares(center: Float) -> Float:
-            square = np.zeros(trials.n_channels)
-            for y in blocks():
-                square += np.nansum((y - center) ** 2, axis=0, dtype=np.float64)
-            return square
-
-        return cls.from_sums(n, total, squares, names)
-
-    @classmethod
-    def from_sums(cls, n: Float, total: Float, squares: Callable[[Float], Float], names: tuple[str, ...]) -> Scaler:
-        """From [N] how many values there are, their sum, and what gives the sum of squares about a centre."""
+    def from_trials(cls, trials: Trials | FitData) -> Scaler:
+        """Statistics of all observed samples, gone through twice; says which channel has none or never moves."""
+        if isinstance(trials, Trials):
+            blocks = [t.y[begin : begin + BLOCK_ROWS] for t in trials for begin in range(0, t.n_samples, BLOCK_ROWS)]
+            names = trials[0].channels
+            sums: Callable[..., Float] = partial(channel_sums, blocks)
+        else:
+            names, sums = trials.channels, trials.channel_sums
+        n, total = sums()
         if (n == 0).any():
             bad = ", ".join(names[i] for i in np.flatnonzero(n == 0))
             raise DataError(f"Channel {bad} has no observed value in any trial. Drop it before fitting.")
         center = total / n
-        square = squares(center)
-        scale = np.sqrt(square / n)
+        scale = np.sqrt(sums(center)[0] / n)
         still = scale <= 1e-6 * np.maximum(np.abs(center), 1e-12)
         if still.any():
             bad = ", ".join(names[i] for i in np.flatnonzero(still))
@@ -78,7 +76,7 @@ class Scaler:
         return float((np.isfinite(y) * np.log(self.scale.astype(np.float64))).sum())
 
 
-def scaler_for(previous: Scaler | None, trials: Trials | StreamedTrials) -> Scaler:
+def scaler_for(previous: Scaler | None, trials: Trials | FitData) -> Scaler:
     """The scale to fit in: that of the model to start from, where there is one."""
     if previous is None:
         return Scaler.from_trials(trials)

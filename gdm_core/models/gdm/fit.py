@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -34,7 +35,7 @@ _RUN_UP = 32
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitPlan:
     """How a fit goes about it.
 
     newton         closed-form steps of dynamics and noise (ascent.py)
@@ -50,7 +51,7 @@ class Plan:
     least_weighted: int
 
 
-def plan(config: GDMConfig, module: GdmModule) -> Plan:
+def plan(config: GDMConfig, module: GdmModule) -> FitPlan:
     """Newton's steps for moves where the hand-written pass can say what they are.
 
     States that are places stay with Adam: what they name follows from how blunt q is (docs/decisions.md, 6). So do a few
@@ -62,8 +63,8 @@ def plan(config: GDMConfig, module: GdmModule) -> Plan:
     newton = newton and not config.remembers
     newton = newton and can_balance(n_channels, n_latent)
     if newton:
-        return Plan(True, config.n_steps or 240, 60, 1 / 2, 256)
-    return Plan(False, config.steps, 200, 2 / 3, 1024)
+        return FitPlan(True, config.n_steps or 240, 60, 1 / 2, 256)
+    return FitPlan(False, config.steps, 200, 2 / 3, 1024)
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,10 @@ def one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5
 
 
-def _batches(rows: RowSource, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
+Batches = dict[bool, Callable[[], Rows]]  # draws the rows of a step, by whether the step is weighted
+
+
+def batches(rows: RowSource, config: GDMConfig, size: int, generator: torch.Generator) -> Callable[[], Rows]:
     """All rows when they fit in one batch, windows of them otherwise."""
     if isinstance(rows, Rows) and len(rows) <= size:
         return lambda: rows
@@ -105,49 +109,68 @@ def _batches(rows: RowSource, config: GDMConfig, size: int, generator: torch.Gen
     return sampler.draw
 
 
-def fast_steps(
-    module: GdmModule, rows: RowSource, config: GDMConfig, total: int, generator: torch.Generator
-) -> Iterator[Step]:
-    """Run the fast recipe. A step that is not finite is reported and not applied."""
-    how = plan(config, module)
-    climb = round(how.elbo_share * total) if config.corrects else total
-    whole = _batches(rows, config, config.batch_size, generator)
-    quarter = min(len(rows), config.batch_size) // 4 if how.newton else config.batch_size // 4
-    part = _batches(rows, config, max(how.least_weighted, quarter), generator)
-    if fused.supports(config, module):
-        run: _FusedRun | _AutogradRun = _FusedRun(module, config, how.newton)
-    else:
-        run = _AutogradRun(module, generator)
+class Climber(Protocol):
+    """Where the steps of the fast recipe are worked out."""
+
+    def value(self, temperature: float, weighted: bool) -> float:
+        """The objective per time step on fresh rows and noise; its gradient is kept."""
+
+    def ascend(self, rate: float, done: float) -> None:
+        """Go up the gradient, when the share `done` of the fit lies behind."""
+
+    def write_back(self) -> None:
+        """Make the module current."""
+
+
+def climb(climber: Climber, config: GDMConfig, total: int, elbo_share: float) -> Iterator[Step]:
+    """The steps of the fast recipe. One that is not finite is reported and not applied."""
+    first_weighted = round(elbo_share * total) if config.corrects else total
     for index in range(total):
-        weighted = index >= climb
-        n_samples = config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
-        batch = part() if weighted else whole()
         with one_torch_thread(), np.errstate(all="ignore"):  # what is not finite is reported as such
-            value = run.value(batch, n_samples, _temperature(config, index, total), weighted)
+            value = climber.value(_temperature(config, index, total), index >= first_weighted)
             finite = math.isfinite(value)
             if finite:
-                run.ascend(one_cycle(index, total, PEAK_RATE), index / total)
+                climber.ascend(one_cycle(index, total, PEAK_RATE), index / total)
         step = Step(index + 1, total, value, value, finite)
-        if index + 1 == total or step.index % REPORT_EVERY == 0:
-            run.write_back()
+        if step.index == total or step.index % REPORT_EVERY == 0:
+            climber.write_back()
         yield step
         if not finite:
             return
 
 
-class _AutogradRun:
+def fast_steps(
+    module: GdmModule, rows: RowSource, config: GDMConfig, total: int, generator: torch.Generator
+) -> Iterator[Step]:
+    """Run the fast recipe."""
+    how = plan(config, module)
+    quarter = min(len(rows), config.batch_size) // 4 if how.newton else config.batch_size // 4
+    sizes = {False: config.batch_size, True: max(how.least_weighted, quarter)}
+    drawn = {weighted: batches(rows, config, size, generator) for weighted, size in sizes.items()}
+    if fused.supports(config, module):
+        climber: Climber = FusedClimber(module, config, drawn, config.seed, how.newton)
+    else:
+        climber = _AutogradClimber(module, config, drawn, generator)
+    return climb(climber, config, total, how.elbo_share)
+
+
+def _n_samples(config: GDMConfig, weighted: bool) -> int:
+    return config.n_samples or (IMPORTANCE_SAMPLES if weighted else 1)
+
+
+class _AutogradClimber:
     """Objective and update for any configuration."""
 
-    def __init__(self, module: GdmModule, generator: torch.Generator) -> None:
-        self.module, self.generator = module, generator
+    def __init__(self, module: GdmModule, config: GDMConfig, batches: Batches, generator: torch.Generator) -> None:
+        self.module, self.config, self.batches, self.generator = module, config, batches, generator
         self.optimiser = torch.optim.Adam(
             [p for p in module.parameters() if p.requires_grad], betas=(0.9, 0.99), fused=True
         )
 
-    def value(self, batch: Rows, n_samples: int, temperature: float, weighted: bool) -> float:
-        bound = importance_objective if weighted else sampled_elbo
-        noise = gumbel((n_samples, len(batch), self.module.n_states), self.generator)
-        per_row = bound(self.module, batch, noise, temperature)
+    def value(self, temperature: float, weighted: bool) -> float:
+        batch = self.batches[weighted]()
+        noise = gumbel((_n_samples(self.config, weighted), len(batch), self.module.n_states), self.generator)
+        per_row = (importance_objective if weighted else sampled_elbo)(self.module, batch, noise, temperature)
         scored = per_row if batch.scored is None else per_row * batch.scored
         objective = scored.sum() / batch.n_scored
         self.optimiser.zero_grad(set_to_none=True)
@@ -163,26 +186,28 @@ class _AutogradRun:
         """The module is always current."""
 
 
-class _FusedRun:
+class FusedClimber:
     """The same with the hand-written pass."""
 
-    def __init__(self, module: GdmModule, config: GDMConfig, newton: bool) -> None:
-        self.module, self.config = module, config
+    def __init__(self, module: GdmModule, config: GDMConfig, batches: Batches, seed: int, newton: bool = False) -> None:
+        self.module, self.config, self.batches = module, config, batches
         self.objective = objective_of(module, config)
-        self.noise = fused.Noise(config.seed)
+        self.noise = fused.Noise(seed)
         self.ascent = (NewtonAscent if newton else AdamAscent)(self.objective)
-        self._rows: Rows | None = None
-        self._batch: fused.Batch | None = None
+        self.n_scored = 0  # rows of the last step
+        self._last: tuple[Rows, fused.Batch] | None = None
+        self._observed: fused.Array | None = None
 
-    def value(self, batch: Rows, n_samples: int, temperature: float, weighted: bool) -> float:
-        if self._batch is None or batch is not self._rows:
-            self._rows, self._batch = batch, fused.Batch(batch, self.config.lags)
-        noise = self.noise.draw(self.config.n_states, n_samples, len(batch))
-        return self.objective(self._batch, noise, temperature, weighted)
+    def value(self, temperature: float, weighted: bool) -> float:
+        rows = self.batches[weighted]()
+        if self._last is None or rows is not self._last[0]:
+            self._last = rows, fused.Batch(rows, self.config.lags)
+        self.n_scored, self._observed = rows.n_scored, self._last[1].observed
+        noise = self.noise.draw(self.config.n_states, _n_samples(self.config, weighted), len(rows))
+        return self.objective(self._last[1], noise, temperature, weighted)
 
     def ascend(self, rate: float, done: float) -> None:
-        assert self._batch is not None
-        self.ascent.ascend(rate, done, self._batch.observed)
+        self.ascent.ascend(rate, done, self._observed)
 
     def write_back(self) -> None:
         self.objective.write_to(self.module)

@@ -17,10 +17,11 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """codes: a word's number for each sample of each trial, -1 where nobody said. names: the words."""
+    """codes: a word's number for each sample of each trial, -1 where nobody said. names: the words. rate_hz: of the trials."""
 
     codes: tuple[Codes, ...]
     names: tuple[str, ...]
+    rate_hz: float
 
     @property
     def used(self) -> Codes:
@@ -47,7 +48,7 @@ def check_labels(
     if top == UNLABELLED:
         return None
     names = _names(class_names, trials, top)
-    found = Labels(codes, names)
+    found = Labels(codes, names, float(np.median([trial.rate_hz for trial in trials])))
     counts = np.bincount(np.concatenate([array[array != UNLABELLED] for array in codes]), minlength=len(names))
     for word in np.flatnonzero(counts == 1):
         trial, at = next((i, int(np.argmax(array == word))) for i, array in enumerate(codes) if (array == word).any())

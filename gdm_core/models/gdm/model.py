@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from gdm_core.errors import ConfigError, FitError
-from gdm_core.maths.moments import moments
 from gdm_core.maths.rows import Rows, RowSource, make_rows
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.module import GdmModule, elbo
-from gdm_core.models.gdm.readout import log_evidence, posterior_states
+from gdm_core.models.gdm.distributed import DataParts, DistributedFit
+from gdm_core.models.gdm.labels import Labels, check_labels
+from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.gdm.readout import bound, posterior_mean, soft_states
+from gdm_core.models.gdm.resize_states import resize_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
-from gdm_core.models.gdm.shares import SharedModel
-from gdm_core.models.gdm.soft import as_numpy
+from gdm_core.models.gdm.soft import SoftModel, as_numpy
 from gdm_core.models.gdm.start import start, start_random, start_words
-from gdm_core.models.gdm.surgery import resize_states
+from gdm_core.models.gdm.streaming import StateBlock, StreamReader, StreamRows, excerpt, require_fit_from_files
+from gdm_core.models.gdm.word_model import WordModel, learn
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.scaling import Scaler
-from gdm_core.trials import Trials
+from gdm_core.streams import StreamedTrials
+from gdm_core.trials import TrialsLike, as_trials, is_single
 
 WARM_STEPS_FOR_MARKS = 50  # where the words changed and nothing else
-GLANCE_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
+QUICK_DRAWS = 16  # a quarter of what a read-out takes, at a ninth of its cost
 
 
-class GDM(SharedModel):
-    """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by an amortised posterior."""
+class GDM(SoftModel[GdmModule]):
+    """Gumbel Dynamical Model: soft states that mix linear dynamics, inferred by a posterior that is fitted along."""
 
     family = "gdm"
     config_class = GDMConfig
@@ -46,6 +50,14 @@ class GDM(SharedModel):
     @parameters_of(GDMConfig)
     def __init__(self, config: GDMConfig) -> None:
         super().__init__(config)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._forget_words()
+
+    def _forget_words(self) -> None:
+        self._labels: Labels | None = None
+        self.word_model_: WordModel | None = None
 
     # ---- what was learned ---------------------------------------------------------------------------------------
     @property
@@ -79,6 +91,71 @@ class GDM(SharedModel):
         return GdmModule(self.n_channels, self._resolved, 0 if words is None else words.shape[1]).to(self._device)
 
     # ---- fitting ------------------------------------------------------------------------------------------------
+    def fit(
+        self, trials: TrialsLike, y: Any = None, labels: Any = None, class_names: Sequence[str] | None = None
+    ) -> Self:
+        """Fit to `trials` (a Trial, an array [T, N], several, or Trials). `y` is ignored: scikit-learn hands it on.
+
+        labels       words for a few moments: [T] whole numbers, -1 elsewhere; a list of such arrays for several trials.
+                     States are then tied to words, and `predict_labels` names every moment
+        class_names  the words that the numbers stand for; if None the trials' own label names
+        """
+        for _ in self.fit_iter(trials, labels, class_names):
+            pass
+        return self
+
+    def fit_iter(
+        self,
+        trials: TrialsLike,
+        labels: Any = None,
+        class_names: Sequence[str] | None = None,
+        *,
+        finish: bool = True,
+        start: bool = False,
+    ) -> Iterator[Progress]:
+        """Fit to `trials` step by step, with `labels` and `class_names` as in `fit`; with `start` from before the first step.
+
+        Closing the iterator early leaves a usable model with status CANCELLED. Without `finish`
+        there is no score and no calibration in the end. Trials that stay in files are never loaded as a whole.
+        """
+        self._forget_words()
+        if isinstance(trials, StreamedTrials):
+            if labels is not None:
+                raise ConfigError("Labels need recordings in memory. Teach the words on a part: data.read(begin, end).")
+            return self._fit_files(trials, finish, start)
+        data = as_trials(trials)
+        if labels is not None:
+            one = is_single(trials) or (len(data) == 1 and np.ndim(labels) == 1)
+            self._labels = check_labels(labels, data, one, class_names, self.config.n_states)
+        return super().fit_iter(data, finish=finish, start=start)
+
+    def _fit_files(self, source: StreamedTrials, finish: bool, start: bool) -> Iterator[Progress]:
+        """From an excerpt, on windows of all rows."""
+        require_fit_from_files(self.config)
+        scaler = self._scaler_to_fit(source)
+        ys = excerpt(source, scaler)
+        rows = make_rows(ys, self._device)
+        windows = None if source.n_samples <= self.config.batch_size else StreamRows(source, scaler, self._device)
+        yield from self._run(on_one_thread(self._fit_once(rows, self.config, 0, windows)), ys, finish, start)
+
+    def fit_distributed(self, parts: DataParts, finish: bool = True) -> Iterator[Progress]:
+        """Fit to all parts together, step by step; `gdm_core.engine.spread` is how to come by them.
+
+        Closing the iterator early leaves a usable model with status CANCELLED.
+
+        parts    of the data, wherever they are held
+        finish   whether there are a score and a calibration in the end
+        """
+        data = DistributedFit(parts, self.config, self._warm_from is not None)
+        self._forget_words()
+        scaler = self._scaler_to_fit(data)
+        ys = data.excerpt(scaler)
+        module = GdmModule(data.n_channels, self.config)
+        start(module, make_rows(ys, torch.device("cpu")), self.config, self.config.seed)
+        self._keep(module)
+        steps = self._climbed(module, data.steps(module, scaler, self.params_), self.config.steps)
+        yield from self._run(on_one_thread(steps), ys, finish)
+
     @property
     def min_samples(self) -> int:
         """Samples that a trial needs at the least."""
@@ -94,18 +171,15 @@ class GDM(SharedModel):
         config = self.config
         if self._warm_from is not None:
             config = dataclasses.replace(config, posterior=self._warm_from._resolved.reads)  # type: ignore[attr-defined]
-        rows = self._with_words(make_rows(ys, self._device), ys)
-        best: tuple[float, dict[str, Array], Status] | None = None
+        rows = self._rows_to_fit(ys)
+        found: list[tuple[float, dict[str, Array], Status | None]] = []
         for restart in range(config.n_restarts):
             yield from self._fit_once(rows, config, restart)
-            assert self.status_ is not None
             if config.n_restarts == 1:
                 return
-            reached = self._evidence(rows) if self.status_ is not Status.DIVERGED else -np.inf
-            if best is None or reached > best[0]:
-                best = (reached, self.params_, self.status_)
-        assert best is not None
-        _, self.params_, self.status_ = best
+            reached = bound(self._net, rows, self._resolved) if self.status_ is not Status.DIVERGED else -np.inf
+            found.append((reached, self.params_, self.status_))
+        _, self.params_, self.status_ = max(found, key=lambda fit: fit[0])
         self._module = None
 
     def _fit_once(
@@ -137,6 +211,7 @@ class GDM(SharedModel):
 
     def _climbed(self, module: GdmModule, steps: Iterator[svi.Step], total: int) -> Iterator[Progress]:
         """Follow the steps of a recipe, keep what is good, and set the status."""
+        yield Progress(0, total, float("nan"), float("nan"))
         last: list[svi.Step] = []
         for step in steps:
             if not step.finite:
@@ -153,7 +228,7 @@ class GDM(SharedModel):
         self._keep(module)
         self.status_ = _judge(last, total)
 
-    def _n_steps(self, config: GDMConfig, plan: svi.Plan) -> int:
+    def _n_steps(self, config: GDMConfig, plan: svi.FitPlan) -> int:
         if config.n_steps is not None or self._warm_from is None:
             return plan.steps
         marks_alone = self._labels is not None and self.config == self._warm_from.config
@@ -176,7 +251,7 @@ class GDM(SharedModel):
             scores[name] = -np.inf if diverged else sum(self._bound(y) for y in back)
         best = max(scores, key=lambda name: scores[name])
         chosen = dataclasses.replace(self.config, posterior=best)  # type: ignore[arg-type]
-        yield from self._fit_once(self._with_words(make_rows(ys, self._device), ys), chosen, 0)
+        yield from self._fit_once(self._rows_to_fit(ys), chosen, 0)
 
     def _control(self) -> GDM:
         posterior = (
@@ -184,8 +259,8 @@ class GDM(SharedModel):
         )
         return self.from_config(dataclasses.replace(self.config, posterior=posterior, readout="amortised"))  # type: ignore[arg-type]
 
-    def _random(self, trials: Trials, seed: int) -> GdmModule:
-        module = GdmModule(trials.n_channels, self.config)
+    def _random(self, ys: list[Array], seed: int) -> GdmModule:
+        module = GdmModule(ys[0].shape[1], self.config)
         start_random(module, seed)
         return module
 
@@ -204,57 +279,133 @@ class GDM(SharedModel):
         )
         return mixed
 
+    # ---- words ---------------------------------------------------------------------------------------------------
+    @property
+    def class_names_(self) -> tuple[str, ...]:
+        """The words that this model was taught, () for none."""
+        return () if self.word_model_ is None else self.word_model_.names
+
+    def predict_label_proba(self, data: TrialsLike) -> Any:
+        """Calibrated probability of each word [T, C] at each time of `data`, in the order of `class_names_`.
+
+        It is 0 for words that were never marked.
+        """
+        return self._each(data, self._word_probabilities)
+
+    def predict_labels(self, data: TrialsLike) -> Any:
+        """The likeliest word [T] at each time of `data`, a number into `class_names_`."""
+        return self._each(data, lambda y: self._word_probabilities(y).argmax(axis=1))
+
+    def label_disagreement(self, data: TrialsLike) -> Any:
+        """[T] how much a mark at each time of `data` would tell, in nats: what classifiers that lack a part of the marks each
+        disagree about."""
+        return self._each(data, self._taught.disagreement)
+
+    def unfamiliar_share(self, data: TrialsLike) -> Any:
+        """Share of the features of `data` that lie outside of what the recordings that were taught hold (98 % of theirs)."""
+        return self._each(data, self._taught.unfamiliar_share)
+
+    @property
+    def word_map_(self) -> npt.NDArray[np.float32]:
+        """[K, C] probability of each word in each state."""
+        return self._taught.of_all_words(self._marked_words_of_states)
+
+    @property
+    def state_words_(self) -> tuple[str | None, ...]:
+        """The word that each state stands for; None for a free state, in which no word has more than half."""
+        return tuple(self.class_names_[int(row.argmax())] if row.max() > 0.5 else None for row in self.word_map_)
+
+    @property
+    def _taught(self) -> WordModel:
+        self._require_fitted()
+        if self.word_model_ is None:
+            raise FitError("This GDM was taught no words. Give fit() labels of at least two words to predict them.")
+        return self.word_model_
+
+    @property
+    def _marked_words_of_states(self) -> npt.NDArray[np.float64]:
+        """[K, W] probability of each marked word in each state."""
+        return torch.softmax(torch.as_tensor(self.params_["word_logits"]).double(), -1).numpy()
+
+    def _word_probabilities(self, y: Array) -> Array:
+        taught = self._taught
+        states = as_numpy(posterior_mean(self._net, self._rows(y), self.config.temperature))
+        return taught.probabilities(y, states.astype(np.float64) @ self._marked_words_of_states)
+
+    def _rows_to_fit(self, ys: list[Array]) -> Rows:
+        """The rows of `ys`; where words were given, with how much each counts as each of them."""
+        rows = make_rows(ys, self._device)
+        if self._labels is None:
+            return rows
+        self.word_model_, guess = learn(ys, self._labels, self.config.seed)
+        weights = guess.row_weights(rows.y.shape[1], [len(y) for y in ys])
+        return dataclasses.replace(rows, words=torch.as_tensor(weights, device=rows.y.device))
+
+    def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        if self.word_model_ is None:
+            return {}, {}
+        arrays = {f"evidence.{name}": value for name, value in self.word_model_.arrays().items()}
+        return arrays, {"class_names": list(self.class_names_)}
+
+    @classmethod
+    def from_file(cls, tensors: dict[str, Array], header: dict[str, Any]) -> Self:
+        """A model from `tensors` and `header` of a file; `load_model` finds the family by itself."""
+        model = super().from_file(tensors, header)
+        kept = {k.removeprefix("evidence."): value for k, value in tensors.items() if k.startswith("evidence.")}
+        if kept:
+            model.word_model_ = WordModel.from_arrays(kept, tuple(header["class_names"]))
+        return model
+
+    # ---- recordings that stay in their files ------------------------------------------------------------------------
+    def score(self, data: TrialsLike, y: Any = None) -> float:
+        """ELBO per time step of `data` in nats, in its units: a lower bound on its log-likelihood. `y` is ignored, as in `fit`."""
+        return self._reader(data).score() if isinstance(data, StreamedTrials) else super().score(data, y)
+
+    def predict_blocks(self, data: StreamedTrials) -> Iterator[StateBlock]:
+        """Soft states of `data` from its first trial to its last, in stretches that fit into memory."""
+        return self._reader(data).states()
+
+    def predict_to(self, path: str | Path, data: StreamedTrials) -> Path:
+        """Write the soft states of `data` to `path`, block by block: the file is whole, or it is not there.
+
+        path   a .npy file [T, K] for all trials one after the other; or a .parquet file with columns trial, sample, S1 to SK
+        data   a recording that stays in its files
+        """
+        self._reader(data).write_states(Path(path))
+        return Path(path)
+
+    def _reader(self, data: StreamedTrials) -> StreamReader:
+        self._require_channels(data)
+        self._check_lengths(data)
+        return StreamReader(self._net, self._scaler, self._resolved, data)
+
     # ---- hooks --------------------------------------------------------------------------------------------------
-    def _amortised_states(self, y: Array) -> Array:
-        return as_numpy(self._posterior_mean(make_rows([y], self._device)))
+    def _rows(self, y: Array) -> Rows:
+        return make_rows([y], self._device)
 
     def _soft_states(self, y: Array) -> Array:
-        return self._read_out(y, None)
+        return as_numpy(soft_states(self._net, self._rows(y), self._resolved))
 
     def _rough_states(self, y: Array) -> Array:
-        return self._read_out(y, GLANCE_DRAWS)
-
-    def _read_out(self, y: Array, n_draws: int | None) -> Array:
-        rows = make_rows([y], self._device)
-        if self._resolved.corrects and not self._net.posterior.sequential:
-            return as_numpy(posterior_states(self._net, rows, self.config.temperature, n_draws))
-        return as_numpy(self._posterior_mean(rows))
-
-    @torch.no_grad()
-    def _posterior_mean(self, rows: Rows) -> torch.Tensor:
-        module = self._net
-        view = module.view(rows)
-        if not module.posterior.sequential:
-            return moments(view.posterior, self.config.temperature).mean
-        from gdm_core.maths.relaxed import gumbel
-
-        noise = gumbel((64, len(rows), module.n_states), torch.Generator(device=rows.y.device).manual_seed(0))
-        noise = noise[..., module.roles()]
-        return module.sample_posterior(view, rows, noise, self.config.temperature)[0].exp().mean(0)
+        return as_numpy(soft_states(self._net, self._rows(y), self._resolved, QUICK_DRAWS))
 
     @torch.no_grad()
     def _reconstruct(self, y: Array) -> Array:
-        rows = make_rows([y], self._device)
+        rows = self._rows(y)
         z = torch.as_tensor(self._soft_states(y), device=rows.y.device)
         return as_numpy(self._net.mean(z[None], self._net.view(rows).design)[0])
 
     @torch.no_grad()
     def _latent(self, y: Array) -> Array:
-        rows = make_rows([y], self._device)
-        return as_numpy(rows.past @ self._net.projection.T)
+        return as_numpy(self._rows(y).past @ self._net.projection.T)
 
     def _bound(self, y: Array) -> float:
-        return self._evidence(make_rows([y], self._device))
-
-    def _evidence(self, rows: Rows) -> float:
-        """The bound that goes with the readout: importance-weighted, or the ELBO of q alone."""
-        if self._resolved.corrects and not self._net.posterior.sequential:
-            return float(log_evidence(self._net, rows, self.config.temperature).double().sum())
-        return elbo(self._net, rows, self.config.temperature)
+        return bound(self._net, self._rows(y), self._resolved)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
-        rows = make_rows([y], self._device)
-        return as_numpy(sample_paths(self._net, rows, origins, horizon, n_paths, self.config.temperature, seed))
+        return as_numpy(
+            sample_paths(self._net, self._rows(y), origins, horizon, n_paths, self.config.temperature, seed)
+        )
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y, z, x = generate(self._net, n_samples, self.config.temperature, seed)

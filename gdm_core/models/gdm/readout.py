@@ -6,11 +6,11 @@ states per row, whose weights follow from the model's own densities:
 
     weight of candidate s at t = p(y_t | z^s) / q(z^s) * sum_j p(z^s | z^j_{t-1}) * weight of candidate j at t-1
 
-With noise drawn anew for every row its evidence estimates p(y) without bias, so the expected logarithm is a true lower
+With noise drawn anew for every row its likelihood estimates p(y) without bias, so the expected logarithm is a true lower
 bound on log p(y), tighter than the ELBO (S = 1 is the ELBO's estimate). Its smoothed weights give the posterior mean;
 for these every row uses the same noise, so smooth data gives smooth states (under stickiness the candidates of
-neighbouring rows then resemble each other, and the evidence would be too high). Nothing is optimised, so reading out
-a new trial stays amortised. Stickiness carries little from one row to the next, hence the recursions over time are
+neighbouring rows then resemble each other, and the bound would be too high). Nothing is optimised, so a new trial costs
+no fit. Stickiness carries little from one row to the next, hence the recursions over time are
 solved for all rows at once by a few sweeps.
 """
 
@@ -24,8 +24,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gdm_core.maths.moments import moments
+from gdm_core.maths.relaxed import gumbel
 from gdm_core.maths.rows import Rows, row_products
-from gdm_core.models.gdm.module import GdmModule, View
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule, View, elbo
 
 _PIECE_ELEMENTS = 2_000_000  # of [S, R, S], held for one piece of rows at a time
 _HALO = 24  # rows of overlap; a sweep's error shrinks by more than half per row
@@ -37,8 +40,8 @@ _MAX_SWEEPS = 200
 
 
 class Readout(NamedTuple):
-    log_evidence: Tensor  # [R] each row's share of the bound
-    states: Tensor | None  # [R, K] posterior mean of z, where it was asked for
+    log_bound: Tensor  # [R] each row's share of the importance-weighted bound on log p(y)
+    states: Tensor  # [R, K] posterior mean of z; [0, K] where it was not asked for
 
 
 def n_candidates(n_rows: int) -> int:
@@ -61,22 +64,43 @@ def _exponential(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
     return uniform.clamp_(1e-9, 1 - 1e-9).log_().neg_().to(like)
 
 
+def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int | None = None) -> Tensor:
+    """[R, K] what a model says of its states: weighed by its own densities where `config` corrects, else the mean of q."""
+    if config.corrects and not module.posterior.sequential:
+        return posterior_states(module, rows, config.temperature, n_draws)
+    return posterior_mean(module, rows, config.temperature)
+
+
+def bound(module: GdmModule, rows: Rows, config: GDMConfig) -> float:
+    """The bound that goes with these states, in nats: importance-weighted, or the ELBO of q alone."""
+    if config.corrects and not module.posterior.sequential:
+        return float(log_bound(module, rows, config.temperature).double().sum())
+    return elbo(module, rows, config.temperature)
+
+
+@torch.no_grad()
+def posterior_mean(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
+    """[R, K] mean of q(z)."""
+    view = module.view(rows)
+    if not module.posterior.sequential:
+        return moments(view.posterior, temperature).mean
+    noise = gumbel((64, len(rows), module.n_states), torch.Generator(device=rows.y.device).manual_seed(0))
+    noise = noise[..., module.roles()]
+    return module.sample_posterior(view, rows, noise, temperature)[0].exp().mean(0)
+
+
 @torch.no_grad()
 def posterior_states(module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None) -> Tensor:
     """[R, K] posterior mean of z."""
-    states = read_out(module, rows, temperature, n_samples).states
-    assert states is not None
-    return states
+    return read_out(module, rows, temperature, n_samples).states
 
 
 @torch.no_grad()
-def log_evidence(
-    module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None, seed: int = 0
-) -> Tensor:
+def log_bound(module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None, seed: int = 0) -> Tensor:
     """[R] each row's share of the bound on log p(y)."""
     generator = torch.Generator().manual_seed(seed)
     moved = torch.rand((len(rows), module.n_states), generator=generator, dtype=torch.float64)
-    return read_out(module, rows, temperature, n_samples, moved, states=False).log_evidence
+    return read_out(module, rows, temperature, n_samples, moved, states=False).log_bound
 
 
 @torch.no_grad()
@@ -88,14 +112,14 @@ def read_out(
     moved: Tensor | None = None,
     states: bool = True,
 ) -> Readout:
-    """Both, with noise that is moved by [R, K] from row to row (uniform numbers make the evidence one of a bound);
-    without `states` the evidence alone, which looks into the past and not into the future."""
+    """Both, with noise that is moved by [R, K] from row to row (uniform numbers make it a bound);
+    without `states` the bound alone, which looks into the past and not into the future."""
     view = module.view(rows)
     role = module.roles().cpu()
     n_samples = n_samples or n_candidates(len(rows))
     points = _even_points(n_samples, module.n_states)[:, role]
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
-    evidence, means = [], []
+    bounds, means = [], [view.posterior[:0]]
     before: Tensor | None = None
     for begin in range(0, len(rows), piece):
         end = min(begin + piece, len(rows))
@@ -103,12 +127,12 @@ def read_out(
         part_moved = points.new_zeros(1, len(role)) if moved is None else moved[head:tail][:, role]
         exponential = _exponential(points, part_moved, view.posterior)
         chain = _Chain(module, _cut_rows(rows, head, tail), _cut_view(view, head, tail), exponential, temperature)
-        weights, log_evidence = chain.forward(before, keep=states)
-        evidence.append(log_evidence[begin - head : end - head])
+        weights, log_likelihood = chain.forward(before, keep=states)
+        bounds.append(log_likelihood[begin - head : end - head])
         before = weights[end - head - 1]
         if states:
             means.append(chain.smoothed(weights)[begin - head : end - head])
-    return Readout(torch.cat(evidence), torch.cat(means) if states else None)
+    return Readout(torch.cat(bounds), torch.cat(means))
 
 
 class _Chain:
@@ -135,14 +159,14 @@ class _Chain:
         self._right = exponential * self._root(best_next, of_next)  # [R, K, S_s]
         self._linked = (rows.age > 0)[:, None]
         self._even = torch.full_like(of_next, 1 / self.n_samples)
-        self._transfer: Tensor | None = None  # [R, S_j, S_s]
+        self._transfer = self._even[:0]  # [R, S_j, S_s]
 
     def _root(self, best: Tensor, values: Tensor) -> Tensor:
         """[R, 1, S] exp((best - values) / K), so far as numbers go; what is cut off weighs nothing."""
         return ((best[:, None] - values) / self.k).clamp_(max=_MOST_EXPONENT).exp_()[:, None]
 
     def forward(self, before: Tensor | None, keep: bool) -> tuple[Tensor, Tensor]:
-        """Weights [R, S] of candidates given the past and the row itself, and the evidence [R].
+        """Weights [R, S] of candidates given the past and the row itself, and the log-likelihood [R].
 
         before   [S] the weights of the first row where they are known: its own transfer is then not looked at
         keep     what `smoothed` needs
@@ -150,7 +174,7 @@ class _Chain:
         n_rows, first = len(self.z), 0 if before is None else 1
         size = max(1, _BLOCK_ELEMENTS // self.n_samples**2)
         kept = self.z.new_zeros(n_rows if keep else min(size, n_rows), self.n_samples, self.n_samples)
-        weights, evidence = self._even.clone(), torch.zeros_like(self._scale)
+        weights, log_likelihood = self._even.clone(), torch.zeros_like(self._scale)
         if before is not None:
             weights[0] = before
         for begin in range(first, n_rows, size):
@@ -158,9 +182,10 @@ class _Chain:
             transfer = kept[part] if keep else kept[: part.stop - begin]
             scale = self._transfer_of(part, transfer)
             weights[part], total = self._forward(part, transfer, weights[max(0, begin - 1)])
-            evidence[part] = total.log() + scale
-        self._transfer = kept if keep else None
-        return weights, evidence - math.log(self.n_samples)
+            log_likelihood[part] = total.log() + scale
+        if keep:
+            self._transfer = kept
+        return weights, log_likelihood - math.log(self.n_samples)
 
     def _forward(self, part: slice, transfer: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of a block of rows, given those of the row before it; and what they summed to."""
@@ -189,7 +214,6 @@ class _Chain:
     def smoothed(self, weights: Tensor) -> Tensor:
         """[R, K] posterior mean of z, from the weights and from what follows."""
         transfer = self._transfer
-        assert transfer is not None
         goes_on = torch.cat([self._linked[1:], torch.zeros_like(self._linked[:1])])
 
         def sweep(future: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -18,8 +18,8 @@ Module = TypeVar("Module", bound=torch.nn.Module)
 class SoftModel(StateModel, Generic[Module]):
     """A model that keeps the parameters of a module."""
 
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
+    def _forget(self) -> None:
+        super()._forget()
         self._module: Module | None = None
 
     @property
@@ -42,8 +42,8 @@ class SoftModel(StateModel, Generic[Module]):
         return self._module
 
     @abstractmethod
-    def _random(self, trials: Trials, seed: int) -> Module:
-        """A module of random parameters for these trials."""
+    def _random(self, ys: list[Array], seed: int) -> Module:
+        """A module of random parameters for these standardised trials."""
 
     def _control(self) -> Self:
         """The unfitted model that `untrained` gives random parameters."""
@@ -56,8 +56,8 @@ class SoftModel(StateModel, Generic[Module]):
         seed     of its random parameters
         """
         control = self._control()
-        control.scaler_ = Scaler.from_trials(trials)
-        control._keep(control._random(trials, seed))
+        control.scaler_ = scaler = Scaler.from_trials(trials)
+        control._keep(control._random([scaler.apply(trial.y) for trial in trials], seed))
         control.status_ = Status.CANCELLED
         return control
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.running import running_sum
+
 Array = npt.NDArray[np.float32]
 
 SECONDS = (0.36, 1.03, 3.03)  # 11, 31 and 91 frames at 30 a second
@@ -27,7 +29,7 @@ def window_features(y: npt.NDArray[Any], windows: tuple[int, ...], rows: npt.NDA
     known = np.isfinite(clipped)
     values = np.where(known, clipped, 0.0)
     at = np.arange(len(y)) if rows is None else rows
-    sums, squares, counts = _running(values), _running(np.square(values)), _running(known)
+    sums, squares, counts = running_sum(values), running_sum(np.square(values)), running_sum(known)
     columns = [values[at]]
     for window in windows:
         low, high = np.maximum(at - window // 2, 0), np.minimum(at + window // 2 + 1, len(y))
@@ -35,10 +37,3 @@ def window_features(y: npt.NDArray[Any], windows: tuple[int, ...], rows: npt.NDA
         mean = (sums[high] - sums[low]) / n
         columns += [mean, np.sqrt(np.maximum((squares[high] - squares[low]) / n - mean**2, 0.0))]
     return np.concatenate(columns, axis=1, dtype=np.float32)
-
-
-def _running(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """[T + 1, N] sums of everything before each sample."""
-    total = np.zeros((len(values) + 1, values.shape[1]))
-    np.cumsum(values, axis=0, out=total[1:])
-    return total

@@ -25,7 +25,6 @@ from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
 from gdm_core.models.mixture.readout import smoothed, weigh, weighed_states
 from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
 from gdm_core.models.parameters import parameter, parameters_of
-from gdm_core.trials import Trials
 
 Dynamics = Literal["noisy", "deterministic"]
 MixturePosterior = Literal["window", "window_linear", "linear"]
@@ -122,7 +121,6 @@ class GDMMixture(SoftModel[MixtureModule]):
         module = self._new_module(rows.y.shape[1])
         done = 0
         if self._warm_from is not None:
-            assert isinstance(self._warm_from, GDMMixture)
             known = {name: torch.as_tensor(value) for name, value in self._warm_from.params_.items()}
             if "transition.stickiness_logit" in module.state_dict() and "transition.stickiness_logit" not in known:
                 known["transition.stickiness_logit"] = module.transition.stickiness_logit.detach()
@@ -145,6 +143,8 @@ class GDMMixture(SoftModel[MixtureModule]):
             done = _START_STEPS
         self._keep(module)
         total = done + config.own_steps
+        if not done:
+            yield Progress(0, total, float("nan"), float("nan"))
         values: list[float] = []
         for step in mixture_steps(
             module, rows, config.temperature, config.own_steps, config.n_samples, config.batch_size, config.seed
@@ -161,12 +161,10 @@ class GDMMixture(SoftModel[MixtureModule]):
         steady = len(values) >= 2 * n and abs(np.mean(values[-n:]) - np.mean(values[-2 * n : -n])) < 0.05
         self.status_ = Status.CONVERGED if steady else Status.MAX_STEPS
 
-    def _random(self, trials: Trials, seed: int) -> MixtureModule:
-        two = GdmModule(trials.n_channels, self.config.two_levels)
+    def _random(self, ys: list[Array], seed: int) -> MixtureModule:
+        rows = make_rows(ys, _CPU, torch.float64)
+        two, module = GdmModule(rows.y.shape[1], self.config.two_levels), self._new_module(rows.y.shape[1])
         start_random(two, seed)
-        module = self._new_module(trials.n_channels)
-        assert self.scaler_ is not None
-        rows = make_rows([self.scaler_.apply(trial.y) for trial in trials], _CPU, torch.float64)
         start_from_two_levels(module, two, rows, self.config.temperature)
         return module
 

@@ -3,7 +3,7 @@
     z_t ~ GS(pi_t, tau)   x_t ~ N(sum_k z_tk (A_k x_{t-1} + b_k), Q(z_t))   y_t ~ N(C x_t + d, R)
 
 pi_t = (1 - gamma) (W x_{t-1} + w) + gamma z_{t-1}; Q(z) is diagonal, its logarithm mixed by z. Given z, the posterior
-of x is a Gaussian whose block-tridiagonal precision is built from A, b, Q of the states and from the evidence
+of x is a Gaussian whose block-tridiagonal precision is built from A, b, Q of the states and from the information
 C' R^-1 (y - d) of every sample: that is q(x | z), and it is exact but for what the transitions would add. So
 
     ELBO = E_q(z) [ log p(y | z) - E_q(x|z) sum_t KL(q(z_t) || p(z_t | z_{t-1}, x_{t-1})) ]
@@ -41,7 +41,7 @@ class Drive(NamedTuple):
     precision: Tensor  # [S R, D] diagonal of Q^-1
 
 
-class Evidence(NamedTuple):
+class SampleInformation(NamedTuple):
     """What each observation says about its x."""
 
     information: Tensor  # [R, D, D] C' R^-1 C over the observed channels
@@ -125,7 +125,7 @@ class MixtureModule(nn.Module):
         precision = torch.where(unknown, torch.full_like(precision, _UNKNOWN_START), precision)
         return Drive(matrix.flatten(0, 1), offset.flatten(0, 1), precision.flatten(0, 1))
 
-    def evidence(self, rows: Rows) -> Evidence:
+    def information(self, rows: Rows) -> SampleInformation:
         precision = self.noise_precision()
         known = torch.ones_like(rows.y) if rows.known is None else rows.known
         counted = known * (rows.age >= 0)[:, None]  # [R, N], zero on padding
@@ -134,43 +134,43 @@ class MixtureModule(nn.Module):
         log_noise = self.log_noise.clamp_min(_LEAST_LOG_NOISE)
         constant = -0.5 * (weight * residual.square()).sum(-1) - counted @ (log_noise + 0.5 * _LOG_2PI)
         roots = counted[..., None] * (precision.sqrt()[:, None] * self.emission)
-        return Evidence(roots.transpose(1, 2) @ roots, (weight * residual) @ self.emission, constant, roots)
+        return SampleInformation(roots.transpose(1, 2) @ roots, (weight * residual) @ self.emission, constant, roots)
 
-    def path(self, drive: Drive, evidence: Evidence, generator: torch.Generator | None = None) -> Path:
+    def path(self, drive: Drive, samples: SampleInformation, generator: torch.Generator | None = None) -> Path:
         """q(x | z) for all samples at once, [S R, D]; with a generator also a draw.
 
         J is a sum of outer products (one for each step of x and one for each observation), so noise with covariance J
         is the sum of their square roots times normal noise, and J^-1 (h + noise) is a draw: one solve with the
         Cholesky factor of J, whose gradient is another one.
         """
-        diagonal, below, linear = precision_blocks(drive, evidence)
+        diagonal, below, linear = precision_blocks(drive, samples)
         if generator is None:
             return solve_path(diagonal, below, linear)
-        copies = len(linear) // len(evidence.linear)
+        copies = len(linear) // len(samples.linear)
         step = torch.randn(linear.shape, generator=generator, dtype=linear.dtype, device=linear.device)
         step = step / drive.precision.sqrt()
-        shape = (copies, *evidence.roots.shape[:2])
+        shape = (copies, *samples.roots.shape[:2])
         seen = torch.randn(shape, generator=generator, dtype=linear.dtype, device=linear.device)
-        seen = torch.einsum("srn,rnd->srd", seen, evidence.roots).flatten(0, 1)
+        seen = torch.einsum("srn,rnd->srd", seen, samples.roots).flatten(0, 1)
         noise = drive.precision * step - _towards_previous(drive, step) + seen
         return solve_path(diagonal, below, linear, noise)
 
-    def log_evidence(self, drive: Drive, evidence: Evidence, path: Path) -> Tensor:
+    def log_likelihood(self, drive: Drive, samples: SampleInformation, path: Path) -> Tensor:
         """[] sum over samples and rows of log p(y | z)."""
-        copies = len(drive.offset) // len(evidence.linear)
-        linear = precision_blocks(drive, evidence)[2]
+        copies = len(drive.offset) // len(samples.linear)
+        linear = precision_blocks(drive, samples)[2]
         quadratic = (linear * path.mean).sum() - (drive.precision * drive.offset.square()).sum()
-        return 0.5 * (quadratic - path.log_determinant + drive.precision.log().sum()) + copies * evidence.constant.sum()
+        return 0.5 * (quadratic - path.log_determinant + drive.precision.log().sum()) + copies * samples.constant.sum()
 
 
-def precision_blocks(drive: Drive, evidence: Evidence) -> tuple[Tensor, Tensor, Tensor]:
+def precision_blocks(drive: Drive, samples: SampleInformation) -> tuple[Tensor, Tensor, Tensor]:
     """(diagonal [S R, D, D], below [S R, D, D], linear term [S R, D]) of q(x | z)."""
-    copies = len(drive.offset) // len(evidence.linear)
+    copies = len(drive.offset) // len(samples.linear)
     weighted = drive.precision[..., None] * drive.matrix
     onto_next = _led(drive.matrix.transpose(1, 2) @ weighted)  # A' Q^-1 A of the row after
-    diagonal = torch.diag_embed(drive.precision) + evidence.information.repeat(copies, 1, 1) + onto_next
+    diagonal = torch.diag_embed(drive.precision) + samples.information.repeat(copies, 1, 1) + onto_next
     linear = drive.precision * drive.offset - _towards_previous(drive, drive.offset)
-    return diagonal, -weighted, linear + evidence.linear.repeat(copies, 1)
+    return diagonal, -weighted, linear + samples.linear.repeat(copies, 1)
 
 
 def _towards_previous(drive: Drive, offset: Tensor) -> Tensor:
@@ -201,16 +201,16 @@ def _likelihood_and_path(
     module: MixtureModule, rows: Rows, z: Tensor, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """(sum of log p(y | z) over samples, one draw of x [S, R, D] for each)."""
-    drive, evidence = module.drive(z, rows), module.evidence(rows)
+    drive, samples = module.drive(z, rows), module.information(rows)
     if module.deterministic:
         x = determined_path(drive)
         copies = len(z)
-        information = evidence.information.repeat(copies, 1, 1)
+        information = samples.information.repeat(copies, 1, 1)
         explained = (information @ x[..., None])[..., 0]
-        fit = (x * (evidence.linear.repeat(copies, 1) - 0.5 * explained)).sum() + copies * evidence.constant.sum()
+        fit = (x * (samples.linear.repeat(copies, 1) - 0.5 * explained)).sum() + copies * samples.constant.sum()
         return fit, x.reshape(copies, len(rows), -1)
-    path = module.path(drive, evidence, generator)
-    return module.log_evidence(drive, evidence, path), path.draw.reshape(len(z), len(rows), -1)
+    path = module.path(drive, samples, generator)
+    return module.log_likelihood(drive, samples, path), path.draw.reshape(len(z), len(rows), -1)
 
 
 def mixture_elbo(

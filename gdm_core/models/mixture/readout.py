@@ -61,7 +61,7 @@ def smoothed(module: MixtureModule, rows: Rows, belief: Belief) -> Smoothed:
     """Moments of q(x | z) with doubt about z counted as noise of x."""
     drive = module.drive(belief.states[None], rows)
     drive = drive._replace(precision=1 / (_OWN_SHARE**2 / drive.precision + belief.spread))
-    blocks = precision_blocks(drive, module.evidence(rows))
+    blocks = precision_blocks(drive, module.information(rows))
     path = GaussianPath(*(part.numpy(force=True) for part in blocks))
     variance, lagged = path.covariances
     mean, own, lags = (torch.as_tensor(part).to(rows.y) for part in (path.mean, variance, lagged))

@@ -1,8 +1,7 @@
 """Futures of the 3-level mixture, and whole trials from the model alone.
 
 Where a future begins, x is known from the past only: a Kalman filter runs for each of several draws of the states (their
-posterior reads nothing later). It forgets quickly, so long trials are cut into stretches that are filtered side by side,
-each after a run-up, and the number of sequential steps does not grow with the trial.
+posterior reads nothing later).
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from torch import Tensor
 
 from gdm_core.maths.relaxed import gumbel, log_sample
 from gdm_core.maths.rows import Rows
-from gdm_core.models.mixture.module import Drive, Evidence, MixtureModule
+from gdm_core.maths.side_by_side import run_ups, steps_to
+from gdm_core.models.mixture.module import Drive, MixtureModule, SampleInformation
 
 _STATE_DRAWS = 8
-_STRETCH = 64
 _RUN_UP = 48
 
 
@@ -38,7 +37,7 @@ def mixture_paths(
     noise = gumbel((len(rows), draws, module.n_states), torch.Generator().manual_seed(seed + 1), rows.y.dtype)
     noise = noise.transpose(0, 1)
     states = log_sample(module.posterior_logits(rows), temperature, noise).exp()  # [S, R, K]
-    mean, covariance = filtered(module.drive(states, rows), module.evidence(rows), origins, draws)  # [S, O, D(, D)]
+    mean, covariance = filtered(module.drive(states, rows), module.information(rows), origins, draws)  # [S, O, D(, D)]
     which = torch.arange(n_paths) % draws
     root = torch.linalg.cholesky(covariance + 1e-12 * torch.eye(module.n_latent, dtype=mean.dtype))
     z = states[:, torch.as_tensor(origins)][which]  # [P, O, K]
@@ -51,21 +50,20 @@ def mixture_paths(
     return torch.stack(steps, 2)
 
 
-def filtered(drive: Drive, evidence: Evidence, origins: npt.NDArray[np.int64], draws: int) -> tuple[Tensor, Tensor]:
+def filtered(
+    drive: Drive, samples: SampleInformation, origins: npt.NDArray[np.int64], draws: int
+) -> tuple[Tensor, Tensor]:
     """Mean [S, O, D] and covariance [S, O, D, D] of x at each origin from the rows up to it, for S draws of states."""
     d = drive.offset.shape[-1]
     matrix, offset = drive.matrix.reshape(draws, -1, d, d), drive.offset.reshape(draws, -1, d)
     variance = torch.diag_embed(1 / drive.precision).reshape(draws, -1, d, d)
-    stretches, which = np.unique(origins // _STRETCH, return_inverse=True)
-    first = torch.as_tensor(np.maximum(stretches * _STRETCH - _RUN_UP, 0))
-    place = torch.as_tensor(which)
-    reach = torch.as_tensor(origins) - first[place]  # steps from the beginning of the run-up
-    n, eye = matrix.shape[1], torch.eye(d, dtype=offset.dtype)
+    first = torch.as_tensor(run_ups(origins, _RUN_UP))
+    eye = torch.eye(d, dtype=offset.dtype)
     mean = offset.new_zeros(draws, len(first), d)
     covariance = (100.0 * eye).expand(draws, len(first), d, d)  # of nothing known, where a run-up begins mid-trial
     means, covariances = offset.new_zeros(draws, len(origins), d), offset.new_zeros(draws, len(origins), d, d)
-    for step in range(int(reach.max()) + 1):
-        now = (first + step).clamp_max(n - 1)
+    for step, seen in enumerate(steps_to(origins, _RUN_UP)):
+        now, here, stretch = map(torch.as_tensor, seen)
         a = matrix[:, now]
         if step == 0:
             begins = (first == 0)[:, None]
@@ -74,13 +72,12 @@ def filtered(drive: Drive, evidence: Evidence, origins: npt.NDArray[np.int64], d
         else:
             mean = (a @ mean[..., None])[..., 0] + offset[:, now]
             covariance = a @ covariance @ a.transpose(-1, -2) + variance[:, now]
-        information = evidence.information[now]
+        information = samples.information[now]
         covariance = torch.linalg.solve(eye + covariance @ information, covariance)
         covariance = (covariance + covariance.transpose(-1, -2)) / 2
-        surprise = evidence.linear[now] - (information @ mean[..., None])[..., 0]
+        surprise = samples.linear[now] - (information @ mean[..., None])[..., 0]
         mean = mean + (covariance @ surprise[..., None])[..., 0]
-        here = torch.nonzero(reach == step).flatten()
-        means[:, here], covariances[:, here] = mean[:, place[here]], covariance[:, place[here]]
+        means[:, here], covariances[:, here] = mean[:, stretch], covariance[:, stretch]
     return means, covariances
 
 

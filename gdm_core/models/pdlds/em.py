@@ -79,17 +79,9 @@ def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, sta
 
 
 def bound(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior) -> float:
-    """The evidence lower bound of q(s) q(c), q(v) being at its best."""
-    starts, e = observed.starts, p.whole_emission
-    error = observed.y - x.path.mean @ e.loadings.T - e.offset
-    if observed.mask is None:
-        count = np.full(len(e.noise), float(len(error)))
-        wobble = float((x.variance.sum(axis=0) * (e.loadings.T @ (e.loadings / e.noise[:, None]))).sum())
-    else:
-        error = error * observed.mask
-        count = observed.mask.sum(axis=0)
-        wobble = float((x.variance * e.precision(observed.mask)).sum())
-    total = -0.5 * (float((error**2 / e.noise).sum()) + wobble + float(count @ (LOG_2PI + np.log(e.noise))))
+    """The ELBO of q(s) q(c), q(v) being at its best."""
+    starts = observed.starts
+    total = p.whole_emission.expected_log_density(observed, x.path.mean, x.variance)
     total += dynamics_terms(p, x, c, starts) + _start_terms(x.path.mean, x.variance, starts) + x.path.entropy
     if len(p.drift):
         total += _drift_terms(p, x, starts)
@@ -120,7 +112,7 @@ def _drift_terms(p: Parameters, x: PathPosterior, starts: Bool) -> float:
 # ---- the two paths ------------------------------------------------------------------------------------------------
 def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> GaussianPath:
     """q(s) from coefficients with the given first [T, K] and second [T, K, K] moments."""
-    diagonal, linear = p.whole_emission.evidence(observed)
+    diagonal, linear = p.whole_emission.information(observed)
     (n, size), d = linear.shape, len(p.noise)
     base, single, square = whitened(p)
     k, m = len(single), base.shape[0]
@@ -243,7 +235,7 @@ def update(observed: Observed, p: Parameters, prior: Prior, now: Posterior) -> P
 
 def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterior:
     """A start from the model itself: the path read off the observations, tied by steps as wide as the parameters allow."""
-    diagonal, linear = p.whole_emission.evidence(observed)
+    diagonal, linear = p.whole_emission.information(observed)
     (n, size), d = linear.shape, len(p.noise)
     tie = np.zeros((n, size))
     tie[~observed.starts, :d] = 1.0 / np.diagonal(p.noise + _typical_move(p))

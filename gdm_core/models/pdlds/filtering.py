@@ -1,8 +1,7 @@
 """What the past alone says about path and coefficients, and futures sampled from there.
 
 The dynamics multiply path and coefficients, so the filter is an extended Kalman filter over both at once; the mean of
-the product is kept exactly. It forgets quickly, so recordings are cut into stretches that are filtered side by side,
-each after a run-up over the samples before it: the number of sequential steps does not grow with the recording.
+the product is kept exactly.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths.emission import Observed
+from gdm_core.maths.side_by_side import run_ups, steps_to
 from gdm_core.models.pdlds.parameters import Parameters
 
 Float = npt.NDArray[np.float64]
 
-STRETCH = 64
 RUN_UP = 64
 
 
 @dataclass(frozen=True)
-class Belief:
+class PathBelief:
     """Gaussians over [s, c] of B moments, s = (l, b) having S dimensions and c having K."""
 
     mean: Float  # [B, S + K]
@@ -36,34 +35,29 @@ class Belief:
         return result
 
 
-def blank(n: int, p: Parameters) -> Belief:
+def blank(n: int, p: Parameters) -> PathBelief:
     """Before the first sample of a recording."""
     size = p.reach.shape[1] + len(p.operators)
-    return Belief(np.zeros((n, size)), np.tile(np.eye(size), (n, 1, 1)))
+    return PathBelief(np.zeros((n, size)), np.tile(np.eye(size), (n, 1, 1)))
 
 
-def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters) -> Belief:
+def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[np.float32], p: Parameters) -> PathBelief:
     """What samples 0..t of y [T, N] say at moment t, for each origin t."""
     observed = Observed.prepare([y[: int(origins.max()) + 1]])
-    information, linear = p.emission.evidence(observed)  # of l + b
-    stretches, place = np.unique(origins // STRETCH, return_inverse=True)
-    first = np.maximum(stretches * STRETCH - RUN_UP, 0)
-    offset = origins - first[place]  # steps from the beginning of the run-up
-    belief = blank(len(stretches), p)
+    information, linear = p.emission.information(observed)  # of l + b
+    belief = blank(len(run_ups(origins, RUN_UP)), p)
     size = belief.mean.shape[1]
-    result = Belief(np.empty((len(origins), size)), np.empty((len(origins), size, size)))
-    for step in range(int(offset.max()) + 1):
-        now = np.minimum(first + step, len(linear) - 1)
+    result = PathBelief(np.empty((len(origins), size)), np.empty((len(origins), size, size)))
+    for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
         if step:
             belief = predicted(belief, p)
         belief = updated(belief, information[now], linear[now], p)
-        here = np.flatnonzero(offset == step)
-        result.mean[here] = belief.mean[place[here]]
-        result.covariance[here] = belief.covariance[place[here]]
+        result.mean[here] = belief.mean[stretch]
+        result.covariance[here] = belief.covariance[stretch]
     return result
 
 
-def predicted(belief: Belief, p: Parameters) -> Belief:
+def predicted(belief: PathBelief, p: Parameters) -> PathBelief:
     """One step ahead: coefficients first, then the path that they move."""
     k, d, _ = p.operators.shape
     size = p.reach.shape[1]
@@ -85,10 +79,10 @@ def predicted(belief: Belief, p: Parameters) -> Belief:
     covariance[:, :d, :d] += p.noise
     drifting = np.arange(d, size)
     covariance[:, drifting, drifting] += p.drift
-    return Belief(mean, covariance)
+    return PathBelief(mean, covariance)
 
 
-def updated(belief: Belief, information: Float, linear: Float, p: Parameters) -> Belief:
+def updated(belief: PathBelief, information: Float, linear: Float, p: Parameters) -> PathBelief:
     """After seeing a sample; an all-missing one has zero information and changes nothing."""
     d, size = p.reach.shape
     across = belief.covariance[:, :, :size] @ p.reach.T  # [B, S + K, D] covariance with l + b
@@ -98,7 +92,7 @@ def updated(belief: Belief, information: Float, linear: Float, p: Parameters) ->
     covariance = (covariance + np.swapaxes(covariance, 1, 2)) / 2
     surprise = linear - (information @ (belief.mean[:, :size] @ p.reach.T)[:, :, None])[:, :, 0]
     after = covariance[:, :, :size] @ p.reach.T
-    return Belief(belief.mean + (after @ surprise[:, :, None])[:, :, 0], covariance)
+    return PathBelief(belief.mean + (after @ surprise[:, :, None])[:, :, 0], covariance)
 
 
 def roll(p: Parameters, freedom: float, state: Float, horizon: int, rng: np.random.Generator) -> tuple[Float, Float]:

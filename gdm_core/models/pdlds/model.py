@@ -3,7 +3,7 @@
     l_t ~ N(l_{t-1} + sum_k c_tk (A_k l_{t-1} + a_k), Q)      b_t ~ N(b_{t-1}, S)      y_t ~ N(C (l_t + b_t) + d, diag(R))
 
 K dynamic operators are mixed by coefficients c_t that move smoothly with rare jumps; the latent path is split into fast
-dynamics l and a slow offset b. After Chen, Mudrik and Charles (NeurIPS 2024), with a model whose evidence has an exact
+dynamics l and a slow offset b. After Chen, Mudrik and Charles (NeurIPS 2024), with a model whose likelihood has an exact
 lower bound: see `gdm_core.models.pdlds.em`.
 """
 
@@ -83,6 +83,7 @@ class PDLDS(ClimbingModel[Posterior]):
 
     family: ClassVar[str] = "pdlds"
     config_class: ClassVar[type] = PDLDSConfig
+    same_to_warm = ("n_latent", "offset")
     config: PDLDSConfig
 
     @parameters_of(PDLDSConfig)
@@ -119,14 +120,6 @@ class PDLDS(ClimbingModel[Posterior]):
         c = self.config
         carry = None if c.smoothness == "learn" else float(c.smoothness)
         return decomposed_start.prior_for(series, 1 / c.sparsity, carry, c.offset != "drift")
-
-    def _start_from(self) -> PDLDS | None:
-        """The model to start from, if its solution fits this configuration."""
-        previous = self._warm_from
-        if not isinstance(previous, PDLDS) or not previous.params_:
-            return None
-        mine, theirs = self.config, previous.config
-        return previous if (mine.n_latent, mine.offset) == (theirs.n_latent, theirs.offset) else None
 
     def _adapted(self, observed: Observed, series: Series, prior: Prior, config: PDLDSConfig) -> Parameters:
         """This model's parameters, or after a change of K those that its operators, split or merged, imply."""

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.gaps import interpolated
-from gdm_core.maths.pca import Scores
+from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
+from gdm_core.models.climbing import best_of
 from gdm_core.models.pdlds.em import iterate
 from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior
 
@@ -27,7 +28,7 @@ _FIRST_DRIFT = 1e-6  # next to nothing: the offset comes in where the data ask f
 class Series:
     """Principal-component scores of all trials end to end, and their moves."""
 
-    scores: Scores
+    scores: ComponentScores
     x: Float  # [T, D]
     before: Float  # [T, D] the sample before; at a start the sample itself
     inside: npt.NDArray[np.bool_]  # [T] false at starts
@@ -35,7 +36,7 @@ class Series:
 
     @classmethod
     def prepare(cls, ys: list[Array], n_latent: int, observed: Observed) -> Series:
-        scores = Scores.fitted(ys, n_latent)
+        scores = ComponentScores.fitted(ys, n_latent)
         filled = np.concatenate([interpolated(y) for y in ys])
         x = scores.project(filled)
         before = np.concatenate([x[:1], x[:-1]])
@@ -93,12 +94,8 @@ def best_start(
     observed: Observed, series: Series, prior: Prior, drifts: bool, k: int, attempts: int, seed: int, n_iter: int
 ) -> tuple[Parameters, Posterior]:
     """Several starts, a few iterations each; the one with the highest objective."""
-    best, found = -np.inf, None
-    for attempt in range(attempts):
-        start = from_coefficients(series, clustered(series, k, attempt, seed), prior, drifts)
-        p, now = list(iterate(observed, start, prior, n_iter))[-1]
-        objective = now.elbo + p.log_prior(prior)
-        if found is None or objective > best:
-            best, found = objective, (p, now)
-    assert found is not None
-    return found
+    starts = (
+        from_coefficients(series, clustered(series, k, attempt, seed), prior, drifts) for attempt in range(attempts)
+    )
+    climbs = (iterate(observed, start, prior, n_iter) for start in starts)
+    return best_of(climbs, lambda end: end[1].elbo + end[0].log_prior(prior))

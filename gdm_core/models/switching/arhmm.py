@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from gdm_core.maths import hmm
 from gdm_core.maths.gaps import interpolated
-from gdm_core.maths.pca import Scores
+from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
 from gdm_core.models.checks import require_choice, require_count
@@ -26,9 +26,7 @@ from gdm_core.models.climbing import Climb, ClimbingConfig, in_fixed_order
 from gdm_core.models.parameters import parameter, parameters_of
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.base import SwitchingModel
-from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.filtering import roll
-from gdm_core.models.switching.transitions import Transitions
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 
@@ -53,11 +51,12 @@ class ARHMMConfig(ClimbingConfig):
         require_choice("transitions", self.transitions, Kind)
 
 
-class ARHMM(SwitchingModel[tuple[em.Series, em.EStep]]):
+class ARHMM(SwitchingModel[tuple[em.ScoreSeries, em.EStep]]):
     """AR-HMM with stationary, sticky or recurrent-only transitions."""
 
     family: ClassVar[str] = "arhmm"
     config_class: ClassVar[type] = ARHMMConfig
+    same_to_warm = ("n_latent", "lags")
     config: ARHMMConfig
 
     @parameters_of(ARHMMConfig)
@@ -74,8 +73,8 @@ class ARHMM(SwitchingModel[tuple[em.Series, em.EStep]]):
         c = self.config
         ys = in_fixed_order(ys)
         previous = self._start_from()
-        scores = previous._scores if previous is not None else Scores.fitted(ys, c.n_latent)
-        series = em.Series.prepare(ys, scores, c.lags)
+        scores = previous._scores if previous is not None else ComponentScores.fitted(ys, c.n_latent)
+        series = em.ScoreSeries.prepare(ys, scores, c.lags)
         prior = em.prior_for(series, c.lags)
         if previous is not None:
             parameters = previous._adapted(series, scores, prior, c)
@@ -84,21 +83,13 @@ class ARHMM(SwitchingModel[tuple[em.Series, em.EStep]]):
                 series, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, min(_SHORT_RUN, c.n_iter)
             )
         climb = (
-            Climb(partial(self._keep, now.parameters, scores), now.log_evidence, now.objective)
+            Climb(partial(self._keep, now.parameters, scores), now.log_likelihood, now.objective)
             for now in em.iterate(series, parameters, scores, prior, c.n_iter)
         )
         yield from self._climb(climb, len(series.x))
 
-    def _start_from(self) -> ARHMM | None:
-        """The model to start from, if its solution fits this configuration."""
-        previous = self._warm_from
-        if not isinstance(previous, ARHMM) or not previous.params_:
-            return None
-        same = previous.config.n_latent == self.config.n_latent and previous.config.lags == self.config.lags
-        return previous if same else None
-
     def _adapted(
-        self, series: em.Series, scores: Scores, prior: em.DynamicsPrior, config: ARHMMConfig
+        self, series: em.ScoreSeries, scores: ComponentScores, prior: em.DynamicsPrior, config: ARHMMConfig
     ) -> em.ARParameters:
         """This model's parameters, or after a change of K or transitions those of its states split or merged."""
         parameters = self._parameters
@@ -111,49 +102,27 @@ class ARHMM(SwitchingModel[tuple[em.Series, em.EStep]]):
         return em.from_states(series, resized, config.transitions, prior)
 
     def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
-        scores = Scores.fitted(ys, self.config.n_latent)
-        series = em.Series.prepare(ys, scores, self.config.lags)
+        scores = ComponentScores.fitted(ys, self.config.n_latent)
+        series = em.ScoreSeries.prepare(ys, scores, self.config.lags)
         prior = em.prior_for(series, self.config.lags)
         self._keep(em.from_states(series, random(len(series.x)), self.config.transitions, prior), scores)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
-    def _keep(self, parameters: em.ARParameters, scores: Scores) -> None:
-        chain = parameters.transitions
-        kept: dict[str, Any] = {
-            "center": scores.center,
-            "weight": scores.weight,
-            "basis": scores.basis,
-            "scale": scores.scale,
-            "residual_variance": np.array([scores.residual_variance]),
-            "coefficients": parameters.dynamics.coefficients,
-            "covariance": parameters.dynamics.covariance,
-            "start_mean": parameters.start_mean,
-            "start_covariance": parameters.start_covariance,
-            "log_initial": chain.log_initial,
-            "transition_bias": chain.bias,
-            "transition_weights": chain.weights,
-        }
-        # In the layout that a file gives back: products of other layouts round differently.
-        self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
+    def _keep(self, parameters: em.ARParameters, scores: ComponentScores) -> None:
+        self._keep_chain(parameters, vars(scores) | {"residual_variance": np.array([scores.residual_variance])})
 
     @property
-    def _scores(self) -> Scores:
+    def _scores(self) -> ComponentScores:
         p: dict[str, Any] = self.params_
-        return Scores(p["center"], p["weight"], p["basis"], p["scale"], float(p["residual_variance"][0]))
+        return ComponentScores(p["center"], p["weight"], p["basis"], p["scale"], float(p["residual_variance"][0]))
 
     @property
     def _parameters(self) -> em.ARParameters:
-        p: dict[str, Any] = self.params_
-        return em.ARParameters(
-            Dynamics(p["coefficients"], p["covariance"]),
-            Transitions(self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"]),
-            p["start_mean"],
-            p["start_covariance"],
-        )
+        return em.ARParameters(*self._chain())
 
     # ---- one trial ----------------------------------------------------------------------------------------------
-    def _posterior(self, y: Array) -> tuple[em.Series, em.EStep]:
-        series = em.Series.prepare([y], self._scores, self.config.lags)
+    def _posterior(self, y: Array) -> tuple[em.ScoreSeries, em.EStep]:
+        series = em.ScoreSeries.prepare([y], self._scores, self.config.lags)
         with one_thread():
             return series, em.e_step(series, self._parameters, self._scores)
 
@@ -167,13 +136,13 @@ class ARHMM(SwitchingModel[tuple[em.Series, em.EStep]]):
         return self._scores.project(interpolated(y)).astype(np.float32)
 
     def _bound(self, y: Array) -> float:
-        return self._infer(y)[1].log_evidence
+        return self._infer(y)[1].log_likelihood
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         parameters, scores = self._parameters, self._scores
         seen = y[: int(origins.max()) + 1]
-        series = em.Series.prepare([seen], scores, self.config.lags)
+        series = em.ScoreSeries.prepare([seen], scores, self.config.lags)
         table, _, _ = em.log_likelihoods(series, parameters, scores)
         chain = parameters.transitions
         states = hmm.filtered(table, chain.log_initial, chain.expected_log(series.x), series.starts)

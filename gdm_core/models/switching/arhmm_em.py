@@ -1,7 +1,7 @@
 """EM for autoregressive hidden Markov models on principal-component scores.
 
 The exact algorithm: forward-backward, weighted regressions, and for recurrent transitions a Newton step on a
-multinomial logistic regression. Every step raises log-evidence plus log-prior. Trials lie end to end.
+multinomial logistic regression. Every step raises log-likelihood plus log-prior. Trials lie end to end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from gdm_core.maths import hmm
 from gdm_core.maths.emission import stretches
 from gdm_core.maths.gaps import carried_forward
 from gdm_core.maths.gaussian import LOG_2PI
-from gdm_core.maths.pca import PartialRows, Scores
+from gdm_core.maths.pca import ComponentScores, PartialRows
+from gdm_core.maths.running import moving_mean
+from gdm_core.models.climbing import best_of
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
 
@@ -28,7 +30,7 @@ _START_SAMPLES = 8_000
 
 
 @dataclass(frozen=True)
-class Series:
+class ScoreSeries:
     """Observations prepared for autoregression; T counts the samples of all trials.
 
     joint        [T, D + P] scores, then inputs: the L score vectors before, newest first, and a one
@@ -50,7 +52,7 @@ class Series:
     log_residual: float
 
     @classmethod
-    def prepare(cls, ys: list[npt.NDArray[Any]], scores: Scores, lags: int) -> Series:
+    def prepare(cls, ys: list[npt.NDArray[Any]], scores: ComponentScores, lags: int) -> ScoreSeries:
         y = np.concatenate(ys).astype(np.float64)
         lengths = np.array([len(one) for one in ys])
         first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
@@ -92,12 +94,14 @@ class ARParameters:
 @dataclass(frozen=True)
 class EStep:
     chain: hmm.ChainPosterior
-    log_evidence: float
+    log_likelihood: float
     partial_mean: Float  # [M, K, D] scores of incomplete rows given state and observed entries
     partial_covariance: Float  # [M, K, D, D]
 
 
-def log_likelihoods(series: Series, parameters: ARParameters, scores: Scores) -> tuple[Float, Float, Float]:
+def log_likelihoods(
+    series: ScoreSeries, parameters: ARParameters, scores: ComponentScores
+) -> tuple[Float, Float, Float]:
     """[T, K] log-density of each sample under each state, and the completed scores of incomplete rows."""
     d = series.x.shape[1]
     table = parameters.dynamics.log_density(series.joint)  # [T, K]
@@ -131,15 +135,15 @@ def _log_normal(error: Float, covariance: Float) -> Float:
     )
 
 
-def e_step(series: Series, parameters: ARParameters, scores: Scores) -> EStep:
+def e_step(series: ScoreSeries, parameters: ARParameters, scores: ComponentScores) -> EStep:
     table, mean, covariance = log_likelihoods(series, parameters, scores)
     log_transitions = parameters.transitions.expected_log(series.x)
     chain = hmm.posterior(table, parameters.transitions.log_initial, log_transitions, series.starts)
-    return EStep(chain, chain.log_evidence + series.log_residual, mean, covariance)
+    return EStep(chain, chain.log_likelihood + series.log_residual, mean, covariance)
 
 
 def m_step(
-    series: Series, step: EStep, previous: ARParameters, prior: DynamicsPrior, newton_steps: int = 2
+    series: ScoreSeries, step: EStep, previous: ARParameters, prior: DynamicsPrior, newton_steps: int = 2
 ) -> ARParameters:
     """The parameters that raise the expected log joint density plus the log prior."""
     d = series.x.shape[1]
@@ -161,7 +165,7 @@ def log_prior(parameters: ARParameters, prior: DynamicsPrior) -> float:
     return parameters.dynamics.log_prior(prior) + parameters.transitions.log_prior()
 
 
-def prior_for(series: Series, lags: int) -> DynamicsPrior:
+def prior_for(series: ScoreSeries, lags: int) -> DynamicsPrior:
     """Scaled by the steps in the data."""
     inside = ~series.starts[1:]
     steps = np.diff(series.x, axis=0)[inside]
@@ -169,13 +173,10 @@ def prior_for(series: Series, lags: int) -> DynamicsPrior:
     return DynamicsPrior.stay(series.x.shape[1], lags, variance)
 
 
-def from_states(series: Series, states: Float, kind: str, prior: DynamicsPrior) -> ARParameters:
+def from_states(series: ScoreSeries, states: Float, kind: str, prior: DynamicsPrior) -> ARParameters:
     """Parameters that fit given soft states [T, K] best."""
     k, d = states.shape[1], series.x.shape[1]
     blank = Transitions.blank(kind, k, d)
-    before = np.ones((len(states), 1)) if len(blank.bias) == 1 else np.concatenate([states[:1], states[:-1]])
-    pairs = before[:, :, None] * states[:, None, :]
-    pairs[series.starts] = 0.0
     rows = len(series.partial_rows)
     start = ARParameters(
         Dynamics(np.zeros((k, *prior.coefficients.shape)), np.broadcast_to(np.eye(d), (k, d, d))),
@@ -184,7 +185,7 @@ def from_states(series: Series, states: Float, kind: str, prior: DynamicsPrior) 
         np.atleast_2d(np.cov(series.x.T, bias=True)) + 1e-6 * np.eye(d),
     )
     guess = EStep(
-        hmm.ChainPosterior(0.0, states, pairs),
+        hmm.ChainPosterior.independent(states, series.starts, len(blank.bias)),
         0.0,
         np.broadcast_to(series.x[series.partial_rows][:, None], (rows, k, d)),
         np.zeros((rows, k, d, d)),
@@ -192,14 +193,14 @@ def from_states(series: Series, states: Float, kind: str, prior: DynamicsPrior) 
     return m_step(series, guess, start, prior, newton_steps=8)
 
 
-def first_states(series: Series, n_states: int, attempt: int, seed: int) -> Float:
+def first_states(series: ScoreSeries, n_states: int, attempt: int, seed: int) -> Float:
     """[T, K] hard states to start from: k-means on the steps of the path, each attempt looking a little differently."""
     window, place, seeded = _VIEWS[attempt % len(_VIEWS)]
     steps = np.zeros_like(series.x)
     steps[1:] = np.diff(series.x, axis=0)
     steps[series.starts] = 0.0
     if window > 1:
-        steps = _smoothed(steps, window)
+        steps = moving_mean(steps, window)
     features = steps / np.maximum(np.sqrt((steps**2).mean(axis=0)), 1e-12)
     if place:
         features = np.concatenate([features, place * series.x], axis=1)
@@ -211,40 +212,32 @@ def first_states(series: Series, n_states: int, attempt: int, seed: int) -> Floa
     return np.eye(n_states)[labels]
 
 
-# Window over which steps are averaged, weight of the position beside them, k-means starts.
+# Odd window over which steps are averaged, weight of the position beside them, k-means starts.
 _VIEWS = ((1, 0.0, 3), (1, 0.7, 3), (5, 0.0, 3), (5, 0.7, 1), (15, 0.0, 1), (1, 0.0, 1))
-
-
-def _smoothed(values: Float, window: int) -> Float:
-    total = np.cumsum(np.concatenate([np.zeros((1, values.shape[1])), values]), axis=0)
-    high = np.minimum(np.arange(len(values)) + window // 2 + 1, len(values))
-    low = np.maximum(np.arange(len(values)) - window // 2, 0)
-    result: Float = (total[high] - total[low]) / (high - low)[:, None]
-    return result
 
 
 @dataclass(frozen=True)
 class Iterate:
-    """One EM iteration: parameters, and the evidence and objective they were measured to have."""
+    """One EM iteration: parameters, and the log-likelihood and objective they were measured to have."""
 
     parameters: ARParameters
     step: EStep
-    log_evidence: float
+    log_likelihood: float
     objective: float
 
 
 def iterate(
-    series: Series, parameters: ARParameters, scores: Scores, prior: DynamicsPrior, n_iter: int
+    series: ScoreSeries, parameters: ARParameters, scores: ComponentScores, prior: DynamicsPrior, n_iter: int
 ) -> Iterator[Iterate]:
     """EM; the first item holds the parameters given, each later one those of one more M-step."""
     for number in range(n_iter + 1):
         step = e_step(series, parameters, scores)
-        yield Iterate(parameters, step, step.log_evidence, step.log_evidence + log_prior(parameters, prior))
+        yield Iterate(parameters, step, step.log_likelihood, step.log_likelihood + log_prior(parameters, prior))
         if number < n_iter:
             parameters = m_step(series, step, parameters, prior)
 
 
-def excerpt(series: Series, n_samples: int) -> Series:
+def excerpt(series: ScoreSeries, n_samples: int) -> ScoreSeries:
     """About `n_samples` of a long recording, as evenly spread stretches."""
     total = len(series.x)
     if total <= 2 * n_samples:
@@ -258,12 +251,14 @@ def excerpt(series: Series, n_samples: int) -> Series:
     rows = place[series.partial_rows]
     inside = rows >= 0
     partial = series.partial.chosen(inside)
-    return Series(series.joint[kept], series.x[kept], starts, series.regressed[kept], full, rows[inside], partial, 0.0)
+    return ScoreSeries(
+        series.joint[kept], series.x[kept], starts, series.regressed[kept], full, rows[inside], partial, 0.0
+    )
 
 
 def best_start(
-    series: Series,
-    scores: Scores,
+    series: ScoreSeries,
+    scores: ComponentScores,
     prior: DynamicsPrior,
     kind: str,
     n_states: int,
@@ -273,11 +268,8 @@ def best_start(
 ) -> ARParameters:
     """Several starts, a few iterations each on an excerpt of a long recording; the one with the highest objective."""
     series = excerpt(series, _START_SAMPLES)
-    best: Iterate | None = None
-    for attempt in range(attempts):
-        parameters = from_states(series, first_states(series, n_states, attempt, seed), kind, prior)
-        last = list(iterate(series, parameters, scores, prior, n_iter))[-1]
-        if best is None or last.objective > best.objective:
-            best = last
-    assert best is not None
-    return best.parameters
+    starts = (
+        from_states(series, first_states(series, n_states, attempt, seed), kind, prior) for attempt in range(attempts)
+    )
+    climbs = (iterate(series, start, scores, prior, n_iter) for start in starts)
+    return best_of(climbs, lambda now: now.objective).parameters

@@ -13,6 +13,8 @@ from gdm_core.errors import ConfigError, FitError
 from gdm_core.maths.threads import on_one_thread
 from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.climbing import ClimbingModel, Posterior
+from gdm_core.models.switching.dynamics import Dynamics
+from gdm_core.models.switching.transitions import Transitions
 
 
 class SwitchingModel(ClimbingModel[Posterior]):
@@ -21,7 +23,21 @@ class SwitchingModel(ClimbingModel[Posterior]):
     @property
     @abstractmethod
     def _parameters(self) -> Any:
-        """What was learned, `dynamics` and `transitions` among it."""
+        """What was learned; its `dynamics`, its `transitions` and where trials start are kept by `_keep_chain`."""
+
+    def _keep_chain(self, learned: Any, beside: dict[str, Any]) -> None:
+        """Make the model's what both kinds have in common, and the arrays `beside` it."""
+        kept = beside | _arrays_of(learned.dynamics, learned.transitions)
+        kept |= {"start_mean": learned.start_mean, "start_covariance": learned.start_covariance}
+        # In the layout that a file gives back: products of other layouts round differently.
+        self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
+
+    def _chain(self) -> tuple[Dynamics, Transitions, Any, Any]:
+        """What `_keep_chain` kept: dynamics, transitions, and mean and covariance of where trials start."""
+        p: dict[str, Any] = self.params_
+        transitions = (self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"])
+        dynamics = Dynamics(p["coefficients"], p["covariance"])
+        return dynamics, Transitions(*transitions), p["start_mean"], p["start_covariance"]
 
     @abstractmethod
     def _steps(self, ys: list[Array]) -> Iterator[Progress]:
@@ -47,14 +63,16 @@ class SwitchingModel(ClimbingModel[Posterior]):
             )
         model = type(self).from_config(self.config)
         model.scaler_, model.calibration_, model.status_ = self.scaler_, self.calibration_, self.status_
-        p, transitions = dict(self.params_), self._parameters.transitions.reordered(chosen)
-        dynamics = self._parameters.dynamics.reordered(chosen)
-        renamed: dict[str, Any] = {
-            "coefficients": dynamics.coefficients,
-            "covariance": dynamics.covariance,
-            "log_initial": transitions.log_initial,
-            "transition_bias": transitions.bias,
-            "transition_weights": transitions.weights,
-        }
-        model.params_ = p | renamed
+        dynamics, transitions, _, _ = self._chain()
+        model.params_ = self.params_ | _arrays_of(dynamics.reordered(chosen), transitions.reordered(chosen))
         return model
+
+
+def _arrays_of(dynamics: Dynamics, transitions: Transitions) -> dict[str, Any]:
+    return {
+        "coefficients": dynamics.coefficients,
+        "covariance": dynamics.covariance,
+        "log_initial": transitions.log_initial,
+        "transition_bias": transitions.bias,
+        "transition_weights": transitions.weights,
+    }

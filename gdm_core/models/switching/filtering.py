@@ -1,8 +1,7 @@
 """What is known at each moment from the past alone, and futures sampled from there.
 
 The filter of a switching linear system keeps one Gaussian per state and merges them at every step (the interacting
-multiple model filter). It forgets quickly, so long recordings are cut into stretches that are filtered side by side,
-each after a run-up over the samples before it: the number of sequential steps does not grow with the recording.
+multiple model filter).
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.maths import hmm
+from gdm_core.maths.side_by_side import run_ups, steps_to
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
 
 Float = npt.NDArray[np.float64]
 
-STRETCH = 64
 RUN_UP = 48
 
 
 @dataclass(frozen=True)
-class Belief:
+class SwitchingBelief:
     """State probabilities and a Gaussian for each state."""
 
     log_weight: Float  # [B, K]
@@ -48,37 +47,34 @@ def filtered(
     transitions: Transitions,
     start_mean: Float,
     start_covariance: Float,
-) -> Belief:
+) -> SwitchingBelief:
     """What samples 0..t say about sample t, for each origin t.
 
     information  [T, D, D] precision that each sample's observation gives about its latent, C' R^-1 C
     linear       [T, D] C' R^-1 (y - d)
     """
     k, d = dynamics.coefficients.shape[:2]
-    stretches, place = np.unique(origins // STRETCH, return_inverse=True)
-    first = np.maximum(stretches * STRETCH - RUN_UP, 0)
-    offset = origins - first[place]  # steps from the beginning of the run-up
-    b = len(stretches)
-    prior = Belief(
+    first = run_ups(origins, RUN_UP)
+    b = len(first)
+    belief = SwitchingBelief(
         np.where(first[:, None] == 0, transitions.log_initial, -np.log(k)),
         np.broadcast_to(start_mean, (b, k, d)),
         np.broadcast_to(start_covariance, (b, k, d, d)),
     )
-    result = Belief(np.empty((len(origins), k)), np.empty((len(origins), k, d)), np.empty((len(origins), k, d, d)))
-    belief = prior
-    for step in range(int(offset.max()) + 1):
-        now = np.minimum(first + step, len(linear) - 1)
+    result = SwitchingBelief(
+        np.empty((len(origins), k)), np.empty((len(origins), k, d)), np.empty((len(origins), k, d, d))
+    )
+    for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
         if step:
             belief = _predicted(belief, dynamics, transitions)
         belief = _updated(belief, information[now], linear[now])
-        here = np.flatnonzero(offset == step)
-        result.log_weight[here] = belief.log_weight[place[here]]
-        result.mean[here] = belief.mean[place[here]]
-        result.covariance[here] = belief.covariance[place[here]]
+        result.log_weight[here] = belief.log_weight[stretch]
+        result.mean[here] = belief.mean[stretch]
+        result.covariance[here] = belief.covariance[stretch]
     return result
 
 
-def _predicted(belief: Belief, dynamics: Dynamics, transitions: Transitions) -> Belief:
+def _predicted(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transitions) -> SwitchingBelief:
     """One step ahead: states move, their Gaussians are merged per new state, and the dynamics act."""
     k = belief.log_weight.shape[1]
     moves = hmm.log_normalise(transitions.logits(np.arange(k), belief.mean))[0]
@@ -94,10 +90,10 @@ def _predicted(belief: Belief, dynamics: Dynamics, transitions: Transitions) -> 
     merged = (share[..., None, None] * spread).sum(axis=1)
     a = dynamics.coefficients[:, :, :-1]
     moved = (a @ mean[..., None])[..., 0] + dynamics.coefficients[:, :, -1]
-    return Belief(weight + np.log(total), moved, a @ merged @ np.swapaxes(a, 1, 2) + dynamics.covariance)
+    return SwitchingBelief(weight + np.log(total), moved, a @ merged @ np.swapaxes(a, 1, 2) + dynamics.covariance)
 
 
-def _updated(belief: Belief, information: Float, linear: Float) -> Belief:
+def _updated(belief: SwitchingBelief, information: Float, linear: Float) -> SwitchingBelief:
     """After seeing a sample; an all-missing one has zero information and changes nothing."""
     d = linear.shape[1]
     precision = information[:, None]  # [B, 1, D, D]
@@ -109,7 +105,7 @@ def _updated(belief: Belief, information: Float, linear: Float) -> Belief:
     shift = (covariance @ surprise[..., None])[..., 0]
     log_likelihood = (belief.mean * (linear[:, None] - 0.5 * explained)).sum(axis=2)
     log_likelihood += 0.5 * (surprise * shift).sum(axis=2) - 0.5 * np.linalg.slogdet(system)[1]
-    return Belief(hmm.log_normalise(belief.log_weight + log_likelihood)[0], belief.mean + shift, covariance)
+    return SwitchingBelief(hmm.log_normalise(belief.log_weight + log_likelihood)[0], belief.mean + shift, covariance)
 
 
 def roll(

@@ -31,7 +31,7 @@ ROUNDING = 1e-12  # of a bound: smaller differences are the order of its sums
 
 
 @dataclass(frozen=True)
-class Parameters:
+class SLDSParameters:
     emission: Emission
     dynamics: Dynamics
     transitions: Transitions
@@ -43,7 +43,7 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class PathPosterior:
+class SLDSPath:
     """q(x) and its moments."""
 
     path: GaussianPath
@@ -51,23 +51,23 @@ class PathPosterior:
     moments: Float  # [T, M, M] second moments of [x_t, x_{t-1}, 1], M = 2D + 1; at a start only the x_t block counts
 
     @classmethod
-    def of(cls, path: GaussianPath) -> PathPosterior:
+    def of(cls, path: GaussianPath) -> SLDSPath:
         variance, cross = path.covariances
         return cls(path, variance, joint_moments(path.mean, variance, cross))
 
 
 @dataclass(frozen=True)
-class Posterior:
+class SLDSPosterior:
     """q(z), q(x) and the bound they reach."""
 
     chain: hmm.ChainPosterior
-    x: PathPosterior
+    x: SLDSPath
     chain_entropy: float
     elbo: float
 
 
 # ---- the bound --------------------------------------------------------------------------------------------------
-def dynamics_table(x: PathPosterior, dynamics: Dynamics, starts: Bool) -> Float:
+def dynamics_table(x: SLDSPath, dynamics: Dynamics, starts: Bool) -> Float:
     """[T, K] E_q(x)[log p(x_t | x_{t-1}, z_t = k)]; zero at starts."""
     quadratic, logdet = dynamics.quadratic
     d, m = dynamics.covariance.shape[1], x.moments.shape[1]
@@ -76,19 +76,9 @@ def dynamics_table(x: PathPosterior, dynamics: Dynamics, starts: Bool) -> Float:
     return table
 
 
-def path_terms(observed: Observed, p: Parameters, x: PathPosterior) -> float:
+def path_terms(observed: Observed, p: SLDSParameters, x: SLDSPath) -> float:
     """E_q(x)[log p(y | x) + log p(x at starts)] plus the entropy of q(x)."""
-    e = p.emission
-    error = observed.y - x.path.mean @ e.loadings.T - e.offset
-    spread = e.loadings / e.noise[:, None]
-    if observed.mask is None:
-        count = np.full(len(e.noise), float(len(error)))
-        wobble = float((x.variance.sum(axis=0) * (e.loadings.T @ spread)).sum())
-    else:
-        error *= observed.mask
-        count = observed.mask.sum(axis=0)
-        wobble = float((x.variance * e.precision(observed.mask)).sum())
-    emitted = -0.5 * (float(((error**2) / e.noise).sum()) + wobble + float((count * (LOG_2PI + np.log(e.noise))).sum()))
+    emitted = p.emission.expected_log_density(observed, x.path.mean, x.variance)
     gap = x.path.mean[observed.starts] - p.start_mean
     scatter = gap[:, :, None] * gap[:, None, :] + x.variance[observed.starts]
     trace = float((np.linalg.inv(p.start_covariance) * scatter.sum(axis=0)).sum())
@@ -105,35 +95,35 @@ class Terms:
     path: float
 
     @classmethod
-    def of(cls, observed: Observed, p: Parameters, x: PathPosterior, moves: Expected | None = None) -> Terms:
+    def of(cls, observed: Observed, p: SLDSParameters, x: SLDSPath, moves: Expected | None = None) -> Terms:
         """With the `moves` that the transitions expect, where they are known."""
         moves = p.transitions.expected(x.path.mean, x.variance) if moves is None else moves
         return cls(dynamics_table(x, p.dynamics, observed.starts), moves, path_terms(observed, p, x))
 
-    def under(self, chain: hmm.ChainPosterior, p: Parameters, starts: Bool) -> float:
+    def under(self, chain: hmm.ChainPosterior, p: SLDSParameters, starts: Bool) -> float:
         """E_q(z)[...] of the table, the transitions and the initial distribution."""
         total = float(np.vdot(chain.states, self.table)) + self.moves.under(chain)
         return total + float(chain.states[starts].sum(axis=0) @ p.transitions.log_initial)
 
 
-def infer_states(observed: Observed, p: Parameters, x: PathPosterior, terms: Terms | None = None) -> Posterior:
+def infer_states(observed: Observed, p: SLDSParameters, x: SLDSPath, terms: Terms | None = None) -> SLDSPosterior:
     """The best q(z) given q(x), and the bound; with the `terms` of x, where they are known."""
     terms = Terms.of(observed, p, x) if terms is None else terms
     chain = hmm.posterior(terms.table, p.transitions.log_initial, terms.moves.table, observed.starts)
-    entropy = chain.log_evidence - terms.under(chain, p, observed.starts)
-    return Posterior(chain, x, entropy, chain.log_evidence + terms.path)
+    entropy = chain.log_likelihood - terms.under(chain, p, observed.starts)
+    return SLDSPosterior(chain, x, entropy, chain.log_likelihood + terms.path)
 
 
-def bound(observed: Observed, p: Parameters, chain: hmm.ChainPosterior, entropy: float, x: PathPosterior) -> float:
+def bound(observed: Observed, p: SLDSParameters, chain: hmm.ChainPosterior, entropy: float, x: SLDSPath) -> float:
     """The bound of any q(z) and q(x)."""
     terms = Terms.of(observed, p, x)
     return terms.under(chain, p, observed.starts) + entropy + terms.path
 
 
 # ---- q(x) -------------------------------------------------------------------------------------------------------
-def quadratic_part(observed: Observed, p: Parameters, chain: hmm.ChainPosterior) -> GaussianPath:
+def quadratic_part(observed: Observed, p: SLDSParameters, chain: hmm.ChainPosterior) -> GaussianPath:
     """Everything in E_q(z)[log p(x, z, y)] that is quadratic in x: all but recurrent transitions."""
-    diagonal, linear = p.emission.evidence(observed)
+    diagonal, linear = p.emission.information(observed)
     n, d = linear.shape
     start_precision = np.linalg.inv(p.start_covariance)
     diagonal[observed.starts] += start_precision
@@ -150,7 +140,7 @@ def quadratic_part(observed: Observed, p: Parameters, chain: hmm.ChainPosterior)
 
 
 def log_joint(
-    quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x: Float
+    quadratic: GaussianPath, p: SLDSParameters, chain: hmm.ChainPosterior, x: Float
 ) -> tuple[float, Float, Float]:
     """E_q(z)[log p(x, z, y)] up to a constant at a path x [T, D]: value, gradient, and the recurrent part of the
     negative Hessian's diagonal blocks (it has no others)."""
@@ -163,7 +153,9 @@ def log_joint(
     return value + extra, gradient + slope, curve
 
 
-def laplace(quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x: Float, steps: int) -> GaussianPath:
+def laplace(
+    quadratic: GaussianPath, p: SLDSParameters, chain: hmm.ChainPosterior, x: Float, steps: int
+) -> GaussianPath:
     """Newton's method with a line search to the mode of q(x); the Gaussian with that mode and curvature."""
     if not p.transitions.recurrent:
         return quadratic
@@ -186,22 +178,18 @@ def laplace(quadratic: GaussianPath, p: Parameters, chain: hmm.ChainPosterior, x
     return at.centred(x)
 
 
-def infer_path(observed: Observed, p: Parameters, now: Posterior, newton_steps: int = 3) -> PathPosterior:
-    """q(x) given q(z): the Laplace approximation, or a step towards it that raises the bound."""
-    return _infer_path(observed, p, now, newton_steps)[0]
-
-
-def _infer_path(
-    observed: Observed, p: Parameters, now: Posterior, newton_steps: int = 3
-) -> tuple[PathPosterior, Terms | None]:
-    """The same with its terms, where they had to be found."""
+def infer_path(
+    observed: Observed, p: SLDSParameters, now: SLDSPosterior, newton_steps: int = 3
+) -> tuple[SLDSPath, Terms | None]:
+    """q(x) given q(z): the Laplace approximation, or a step towards it that raises the bound. Its terms, where they had to
+    be found."""
     quadratic = quadratic_part(observed, p, now.chain)
-    target = PathPosterior.of(laplace(quadratic, p, now.chain, now.x.path.mean, newton_steps))
+    target = SLDSPath.of(laplace(quadratic, p, now.chain, now.x.path.mean, newton_steps))
     if not p.transitions.recurrent:
         return target, None
     least = now.elbo - ROUNDING * abs(now.elbo)  # where nothing is left to gain, rounding is not worth a search
     for share in (1.0, 0.5, 0.2, 0.05):
-        x = target if share == 1.0 else PathPosterior.of(now.x.path.towards(target.path, share))
+        x = target if share == 1.0 else SLDSPath.of(now.x.path.towards(target.path, share))
         terms = Terms.of(observed, p, x)
         if terms.under(now.chain, p, observed.starts) + now.chain_entropy + terms.path >= least:
             return x, terms
@@ -209,26 +197,30 @@ def _infer_path(
 
 
 # ---- parameters -------------------------------------------------------------------------------------------------
-def fit_emission(observed: Observed, x: PathPosterior) -> Emission:
+def fit_emission(observed: Observed, x: SLDSPath) -> Emission:
     """Regression of every channel on the path, over the samples where it was observed."""
     return regress_emission(observed, x.path.mean, x.variance)
 
 
-def fit_dynamics(observed: Observed, now: Posterior, prior: DynamicsPrior) -> Dynamics:
+def fit_dynamics(observed: Observed, now: SLDSPosterior, prior: DynamicsPrior) -> Dynamics:
     weights = np.where(observed.starts[:, None], 0.0, now.chain.states)
     m = now.x.moments.shape[1]
     moments = (weights.T @ now.x.moments.reshape(-1, m * m)).reshape(-1, m, m)
     return Dynamics.fitted(moments, prior)
 
 
-def refit_transitions(observed: Observed, p: Parameters, now: Posterior) -> tuple[Transitions, Expected]:
+def refit_transitions(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tuple[Transitions, Expected]:
     """Transitions raised by a Newton step, and what they expect of the path as it is."""
     return p.transitions.refitted(now.chain, observed.starts, now.x.path.mean, now.x.variance, steps=1)
 
 
 def m_step(
-    observed: Observed, p: Parameters, now: Posterior, prior: DynamicsPrior, transitions: Transitions | None = None
-) -> Parameters:
+    observed: Observed,
+    p: SLDSParameters,
+    now: SLDSPosterior,
+    prior: DynamicsPrior,
+    transitions: Transitions | None = None,
+) -> SLDSParameters:
     """Every block of parameters raised in turn: two exact regressions, and a Newton step where `transitions` are not given."""
     if transitions is None:
         transitions = refit_transitions(observed, p, now)[0]
@@ -237,7 +229,7 @@ def m_step(
 
 
 # ---- loops ------------------------------------------------------------------------------------------------------
-def first_posterior(observed: Observed, p: Parameters) -> Posterior:
+def first_posterior(observed: Observed, p: SLDSParameters) -> SLDSPosterior:
     """A start from the model itself: the path read off the observations, states by messages that know how far that
     reading is off."""
     e = p.emission
@@ -259,17 +251,17 @@ def first_posterior(observed: Observed, p: Parameters) -> Posterior:
     table[observed.starts] = 0.0
     chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected_log(x), observed.starts)
     path = laplace(quadratic_part(observed, p, chain), p, chain, x, steps=4)
-    return infer_states(observed, p, PathPosterior.of(path))
+    return infer_states(observed, p, SLDSPath.of(path))
 
 
-def _reading(observed: Observed, p: Parameters) -> tuple[Float, Float]:
+def _reading(observed: Observed, p: SLDSParameters) -> tuple[Float, Float]:
     """Mean [T, D] and variance [T, D, D] of the path without knowing states: a random walk with steps as large as the
     states' own bridges what is missing."""
     a, b = p.dynamics.coefficients[:, :, :-1], p.dynamics.coefficients[:, :, -1]
     drift = a - np.eye(a.shape[1])
     steps = p.dynamics.covariance + b[:, :, None] * b[:, None, :]
     walk = np.linalg.inv((steps + drift @ p.start_covariance @ np.swapaxes(drift, 1, 2)).mean(axis=0))
-    diagonal, linear = p.emission.evidence(observed)
+    diagonal, linear = p.emission.information(observed)
     first = np.linalg.inv(p.start_covariance)
     diagonal[observed.starts] += first
     linear[observed.starts] += first @ p.start_mean
@@ -281,30 +273,30 @@ def _reading(observed: Observed, p: Parameters) -> tuple[Float, Float]:
     return path.mean, path.covariances[0]
 
 
-def infer(observed: Observed, p: Parameters, tolerance: float = 1e-5) -> Posterior:
+def infer(observed: Observed, p: SLDSParameters, tolerance: float = 1e-5) -> SLDSPosterior:
     """The posterior of given data under given parameters; ends when a round gains less than `tolerance` nats a sample."""
 
-    def better(now: Posterior) -> Posterior:
-        return infer_states(observed, p, *_infer_path(observed, p, now))
+    def better(now: SLDSPosterior) -> SLDSPosterior:
+        return infer_states(observed, p, *infer_path(observed, p, now))
 
     return settled(first_posterior(observed, p), better, tolerance * len(observed.y))
 
 
 def iterate(
-    observed: Observed, p: Parameters, prior: DynamicsPrior, n_iter: int, start: Posterior | None = None
-) -> Iterator[tuple[Parameters, Posterior]]:
+    observed: Observed, p: SLDSParameters, prior: DynamicsPrior, n_iter: int, start: SLDSPosterior | None = None
+) -> Iterator[tuple[SLDSParameters, SLDSPosterior]]:
     """Variational EM; the first item holds the parameters given."""
     now = start if start is not None else first_posterior(observed, p)
     yield p, now
     for _ in range(n_iter):
-        now = replace(now, x=infer_path(observed, p, now))
+        now = replace(now, x=infer_path(observed, p, now)[0])
         transitions, moves = refit_transitions(observed, p, now)
         p = m_step(observed, p, now, prior, transitions)
         now = infer_states(observed, p, now.x, Terms.of(observed, p, now.x, moves))
         yield p, now
 
 
-def climbed(observed: Observed, p: Parameters, prior: DynamicsPrior, n_iter: int) -> Parameters:
+def climbed(observed: Observed, p: SLDSParameters, prior: DynamicsPrior, n_iter: int) -> SLDSParameters:
     """Where variational EM comes until an iteration gains less than ROUGH_GAIN: a start for more data than these."""
     before, found = -np.inf, p
     for found, now in iterate(observed, p, prior, n_iter):

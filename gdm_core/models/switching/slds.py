@@ -19,7 +19,7 @@ import numpy.typing as npt
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.gaps import interpolated
-from gdm_core.maths.pca import Scores
+from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
 from gdm_core.models.checks import require_choice
@@ -55,7 +55,7 @@ class SLDSConfig(ClimbingConfig):
         require_choice("transitions", self.transitions, Kind)
 
 
-class SLDS(SwitchingModel[em.Posterior]):
+class SLDS(SwitchingModel[em.SLDSPosterior]):
     """SLDS with sticky, (sticky) recurrent or recurrent-only transitions."""
 
     family: ClassVar[str] = "slds"
@@ -72,8 +72,8 @@ class SLDS(SwitchingModel[em.Posterior]):
         c = self.config
         ys = in_fixed_order(ys)
         observed = Observed.prepare(ys)
-        scores = Scores.fitted(ys, c.n_latent)
-        series = ar.Series.prepare(ys, scores, lags=1)
+        scores = ComponentScores.fitted(ys, c.n_latent)
+        series = ar.ScoreSeries.prepare(ys, scores, lags=1)
         prior = ar.prior_for(series, lags=1)
         previous = self._start_from()
         if previous is not None:
@@ -89,13 +89,7 @@ class SLDS(SwitchingModel[em.Posterior]):
         )
         yield from self._climb(climb, len(observed.y))
 
-    def _start_from(self) -> SLDS | None:
-        previous = self._warm_from
-        if not isinstance(previous, SLDS) or not previous.params_:
-            return None
-        return previous if previous.config.n_latent == self.config.n_latent else None
-
-    def _adapted(self, observed: Observed, prior: DynamicsPrior, config: SLDSConfig) -> em.Parameters:
+    def _adapted(self, observed: Observed, prior: DynamicsPrior, config: SLDSConfig) -> em.SLDSParameters:
         """This model's parameters, or after a change of K or transitions those of its states split or merged."""
         p = self._parameters
         if config.n_states == self.config.n_states and config.transitions == self.config.transitions:
@@ -108,49 +102,29 @@ class SLDS(SwitchingModel[em.Posterior]):
         errors = mean - (now.chain.states[:, :, None] * means).sum(axis=1)
         states = hmm.resized_states(now.chain.states, errors, config.n_states)
         blank = Transitions.blank(config.transitions, config.n_states, d)
-        pairs = _pairs(states, observed.starts, len(blank.bias))
-        chain = hmm.ChainPosterior(0.0, states, pairs)
-        dynamics = em.fit_dynamics(observed, em.Posterior(chain, now.x, 0.0, 0.0), prior)
+        chain = hmm.ChainPosterior.independent(states, observed.starts, len(blank.bias))
+        dynamics = em.fit_dynamics(observed, em.SLDSPosterior(chain, now.x, 0.0, 0.0), prior)
         transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)
-        return em.Parameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
+        return em.SLDSParameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
 
     def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
-        scores = Scores.fitted(ys, self.config.n_latent)
-        series = ar.Series.prepare(ys, scores, lags=1)
+        scores = ComponentScores.fitted(ys, self.config.n_latent)
+        series = ar.ScoreSeries.prepare(ys, scores, lags=1)
         prior = ar.prior_for(series, lags=1)
         start = ar.from_states(series, random(len(series.x)), self.config.transitions, prior)
         self._keep(from_autoregression(ys, scores, start))
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
-    def _keep(self, p: em.Parameters) -> None:
-        kept: dict[str, Any] = {
-            "loadings": p.emission.loadings,
-            "offset": p.emission.offset,
-            "noise": p.emission.noise,
-            "coefficients": p.dynamics.coefficients,
-            "covariance": p.dynamics.covariance,
-            "start_mean": p.start_mean,
-            "start_covariance": p.start_covariance,
-            "log_initial": p.transitions.log_initial,
-            "transition_bias": p.transitions.bias,
-            "transition_weights": p.transitions.weights,
-        }
-        # In the layout that a file gives back: products of other layouts round differently.
-        self.params_ = {name: np.ascontiguousarray(value) for name, value in kept.items()}
+    def _keep(self, p: em.SLDSParameters) -> None:
+        self._keep_chain(p, vars(p.emission))
 
     @property
-    def _parameters(self) -> em.Parameters:
+    def _parameters(self) -> em.SLDSParameters:
         p: dict[str, Any] = self.params_
-        return em.Parameters(
-            Emission(p["loadings"], p["offset"], p["noise"]),
-            Dynamics(p["coefficients"], p["covariance"]),
-            Transitions(self.config.transitions, p["log_initial"], p["transition_bias"], p["transition_weights"]),
-            p["start_mean"],
-            p["start_covariance"],
-        )
+        return em.SLDSParameters(Emission(p["loadings"], p["offset"], p["noise"]), *self._chain())
 
     # ---- one trial ----------------------------------------------------------------------------------------------
-    def _posterior(self, y: Array) -> em.Posterior:
+    def _posterior(self, y: Array) -> em.SLDSPosterior:
         with one_thread():
             return em.infer(Observed.prepare([y]), self._parameters)
 
@@ -169,7 +143,7 @@ class SLDS(SwitchingModel[em.Posterior]):
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p = self._parameters
-        information, linear = p.emission.evidence(Observed.prepare([y[: int(origins.max()) + 1]]))
+        information, linear = p.emission.information(Observed.prepare([y[: int(origins.max()) + 1]]))
         belief = filtered(origins, information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
         z, x = belief.sample(n_paths, rng)
         _, path = roll(p.dynamics, p.transitions, z, x[:, :, None, :], horizon, rng)
@@ -187,17 +161,9 @@ class SLDS(SwitchingModel[em.Posterior]):
         return p.emission.sample(path, rng), np.eye(self.config.n_states, dtype=np.float32)[z], path.astype(np.float32)
 
 
-def _pairs(states: npt.NDArray[Any], starts: npt.NDArray[np.bool_], rows: int) -> npt.NDArray[np.float64]:
-    """[T, rows, K] as if neighbouring states were independent."""
-    before = np.ones((len(states), 1)) if rows == 1 else np.concatenate([states[:1], states[:-1]])
-    pairs = before[:, :, None] * states[:, None, :]
-    pairs[starts] = 0.0
-    return pairs
-
-
 def first_parameters(
-    ys: list[Array], scores: Scores, series: ar.Series, prior: DynamicsPrior, c: SLDSConfig
-) -> em.Parameters:
+    ys: list[Array], scores: ComponentScores, series: ar.ScoreSeries, prior: DynamicsPrior, c: SLDSConfig
+) -> em.SLDSParameters:
     """From an autoregressive HMM with the same kind of transitions."""
     short, long = min(_SHORT_RUN, c.n_iter), min(_LONG_RUN, c.n_iter)
     where = ar.excerpt(series, _START_EXCERPT)
@@ -206,7 +172,7 @@ def first_parameters(
     return from_autoregression(ys, scores, fitted)
 
 
-def from_autoregression(ys: list[Array], scores: Scores, start: ar.ARParameters) -> em.Parameters:
+def from_autoregression(ys: list[Array], scores: ComponentScores, start: ar.ARParameters) -> em.SLDSParameters:
     """The same dynamics, with the share of their noise that is observation noise moved to the emission."""
     filled = np.concatenate([interpolated(y) for y in ys])
     residual = filled - scores.expand(scores.project(filled))
@@ -224,4 +190,4 @@ def from_autoregression(ys: list[Array], scores: Scores, start: ar.ARParameters)
     half = factor @ vectors * np.sqrt(np.clip(values, 0.2, 1.0))[:, None, :]
     dynamics = Dynamics(start.dynamics.coefficients, half @ np.swapaxes(half, 1, 2))
     emission = Emission(loadings, scores.center, noise)
-    return em.Parameters(emission, dynamics, start.transitions, start.start_mean, start.start_covariance)
+    return em.SLDSParameters(emission, dynamics, start.transitions, start.start_mean, start.start_covariance)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.blocks import blocks
 from gdm_core.trials import UNLABELLED, Trials
 
 ENOUGH = 6
@@ -60,8 +60,7 @@ def cut(trials: Trials, bout: float = float("nan")) -> Pieces:
     size = max(size, -(-trials.n_samples // MOST_BLOCKS))
     parts = []
     for i, trial in enumerate(trials):
-        edges = np.linspace(0, trial.n_samples, max(1, trial.n_samples // size) + 1).astype(int)
-        parts += [(i, int(a), int(b)) for a, b in pairwise(edges)]
+        parts += [(i, a, b) for a, b in blocks(trial.n_samples, MOST_BLOCKS, size)]
     if len(parts) == 1:
         one = f"one piece of {trials.n_samples:,} samples"
         return Pieces(tuple(parts), one, one)

@@ -12,7 +12,7 @@ from distributed import Client, Future
 from distributed.comm import CommClosedError
 
 from gdm_core.engine.control import kill_worker
-from gdm_core.engine.flights import Flight
+from gdm_core.engine.sent_jobs import SentJob
 from gdm_core.engine.worker import Outcome
 
 logger = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ LOST_ERRORS = (*LINK_ERRORS, CancelledError, asyncio.CancelledError)
 FETCH_LIMIT_S = 30.0
 
 
-def bring(future: Future) -> Outcome | BaseException:
+def fetch_outcome(future: Future) -> Outcome | BaseException:
     """What the worker sent back, or what the job raised there. Raises one of LOST_ERRORS when there is nothing to be had."""
     if future.status == "error":
         raised: BaseException = future.exception(timeout=FETCH_LIMIT_S)
@@ -32,11 +32,11 @@ def bring(future: Future) -> Outcome | BaseException:
     return outcome
 
 
-def end_by_force(client: Client, flight: Flight) -> None:
+def end_by_force(client: Client, sent: SentJob) -> None:
     """Only a new process ends work that does not look up."""
-    flight.future.cancel()
-    if flight.worker_known:
-        client.run(kill_worker, workers=[flight.worker], nanny=True, on_error="ignore")
+    sent.future.cancel()
+    if sent.worker_known:
+        client.run(kill_worker, workers=[sent.worker], nanny=True, on_error="ignore")
 
 
 def quietly(send: Callable[[], Any]) -> None:

@@ -7,9 +7,9 @@ recording up to EXCERPT_ROWS rows: up to there the fit is the one in memory.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,20 +18,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gdm_core.errors import ConfigError, DataError
+from gdm_core.errors import ConfigError
 from gdm_core.files import write_whole
 from gdm_core.maths.gaps import carried_forward
-from gdm_core.maths.rows import Rows, RowSource, make_rows
-from gdm_core.maths.threads import on_one_thread
-from gdm_core.models.base import Array, Progress
+from gdm_core.maths.rows import Rows
+from gdm_core.models.base import Array
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
-from gdm_core.models.gdm.readout import n_candidates, posterior_states, read_out
-from gdm_core.models.gdm.soft import SoftModel, as_numpy
-from gdm_core.models.gdm.teachable import TeachableModel
-from gdm_core.models.scaling import Scaler, scaler_for
+from gdm_core.models.gdm.readout import n_candidates, read_out, soft_states
+from gdm_core.models.gdm.soft import as_numpy
+from gdm_core.models.scaling import Scaler
 from gdm_core.streams import BLOCK_ROWS, Span, StreamedTrials
-from gdm_core.trials import TrialsLike
 
 EXCERPT_ROWS = 200_000
 _HALO = 64  # rows on either side of a block; what lies beyond no longer reaches its inside (readout.py)
@@ -59,7 +56,8 @@ class StreamRows:
 
     def __init__(self, source: StreamedTrials, scaler: Scaler, device: torch.device) -> None:
         self.source, self.scaler, self._device = source, scaler, device
-        self._marks = self._last_known() if self._has_gaps() else None  # [marks, N]
+        self._gaps = self._has_gaps()
+        self._marks = self._last_known() if self._gaps else np.zeros((0, source.n_channels), np.float32)  # [marks, N]
 
     def __len__(self) -> int:
         return self.source.n_samples
@@ -78,7 +76,7 @@ class StreamRows:
             window[:] = stretch if len(stretch) == len(rows) else stretch[rows - begin]
         y = self.scaler.apply(raw)
         past = y
-        if self._marks is not None:
+        if self._gaps:
             past = y.copy()
             for window, rows in zip(past, at, strict=True):
                 if np.isnan(window).any():
@@ -89,7 +87,7 @@ class StreamRows:
     def stretch(self, begin: int, end: int) -> Rows:
         """Rows begin to end of one trial as one sequence, which need not be its start."""
         y = self.scaler.apply(self.source.read(begin, end))
-        past = y if self._marks is None else self._carried(begin, end)
+        past = self._carried(begin, end) if self._gaps else y
         return self._rows(y, past, self._age(np.arange(begin, end)), None, (end - begin,))
 
     def _rows(
@@ -101,7 +99,7 @@ class StreamRows:
             return torch.as_tensor(values.reshape(n, -1), dtype=torch.float32, device=self._device)
 
         observed, known = tensor(y), None
-        if self._marks is not None:
+        if self._gaps:
             known = tensor(~np.isnan(y))
             observed = observed.nan_to_num(0.0)
         return Rows(
@@ -139,7 +137,6 @@ class StreamRows:
 
     def _carried(self, begin: int, end: int) -> Array:
         """[end - begin, N] observations with gaps carried forward; rows may lie in several trials."""
-        assert self._marks is not None
         parts = []
         at = begin
         while at < end:
@@ -154,108 +151,65 @@ class StreamRows:
         return np.concatenate(parts)
 
 
-class StreamedModel(SoftModel[GdmModule], TeachableModel):
-    """The verbs for recordings that stay in files."""
+def require_streamable(config: GDMConfig) -> None:
+    """Refuse what looks at whole trials."""
+    if config.transition != "linear":
+        raise ConfigError(f"transition={config.transition!r} {_IN_MEMORY} transition='linear'.")
+    if config.reads not in _POSTERIORS:
+        raise ConfigError(f"posterior={config.reads!r} {_IN_MEMORY} posterior={', '.join(map(repr, _POSTERIORS))}.")
 
-    config: GDMConfig
 
-    def fit_iter(
-        self,
-        trials: TrialsLike,
-        labels: Any = None,
-        class_names: Sequence[str] | None = None,
-        *,
-        finish: bool = True,
-    ) -> Iterator[Progress]:
-        """Fit to `trials` step by step, with `labels` and `class_names` as in `fit`.
+def require_fit_from_files(config: GDMConfig) -> None:
+    """Refuse what a fit to files cannot do."""
+    require_streamable(config)
+    if config.preset != "fast":
+        raise ConfigError(f"preset={config.preset!r} {_IN_MEMORY} preset='fast'.")
+    if config.n_restarts > 1:
+        raise ConfigError(f"n_restarts={config.n_restarts} {_IN_MEMORY} n_restarts=1.")
 
-        Closing the iterator early leaves a usable model with status CANCELLED. Without `finish`
-        there is no score and no calibration in the end. Trials that stay in files are never loaded as a whole.
-        """
-        if not isinstance(trials, StreamedTrials):
-            return super().fit_iter(trials, labels, class_names, finish=finish)
-        if labels is not None:
-            raise ConfigError("Labels need recordings in memory. Teach the words on a part: data.read(begin, end).")
-        self._labels, self.word_evidence_, self.class_names_ = None, None, ()
-        return self._fit_stream(trials, finish)
 
-    def _fit_stream(self, source: StreamedTrials, finish: bool) -> Iterator[Progress]:
-        config = self.config
-        self._require_streamable(config)
-        if config.preset != "fast":
-            raise ConfigError(f"preset={config.preset!r} {_IN_MEMORY} preset='fast'.")
-        if config.n_restarts > 1:
-            raise ConfigError(f"n_restarts={config.n_restarts} {_IN_MEMORY} n_restarts=1.")
-        self._check_lengths(source)
-        self._check_trials(source)
-        self.scaler_ = scaler = scaler_for(None if self._warm_from is None else self._warm_from.scaler_, source)
-        ys = [scaler.apply(part) for part in source.excerpt(EXCERPT_ROWS)]
+def excerpt(source: StreamedTrials, scaler: Scaler) -> list[Array]:
+    """What a fit starts from, in standardised units."""
+    return [scaler.apply(part) for part in source.excerpt(EXCERPT_ROWS)]
 
-        def steps() -> Iterator[Progress]:
-            device = self._device
-            small = source.n_samples <= config.batch_size
-            windows = None if small else StreamRows(source, scaler, device)
-            return self._fit_once(make_rows(ys, device), config, 0, windows)
 
-        def score() -> float:
-            return sum(self._bound(y) - scaler.log_jacobian(y) for y in ys) / sum(len(y) for y in ys)
+class StreamReader:
+    """What a fitted GDM says of a recording that stays in its files.
 
-        yield from self._run(on_one_thread(steps()), ys, score if finish else None)
+    module, scaler   of the fit
+    config           with the posterior that is in use
+    """
 
-    def _require_streamable(self, config: GDMConfig) -> None:
-        """Refuse what looks at whole trials."""
-        if config.transition != "linear":
-            raise ConfigError(f"transition={config.transition!r} {_IN_MEMORY} transition='linear'.")
-        if config.reads not in _POSTERIORS:
-            raise ConfigError(f"posterior={config.reads!r} {_IN_MEMORY} posterior={', '.join(map(repr, _POSTERIORS))}.")
+    def __init__(self, module: GdmModule, scaler: Scaler, config: GDMConfig, source: StreamedTrials) -> None:
+        require_streamable(config)
+        self.module, self.scaler, self.config, self.source = module, scaler, config, source
 
-    # ---- reading ------------------------------------------------------------------------------------------------
-    def score(self, data: TrialsLike, y: Any = None) -> float:
-        """ELBO per time step of `data` in nats, in its units: a lower bound on its log-likelihood. `y` is ignored, as in `fit`."""
-        if not isinstance(data, StreamedTrials):
-            return super().score(data, y)
-        rows = self._stream_rows(data)
-        total = sum(self._span_bound(rows, span) for span in data)
-        for _, begin, end in data.blocks():
-            total -= self._scaler.log_jacobian(data.read(begin, end))
-        return total / data.n_samples
+    @cached_property
+    def _rows(self) -> StreamRows:
+        return StreamRows(self.source, self.scaler, self.module.projection.device)  # which looks for gaps in all of it
 
-    def predict_blocks(self, data: StreamedTrials) -> Iterator[StateBlock]:
-        """Soft states of `data` from its first trial to its last, in stretches that fit into memory."""
-        rows = self._stream_rows(data)
-        for span, begin, end in data.blocks():
+    def states(self) -> Iterator[StateBlock]:
+        """Soft states from the first trial to the last, in stretches that fit into memory."""
+        for span, begin, end in self.source.blocks():
             head, tail = _with_halo(span, begin, end)
-            part, draws = rows.stretch(head, tail), n_candidates(span.n_samples)
-            yield StateBlock(span.name, begin - span.first, self._states_of(part, draws)[begin - head : end - head])
+            states = soft_states(self.module, self._rows.stretch(head, tail), self.config, n_candidates(span.n_samples))
+            yield StateBlock(span.name, begin - span.first, as_numpy(states)[begin - head : end - head])
 
-    def predict_to(self, path: str | Path, data: StreamedTrials) -> Path:
-        """Write the soft states of `data` to `path`, block by block: the file is whole, or it is not there.
-
-        path   a .npy file [T, K] for all trials one after the other; or a .parquet file with columns trial, sample, S1 to SK
-        data   a recording that stays in its files
-        """
-        path = Path(path)
+    def write_states(self, path: Path) -> None:
+        """Write the states to a .npy or .parquet file, which is whole or not there."""
         if path.suffix not in (".npy", ".parquet"):
             raise ConfigError(f"{path.name} must end in .npy or .parquet, so that its format is known.")
-        blocks = self.predict_blocks(data)
         write = _write_npy if path.suffix == ".npy" else _write_parquet
-        write_whole(path, lambda file: write(file, blocks, data.n_samples, self.config.n_states))
-        return path
+        write_whole(path, lambda file: write(file, self.states(), self.source.n_samples, self.config.n_states))
 
-    def _stream_rows(self, data: StreamedTrials) -> StreamRows:
-        self._require_fitted()
-        if data.n_channels != self.n_channels:
-            raise DataError(f"The model was fitted on {self.n_channels} channels, this data has {data.n_channels}.")
-        self._require_streamable(self._resolved)
-        self._check_lengths(data)
-        return StreamRows(data, self._scaler, self._device)
+    def score(self) -> float:
+        """The bound per time step in nats, in the user's units."""
+        total = sum(self._bound(span) for span in self.source)
+        for _, begin, end in self.source.blocks():
+            total -= self.scaler.log_jacobian(self.source.read(begin, end))
+        return total / self.source.n_samples
 
-    def _states_of(self, rows: Rows, n_draws: int) -> Array:
-        if self._resolved.corrects:
-            return as_numpy(posterior_states(self._net, rows, self.config.temperature, n_draws))
-        return as_numpy(self._posterior_mean(rows))
-
-    def _span_bound(self, rows: StreamRows, span: Span) -> float:
+    def _bound(self, span: Span) -> float:
         """The bound of a trial, in nats: the same numbers as in memory, drawn as they are needed."""
         k, temperature = self.config.n_states, self.config.temperature
         generator = torch.Generator().manual_seed(0)
@@ -264,37 +218,16 @@ class StreamedModel(SoftModel[GdmModule], TeachableModel):
         for begin in range(span.first, last, BLOCK_ROWS):
             end = min(begin + BLOCK_ROWS, last)
             head, tail = _with_halo(span, begin, end)
-            part = rows.stretch(head, tail)
-            if self._resolved.corrects:
+            part = self._rows.stretch(head, tail)
+            if self.config.corrects:
                 fresh = torch.rand((tail - first - len(moved), k), generator=generator, dtype=torch.float64)
                 moved, first = torch.cat([moved, fresh])[head - first :], head
                 draws = n_candidates(span.n_samples)
-                evidence = read_out(self._net, part, temperature, draws, moved, states=False).log_evidence
-                total += float(evidence[begin - head : end - head].double().sum())
+                bounds = read_out(self.module, part, temperature, draws, moved, states=False).log_bound
+                total += float(bounds[begin - head : end - head].double().sum())
             else:
-                total += elbo(self._net, part.piece(0, end - head), temperature, skip=begin - head)
+                total += elbo(self.module, part.piece(0, end - head), temperature, skip=begin - head)
         return total
-
-    # ---- what the GDM brings ------------------------------------------------------------------------------------
-    @property
-    @abstractmethod
-    def _resolved(self) -> GDMConfig:
-        """The configuration with the posterior that is in use."""
-
-    @property
-    @abstractmethod
-    def _device(self) -> torch.device:
-        """Where tensors lie."""
-
-    @abstractmethod
-    def _fit_once(
-        self, rows: Rows, config: GDMConfig, restart: int, windows: RowSource | None = None
-    ) -> Iterator[Progress]:
-        """Start from `rows`, and climb on them or on `windows` of what they are an excerpt of."""
-
-    @abstractmethod
-    def _posterior_mean(self, rows: Rows) -> Tensor:
-        """[R, K] mean of q(z)."""
 
 
 def _with_halo(span: Span, begin: int, end: int) -> tuple[int, int]:

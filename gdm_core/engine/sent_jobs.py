@@ -11,9 +11,9 @@ from typing import Any
 from distributed import Future
 
 from gdm_core.engine.cluster import Link
+from gdm_core.engine.data_cache import DataCache
 from gdm_core.engine.jobs import Job
 from gdm_core.engine.messages import FitRequest
-from gdm_core.engine.shelf import Shelf
 from gdm_core.engine.worker import FitTask, Ticket, run_call, run_fit
 from gdm_core.trials import Trials
 
@@ -25,6 +25,8 @@ STEP_LIMIT_S = 20.0
 START_LIMIT_S = 90.0
 # A job that has not begun by then waits behind another one on a worker that was taken for free.
 LATE_S = 0.5
+# A job that stands, and has not gone on by then although it may, is told so once more.
+REPEAT_S = 5.0
 NOT_STARTED = f"No worker took the job up within {START_LIMIT_S:g} s. Check that the cluster has running workers."
 NOT_BEGUN = (
     "A worker has the job, and has not begun it: the machine has too much else to do. Try again when it has less."
@@ -32,22 +34,28 @@ NOT_BEGUN = (
 
 
 @dataclass
-class Flight:
-    """One job on the cluster. `worker` is where it was meant to go until it says where it is."""
+class SentJob:
+    """One job on the cluster. `worker` is where it was meant to go until it says where it is.
+
+    held   it stands still; `aside`: it goes on outside its worker's thread pool. Either way another job may run there
+    """
 
     job: Job
     future: Future
     worker: str
-    sent: float
+    sent_at: float
     worker_known: bool = False
     held: bool = False
+    aside: bool = False
     ended: bool = False
+    told: float = 0.0  # when it was last told what is wanted of it
     _started: float = 0.0
     _held_since: float = 0.0
     _held_s: float = 0.0
     _paused_since: float = 0.0
     _gone_since: float = 0.0
     _cancel_seen: float = 0.0
+    _missed: int = 0
 
     def hear(self, event: Mapping[str, Any], now: float) -> bool:
         """Follow what the job says of itself; whether that is that it has begun once more."""
@@ -55,14 +63,25 @@ class Flight:
         begun_again = kind == "started" and self.worker_known
         self.worker, self.worker_known = event["worker"], True
         if kind == "started":
-            self._started, self._held_s, self.held = now, 0.0, False
+            self._started, self._held_s, self.held, self.aside = now, 0.0, False, False
         elif kind == "held":
             if not self.held:
                 self._held_since = self._paused_since = now
             self.held = True
-        elif kind == "resumed":
+        elif kind in ("resumed", "aside"):
             self.come_back(now)
+            self.aside = kind == "aside"
         return begun_again
+
+    def deaf(self, now: float) -> bool:
+        """Whether it stands although it was told to go on, and may not have heard so."""
+        view = self.job.poll()
+        return view.held and not self.job.orders.holds(view.step) and now - self.told > REPEAT_S
+
+    @property
+    def takes_a_thread(self) -> bool:
+        """Whether its worker has no room for another job."""
+        return not (self.held or self.aside)
 
     def come_back(self, now: float) -> None:
         """It counts among the running ones again."""
@@ -70,9 +89,14 @@ class Flight:
             self.held = False
             self._held_s += now - self._held_since
 
+    def lost(self, missing: bool) -> bool:
+        """Whether no worker has it any more: `missing` says so twice, for at first it may just have ended."""
+        self._missed = self._missed + 1 if missing else 0
+        return self._missed > 1
+
     def late(self, now: float) -> bool:
         """Whether it should have begun by now."""
-        return not (self.worker_known or self.ended) and now - self.sent > LATE_S
+        return not (self.worker_known or self.ended) and now - self.sent_at > LATE_S
 
     def complaint(self, now: float, worker_there: bool = True) -> str:
         """What is wrong with it, if anything is: a job ends by itself at its deadline unless it is stuck.
@@ -85,8 +109,8 @@ class Flight:
         if not self.worker_known:
             # A machine with much else to do may let a worker wait longer than a job may last; that is no reason to fail it.
             if worker_there:
-                return NOT_BEGUN if now - self.sent > START_LIMIT_S + work.deadline_s else ""
-            return NOT_STARTED if now - self.sent > START_LIMIT_S else ""
+                return NOT_BEGUN if now - self.sent_at > START_LIMIT_S + work.deadline_s else ""
+            return NOT_STARTED if now - self.sent_at > START_LIMIT_S else ""
         if not worker_there:
             self._started, self._gone_since = now, self._gone_since or now
             return NOT_STARTED if now - self._gone_since > START_LIMIT_S else ""
@@ -110,7 +134,7 @@ class Flight:
         return ""
 
 
-def launch(job: Job, link: Link, shelf: Shelf, worker: str | None) -> Flight:
+def launch(job: Job, link: Link, data_cache: DataCache, worker: str | None) -> SentJob:
     """Send `job` to `worker`, or wherever there is room should that one be gone; its data goes once."""
     work = job.work
     job.dispatches += 1
@@ -120,9 +144,9 @@ def launch(job: Job, link: Link, shelf: Shelf, worker: str | None) -> Flight:
         where |= {"workers": [worker], "allow_other_workers": True}
     if isinstance(work, FitRequest):
         task = FitTask(ticket, work.family, dict(work.config), work.preview, work.snapshot_every_s, work.warm_start)
-        future = link.client.submit(run_fit, task, shelf.place(work.trials, link, job.session), **where)
+        future = link.client.submit(run_fit, task, data_cache.place(work.trials, link, job.session), **where)
     else:
         pickle.dumps(work.args)
-        args = [shelf.place(arg, link, job.session) if isinstance(arg, Trials) else arg for arg in work.args]
+        args = [data_cache.place(arg, link, job.session) if isinstance(arg, Trials) else arg for arg in work.args]
         future = link.client.submit(run_call, ticket, work.function, *args, **where)
-    return Flight(job, future, worker or "", time.monotonic())
+    return SentJob(job, future, worker or "", time.monotonic())

@@ -12,12 +12,12 @@ from gdm_core.engine.cluster import Link
 from gdm_core.engine.worker import decode_trials
 from gdm_core.trials import Trials
 
-SHELF_BYTES = 512 * 2**20
+DATA_CACHE_BYTES = 512 * 2**20
 # What lies ready lies in every worker, beside half a gigabyte of libraries and the fit itself.
 WORKER_SHARE = 8
 
 
-class Shelf:
+class DataCache:
     """Published trials by fingerprint; the ones used longest ago go when there are too many bytes.
 
     Trials also go, from the scheduler and from every worker, when the last session that used them has left.
@@ -26,7 +26,7 @@ class Shelf:
     copy, and the next one makes it anew without asking us.
     """
 
-    def __init__(self, limit: int = SHELF_BYTES) -> None:
+    def __init__(self, limit: int = DATA_CACHE_BYTES) -> None:
         self.limit = limit
         self._lying: OrderedDict[str, tuple[Future, int]] = OrderedDict()
         self._users: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Evidence of words: what a classifier of moments says, carried through time by a sticky chain, and calibrated.
+"""Words for every moment: what a classifier of moments says, carried through time by a sticky chain, and calibrated.
 
 The classifier learns from the marked frames alone and answers for every frame. Its answers of neighbouring frames go
 into a hidden Markov chain over the words, which stays where it is for a bout; members that were each taught without a
@@ -31,24 +31,28 @@ _MOST_TAUGHT = 6_000
 _LEAST_STAY = 0.9
 _TEMPERATURES = np.geomspace(1.0, 32.0, 21)
 _TEMPERATURE_UNKNOWN = 4.0  # where no mark could be held back
-_FIRST_GUESS_STRENGTH = 0.3  # of the evidence that unmarked frames are guessed with
+_FIRST_GUESS_STRENGTH = 0.3  # of what the classifier says, where unmarked frames are guessed with it
 _GUESS_WEIGHT = 0.3  # of all guessed frames together, against all marked ones
 _MOST_GUESSED = 4_000
 _MARK_SHARE, _GUESS_SHARE = 0.25, 0.05  # of a sample's channels that a marked or a guessed word weighs in the bound
 _MOST_BALANCE = 10.0
 _NEVER = -30.0
+STATES_STRENGTH = 0.3  # of what soft states say of words, beside the classifier (docs/teach.md)
+_LEAST_SHARE = 1e-3
 _TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """words   [W] numbers of the words that were marked, in the order in which their first marks lie
-    n_words    how many names there are: words that were never marked have probability 0
+class WordModel:
+    """Says which word each moment is.
+
+    names      of all words; those that were never marked have probability 0
+    words      [W] numbers of the words that were marked, in the order in which their first marks lie
     members    classifiers that lack a part of the marks each; the last one has all
     """
 
+    names: tuple[str, ...]
     words: npt.NDArray[np.int64]
-    n_words: int
     windows: tuple[int, ...]
     stay: float
     temperature: float
@@ -56,15 +60,15 @@ class Evidence:
     low: npt.NDArray[np.float32]  # [F] between these lie 98 % of what the recordings that were taught hold
     high: npt.NDArray[np.float32]
 
-    def probabilities(self, y: npt.NDArray[Any], extra: Float | None = None) -> npt.NDArray[np.float32]:
-        """[T, n_words] calibrated probability of each word, for a standardised trial.
+    def probabilities(self, y: npt.NDArray[Any], by_state: Float | None = None) -> npt.NDArray[np.float32]:
+        """[T, C] calibrated probability of each word, for a standardised trial.
 
-        extra  [T, W] log-evidence from elsewhere
+        by_state  [T, W] what soft states say of words
         """
-        log_evidence = np.log(self.members[-1].probabilities(window_features(y, self.windows)))
-        if extra is not None:
-            log_evidence = log_evidence + extra
-        return self.spread(self._tempered(np.log(_through_time(log_evidence, [len(y)], self.stay) + _TINY)))
+        log_p = np.log(self.members[-1].probabilities(window_features(y, self.windows)))
+        if by_state is not None:
+            log_p = log_p + STATES_STRENGTH * np.log(by_state + _LEAST_SHARE)
+        return self.of_all_words(self._tempered(np.log(_through_time(log_p, [len(y)], self.stay) + _TINY)))
 
     def disagreement(self, y: npt.NDArray[Any]) -> Float:
         """[T] nats by which the members contradict each other: information that a mark there would give about them."""
@@ -72,7 +76,7 @@ class Evidence:
         said = np.stack([member.probabilities(x) for member in self.members])  # [M, T, W]
         return _entropy(said.mean(axis=0)) - _entropy(said).mean(axis=0)
 
-    def strange_share(self, y: npt.NDArray[Any]) -> float:
+    def unfamiliar_share(self, y: npt.NDArray[Any]) -> float:
         """Share of a standardised trial's features that lie outside of what the taught recordings hold; 0.02 among those."""
         x = window_features(y, self.windows)
         return float(((x < self.low) | (x > self.high)).mean())
@@ -82,7 +86,7 @@ class Evidence:
         kept: dict[str, npt.NDArray[Any]] = {
             "words": self.words,
             "windows": np.array(self.windows),
-            "numbers": np.array([self.n_words, self.stay, self.temperature, len(self.members)]),
+            "numbers": np.array([len(self.names), self.stay, self.temperature, len(self.members)]),
             "low": self.low,
             "high": self.high,
         }
@@ -91,16 +95,18 @@ class Evidence:
         return kept
 
     @classmethod
-    def from_arrays(cls, kept: dict[str, npt.NDArray[Any]]) -> Evidence:
-        """What `arrays` gave."""
+    def from_arrays(cls, kept: dict[str, npt.NDArray[Any]], names: tuple[str, ...]) -> WordModel:
+        """What `arrays` gave, with the names of all words."""
         n_words, stay, temperature, n_members = (float(number) for number in kept["numbers"])
+        if len(names) != n_words:
+            raise ValueError(f"{len(names)} names for {n_words:.0f} words")
         members = [
             {name.partition(".")[2]: value for name, value in kept.items() if name.startswith(f"member{i}.")}
             for i in range(int(n_members))
         ]
         return cls(
+            names,
             kept["words"],
-            int(n_words),
             tuple(int(window) for window in kept["windows"]),
             stay,
             temperature,
@@ -110,14 +116,13 @@ class Evidence:
         )
 
     def _tempered(self, log_p: Float) -> Float:
-        scores = log_p / self.temperature
-        return hmm.softmax(scores)[0]
+        return hmm.softmax(log_p / self.temperature)[0]
 
-    def spread(self, p: Float) -> npt.NDArray[np.float32]:
-        """From the marked words to all."""
-        spread = np.zeros((len(p), self.n_words), np.float32)
-        spread[:, self.words] = p
-        return spread
+    def of_all_words(self, p: Float) -> npt.NDArray[np.float32]:
+        """[..., C] from [..., W] of the marked ones."""
+        found = np.zeros((len(p), len(self.names)), np.float32)
+        found[:, self.words] = p
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +152,12 @@ class Guess:
         return np.concatenate(spread).astype(np.float32)
 
 
-def learn(ys: list[npt.NDArray[Any]], labels: Labels, rate_hz: float, seed: int) -> tuple[Evidence, Guess]:
-    """Evidence from the marks in standardised trials [T, N], and what it says about all of them.
+def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordModel, Guess]:
+    """A model from the marks in standardised trials [T, N], and what it says about all of them.
 
     First from the marks alone; then once more with what the chain makes of every frame beside them, at a smaller weight.
     """
+    rate_hz = labels.rate_hz
     fine = max(1, round(rate_hz / _ROWS_A_SECOND))
     n_marked = sum(int((codes >= 0).sum()) for codes in labels.codes)
     words, n_words = labels.used, len(labels.names)
@@ -199,9 +205,9 @@ def learn(ys: list[npt.NDArray[Any]], labels: Labels, rate_hz: float, seed: int)
         TREES,
         seed * (MEMBERS + 2) + MEMBERS + 1,
     )
-    evidence = Evidence(words, n_words, windows, stay, temperature, (*members, final), *_ordinary(everywhere))
+    model = WordModel(labels.names, words, windows, stay, temperature, (*members, final), *_ordinary(everywhere))
     known = _anchored(np.log(final.probabilities(everywhere)), truth, lengths, stay**step)
-    return evidence, Guess(known, truth, lengths, step)
+    return model, Guess(known, truth, lengths, step)
 
 
 def _ordinary(x: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -244,23 +250,23 @@ def _marked_rows(codes: npt.NDArray[np.int64], step: int) -> npt.NDArray[np.intp
     return np.union1d(marked[::step], marked[turns])
 
 
-def _anchored(log_evidence: Float, truth: npt.NDArray[np.int64], lengths: list[int], stay: float) -> Float:
+def _anchored(log_p: Float, truth: npt.NDArray[np.int64], lengths: list[int], stay: float) -> Float:
     """Through time, with what was marked taken as it is."""
-    certain = log_evidence.copy()
+    certain = log_p.copy()
     at = np.flatnonzero(truth >= 0)
     certain[at] = _NEVER
     certain[at, truth[at]] = 0.0
     return _through_time(certain, lengths, stay)
 
 
-def _through_time(log_evidence: Float, lengths: list[int], stay: float) -> Float:
+def _through_time(log_p: Float, lengths: list[int], stay: float) -> Float:
     """[R, W] marginals of a chain that stays with probability `stay` and else goes anywhere."""
-    n_words = log_evidence.shape[1]
+    n_words = log_p.shape[1]
     leave = np.log((1 - stay) / (n_words - 1))
     transition = np.where(np.eye(n_words, dtype=bool), np.log(stay), leave)
-    starts = np.zeros(len(log_evidence), bool)
+    starts = np.zeros(len(log_p), bool)
     starts[np.cumsum([0, *lengths[:-1]])] = True
-    return hmm.posterior(log_evidence, np.full(n_words, -np.log(n_words)), transition, starts).states
+    return hmm.posterior(log_p, np.full(n_words, -np.log(n_words)), transition, starts).states
 
 
 def _entropy(p: Float) -> Float:
