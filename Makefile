@@ -8,23 +8,33 @@ PORT ?= 8501
 # forbids to keep what was compiled, each of them would compile the project anew.
 ONE_THREAD := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: app test fast lint bench bench-app numbers pages demo figures api audit refresh clean
+.PHONY: app test test-all processors fast lint bench bench-app numbers pages demo figures api audit refresh clean
 
 app: $(VENV)/.runtime
-	$(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
+	MALLOC_ARENA_MAX=2 $(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
 
 test: $(VENV)/.dev lint
-	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not browser"
-	$(ONE_THREAD) $(BIN)/pytest -n 2 -m browser tests/browser
+	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not browser and not bulk"
+	$(ONE_THREAD) $(BIN)/pytest -n 2 -m "browser and not bulk" tests/browser
+
+# What `make test` leaves out: rare cases in bulk, and other processors.
+test-all: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/pytest -n auto -m "bulk and not browser"
+	$(ONE_THREAD) $(BIN)/pytest -n 2 -m "bulk and browser" tests/browser
+	$(MAKE) processors
 
 fast: $(VENV)/.dev
-	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not slow and not browser"
+	$(ONE_THREAD) $(BIN)/pytest -n auto -m "not bulk and not browser"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The tests of what is computed, on processors that this one can be taken for.
+processors: $(VENV)/.dev
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m benchmarks.processors
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.run
@@ -63,8 +73,8 @@ refresh:
 	./refresh-pins $(PYTHON)
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \
+		{ echo "Python 3.11 to 3.14 is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: $(VENV)/bin/python requirements.txt

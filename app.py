@@ -7,16 +7,16 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_studio.seeds import more_seeds
-from pages.ui import headers, heaps, navigation, server, theme
+from pages.channel import route
+from pages.ui import headers, navigation, server, theme
 
 if get_script_run_ctx(suppress_warning=True) is None:
-    heaps.share()
     more_seeds()  # a setting that cannot work ends the start, before there is half a page
     # The script lies in a folder without a pages/ of its own: beside one, the first visit of a new server would be
     # taken for an app of the old kind, and a link to any page but Home would greet its reader with "Page not found".
     app = st.App(
         server.MAIN,
-        routes=server.routes(),
+        routes=[*server.routes(), *route.routes()],
         middleware=headers.middleware(),
         on_script_error=server.show_error,
     )

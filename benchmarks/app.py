@@ -28,7 +28,7 @@ from benchmarks.browser_alone import SERIES, cold_starts, first_visits, live_upd
 from benchmarks.browser_crowd import crowd
 from benchmarks.browser_held import SLIDERS, Held, elsewhere, hold, playground
 from benchmarks.browser_recorder import FIGURE, PATIENCE_S, wait_for_rest
-from benchmarks.browser_server import FLAGS, Visitors, find_chromium, load_average, running_server
+from tests.support.browser_server import FLAGS, Visitors, find_chromium, load_average, running_server
 
 NO_BROWSER = 2
 MEGA = 1e6

@@ -10,11 +10,11 @@ from typing import Any
 from playwright.sync_api import Page
 
 from benchmarks.browser_recorder import FIGURE, SCRIPT, move, wait_for_rest
-from benchmarks.browser_server import Server, Visitors, load_average, running_server
-from benchmarks.plot_probe import PREPARE, RANGE, RUN, zoom_in
 from datasets import nascar
 from pages.ui import figures, theme
 from pages.ui.server import plotly_address
+from tests.support.browser_server import Server, Visitors, load_average, running_server
+from tests.support.plot_probe import PREPARE, RANGE, RUN, zoom_in
 
 HOME_CARDS = ".gdm-result"
 

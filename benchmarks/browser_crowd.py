@@ -14,8 +14,8 @@ from typing import Any
 from playwright.sync_api import Page
 
 from benchmarks.browser_recorder import SCRIPT, drag, notes
-from benchmarks.browser_server import Server, Visitors, Watch, load_average
 from benchmarks.wire_visitor import Wire, WireVisitor
+from tests.support.browser_server import Server, Visitors, Watch, load_average
 
 MOST_PEOPLE, MOST_SECONDS = 20, 600.0
 ARRIVAL_S = 120.0

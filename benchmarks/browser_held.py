@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from benchmarks.browser_recorder import Thumb
-from benchmarks.browser_server import Visitors, load_average
+from tests.support.browser_server import Visitors, load_average
 
 PATIENCE_S = 5.0  # for one picture while the thumb rests on a value
 TRIANGLE = ".st-key-triangle figure"

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import report
-from benchmarks.mice import pairs
+from benchmarks.recordings import pairs
 from datasets import formula1, nascar
 from gdm_core.adaptation import RATE, adapted
 from gdm_core.analysis.metrics import HORIZON, MAX_ORIGINS, N_PATHS

@@ -1,7 +1,7 @@
 """Forged input in bulk: `python -m benchmarks.hostile --n 10000`.
 
 Addresses, messages of the browser, uploads, files of labels and marks, and model files, made from a seed by
-benchmarks/forged.py. Each has to be taken, or refused with a message of this project's own (a GdmError). Anything else
+tests/support/forged.py. Each has to be taken, or refused with a message of this project's own (a GdmError). Anything else
 that is raised, and anything that takes over a minute of the processor, is a failure and named with its input.
 """
 
@@ -12,41 +12,28 @@ import io
 import resource
 import signal
 import sys
-import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from benchmarks import forged, report
-from benchmarks.forged import Rng
+from benchmarks import report
 from datasets import keypoints, tables
 from datasets.marks import Marks
-from gdm_core.errors import GdmError
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
+from tests.support import forged
+from tests.support.attempts import Found, attempt
+from tests.support.forged import Rng
 
 HANG_S = 60  # of the processor; the slowest of all takes a second
-MESSAGE = (15, 3000)  # letters
 RECORDING = Trials((Trial(np.zeros((100, 2), np.float32), name="a"),))
 
 
 class Hang(Exception):
     """An input that took too long."""
-
-
-@dataclass
-class Found:
-    """What became of the inputs of one kind."""
-
-    taken: int = 0
-    refused: int = 0
-    slowest_s: float = 0.0
-    failures: list[str] = field(default_factory=list)
 
 
 def main() -> None:
@@ -115,35 +102,16 @@ def no_hang() -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def attempt(found: Found, what: str, do: Callable[[], object]) -> None:
-    """Count what becomes of one input."""
-    began = time.process_time()
-    try:
-        do()
-        found.taken += 1
-    except GdmError as error:
-        said = str(error)
-        if MESSAGE[0] <= len(said) <= MESSAGE[1] and "Traceback" not in said:
-            found.refused += 1
-        else:
-            found.failures.append(f"{what[:300]!r}: a message of {len(said)} letters: {said[:200]!r}")
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        found.failures.append(
-            f"{what[:300]!r}: {type(error).__name__}: {str(error)[:200]} ({where.filename}:{where.lineno})"
-        )
-    found.slowest_s = max(found.slowest_s, time.process_time() - began)
-
-
 # ---- kinds --------------------------------------------------------------------------------------------------------
 def uploads(n: int, rng: Rng) -> Found:
     """Files, read as each page reads them, and used."""
     found = Found()
-    for _ in range(n):
-        name, content = forged.file(rng)
+    for i in range(n):
+        name, content = forged.file(rng) if i % 2 else forged.broken(rng)
+        reader = (keypoints.read_any, tables.read, keypoints.read)[i % 3]
 
-        def use(name: str = name, content: bytes = content) -> None:
-            read = keypoints.read_any(io.BytesIO(content), name)
+        def use(name: str = name, content: bytes = content, reader: Callable[..., Any] = reader) -> None:
+            read = reader(io.BytesIO(content), name)
             if isinstance(read, tables.Table):
                 read.report().sentences()
                 read.to_trials(fill_seconds=0.1, drop_outliers=True)
@@ -172,7 +140,6 @@ def labels(n: int, rng: Rng) -> Found:
 def _use(marks: Marks) -> None:
     Marks.from_json(marks.to_json())
     marks.seconds(RECORDING)
-    marks.clips(RECORDING)
     marks.to_boris(RECORDING)
 
 

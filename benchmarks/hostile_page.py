@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
-from benchmarks import forged
-from benchmarks.forged import Rng
 from gdm_core.analysis import matching
 from pages.compare import grid
 from pages.compare import settings as compare_settings
 from pages.formula1 import choices, state_names
 from pages.ui import limits
 from pages.ui.slider import _scale, moved, slider
+from tests.support import forged
+from tests.support.attempts import Found, attempt
+from tests.support.forged import Rng
 
 CHOSEN = compare_settings.Chosen("A", "gdm", "gdm", {"n_states": 4, "temperature": 0.99, "stickiness": "learn"})
 
@@ -42,13 +44,17 @@ def _word(name: str, text: str) -> None:
 
 
 def _range(name: str, text: str) -> None:
+    asked = st.query_params[name]
     first, last = choices.choose_range("Laps", ("First", "Last"), name, 50, (1, 10), among=name)
     assert 1 <= first <= last <= 50
+    assert (first, last) == (1, 10) or re.search("[0-9]-[0-9]", asked), "what is no range is the usual one"
 
 
 def _count(name: str, text: str) -> None:
     st.query_params[compare_settings.COUNT] = text
-    assert 1 <= compare_settings._count() <= 6
+    count = compare_settings._count()
+    assert 1 <= count <= 6
+    assert count == 3 or re.search("[0-9]", text), "what is no number is the usual one"
 
 
 def _names(name: str, text: str) -> None:
@@ -69,9 +75,7 @@ ADDRESSES: tuple[Callable[[str, str], None], ...] = (
 )  # fmt: skip
 
 
-def addresses(n: int, rng: Rng, found: Any) -> None:
-    from benchmarks.hostile import attempt
-
+def addresses(n: int, rng: Rng, found: Found) -> None:
     for i in range(n):
         text, name = forged.text(rng), f"p{i}"
         st.query_params.from_dict({name: [text, forged.text(rng)] if rng.random() < 0.1 else text})
@@ -81,9 +85,7 @@ def addresses(n: int, rng: Rng, found: Any) -> None:
     choices.corrections()
 
 
-def messages(n: int, rng: Rng, found: Any) -> None:
-    from benchmarks.hostile import attempt
-
+def messages(n: int, rng: Rng, found: Found) -> None:
     scale = _scale("K", 2, 12, 4, None, None)
 
     def of_slider(message: Any) -> None:

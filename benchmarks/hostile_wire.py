@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
-from benchmarks import forged, report
+from benchmarks import report
 from benchmarks.browser_crowd import quantile
-from benchmarks.browser_server import Server, running_server
-from benchmarks.forged import Rng
 from benchmarks.lifetime import finished, wait
 from benchmarks.wander import PAGES
 from benchmarks.wire_visitor import Wire, WireVisitor
+from tests.support import forged
+from tests.support.browser_server import Server, running_server
+from tests.support.forged import Rng
 
 NAMES = (
     "K", "tau", "gamma", "stay", "model", "D", "seed", "sees", "track", "setting", "view", "moment", "horizon", "trial", "file",

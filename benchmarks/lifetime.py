@@ -21,11 +21,11 @@ from typing import Any
 import psutil
 
 from benchmarks import report
-from benchmarks.browser_server import Server, running_server
-from benchmarks.browser_server import held as memory_held
-from benchmarks.local_cluster import command
 from benchmarks.wander import PAGES, recording
 from benchmarks.wire_visitor import Wire, WireVisitor
+from tests.support.browser_server import Server, running_server
+from tests.support.browser_server import held as memory_held
+from tests.support.local_cluster import command
 
 PEOPLE = 4  # who fit at the same time: enough for two workers, few enough that nobody's fit is overtaken
 PATIENCE_S = 300.0
@@ -163,8 +163,6 @@ def role(process: psutil.Process, server: Server) -> str:
     said = command(process)
     if "gdm_core.engine.host" in said:
         return "scheduler"
-    if "gdm_core.engine.keeper" in said:
-        return "keeper"
     if "forkserver" in said:  # workers are copies of it, and are called what it is
         parent = process.parent()
         return "workers" if parent is not None and "forkserver" in command(parent) else "warm process"

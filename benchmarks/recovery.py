@@ -25,12 +25,12 @@ import numpy as np
 import psutil
 
 from benchmarks import report
-from benchmarks.fake_model import FAMILY
 from benchmarks.load import load
-from benchmarks.local_cluster import kept_cluster, kept_processes
 from gdm_core.engine import Engine, FitRequest, ResultCache
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trial, Trials
+from tests.support.fake_model import FAMILY
+from tests.support.local_cluster import kept_cluster, kept_processes
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3))),))
 # A fit of others: long enough to be under way when the signal comes, short enough for many rounds.

@@ -71,7 +71,7 @@ def _part_of_bench(name: str) -> Callable[[Stored, Sequence[str]], Stored]:
 def app(before: Stored, models: Sequence[str]) -> Stored:
     """What visitors wait for: `make bench-app`."""
     from benchmarks.app import Effort, measure
-    from benchmarks.browser_server import find_chromium
+    from tests.support.browser_server import find_chromium
 
     chromium = find_chromium()
     if chromium is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import report
 from datasets import polygons, preview
-from gdm_core.analysis.suggestions import Probe, Verdict
+from gdm_core.analysis.suggestions import Probe, Recommendation
 from gdm_core.engine.suggest import Question, suggest
 from gdm_core.maths.threads import one_thread
 from gdm_core.trials import as_trials
@@ -23,7 +23,7 @@ from gdm_core.trials import as_trials
 MOST = 10
 
 
-def by_bic(verdict: Verdict, n_samples: int) -> int:
+def by_bic(verdict: Recommendation, n_samples: int) -> int:
     """The K of least Bayesian information criterion; each half's fit saw half of the samples."""
 
     def bic(probe: Probe) -> float:
@@ -33,7 +33,7 @@ def by_bic(verdict: Verdict, n_samples: int) -> int:
     return int(min(verdict.probes, key=bic).setting["n_states"])
 
 
-def by_elbo(verdict: Verdict) -> int:
+def by_elbo(verdict: Recommendation) -> int:
     return int(max(verdict.probes, key=lambda p: p.elbo).setting["n_states"])
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.mice import pairs
+from benchmarks.recordings import pairs
 from datasets import mice
 from gdm_core import GDM, Trials
 from gdm_core.analysis.agreement import reliability
@@ -103,7 +103,7 @@ def gdm_parts(case: Case, marks: Marks, seed: int) -> dict[str, Proba]:
     """The taught GDM; its states through their map to words; and the classifier with its chain, without the GDM."""
     model = taught(case, marks, seed)
     standard = [model.scaler_.apply(trial.y) for trial in case.test] if model.scaler_ else []
-    evidence = model.word_evidence_
+    evidence = model.word_model_
     assert evidence is not None
     return {
         "GDM, taught": list(model.predict_label_proba(case.test)),

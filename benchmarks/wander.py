@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.browser_crowd import growth, quantile
-from benchmarks.browser_server import Server, Watch, load_average, running_server
 from benchmarks.wire_visitor import Slider, Wire, WireVisitor
+from tests.support.browser_server import Server, Watch, load_average, running_server
 
 MOST_PEOPLE, MOST_SECONDS = 100, 900.0
 EVERY_S = 8.0  # somebody does something this often

@@ -90,6 +90,10 @@ def _first_match(parts: Sequence[str], patterns: Iterable[str], avoid: tuple[int
     return None
 
 
+_LENGTHS = ("x", "y", "ahead", "left", "length", "nose-nose", "nose-tail", "distance")
+_SPEEDS = ("forward speed", "lateral speed", "approach speed")
+
+
 def egocentric_features(
     table: Tracked,
     groups: Sequence[Group] = DEFAULT_GROUPS,
@@ -143,6 +147,17 @@ def egocentric_features(
         raise ConfigError("The group 'relation' alone needs two animals; choose more groups or load both animals.")
     names, values = zip(*columns, strict=True)
     return np.stack(values, axis=1).astype(np.float32), tuple(names)  # [T, N]
+
+
+def in_unit(channels: Sequence[str], unit: str) -> dict[str, str]:
+    """What channels of poses are called with the unit of their lengths and speeds; those that have none are left out.
+
+    channels   names, of coordinates or of features
+    unit       of the coordinates, "" for none
+    """
+    said = {end: unit for end in _LENGTHS} | {end: f"{unit}/s" for end in _SPEEDS}
+    found = {name: said.get(name.rsplit(" ", 1)[-1], said.get(" ".join(name.split(" ")[-2:]))) for name in channels}
+    return {name: f"{name} ({its})" for name, its in found.items() if unit and its}
 
 
 def _relation(

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 
 from .readers.annotations import Annotation, read_annotation
-from .readers.arrays import read_arrays
 from .readers.deeplabcut import (
-    finish,
     flat_columns,
     looks_like_deeplabcut,
     read_deeplabcut_csv,
@@ -26,13 +25,14 @@ from .readers.formats import read_frame
 from .readers.hdf import open_hdf
 from .readers.layout import sniff
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
+from .readers.pose_arrays import read_pose_arrays
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
-from .readers.roles import Role, guess_roles, is_numeric
+from .readers.roles import Role, guess_roles, is_numeric, telling_apart
 from .readers.sleap import is_analysis, is_project, read_analysis, read_project
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
 from .readers.words import word
 from .readers.zipped import open_archive
-from .tables import Table
+from .tables import MOST_TRIALS, Table
 from .tables import read as read_table
 
 __all__ = [
@@ -55,6 +55,8 @@ __all__ = [
 
 READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".slp", ".npz", ".parquet", ".xlsx")
 _DEFAULT_RATE = 30.0
+MOST_NOTES = 6  # on what was done to single recordings
+_PART = "(which recording)"  # a column beside those of the file
 _SENSOR = re.compile(
     r"(^|[ _.\-])(acc(el\w*)?|gyro\w*|mag(net\w*)?|imu\w*|vel\w*|speed|force|torque|field)([ _.\-\d]|$)", re.I
 )
@@ -94,7 +96,11 @@ def _read(source: Source, given: float | None, progress: ProgressCallback | None
                 return _with_rate(read_project(file, source, rate_hz), given)
             return _with_rate(read_deeplabcut_h5(file, source, rate_hz), given)
     if source.suffix == ".npz" and not source.packed:
-        return _read_npz(source, rate_hz)
+        found = read_pose_arrays(source, rate_hz)
+        table = _with_rate(
+            found.table if given is None else replace(found.table, rate_hz=given), given or found.rate_hz
+        )
+        return table if found.labels is None else with_labels(table, found.labels, found.label_names)
     if source.suffix in (".csv", ".tsv", ".txt"):
         if looks_like_deeplabcut(sniff(source)):
             return _with_rate(read_deeplabcut_csv(source, rate_hz, progress), given)
@@ -117,10 +123,12 @@ def _with_rate(table: KeypointTable, given: float | None) -> KeypointTable:
     return replace(table, notes=(*table.notes, f"the frame rate is not in the file; {_DEFAULT_RATE:g} Hz is assumed"))
 
 
-def _rate_of(table: Table) -> float | None:
+def _rate_of(table: Table, recordings: tuple[tuple[str, int], ...]) -> float | None:
     """What the table's time column says, None where there is none that tells time: tracking does without one."""
+    part = np.repeat(np.arange(len(recordings)), [frames for _, frames in recordings]) if recordings else 0
+    timed = replace(table, frame=table.frame.assign(**{_PART: part}), roles=table.roles | {_PART: Role.GROUP})
     try:
-        clock = table.clock()
+        clock = timed.clock()
     except DataError:
         return None
     return None if clock is None else clock.rate_hz
@@ -144,20 +152,58 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
     """The keypoints of a table whose columns are named by part and coordinate, with the column that has the role label;
     None where fewer than two parts are named so. To use other roles: `replace(table, roles=...)`.
 
+    Rows that columns such as recording or animal tell apart are recordings of their own, end to end (`split` parts them).
+
+    table    as read; without a column that has the role group, all rows make one recording
     rate_hz  frames a second; if None from the time column, or 30, with a note, where that has none
     """
-    known = rate_hz if rate_hz is not None else _rate_of(table)
-    found = read_flat(table.frame, known or _DEFAULT_RATE, table.name)
+    named = [(name, role) for name, role in table.roles.items() if role is not Role.GROUP]
+    rows, recordings, notes = _recordings(table)
+    frame = table.frame if recordings == () else table.frame.iloc[rows]
+    ordered = replace(table, frame=frame.reset_index(drop=True), roles=dict(named))
+    known = rate_hz if rate_hz is not None else _rate_of(ordered, recordings)
+    found = read_flat(ordered.frame, known or _DEFAULT_RATE, table.name)
     if found is None:
         return None
-    found = _with_rate(found, known)
-    by_role = {role: name for name, role in table.roles.items()}
-    if (group := by_role.get(Role.GROUP)) is not None and table.frame[group].nunique() > 1:
-        found = replace(found, notes=(*found.notes, f"the rows of every {group!r} make one recording"))
-    if (words := by_role.get(Role.LABEL)) is None:
+    found = _with_rate(replace(found, recordings=recordings, notes=(*notes, *found.notes)), known)
+    if (words := next((name for name, role in named if role is Role.LABEL), None)) is None:
         return found
-    codes, names = pd.factorize(table.frame[words], sort=True)
+    codes, names = pd.factorize(ordered.frame[words], sort=True)
     return with_labels(found, codes.astype(np.int64), [word(name) for name in names])
+
+
+def _recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, int], ...], list[str]]:
+    """(rows with those of each recording together, the name and rows of each, () for one; what was understood)."""
+    group = next((name for name, role in table.roles.items() if role is Role.GROUP), None)
+    used, others = telling_apart(table.frame) if group is not None else ([], [])
+    if group is not None and group not in (*used, *others) and table.frame[group].nunique() > 1:
+        used, others = [group], []  # chosen by hand
+    notes = [
+        f"{name!r} ({_values_of(table.frame[name])}) tells no more recordings apart and was left out" for name in others
+    ]
+    if not used:
+        return np.arange(table.n_rows), (), notes
+    grouped = table.frame.groupby(used, sort=False, observed=True)
+    key = grouped.ngroup().fillna(-1).to_numpy(np.int64)
+    if (n := int(key.max()) + 1) > MOST_TRIALS:
+        raise DataError(
+            f"The columns {' and '.join(used)} would split {table.name} into {n:,} recordings; the limit is {MOST_TRIALS:,}. "
+            "Take out the column that names none."
+        )
+    rows = np.argsort(key, kind="stable")[int((key < 0).sum()) :]
+    firsts = table.frame[used].iloc[[int(np.flatnonzero(key == k)[0]) for k in range(n)]]
+    named = [
+        ", ".join(f"{name} {word(value)}" for name, value in zip(used, row, strict=True)) for row in firsts.to_numpy()
+    ]
+    notes.insert(0, f"{n:,} recordings were told apart by {' and '.join(map(repr, used))}: each is a trial of its own")
+    if lost := int((key < 0).sum()):
+        notes.append(f"left out, since they do not say which recording they are of: {lost:,} of {len(key):,} rows")
+    return rows, tuple(zip(named, np.bincount(key[key >= 0]).tolist(), strict=True)), notes
+
+
+def _values_of(column: pd.Series) -> str:
+    seen = [word(value) for value in column.dropna().unique()]
+    return ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
 
 
 def read_any(
@@ -189,52 +235,6 @@ def read_any(
     if tracked:
         return read(source, name, rate_hz, limits, progress)
     return read_table(source, name, every, limits, progress, sheet)
-
-
-def _read_npz(source: Source, rate_hz: float) -> KeypointTable:
-    """keypoints [T, animals, 2, parts], and optionally scores, labels (or annotations), their names, parts, animals."""
-    arrays = read_arrays(source)
-    if "keypoints" not in arrays:
-        raise DataError(f"{source.name} holds no array named keypoints; it holds {', '.join(list(arrays)[:5])}.")
-    xy = arrays["keypoints"]
-    if xy.ndim != 4 or xy.shape[2] != 2 or xy.size == 0 or xy.dtype.kind not in "fiu":
-        raise DataError(f"{source.name}: keypoints have shape {xy.shape}; expected [frames, animals, 2, parts].")
-    n, a, _, p = xy.shape
-    if (
-        "fps" in arrays
-        and arrays["fps"].dtype.kind in "fiu"
-        and arrays["fps"].size == 1
-        and float(arrays["fps"].ravel()[0]) > 0
-    ):
-        rate_hz = float(arrays["fps"].ravel()[0])
-    given = arrays.get("scores")
-    usable = given is not None and given.shape == (n, a, p) and given.dtype.kind in "fiu"
-    scores = given.astype(np.float32) if given is not None and usable else np.full((n, a, p), np.nan, np.float32)
-    made = finish(
-        np.array(xy, dtype=np.float32),
-        scores,
-        tuple(_names(arrays.get("mice", arrays.get("animals")), a, "animal")),
-        tuple(part.replace("_", " ") for part in _names(arrays.get("bodyparts", arrays.get("parts")), p, "part")),
-        rate_hz,
-        source.name,
-    )
-    labels = arrays.get("labels", arrays.get("annotations"))
-    if labels is None:
-        return made
-    if labels.dtype.kind not in "iu" or labels.ndim != 1:
-        raise DataError(f"{source.name}: labels have type {labels.dtype}; expected one whole number a frame.")
-    words = arrays.get("names", arrays.get("vocab", arrays.get("label_names")))
-    top = max(int(labels.max(initial=0)) + 1, 1)
-    if top > 10_000:
-        raise DataError(f"{source.name}: the largest label is {top - 1:,}; labels should count behaviours from 0.")
-    n_names = len(words) if words is not None and words.ndim == 1 and words.dtype.kind == "U" else 0
-    return with_labels(made, labels, _names(words, max(top, n_names), "behaviour"))
-
-
-def _names(given: np.ndarray | None, n: int, word: str) -> list[str]:
-    if given is not None and given.dtype.kind == "U" and given.shape == (n,) and len(set(given.tolist())) == n:
-        return [str(name) for name in given]
-    return [f"{word} {i + 1}" for i in range(n)]
 
 
 def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_names: Sequence[str]) -> KeypointTable:
@@ -296,6 +296,9 @@ def clean(
     """
     if not fill_seconds >= 0:
         raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")
+    if table.recordings:  # what comes before a recording has nothing to do with how it begins
+        steps = (min_score, drop_outliers, fill_seconds, undo_side_flips, undo_identity_swaps)
+        return _joined(table, [clean(part, *steps) for part in table.split()])
     notes = list(table.notes)
     made = table
     if undo_side_flips or undo_identity_swaps:
@@ -311,3 +314,16 @@ def clean(
     if filled:
         notes.append(f"{filled:,} coordinates in gaps of up to {fill_seconds:g} s were interpolated")
     return replace(made, xy=flat.reshape(np.shape(table.xy)), notes=tuple(notes))
+
+
+def _joined(table: KeypointTable, parts: Sequence[KeypointTable]) -> KeypointTable:
+    """The recordings of a table end to end again, as each of `parts` has become."""
+    said = [f"{part.name}: {note}" for part in parts for note in part.notes if note not in table.notes]
+    more = [f"and {len(said) - MOST_NOTES:,} more of the kind"] if len(said) > MOST_NOTES else []
+    scores = [part.scores for part in parts if part.scores is not None]
+    return replace(
+        table,
+        xy=np.concatenate([part.xy for part in parts]),
+        scores=np.concatenate(scores) if scores else None,
+        notes=(*table.notes, *said[:MOST_NOTES], *more),
+    )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import collections
-import itertools
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.analysis.bouts import clips_of
+from gdm_core.analysis.bouts import stays
 from gdm_core.analysis.tables import NO_SUBJECT, harmless
 from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Trials, labels_of
@@ -90,17 +89,10 @@ class Marks:
 
     def labels(self, trials: Trials) -> tuple[list[npt.NDArray[np.int64]], tuple[str, ...]]:
         """(labels [T] of each recording, -1 where unmarked, and the words they count), as `GDM.fit` takes them."""
-        return self._painted(trials, [self.words.index(mark.word) for mark in self.marks]), self.words
-
-    def clips(self, trials: Trials) -> list[npt.NDArray[np.int64]]:
-        """[T] of each recording the number of the clip a sample was marked in, -1 where unmarked. Marks that touch are one
-        clip, so that a split by clips never parts neighbouring frames."""
-        return clips_of([part >= 0 for part in self._painted(trials, [0] * len(self.marks))])
-
-    def _painted(self, trials: Trials, codes: Sequence[int]) -> list[npt.NDArray[np.int64]]:
         where = {trial.name: i for i, trial in enumerate(trials)}
         painted = [np.full(trial.n_samples, UNLABELLED) for trial in trials]
-        for mark, code in zip(self.marks, codes, strict=True):
+        words = self.words
+        for mark in self.marks:
             if mark.recording not in where:
                 raise DataError(
                     f"A mark of {mark.word!r} belongs to the recording {mark.recording!r}, which is not among: "
@@ -112,18 +104,14 @@ class Marks:
                     f"A mark of {mark.word!r} goes to frame {mark.stop - 1} of {mark.recording!r}, which ends with frame "
                     f"{len(part) - 1}. Check that it belongs to this recording."
                 )
-            part[mark.start : mark.stop] = code
-        return painted
+            part[mark.start : mark.stop] = words.index(mark.word)
+        return painted, words
 
     def stretches(self, trials: Trials) -> tuple[tuple[int, int, int, int], ...]:
         """(trial, start, stop, number of the word) of each mark, in the order in which they were made."""
         where = {trial.name: i for i, trial in enumerate(trials)}
         words = {word: i for i, word in enumerate(self.words)}
         return tuple((where[mark.recording], mark.start, mark.stop, words[mark.word]) for mark in self.marks)
-
-    def renamed(self, old: str, new: str) -> Marks:
-        """With one word called otherwise, as another one if it is the name of one."""
-        return Marks(tuple(replace(mark, word=new) if mark.word == old else mark for mark in self.marks))
 
     # ---- to and from files --------------------------------------------------------------------------------------
     def to_json(self) -> str:
@@ -169,12 +157,10 @@ class Marks:
     def from_annotation(cls, source: Readable, recording: str, rate_hz: float, name: str | None = None) -> Marks:
         """Marks from any annotation file that can be read (BORIS, Bento, tables of bouts), for one recording."""
         read = read_annotation(source, rate_hz, name)
-        turns = np.flatnonzero(np.diff(read.labels)) + 1
-        edges = [0, *turns.tolist(), len(read.labels)]
         given = [
             (recording, start, stop, read.label_names[read.labels[start]])
-            for start, stop in itertools.pairwise(edges)
-            if stop > start and read.labels[start] != UNLABELLED
+            for start, stop in stays(read.labels).tolist()
+            if read.labels[start] != UNLABELLED
         ]
         return _collected(_from_file(*one) for one in given)
 
@@ -238,9 +224,8 @@ def from_labels(
         free = np.where(taken[i][start:stop], UNLABELLED, known[i][start:stop])
         stop = start + min(stop - start, round(left * trials[i].rate_hz))
         free = free[: stop - start]
-        turns = [0, *(np.flatnonzero(np.diff(free)) + 1).tolist(), len(free)]
-        for low, high in itertools.pairwise(turns):
-            if high > low and free[low] != UNLABELLED:
+        for low, high in stays(free).tolist():
+            if free[low] != UNLABELLED:
                 found.append(Mark(trials[i].name, start + low, start + high, names[free[low]]))
         left -= float((free != UNLABELLED).sum()) / trials[i].rate_hz
         if left * trials[i].rate_hz < 1:

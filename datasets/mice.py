@@ -8,19 +8,24 @@ lengths, tracking noise). How an attack looks is invented: no measured poses of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.trials import Trials
+from gdm_core.trials import Trials, made_by
 
 from .calms21 import ANIMALS, EDGES, IMAGE_SIZE, LABEL_NAMES, PARTS, RATE_HZ
-from .mice_motion import Motion, random_motion
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
+
+if TYPE_CHECKING:
+    from .mice_motion import Motion
 
 Floats = npt.NDArray[np.float64]
 
+# Raised with whatever changes the mice or the features that are made of them: what was stored of them is known by it.
+VERSION = 1
 ATTACK, INVESTIGATION, MOUNT, OTHER = range(4)
 NOTES = (
     "Simulated: no frame of this is a recording.",
@@ -82,7 +87,10 @@ def simulate_recordings(n_trials: int = 8, n_frames: int | Sequence[int] = 3000,
         raise ConfigError(f"n_frames must be at least 2 in each trial and at most {_LONGEST:,} together.")
     streams = np.random.SeedSequence(seed).spawn(n_trials)
     tables = tuple(
-        _recording(length, np.random.default_rng(stream), f"simulated mice {i + 1}")
+        made_by(
+            f"mice {VERSION}, seed {int(seed)}, number {i} of {int(length)} frames",
+            _recording(length, np.random.default_rng(stream), f"simulated mice {i + 1}"),
+        )
         for i, (length, stream) in enumerate(zip(lengths, streams, strict=True))
     )
     return KeypointSet(tables, "simulated mice", source=NOTES[0])
@@ -123,6 +131,8 @@ def behaviours(n_frames: int, rng: np.random.Generator) -> npt.NDArray[np.int8]:
 
 def _recording(n_frames: int, rng: np.random.Generator, name: str) -> KeypointTable:
     labels = behaviours(n_frames, rng)
+    from .mice_motion import random_motion  # with it SciPy's filters, which nobody waits for who only has this at hand
+
     xy = _place(random_motion(labels, rng))  # [T, 2, 2, 7]
     xy += _JITTER * rng.standard_normal(xy.shape)
     scores = rng.beta(9.0, 2.2, size=(n_frames, 2, len(PARTS)))

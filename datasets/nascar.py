@@ -19,8 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.trials import Trial
+from gdm_core.trials import Trial, made_by
 
+# Raised with whatever changes the tracks: what was stored of them is known by it.
+VERSION = 1
 N_STATES = 4
 TEST_SEED_OFFSET = 100
 
@@ -83,6 +85,7 @@ class NascarParameters:
             pair = getattr(self, name)
             if len(pair) != 2 or not all(math.isfinite(value) for value in pair):
                 raise ConfigError(f"{name} is {pair}; it must be two finite numbers.")
+            object.__setattr__(self, name, tuple(map(float, pair)))  # an array would not tell all its digits
         if int(self.n_channels) != self.n_channels or self.n_channels < 1:
             raise ConfigError(f"n_channels is {self.n_channels}; it must be a whole number of at least 1.")
         if not (math.isfinite(self.noise) and self.noise >= 0):
@@ -168,18 +171,9 @@ def simulate(
     seed       of path, speeds, noise and emission, each with a random stream of its own
     emission   [N, 2] matrix through which the path is seen; None draws that of the seed
     """
-    if int(T) != T or T < 1:
-        raise ConfigError(f"T is {T}; it must be a whole number of at least 1 sample.")
-    chosen = parameters(setting, **changes)
-    matrix = _emission_or(emission, chosen.n_channels, seed)
-    states, position = _path(chosen, int(T), seed)
-    noise = _generator(seed if noise_seed is None else noise_seed, _NOISE).standard_normal((int(T), len(matrix)))
-    return Trial(
-        y=position @ matrix.T + chosen.noise * noise,
-        labels=states.argmax(axis=1),
-        position=position,
-        states=states,
-        name=f"nascar {setting}, seed {seed}",
+    noise = seed if noise_seed is None else noise_seed
+    return _simulated(
+        parameters(setting, **changes), T, (seed, seed, noise), f"nascar {setting}, seed {seed}", emission
     )
 
 
@@ -192,8 +186,11 @@ def train_test(
     T         how many samples each
     changes   fields of `NascarParameters`
     """
-    matrix = _emission_or(emission, parameters(setting, **changes).n_channels, seed)
-    train, test = (simulate(setting, T, s, matrix, **changes) for s in (seed, TEST_SEED_OFFSET + seed))
+    chosen = parameters(setting, **changes)
+    train, test = (
+        _simulated(chosen, T, (s, seed, s), f"nascar {setting}, seed {s}", emission)
+        for s in (seed, TEST_SEED_OFFSET + seed)
+    )
     return train, test
 
 
@@ -206,11 +203,34 @@ def paper_train_test(setting: str = "standard", T: int = 1000, **changes: Any) -
     T         how many samples each
     changes   fields of `NascarParameters`
     """
-    matrix = _emission_or(None, parameters(setting, **changes).n_channels, 0)
-    train = simulate(setting, T, 0, matrix, **changes)
+    chosen = parameters(setting, **changes)
+    train = _simulated(chosen, T, (0, 0, 0), f"nascar {setting}, seed 0")
     if setting.startswith("soft"):
-        return train, simulate(setting, T, 1, matrix, **changes)
-    return train, replace(simulate(setting, T, 0, matrix, noise_seed=1, **changes), name=f"nascar {setting}, new noise")
+        return train, _simulated(chosen, T, (1, 0, 1), f"nascar {setting}, seed 1")
+    return train, _simulated(chosen, T, (0, 0, 1), f"nascar {setting}, new noise")
+
+
+def _simulated(
+    chosen: NascarParameters, T: int, seeds: tuple[int, int, int], name: str, given: npt.ArrayLike | None = None
+) -> Trial:
+    """A trial from the seeds of path, emission and noise, or seen through a given matrix."""
+    if int(T) != T or T < 1:
+        raise ConfigError(f"T is {T}; it must be a whole number of at least 1 sample.")
+    T, (path, seen, drawn) = int(T), seeds
+    matrix = emission(chosen.n_channels, seen) if given is None else _checked(given)
+    states, position = _path(chosen, T, path)
+    noise = _generator(drawn, _NOISE).standard_normal((T, len(matrix)))
+    trial = Trial(
+        y=position @ matrix.T + chosen.noise * noise,
+        labels=states.argmax(axis=1),
+        position=position,
+        states=states,
+        name=name,
+    )
+    if given is not None:
+        return trial  # the matrix is the caller's, so the trial is known by its content
+    asked = f"{T} samples, path {int(path)}, emission {int(seen)}, noise {int(drawn)}"
+    return made_by(f"nascar {VERSION}, {asked}, {chosen}", trial)
 
 
 def _generator(seed: int, stream: int) -> np.random.Generator:
@@ -219,9 +239,7 @@ def _generator(seed: int, stream: int) -> np.random.Generator:
     return np.random.default_rng([int(seed), stream])
 
 
-def _emission_or(given: npt.ArrayLike | None, n_channels: int, seed: int) -> npt.NDArray[np.float64]:
-    if given is None:
-        return emission(n_channels, seed)
+def _checked(given: npt.ArrayLike) -> npt.NDArray[np.float64]:
     matrix = np.asarray(given, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[1] != 2 or not len(matrix) or not np.isfinite(matrix).all():
         raise DataError(f"emission has shape {matrix.shape}; expected finite numbers [channels, 2].")

@@ -1,4 +1,4 @@
-"""What the data itself suggests before any fit: its principal components, and where to start with D and K."""
+"""A first look at the data before any fit: its principal components, and where to start with D and K."""
 
 from __future__ import annotations
 

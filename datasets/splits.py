@@ -20,10 +20,13 @@ _FIRST, _LAST = f"first {round(100 * (1 - HELD_OUT))} %", f"last {round(100 * HE
 
 
 def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
-    """The first part of one recording to fit, and the rest to test on.
+    """The first part of one recording to fit and the rest to test on; of several the first ones, and the last.
 
-    table   a recording of poses
+    table   poses of a recording, or of several
     """
+    if table.recordings:
+        tables, n = table.split(), _held_out(len(table.recordings))
+        return KeypointSet(tables[:-n], table.name), KeypointSet(tables[-n:], table.name)
     at = cut(table.n_frames)
 
     def part(frames: slice, name: str) -> KeypointSet:
@@ -42,7 +45,7 @@ def split_trials(trials: Trials) -> tuple[Trials, Trials]:
     trials   all there are
     """
     if len(trials) > 1:
-        n = max(1, round(HELD_OUT * len(trials)))
+        n = _held_out(len(trials))
         return replace(trials, trials=trials.trials[:-n]), replace(trials, trials=trials.trials[-n:])
     trial = trials[0]
     at = cut(trial.n_samples)
@@ -50,6 +53,11 @@ def split_trials(trials: Trials) -> tuple[Trials, Trials]:
         replace(trials, trials=(replace(trial.slice(0, at), name=_FIRST),)),
         replace(trials, trials=(replace(trial.slice(at, trial.n_samples), name=_LAST),)),
     )
+
+
+def _held_out(n: int) -> int:
+    """How many of `n` trials are held out."""
+    return max(1, round(HELD_OUT * n))
 
 
 def cut(n: int) -> int:

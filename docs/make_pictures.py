@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from benchmarks.browser_server import FLAGS, find_chromium, running_server
+from tests.support.browser_server import FLAGS, find_chromium, running_server
 
 PICTURES = Path(__file__).parent / "pictures"
 # name -> (address, what must be on the page before it is taken, height)

@@ -1,22 +1,14 @@
-"""How many states? A sweep over K and seeds, judged by samples that no fit has seen. Run it twice: fits are kept."""
+"""How many states? Two halves of a lap judge each other's models. Run it twice: fits are kept, and `gdm suggest` asks the same."""
 
 from gdm_core import Trials
-from gdm_core.engine.records import aggregate
-from gdm_core.engine.sweep import Sweep, run
+from gdm_core.engine.suggest import Question, suggest
 from gdm_studio.datasets import nascar
 
-train, test = (Trials((lap,)) for lap in nascar.train_test("soft", seed=0, T=400))
-sweep = Sweep(
-    "arhmm",
-    {"transitions": "recurrent_only"},
-    {"n_states": [2, 3, 4, 5]},
-    seeds=range(2),
-    train=train,
-    test=test,
-    scorer="",
-)
-found = aggregate(run(sweep, progress=lambda done, total: print(f"{done} of {total} fits", end="\r")))
-best = max(found, key=lambda one: one.mean["elbo_test"])
-for one in found:
-    mark = "<- best" if one is best else ""
-    print(f"K = {one.config['n_states']}: {one.mean['elbo_test']:.2f} nats a step on new samples {mark}")
+lap = Trials((nascar.simulate("standard", T=800, seed=0),))
+question = Question("arhmm-ro", lap, states=[1, 2, 3, 4, 5], seeds=[0])
+found = next(suggest(question, progress=lambda done, total: print(f"{done} of at most {total} fits", end="\r")))
+for tried in found.verdicts[0].probes:
+    k = tried.setting["n_states"]
+    mark = "<- taken" if k == found.settings["n_states"] else ""
+    print(f"K = {k}: {tried.mean:.2f} nats a step on the other half, halves agree on {tried.agreement:.0%} {mark}")
+print(*found.sentences, sep="\n")

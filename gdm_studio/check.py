@@ -21,6 +21,13 @@ LEVELS = ("wrong", "poor", "fine")
 SERVER_BYTES = 900 * 2**20  # what the web server holds after an hour of use
 FREE_DISK_BYTES = 2**30
 REACH_S = 3.0
+# What was tried on each Python, in order; README, pyproject.toml and Makefile say the same (test_private_names).
+PYTHONS = {
+    (3, 11): "all tests were run",
+    (3, 12): "run without torch",
+    (3, 13): "run without torch",
+    (3, 14): "only resolved",
+}
 PACKAGES = ("streamlit", "plotly", "torch", "distributed", "numpy", "pandas", "scipy", "scikit-learn", "fastf1")
 
 
@@ -39,8 +46,13 @@ def examine(address: str, port: int) -> list[Finding]:
 
 
 def python() -> Finding:
-    """The interpreter's version."""
-    return Finding("fine", "Python", ".".join(map(str, sys.version_info[:3])))
+    """The interpreter's version, and what was tried on it."""
+    tried = PYTHONS.get(sys.version_info[:2])
+    text = ".".join(map(str, sys.version_info[:3]))
+    if tried == PYTHONS[3, 11]:
+        return Finding("fine", "Python", f"{text}; {tried} on 3.11")
+    what = f"not tested in full ({tried})" if tried else "not tested"
+    return Finding("poor", "Python", f"{text} is {what}; Python 3.11 is")
 
 
 def packages() -> Iterator[Finding]:

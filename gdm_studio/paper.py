@@ -54,6 +54,16 @@ class Experiment:
     def n_fits(self) -> int:
         return sum(one.n_fits for one in self.comparisons)
 
+    @property
+    def keys(self) -> list[str]:
+        """What it is known by, one for each comparison: the recipes of its data, its settings and seeds."""
+        return [one.key for one in self.comparisons]
+
+    @property
+    def usual_s(self) -> float:
+        """What all of them take one after the other."""
+        return sum(one.usual_s for one in self.comparisons)
+
 
 Found = list[dict[str, dict[int, Cell]]]  # of each comparison: setting -> seed -> cell
 
@@ -141,7 +151,8 @@ def reproduce_all(
     n_seeds: int | None = None, jobs: int = 1, samples: int = 1000, progress: Callable[[int], None] | None = None
 ) -> dict[str, Any]:
     """Every fit of every experiment, as plain values; what failed is listed."""
-    found: dict[str, Any] = {"experiments": {}, "lines": {}, "ranges": {}, "failed": []}
+    made = {name: experiment(name, n_seeds, samples).keys for name in names()}
+    found: dict[str, Any] = {"made": made, "experiments": {}, "lines": {}, "ranges": {}, "failed": []}
     for done, (one, value) in enumerate(run_all(_do, list(_all_work(n_seeds, samples)), jobs), start=1):
         if isinstance(value, str):
             found["failed"].append(f"{'/'.join(map(str, one.place))}: {value}")
@@ -220,9 +231,10 @@ def _spread(values: list[float]) -> str:
 # ---- what is stored -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """What `gdm reproduce all` found."""
+    """What `gdm reproduce all` found; `made` names what was asked, as `Experiment.keys` does."""
 
     code: str
+    made: dict[str, list[str]]
     cells: dict[str, Found]
     lines: dict[str, dict[str, Cell]]
     ranges: dict[str, dict[str, Any]]
@@ -256,4 +268,4 @@ def load(path: Path = FILE) -> Stored:
         for name, comparisons in plain["experiments"].items()
     }
     lines = {name: {line: Cell.from_dict(cell) for line, cell in one.items()} for name, one in plain["lines"].items()}
-    return Stored(plain["code"], cells, lines, plain["ranges"])
+    return Stored(plain["code"], plain["made"], cells, lines, plain["ranges"])

@@ -35,7 +35,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparisonRun:
     """A task's result. `scores` is None where the fit diverged.
 
     fit_seconds   wall time of the optimisation
@@ -85,7 +85,7 @@ def trials_of(task: Task) -> tuple[Trial, Trial]:
     return nascar.train_test(task.setting, task.seed, T=task.n_samples)
 
 
-def run(task: Task) -> Run:
+def run(task: Task) -> ComparisonRun:
     """Fit and score on one core. States of the test trial are always inferred on the test trial, whatever the protocol."""
     train, test = trials_of(task)
     model = build(task.model, N_STATES, N_LATENT, task.seed)
@@ -95,10 +95,10 @@ def run(task: Task) -> Run:
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         diverged = str(model.status_) == "diverged"
         scores = None if diverged else evaluate(model, train, test, seed=task.seed)
-    return Run(task, str(model.status_), scores, model.seconds_, wall, cpu)
+    return ComparisonRun(task, str(model.status_), scores, model.seconds_, wall, cpu)
 
 
-def run_tasks(work: Sequence[Task], jobs: int = 1) -> Iterator[Run]:
+def run_tasks(work: Sequence[Task], jobs: int = 1) -> Iterator[ComparisonRun]:
     """Every run as it is done."""
     for _, result in run_all(run, work, jobs):
         yield result
@@ -141,7 +141,7 @@ COLUMNS = {
 Row = dict[str, Spread | None]
 
 
-def summarise(runs: Sequence[Run]) -> dict[str, Row]:
+def summarise(runs: Sequence[ComparisonRun]) -> dict[str, Row]:
     """{row name: {column: spread over seeds}} of one setting: models, then what they have to beat."""
     rows: dict[str, Row] = {}
     names = list(dict.fromkeys(r.task.model for r in runs))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.support.patience import WAIT_S, Watch
 
 # Tests on a cluster share one, and those of the package what is built and installed. Both take minutes; as the largest group
 # they begin first.
@@ -32,6 +36,55 @@ class Together(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     return Together(config, log)
+
+
+# A test that waits in vain for something costs minutes. Where so many do, the same is broken for all of them.
+MOST_IN_VAIN = 3
+WATCH = pytest.StashKey[Watch]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[WATCH] = Watch(os.dup(2))  # pytest catches what tests write to the other
+    if not hasattr(config, "workerinput"):  # where several processes run tests, the one that gathers what they say
+        config.pluginmanager.register(InVain())
+
+
+def _watched(item: pytest.Item, step: str) -> AbstractContextManager[None]:
+    return item.config.stash[WATCH].over(f"{item.nodeid} ({step})", item.get_closest_marker("browser") is None)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _watched(item, "what it needs"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _watched(item, "the test itself"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    with _watched(item, "what is taken down after it"):
+        return (yield)
+
+
+class InVain:
+    """Ends the run, and says so, where one test after another waits in vain."""
+
+    def __init__(self) -> None:
+        self._tests: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and (report.duration >= WAIT_S or report.when not in ("setup", "call", "teardown")):
+            self._tests.append(report.nodeid)  # it took a minute, or its process had to be ended
+        if len(self._tests) == MOST_IN_VAIN:
+            tests = "\n".join(self._tests)
+            pytest.exit(
+                f"Something hangs: {MOST_IN_VAIN} tests waited in vain, and the others are not run.\n{tests}", 1
+            )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,7 @@ GEAR_SPEEDS = np.array([80.0, 108.0, 138.0, 178.0, 218.0, 258.0, 296.0])  # km/h
 
 
 @dataclass(frozen=True, eq=False)
-class Track:
+class DrivenLine:
     """The driven line: where it runs, how it bends, and which way is sideways."""
 
     line: Centreline
@@ -34,7 +34,7 @@ class Track:
         return self.line.spacing
 
 
-def racing_line(line: Centreline) -> Track:
+def racing_line(line: Centreline) -> DrivenLine:
     """Swing out before a bend and cut in at its middle, within the width of the road."""
     narrow = ease(line.curvature, 25 / line.spacing)
     wide = ease(line.curvature, 90 / line.spacing)
@@ -42,7 +42,7 @@ def racing_line(line: Centreline) -> Track:
     offset = LINE_WIDTH_M * np.tanh(swing / LINE_WIDTH_M)
     # the line bends less than the road: its radius is larger by about a tenth
     bend = 0.9 * ease(line.curvature, 22 / line.spacing)
-    return Track(line, line.points + offset[:, None] * line.normals, bend)
+    return DrivenLine(line, line.points + offset[:, None] * line.normals, bend)
 
 
 def feed_clock(count: int, rng: np.random.Generator) -> FloatArray:
@@ -52,7 +52,7 @@ def feed_clock(count: int, rng: np.random.Generator) -> FloatArray:
 
 
 def positions(
-    track: Track,
+    track: DrivenLine,
     along: FloatArray,
     lap: npt.NDArray[np.intp],
     pit_flags: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
@@ -86,7 +86,7 @@ def _wander(rng: np.random.Generator, count: int) -> FloatArray:
 
 
 def car_channels(
-    track: Track, car: Car, speed: FloatArray, clock: FloatArray, time: FloatArray, lap: npt.NDArray[np.intp]
+    track: DrivenLine, car: Car, speed: FloatArray, clock: FloatArray, time: FloatArray, lap: npt.NDArray[np.intp]
 ) -> dict[str, npt.NDArray[np.float32]]:
     """What the car would send: speed in whole km/h, pedals, gear and revolutions."""
     driven = np.append(speed.T.ravel(), speed[-1, -1])  # along the odometer

@@ -7,6 +7,7 @@ import re
 import struct
 import time
 import zipfile
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ OUTDATED = (
     "This session was stored by an earlier version, without {}: what needs them is not shown. Clear the extracted Formula 1 "
     "sessions to have it loaded again."
 )
+DATED = re.compile(r"\d{4}-\d\d-\d\d_(.+)")
 LAP_ARRAYS = tuple(f.name for f in fields(LapTable) if f.name != "compound")
 
 
@@ -84,7 +86,7 @@ def write_session(session: Session, path: Path) -> None:
 
 def stored_sessions() -> tuple[tuple[int, str, str], ...]:
     """Year, event and session name of everything that opens without a network, the latest season first."""
-    found = []
+    found = list(_downloaded())
     for path in cache_dir("formula1").glob("*.npz"):
         try:
             with np.load(path, allow_pickle=False) as file:
@@ -92,7 +94,19 @@ def stored_sessions() -> tuple[tuple[int, str, str], ...]:
             found.append((int(header["year"]), str(header["event"]), str(header["name"])))
         except UNREADABLE:
             continue  # it is moved aside and fetched again when somebody asks for it
-    return tuple(sorted(found, key=lambda entry: (-entry[0], *entry[1:])))
+    return tuple(sorted(set(found), key=lambda entry: (-entry[0], *entry[1:])))
+
+
+def _downloaded() -> Iterator[tuple[int, str, str]]:
+    """Sessions whose downloads FastF1 has kept, in folders such as 2025/2025-03-23_Chinese_Grand_Prix/2025-03-23_Race."""
+    for timing in cache_dir("fastf1").glob("[0-9][0-9][0-9][0-9]/*/*/_extended_timing_data.ff1pkl"):
+        event, session = (DATED.match(folder.name) for folder in (timing.parents[1], timing.parent))
+        if (
+            event
+            and session
+            and all(timing.with_name(name).is_file() for name in ("car_data.ff1pkl", "position_data.ff1pkl"))
+        ):
+            yield int(timing.parents[2].name), event[1].replace("_", " "), session[1].replace("_", " ")
 
 
 def read_session(path: Path) -> Session:

@@ -43,7 +43,7 @@ def right(angle: float, radius: float, corner: str = "") -> Piece:
 
 
 @dataclass(frozen=True)
-class Layout:
+class CircuitDrawing:
     """A circuit as drawn: its pieces from the start line on, and what the finished lap must come to."""
 
     title: str
@@ -57,7 +57,7 @@ class Layout:
 
 
 LAYOUTS = {
-    "shanghai": Layout(
+    "shanghai": CircuitDrawing(
         title="Shanghai",
         length=5451.0,
         turning=-2 * np.pi,
@@ -94,7 +94,7 @@ LAYOUTS = {
             straight(230),
         ),
     ),
-    "suzuka": Layout(
+    "suzuka": CircuitDrawing(
         title="Suzuka",
         length=5807.0,
         turning=0.0,
@@ -190,7 +190,7 @@ def ease(values: FloatArray, width: float) -> FloatArray:
     return np.fft.irfft(np.fft.rfft(values) * np.exp(-2 * (np.pi * frequency * width) ** 2), len(values))
 
 
-def _closed(layout: Layout) -> tuple[FloatArray, FloatArray]:
+def _closed(layout: CircuitDrawing) -> tuple[FloatArray, FloatArray]:
     """Lengths and angles of the pieces after the smallest change that closes the lap at its real length."""
     drawn = np.array([p.length for p in layout.pieces])
     turns = np.array([p.angle for p in layout.pieces])

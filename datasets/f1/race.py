@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
+from gdm_core.trials import made_by
 
-from .appearance import PIT_ENTRY_M, PIT_EXIT_M, Track, car_channels, feed_clock, positions, racing_line
+from .appearance import PIT_ENTRY_M, PIT_EXIT_M, DrivenLine, car_channels, feed_clock, positions, racing_line
 from .invented import DRIVERS, chosen_drivers
 from .laptime import Car, bounded_lap, flying_lap, lap_times
-from .layouts import LAYOUTS, Layout, centreline
+from .layouts import LAYOUTS, CircuitDrawing, centreline
 from .session import Corner, Driver, LapTable, Session
 
 FloatArray = npt.NDArray[np.float64]
 
+# Raised with whatever changes a race or the trials that are made of it: what was stored of them is known by it.
+VERSION = 1
 SESSION_START_S = 3600.0  # the real clock starts about an hour before the race
 SECTOR_LINES = (0.27, 0.58)  # shares of the lap
 PIT_SPEED = 80 / 3.6
@@ -74,12 +78,13 @@ def simulate_race(
         simulated=True,
         notes=("Simulated laps by invented drivers on a hand-drawn circuit: nothing here was measured.",),
     )
-    return replace(session, corners=_corners(track, session))
+    asked = f"{circuit}, {','.join(session.codes)}, {n_laps} laps, safety car {safety_car}, seed {int(seed)}"
+    return made_by(f"race {VERSION}, {asked}", replace(session, corners=_corners(track, session)))
 
 
 def _drive(
-    track: Track,
-    layout: Layout,
+    track: DrivenLine,
+    layout: CircuitDrawing,
     n_laps: int,
     entry: tuple[str, str, str, str],
     ticks: FloatArray,
@@ -139,7 +144,7 @@ def _drive(
         time=time,
         position=position.astype(np.float32),
         lap=lap + 1,
-        channels=car_channels(track, car, speed, clock, time, lap),
+        channels=MappingProxyType(car_channels(track, car, speed, clock, time, lap)),
         laps=table,
     )
 
@@ -158,7 +163,7 @@ def _pit_laps(n_laps: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
     return np.unique(np.round((shares + rng.uniform(-0.08, 0.08, shares.size)) * n_laps).astype(np.intp))
 
 
-def _car(layout: Layout, age: npt.NDArray[np.intp], lap: npt.NDArray[np.intp], rng: np.random.Generator) -> Car:
+def _car(layout: CircuitDrawing, age: npt.NDArray[np.intp], lap: npt.NDArray[np.intp], rng: np.random.Generator) -> Car:
     """The driver's own style, tyres that fade with age, fuel that burns off, and laps that are never quite the same."""
     skill, engine, bravery, finesse = rng.normal(0, [0.006, 0.004, 0.03, 0.02])
     wear = rng.uniform(0.0006, 0.0012)
@@ -172,7 +177,7 @@ def _car(layout: Layout, age: npt.NDArray[np.intp], lap: npt.NDArray[np.intp], r
     )
 
 
-def _speeds(track: Track, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
+def _speeds(track: DrivenLine, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDArray[np.bool_]) -> FloatArray:
     """[M, L] flying laps, and again under their limits those that start, stop or follow the safety car."""
     speed = flying_lap(track.bend, track.spacing, car)
     n_points, n_laps = speed.shape
@@ -196,7 +201,7 @@ def _speeds(track: Track, car: Car, pits: npt.NDArray[np.intp], neutral: npt.NDA
     return speed
 
 
-def _corners(track: Track, session: Session) -> tuple[Corner, ...]:
+def _corners(track: DrivenLine, session: Session) -> tuple[Corner, ...]:
     """Corner numbers at the middle of each arc, with the distance at which the session's reference lap passes them."""
     grid = np.arange(len(track.points) + 1) * track.spacing
     corners = []

@@ -6,6 +6,7 @@ Lengths are metres, times are seconds on the session's own clock, speeds km/h.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -164,7 +165,7 @@ class Driver:
     time: FloatArray  # [T]
     position: npt.NDArray[np.float32]  # [T, 2]
     lap: IntArray  # [T]
-    channels: dict[str, npt.NDArray[np.float32]]  # each [T]
+    channels: Mapping[str, npt.NDArray[np.float32]]  # each [T]
     laps: LapTable
 
     @property
@@ -200,6 +201,7 @@ class Session:
     drivers                with everything that is known of each
     simulated              whether it was invented
     notes                  what was found wanting, in sentences
+    recipe                 what made it, where that is a simulator; as for `Trial`
     """
 
     year: int
@@ -212,6 +214,7 @@ class Session:
     drivers: tuple[Driver, ...]
     simulated: bool = False
     notes: tuple[str, ...] = field(default=())
+    recipe: str = field(default="", init=False)
 
     @property
     def title(self) -> str:
@@ -305,9 +308,10 @@ def _lap_ranks(
     laps = driver.laps
     first = np.searchsorted(driver.time, laps.start)
     last = np.searchsorted(driver.time, laps.end)
-    steps = np.diff(driver.time)
+    # the feed's clock ticks in milliseconds: a step of exactly so much is a hole, whatever its last bit says
+    hole = np.diff(driver.time) > small_gap_s - 1e-6
     return [
-        (bool(steps[first[row] : last[row] - 1].max() > small_gap_s), not laps.accurate[row], laps.seconds[row], row)
+        (bool(hole[first[row] : last[row] - 1].any()), not laps.accurate[row], laps.seconds[row], row)
         for row in range(len(laps))
         if np.isfinite(laps.seconds[row]) and last[row] - first[row] >= fewest_samples
     ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import cKDTree
 
 from gdm_core.errors import DataError
 
@@ -59,7 +59,9 @@ class ReferenceLap:
         return self.length / len(self.points)
 
     @cached_property
-    def _tree(self) -> cKDTree:
+    def _tree(self) -> Any:
+        from scipy.spatial import cKDTree  # which takes as long to load as a small page: here for who looks places up
+
         return cKDTree(self.points)
 
     @cached_property

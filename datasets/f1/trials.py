@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
-from gdm_core.trials import Trial, Trials
+from gdm_core.trials import Trial, Trials, made_by
 
 from .extract import STEPPED, interpolate
 from .segments import segment_labels, segment_names
@@ -134,13 +134,16 @@ def to_trials(
     names = ("X", "Y") if preset is not None else tuple(channels)
     _check(person, names, preset, step_s)
     numbers = chosen_laps(session, person.code, laps, drop)
+    options = (names, preset, standardise, int(emission_seed), int(noise_seed))
     trials = []
-    for start, stop in _stretches(person, numbers):
+    for number, (start, stop) in enumerate(_stretches(person, numbers)):
         time, lap, values = _sample(person, slice(start, stop), names, step_s)
         if time.size >= FEWEST_SAMPLES:
-            trials.append(
-                _trial(session, person, time, lap, values, names, preset, standardise, emission_seed, noise_seed)
-            )
+            trial = _trial(session, person, time, lap, values, *options)
+            if session.recipe:
+                asked = (person.code, numbers, number, step_s, *options)
+                trial = made_by(f"{session.recipe}, {asked}", trial)
+            trials.append(trial)
     if not trials:
         raise FeedError(
             Reason.NO_POSITION,
@@ -226,7 +229,8 @@ def _trial(
         y = (y - scales[:, 0]) / scales[:, 1]
     if preset == "paper":
         # a stream of its own for each stretch: the noise of two drivers must not be the same
-        stream = (noise_seed, zlib.crc32(driver.code.encode()), int(time[0] * 1000))
+        # rounded: what is cut off would make another stream of a last bit, and another noise
+        stream = (noise_seed, zlib.crc32(driver.code.encode()), round(float(time[0]) * 1000))
         noise = np.random.default_rng(stream).standard_normal((time.size, PAPER_DIMENSIONS))
         y = y @ paper_emission(emission_seed).T + PAPER_NOISE * noise  # [T, 10]
         names = ()

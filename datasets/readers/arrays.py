@@ -48,6 +48,19 @@ def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
+def texts(array: npt.NDArray[Any]) -> list[str]:
+    """The words of an array; none of one that holds something else."""
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    return [str(text).strip() for text in array.ravel()] if array.dtype.kind == "U" and array.ndim <= 1 else []
+
+
+def unit_of(arrays: dict[str, npt.NDArray[Any]]) -> str:
+    """What an NPZ says that all its values are in, taken out of `arrays`; "" where it says nothing or several things."""
+    key = next((key for key in ("units", "unit") if key in arrays and len(set(texts(arrays[key]))) == 1), "")
+    return texts(arrays.pop(key))[0] if key else ""
+
+
 def _array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> npt.NDArray[Any]:
     try:
         version = np.lib.format.read_magic(file)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 
-from .arrays import read_arrays
+from .arrays import read_arrays, texts, unit_of
 from .deeplabcut import looks_like_deeplabcut
 from .delimited import compact, join_pieces, read_delimited
 from .layout import sniff, unique_names
@@ -19,6 +19,9 @@ from .source import ProgressCallback, Source, brief
 from .workbook import read_workbook
 
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
+
+
+_NAMES = ("channels", "channel_names", "names", "columns")  # of an NPZ: what its channels are called
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +116,14 @@ def _check_size(source: Source, n_rows: int, n_columns: int, unpacked: int) -> N
 def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     """Arrays of one length as columns: [T] one column, [T, N] one a channel, [trials, T, N] one below the other."""
     arrays = read_arrays(source)
-    names = [str(name) for name in arrays.pop("channels", np.empty(0)).ravel()]
+    unit = unit_of(arrays)
     main: str | None = next((key for key in ("y", "data", "X", "x") if key in arrays and arrays[key].ndim >= 1), None)
     if main is None:
-        main = max(arrays, key=lambda key: (arrays[key].ndim in (2, 3), arrays[key].size), default=None)
+        main = max(
+            arrays,
+            key=lambda key: (arrays[key].dtype.kind not in "US", arrays[key].ndim in (2, 3), arrays[key].size),
+            default=None,
+        )
     if main is None or arrays[main].size == 0:
         raise DataError(
             f"{source.name} holds no data. Save an array y [time, channels], and others of the same length."
@@ -133,12 +140,18 @@ def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     if y.ndim == 1:
         y = y[:, None]
     _check_size(source, y.shape[0], y.shape[1] + len(arrays), y.nbytes)
+    # As long as there are samples, it is a column of words.
+    named = next((key for key in _NAMES if key in arrays and arrays[key].shape != (len(y),)), "")
+    names = texts(arrays.pop(named)) if named else []
+    said = [f"values are in {unit}, as the file says"] if unit else []
     if len(names) != y.shape[1]:
+        said += [f"{named!r} does not name {y.shape[1]} channels and was not used"] if named else []
         names = [f"{main}{j + 1}" for j in range(y.shape[1])] if y.shape[1] > 1 else [main]
     left_out = [key for key, value in arrays.items() if value.shape != (len(y),)]
     parts = [(name, y[:, j]) for j, name in enumerate(names)]
     parts += [(key, value) for key, value in arrays.items() if value.shape == (len(y),)]
     unique, notes = unique_names([*columns, *[name for name, _ in parts]])
+    notes = [*said, *notes]
     values = [*columns.values(), *[value for _, value in parts]]
     if left_out:
         notes.append(f"arrays of another length were left out: {', '.join(left_out[:5])}")

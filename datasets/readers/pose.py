@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.trials import FloatArray, IntArray, Trial, Trials
+from gdm_core.trials import FloatArray, IntArray, Trial, Trials, made_by
 
 from ..features import egocentric_features
 
@@ -21,7 +21,7 @@ FeatureSet = Literal["keypoints", "egocentric"]
 
 @dataclass(frozen=True, eq=False)
 class KeypointTable:
-    """One recording of A animals with P body parts each.
+    """One recording of A animals with P body parts each, or several of the same animals end to end.
 
     xy          [T, A, 2, P] pixels, float32; NaN marks a part that was not seen
     scores      [T, A, P] the tracker's confidence, 0 to 1
@@ -31,7 +31,10 @@ class KeypointTable:
     simulated   whether the animals were invented, which every figure of them has to say
     notes       what the reader found and did, in sentences
     start_seconds   when the first frame was taken, on the clock of the whole recording
+    recipe      what made it, where that is a simulator; as for `Trial`
     animals, parts  names
+    unit            what coordinates are in, "" where the file does not say: then they count as pixels
+    recordings      (name, frames) of several recordings that lie end to end, () for one; `split` takes them apart
     rate_hz         frames a second
     name            what figures and tables call it
     """
@@ -49,6 +52,9 @@ class KeypointTable:
     simulated: bool = False
     notes: tuple[str, ...] = ()
     start_seconds: float = 0.0
+    unit: str = ""
+    recordings: tuple[tuple[str, int], ...] = ()
+    recipe: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         shape = np.shape(self.xy)
@@ -67,6 +73,8 @@ class KeypointTable:
             raise DataError(
                 f"Recording {self.name!r} has {np.shape(self.labels)[0]} labels for {shape[0]} frames; one each is needed."
             )
+        if self.recordings and sum(frames for _, frames in self.recordings) != shape[0]:
+            raise DataError(f"Recording {self.name!r}: its recordings do not add up to its {shape[0]} frames.")
         if not (np.isfinite(self.rate_hz) and self.rate_hz > 0):
             raise DataError(f"Recording {self.name!r}: the rate is {self.rate_hz} Hz; it must be positive.")
 
@@ -80,6 +88,26 @@ class KeypointTable:
         """Names of the raw channels in the order of the array: animal, then x or y, then part."""
         return tuple(f"{animal} {part} {axis}" for animal in self.animals for axis in "xy" for part in self.parts)
 
+    def split(self) -> tuple[KeypointTable, ...]:
+        """Each recording by itself; this one alone where there are not several."""
+        if not self.recordings:
+            return (self,)
+        ends = np.cumsum([frames for _, frames in self.recordings])
+
+        def part(name: str, begin: int, end: int) -> KeypointTable:
+            return replace(
+                self,
+                xy=self.xy[begin:end],
+                scores=None if self.scores is None else self.scores[begin:end],
+                labels=None if self.labels is None else self.labels[begin:end],
+                name=name,
+                recordings=(),
+            )
+
+        return tuple(
+            part(name, int(end) - frames, int(end)) for (name, frames), end in zip(self.recordings, ends, strict=True)
+        )
+
     def to_trial(self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0) -> Trial:
         """This recording as a Trial.
 
@@ -87,6 +115,10 @@ class KeypointTable:
         scaling    of keypoints: "image" divides by width and height, "pixels" leaves them, "auto" is image where known
         min_score  parts with a lower score count as missing
         """
+        if self.recordings:
+            raise DataError(
+                f"{self.name!r} holds {len(self.recordings)} recordings, so it makes several trials: use to_trials."
+            )
         xy = self.masked(min_score)
         if features == "egocentric":
             y, channels = egocentric_features(replace(self, xy=xy))
@@ -94,16 +126,17 @@ class KeypointTable:
             y, channels = self._scaled(xy, scaling).reshape(self.n_frames, -1), self.channels  # [T, A * 2 * P]
         else:
             raise ConfigError(f"features is {features!r}; choose 'keypoints' or 'egocentric'.")
-        return Trial(y, self.rate_hz, channels, labels=self.labels, name=self.name, start_seconds=self.start_seconds)
+        trial = Trial(y, self.rate_hz, channels, labels=self.labels, name=self.name, start_seconds=self.start_seconds)
+        return made_by(f"{self.recipe}, {features}, {scaling}, {min_score!r}", trial) if self.recipe else trial
 
     def to_trials(
         self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0
     ) -> Trials:
-        """This recording as a set of one trial.
+        """This recording as a set of one trial, several as one each.
 
         features, scaling, min_score   as for `to_trial`
         """
-        return KeypointSet((self,), self.name).to_trials(features, scaling, min_score)
+        return KeypointSet(self.split(), self.name).to_trials(features, scaling, min_score)
 
     def masked(self, min_score: float) -> FloatArray:
         """`xy` [T, A, 2, P] with the parts that score below `min_score` missing."""

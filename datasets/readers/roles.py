@@ -42,6 +42,8 @@ _GROUP = re.compile(
     r"^(trial|session|subject|animal|mouse|rat|id|group|recording|run|lap|segment|video|driver|file|episode|bout|fold|"
     r"sequence|series)([ _]?(id|no|number|name|index|num))?$"
 )
+_ANIMAL = re.compile(r"^(subject|animal|mouse|rat)([ _]?(id|no|number|name|index|num))?$")
+_TREATED = re.compile(r"^group([ _]?(id|no|number|name|index|num))?$")
 _SCORE = re.compile(r"(^|[ _.])(likelihoods?|scores?|confidence|probability|p|prob|conf)$")
 _POSITION = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"), ("pos x", "pos y"))
 _MOST_LABELS = 50
@@ -66,6 +68,27 @@ def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
             roles[lower[x]] = roles[lower[y]] = Role.POSITION
             break
     return roles
+
+
+def telling_apart(frame: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """(columns whose values tell recordings apart, other columns that look as if they might), none of one value alone.
+
+    The first that names a recording, and the first that names an animal where a recording has several; a group, which
+    several recordings may be of, only where there is neither.
+    """
+    found = [str(name) for name in frame.columns if _guess(str(name), frame[name], len(frame)) is Role.GROUP]
+    found = [name for name in found if frame[name].nunique() > 1]
+    kinds: dict[str, str] = {}
+    for name in found:
+        key = name.strip().lower()
+        kinds.setdefault("animal" if _ANIMAL.match(key) else "group" if _TREATED.match(key) else "recording", name)
+    used: list[str] = []
+    for kind in ("recording", "animal", *([] if len(kinds) > 1 else ["group"])):
+        if kind in kinds and frame[[*used, kinds[kind]]].drop_duplicates().shape[0] > (
+            frame[used].drop_duplicates().shape[0] if used else 1
+        ):
+            used.append(kinds[kind])
+    return used, [name for name in found if name not in used]
 
 
 def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[str, Role]:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import IO, cast
 
 from gdm_core.errors import DataError
+from gdm_core.text import shortened
 
 ProgressCallback = Callable[[float, str], None]
 Readable = str | Path | bytes | bytearray | memoryview | IO[bytes]
@@ -23,8 +24,7 @@ PACKED_ERRORS = (OSError, EOFError, zlib.error)
 def brief(error: BaseException) -> str:
     """What another library said, in one short line: some quote half the file."""
     lines = str(error).strip().splitlines()
-    text = (lines[0] if lines else "") or type(error).__name__
-    return text if len(text) <= 160 else text[:157] + "..."
+    return shortened((lines[0] if lines else "") or type(error).__name__)
 
 
 @dataclass(frozen=True)

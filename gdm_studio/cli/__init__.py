@@ -1,4 +1,4 @@
-"""The command `gdm`: fit, predict, sweep, suggest, reproduce, info, studio, workers. One module a subject.
+"""The command `gdm`: fit, predict, study, sweep, suggest, reproduce, info, studio, workers. One module a subject.
 
 Results go to stdout, progress and complaints to stderr. Exit codes: 0 all went well, 1 the work failed, 2 the request or
 its data cannot be used as given.
@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError, GdmError, ModelFileError
-from gdm_studio.cli.comparison import add_info, add_reproduce
+from gdm_studio.cli.info import add_info
 from gdm_studio.cli.models import add_fit, add_predict
+from gdm_studio.cli.reproduce import add_reproduce
 from gdm_studio.cli.studio import add_studio
+from gdm_studio.cli.study import add_study
 from gdm_studio.cli.suggest import add_suggest
 from gdm_studio.cli.sweep import add_sweep
 from gdm_studio.cli.workers import add_workers
@@ -28,7 +30,17 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gdm-studio {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    for add in (add_fit, add_predict, add_sweep, add_suggest, add_reproduce, add_info, add_studio, add_workers):
+    for add in (
+        add_fit,
+        add_predict,
+        add_study,
+        add_sweep,
+        add_suggest,
+        add_reproduce,
+        add_info,
+        add_studio,
+        add_workers,
+    ):
         add(commands)
     return parser
 

@@ -5,20 +5,38 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gdm_core.errors import FitError
+from gdm_core.errors import ConfigError, FitError
 from gdm_studio.cli.data import add_data_options, model_parameters, read_trials
-from gdm_studio.cli.output import plain, say
+from gdm_studio.cli.output import say
 from gdm_studio.cli.progress import Bar
+
+if TYPE_CHECKING:
+    pass
+
+USUAL_LATENT = 2
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Which model, and its latent dimensions."""
     parser.add_argument("--model", default="gdm", help="name of the model, see `gdm info` (default: gdm)")
-    parser.add_argument("--latent", type=int, default=2, metavar="D", help="latent dimensions (default: 2)")
+    parser.add_argument(
+        "--latent", type=int, metavar="D", help="latent dimensions, at most the channels (default: 2, of one channel 1)"
+    )
+
+
+def n_latent(asked: int | None, most: int, name: str) -> int:
+    """The latent dimensions (D) that are asked for, refused before anything is fitted where `name` has fewer channels."""
+    if asked is None:
+        return min(USUAL_LATENT, most)
+    if not 1 <= asked <= most:
+        raise ConfigError(
+            f"--latent is {asked}; it must be from 1 to the number of channels, which is {most} in {name}."
+        )
+    return asked
 
 
 def add_fit(commands: Any) -> None:
@@ -59,7 +77,13 @@ def fit(options: argparse.Namespace) -> int:
     from gdm_core.models.registry import build
 
     trials = read_trials(options)
-    model = build(options.model, options.states, options.latent, options.seed, **model_parameters(options))
+    model = build(
+        options.model,
+        options.states,
+        n_latent(options.latent, trials.n_channels, options.data.name),
+        options.seed,
+        **model_parameters(options),
+    )
     bar = Bar(f"Fitting {options.model}", 1)
     for progress in model.fit_iter(trials):
         bar.total = max(progress.total, 1)
@@ -80,7 +104,7 @@ def fit(options: argparse.Namespace) -> int:
         "channels": list(trials[0].channels),
     }
     if options.json:
-        say(plain(result))
+        say(result)
     else:
         samples = f"{trials.n_samples:,} samples in {len(trials)} trial(s)"
         print(f"{model!r}\n{samples}, {model.seconds_:.2f} s. Saved: {options.out}")
@@ -113,7 +137,7 @@ def predict(options: argparse.Namespace) -> int:
             "state_usage": joined.mean(axis=0).tolist(),
         }
         where = {"file": str(options.out)} if options.out is not None else {"table": frame.to_dict("list")}
-        say(plain(summary | where))
+        say(summary | where)
     elif options.out is None:
         sys.stdout.write(csv(frame).decode())
     else:

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import TextIO
 
+from gdm_core.engine.estimate import Estimate, in_words
+
 _WIDTH = 28
 _REDRAW_SECONDS = 0.1  # on a terminal
 _LINE_SECONDS = 5.0  # in a log file, where every update is a line of its own
@@ -18,8 +20,9 @@ class Bar:
         self.label, self.total = label, max(total, 1)
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty()
-        self._started = time.monotonic()
-        self._shown = -float("inf") if self._live else self._started
+        self._estimate = Estimate()
+        self._estimate.left_s(0, self.total)
+        self._shown = -float("inf") if self._live else time.monotonic()
         self._width = 0
 
     def update(self, done: int, note: str = "") -> None:
@@ -27,10 +30,9 @@ class Bar:
         if now - self._shown < (_REDRAW_SECONDS if self._live else _LINE_SECONDS):
             return
         self._shown = now
-        share = min(1.0, done / self.total)
-        filled = round(share * _WIDTH)
-        elapsed = now - self._started
-        left = f", {elapsed / share - elapsed:.0f} s left" if share > 0.02 else ""
+        filled = round(min(1.0, done / self.total) * _WIDTH)
+        seconds = self._estimate.left_s(done, self.total)
+        left = "" if seconds is None else f", {in_words(seconds)} left"
         text = f"{self.label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{self.total}{left}  {note}".rstrip()
         if self._live:
             self._stream.write("\r" + text.ljust(self._width))

@@ -40,6 +40,8 @@ def studio(options: argparse.Namespace) -> int:
         return check(options)
     command = [sys.executable, "-m", "streamlit", "run", str(APP / "app.py")]
     command += [f"--server.port={options.port}", f"--server.address={options.address}", *options.streamlit]
+    # Of some twenty threads of the server, each would have a heap of its own, and what one gave back no other took.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     sys.stdout.flush()
     if os.name == "nt":  # has no way to become another program
         return subprocess.call(command, stdin=subprocess.DEVNULL)

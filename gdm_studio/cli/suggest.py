@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.analysis.scores import align
 from gdm_core.errors import ConfigError, FitError
 from gdm_studio.cli.data import add_data_options, read_trials
-from gdm_studio.cli.models import add_model_options
-from gdm_studio.cli.output import plain, say
+from gdm_studio.cli.models import add_model_options, n_latent
+from gdm_studio.cli.output import say
 from gdm_studio.cli.progress import Bar
 from gdm_studio.cli.sweep import SYMBOLS, counts
 
 LOOK_EVERY_S = 0.2
 
 if TYPE_CHECKING:
-    from gdm_core.analysis.suggestions import Verdict
+    from gdm_core.analysis.suggestions import Recommendation
     from gdm_core.engine.suggest import Question, Suggestion
 
 
@@ -50,10 +51,13 @@ def suggest(options: argparse.Namespace) -> int:
         raise ConfigError(f"jobs is {options.jobs}; at least 1 process is needed.")
     if options.seeds < 1:
         raise ConfigError(f"seeds is {options.seeds}; at least 1 is needed.")
-    question = Question(
-        options.model, read_trials(options), options.latent, states=options.states, seeds=tuple(range(options.seeds))
-    )
+    trials = read_trials(options)
+    latent = n_latent(options.latent, trials.n_channels, options.data.name)
+    question = Question(options.model, trials, latent, states=options.states, seeds=tuple(range(options.seeds)))
+    if question.note:
+        print(question.note, file=sys.stderr)
     bar = Bar(f"Trying {options.model}", question.n_fits())
+    bar.update(0)
     try:
         found = _answer(question, options, bar)
     finally:
@@ -70,10 +74,12 @@ def suggest(options: argparse.Namespace) -> int:
             }
             for v in found.verdicts
         ]
-        say(plain({"settings": found.settings, "verdicts": verdicts}))
+        say({"settings": found.settings, "note": found.note, "verdicts": verdicts})
         return 0
     for verdict in found.verdicts:
         print("\n".join([*align(_table(verdict)), *verdict.sentences, ""]))
+    if found.note:
+        print(found.note)
     print("Settings: " + ", ".join(f"{name} {value}" for name, value in found.settings.items()))
     return 0
 
@@ -104,7 +110,7 @@ def _answer(question: Question, options: argparse.Namespace, bar: Bar) -> Sugges
     return view.suggestion
 
 
-def _table(verdict: Verdict) -> list[tuple[str, ...]]:
+def _table(verdict: Recommendation) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         ("", SYMBOLS.get(verdict.name, "D"), "other half", "halves agree", "fitted", "idle states", "median stay")
     ]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from gdm_core.analysis.scores import align
 from gdm_core.errors import ConfigError, FitError
 from gdm_studio.cli.data import add_data_options, names, read_trials
-from gdm_studio.cli.models import add_model_options, stickiness
-from gdm_studio.cli.output import plain, say
+from gdm_studio.cli.models import add_model_options, n_latent, stickiness
+from gdm_studio.cli.output import say
 from gdm_studio.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def sweep(options: argparse.Namespace) -> int:
             "best": None if winner is None else asdict(winner),
             "judged_by": JUDGE,
         }
-        say(plain(found))
+        say(found)
     else:
         print("\n".join(align(_table(groups, winner))))
         print(f"ELBO in nats per time step, mean ± sd over {options.seeds} seed(s); * is the best.")
@@ -151,7 +151,7 @@ def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
             f"The model {options.model!r} has no parameter {unknown[0]}; it knows {', '.join(sorted(known))}."
         )
     train, test = hold_out(trials, options.holdout)
-    base = {**given, "n_latent": options.latent}
+    base = {**given, "n_latent": n_latent(options.latent, trials.n_channels, options.data.name)}
     return Sweep(family, base, grid, range(options.seeds), train, test, EVALUATE if options.scores else "")
 
 

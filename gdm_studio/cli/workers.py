@@ -40,15 +40,20 @@ def workers(options: argparse.Namespace) -> int:
     scheduler = _address(options.scheduler)
     for ending in (signal.SIGTERM, signal.SIGINT):  # jobs in the background are told to ignore the second
         signal.signal(ending, signal.default_int_handler)
-    host = Host(number, memory, scheduler)
     print(f"{number} workers for {scheduler}, {memory / 2**30:.1f} GiB each.", file=sys.stderr, flush=True)
     try:
-        status = host.wait()
+        while True:
+            host = Host(number, memory, scheduler)
+            try:
+                host.address()
+                status = host.wait()
+            finally:
+                host.close()
+            print(f"The process that keeps the workers ended (status {status}); it is started again.", file=sys.stderr)
     except KeyboardInterrupt:
         return 0
-    finally:
-        host.close()
-    raise FitError(f"The worker processes could not go on (status {status}); what they said stands above.")
+    except OSError as error:
+        raise FitError(f"The worker processes cannot be started ({error}); what they said stands above.") from error
 
 
 def _address(text: str) -> str:

@@ -15,8 +15,8 @@ from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 from gdm_studio.seeds import SEEDS_VARIABLE
 from pages.lab.live import screen, session
 from pages.ui import server
-from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine
+from tests.support.patience import WAIT_S, Clock
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,11 +35,13 @@ def _run_to_the_end(runner: LocalScriptRunner, timeout: float) -> None:
     """A busy machine takes its time: `timeout`, three seconds where a test says nothing, would tell of the machine."""
     thread = runner._script_thread
     assert thread is not None
-    thread.join(PATIENCE_S)
+    clock = Clock()
+    while thread.is_alive() and clock.look() < WAIT_S:
+        thread.join(1.0)
     if thread.is_alive():
         runner.request_stop()
         thread.join()
-        pytest.fail(f"A script ran for more than {PATIENCE_S:g} s.")
+        pytest.fail(f"A script ran for more than {WAIT_S:g} quiet seconds.")
 
 
 @pytest.fixture(autouse=True)

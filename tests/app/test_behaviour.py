@@ -22,7 +22,7 @@ from pages.recording import naming
 from pages.ui import navigation
 from pages.ui.figures.base import untyped
 from tests.support.controls import control
-from tests.support.drawn import record
+from tests.support.drawn import record, words
 from tests.support.live_engine import Kept, QuickEngine
 from tests.support.sliders import slider
 
@@ -59,7 +59,7 @@ def opened(**query: str) -> AppTest:
 
 
 def html(app: AppTest) -> str:
-    return " ".join(str(element.value) for element in app.get("html"))
+    return words(app)
 
 
 # ---- the page -----------------------------------------------------------------------------------------------------
@@ -91,7 +91,6 @@ def test_the_bundled_states_are_those_of_the_bundled_model():
         np.testing.assert_allclose(exact, kept, atol=0.012)
 
 
-@pytest.mark.slow
 def test_fitting_the_bundled_result_anew_finds_as_good_states():
     from assets.make_demo import fitted
 

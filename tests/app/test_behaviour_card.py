@@ -20,10 +20,11 @@ from pages.lab.card import with_spread
 from pages.recording import analysis_figures, naming, scores
 from pages.recording.naming import Naming, arrange
 from pages.recording.tabs import label_counts, shortened, trial_table
-from pages.recording.units import unit_for
 from pages.ui import navigation
 from pages.ui.result_files import load_card
+from pages.ui.units import unit_for, unit_of_stays
 from tests.support.controls import control
+from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine, Sketch
 from tests.support.recording import view_of
 from tests.support.sliders import slider
@@ -47,7 +48,7 @@ def opened() -> AppTest:
 
 
 def card(app: AppTest) -> str:
-    texts = [text for element in app.get("html") if "<style" not in (text := str(element.value))]
+    texts = [text for text in pieces(app) if "<style" not in text]
     return " ".join(text for text in texts if "gdm-score" in text or "gdm-quiet" in text or "How good" in text)
 
 
@@ -96,17 +97,6 @@ def test_another_recording_shows_no_numbers_of_the_one_before(engine):
     assert "data-verdict" in do(engine, app, "ask-scores")
 
 
-def test_several_seeds_are_measured_and_a_verdict_says_how_many_beside_its_pieces(engine):
-    app = opened()
-    assert "20 blocks of about 11.1 s and 5 seeds" in card(app), "the first result ships with those of more seeds"
-    assert not [job for job in engine.jobs if job.slot.startswith("ask-seed")]
-    slider(app, "K").set_value(3).run()
-    do(engine, app)
-    asked = [job for job in engine.jobs if job.slot.startswith("ask-seed")]
-    assert [job.work.args[1]["seed"] for job in asked] == [1, 2, 3, 4]
-    assert "and 5 seeds" in card(app)
-
-
 def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(engine):
     app = opened()
     assert "as you named" not in card(app)
@@ -133,7 +123,7 @@ def test_names_that_cannot_be_scored_are_said(engine):
     engine.unable["ask-named"] = "It was given up after 120 s."
     app = opened()
     control(app, "text_input", "name1").set_value("attack").run()
-    page = "".join(element.proto.body for element in app.get("html"))
+    page = "".join(pieces(app))
     assert "Your own names could not be scored" in page
     assert "as you named" not in card(app)
     engine.unable.clear()
@@ -230,10 +220,14 @@ def test_every_score_against_labels_stands_beside_its_majority_class(sketch):
 
 def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
     assert [unit_for(t).name for t in (0.3, 599, 600, 40_000, 9e5, np.nan)] == ["s", "s", "min", "h", "days", "s"]
+    hours = unit_for(40_000)
+    assert [unit_of_stays(t, hours).name for t in (20, 600, 1800, np.nan)] == ["s", "min", "h", "h"]
+    assert unit_of_stays(5_000, unit_for(90)).name == "s", "no larger than that of the page"
     data, content = sketch
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
-    row = scores.score_rows(bout_scores.measure(content, daily, daily, 0.0, 0.0) | {"lines": {}})[0]
+    found = bout_scores.measure(content, daily, daily, 0.0, 0.0) | {"lines": {}}
+    row = scores.score_rows(found, unit_for(daily.n_samples * 86_400))[0]
     assert row.unit == " days"
     assert 1 <= row.value < 1000
 

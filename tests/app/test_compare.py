@@ -50,6 +50,8 @@ def test_a_first_visit_finds_what_can_be_told_and_what_cannot():
     assert "A GDM and C rSLDS cannot be told apart here; A GDM is ahead of B AR-HMM by" in said
     assert "95 % intervals over 12 blocks of the new trials and 3 seeds" in said
     assert "linear AR(1)" in said
+    assert "Forecast density is what a forecast, made before the sample" in said
+    assert "evidence" not in said.lower(), "that word was one for this and for the bound on a lab's card"
     assert len(fits) == 9
 
 
@@ -62,9 +64,14 @@ def test_another_setting_costs_only_its_own_fits():
     assert "D GDM, K 6" in text(app)
 
 
-def test_settings_that_are_alike_keep_names_of_their_own():
+def test_a_setting_is_not_compared_with_itself():
     app = pressed(opened(), "Add one")
-    assert len({one for one in ("A GDM", "D GDM") if one in text(app)}) == 2
+    assert "D is the same setting as A, and is left out" in text(app)
+    assert "D GDM" not in text(app)
+    assert "A GDM and C rSLDS cannot be told apart here" in text(app)
+    app.selectbox(key="gamma-D").set_value("0.9").run()
+    assert "the same setting" not in text(app)
+    assert "D GDM, γ 0.9" in text(app), "and keeps its name"
     pressed(app, "Remove one")
     assert app.query_params["settings"] == "3"
 

@@ -108,6 +108,42 @@ def test_who_left_twice_may_still_come_back_when_the_first_timer_rings(server):
     assert engine.forgotten == ["me/nascar"]
 
 
+@pytest.fixture
+def left(monkeypatch):
+    """End a connection without a timer."""
+    monkeypatch.setattr(departures.threading, "Timer", lambda *_: SimpleNamespace(start=lambda: None))
+    return departures._left
+
+
+def test_what_was_held_goes_once_to_who_comes_back_with_the_token_of_a_session_that_has_ended(server, left):
+    engine = QuickEngine(auto=False)
+    live = Live(engine, "me/your_data")
+    departures.watch_over("me", live)
+    held = {"live-your_data": live, "your-data": "a long table"}
+    departures.may_return("me", "secret", held)
+    departures.may_return("they", "theirs", {"your-data": "another table"})
+    assert departures.is_open("secret")
+    assert departures.returned("me-again", "secret") is None, "a copied tab takes nothing from the one that is open"
+    left("me")
+    assert departures.returned("me-again", "secre") is None
+    assert departures.returned("me-again", "theirs") is None
+    assert departures.returned("me-again", "secret") == held
+    assert departures.returned("somebody", "secret") is None
+    assert departures.gone("me")
+    assert engine.forgotten == [], "the fit went along"
+    assert departures.gone("me-again")
+    assert engine.forgotten == ["me/your_data"]
+    departures.no_return("theirs")
+
+
+def test_nothing_waits_for_longer_than_the_session_does(server, left):
+    departures.may_return("me", "secret", {"your-data": "a long table"})
+    left("me")
+    assert departures.gone("me")
+    assert departures.returned("me-again", "secret") is None
+    assert "secret" not in departures._visits
+
+
 def test_a_connection_that_ends_is_looked_at_once_it_cannot_come_back(monkeypatch):
     seen = []
     timers = []

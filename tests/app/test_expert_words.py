@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.recording.labels import OTHERS, Words
 from pages.ui import navigation
+from tests.support.drawn import words
 
 ROOT = Path(__file__).resolve().parents[2]
 TABS = ["Bouts", "Shares", "Transitions", "Trials", "Features", "Export & reproduce"]
@@ -34,7 +35,7 @@ def fitted(content: bytes, tab: str = "Bouts") -> AppTest:
 
 
 def html(app: AppTest) -> str:
-    return " ".join(str(element.value) for element in app.get("html"))
+    return words(app)
 
 
 # ---- words --------------------------------------------------------------------------------------------------------

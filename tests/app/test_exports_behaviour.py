@@ -1,7 +1,11 @@
-"""What Behaviour and Your data let go of: on the recording's own clock, with the names and the rule of the page."""
+"""What Behaviour and Your data let go of: on the recording's own clock, with the names and the rule of the page.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,15 +20,17 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.tables import csv, harmless
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings
+from pages.lab import export as lab_export
 from pages.lab import live
 from pages.lab.live import Wanted, screen
 from pages.lab.live.pictures import Origin
 from pages.recording import export, lab, player, state_figures, tabs
 from pages.recording import tables as shown_tables
 from pages.recording.data import Data, from_recordings
+from pages.recording.labels import colour_key
 from pages.recording.naming import Naming, arrange
 from pages.recording.view import Here, View
-from pages.ui import exports, palette
+from pages.ui import exports, figures, palette
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
 from tests.support.recording import view_of
@@ -78,11 +84,9 @@ def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data)
 
 def test_strips_and_player_point_at_the_same_moment(view, data, monkeypatch):
     shown = {}
-    monkeypatch.setattr(lab, "plot", lambda figure, key, **_: shown.update({key: figure}))
     monkeypatch.setattr(player, "_player", lambda key, data: shown.update({key: data}))
-    lab.strips(view, view.shown)
     lab._poses(view)
-    assert shown["strips"]["data"][0]["x0"] == pytest.approx(FIT_S)
+    assert lab.strips(view, view.shown)["strips"].figure["data"][0]["x0"] == pytest.approx(FIT_S)
     assert shown["player"]["start"] == pytest.approx(FIT_S)
 
 
@@ -135,6 +139,59 @@ def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
     assert sum(use["data"][0]["x"]) == pytest.approx(1)
 
 
+def test_a_colour_that_no_state_has_counts_neither_in_the_picture_of_the_shares_nor_in_the_table(view):
+    here = replace(view, naming=arrange([""] * 3, [0, 1, 2], start=[5, 0, 3])).read()
+    table = export.named_states(here)
+    mean = float(table["entropy"].mean())
+    assert f"on average {mean:.2f}." in state_figures.entropy(here)["alt"]
+    assert mean == pytest.approx(float(figures.entropy_of(view.read().states).mean()), abs=1e-6)
+    shares = state_figures.proportions(here)
+    assert shares["alt"].startswith("Stacked shares of 3 states")
+    assert [trace["name"] for trace in shares["data"]] == ["S1", "S2", "S3"]
+    assert [trace["fillcolor"] for trace in shares["data"]] == [palette.colours(6)[k] for k in (5, 0, 3)]
+
+
+def test_figures_of_the_panel_hold_the_states_of_the_table_or_say_that_they_do_not(view, monkeypatch):
+    """A result that ships is drawn in 8 bits; files of data have the exact states, and the figures beside them, too."""
+    given = {}
+    monkeypatch.setattr(export.lab, "offer", lambda view, here, rows_of, figures, **more: given.update(here=here))
+    exact = view.look
+    rough = replace(exact, test=tuple(np.round(one * 255) / 255 for one in exact.test))
+    eight_bits = replace(view, look=rough, shipped=SimpleNamespace(look=rough))
+    assert eight_bits.read().rough
+    export.panel(eight_bits, lambda found: [])
+    np.testing.assert_array_equal(given["here"].soft, view.read().soft)
+    assert not given["here"].rough
+    drawn = {"Use": lambda: state_figures.usage(eight_bits.read())}
+    said = {
+        rough: lab_export._said_rough(drawn, SimpleNamespace(rough=rough))["Use"]()["caption"]
+        for rough in (True, False)
+    }
+    assert "rounded to 8 bits" in said[True]
+    assert "rounded" not in said[False]
+
+
+def test_a_name_with_markup_stands_everywhere_as_it_was_typed(view, data, monkeypatch):
+    named = "Bremsen <b>A&B"
+    marked, given = replace(view, naming=arrange([named, "", ""], [0, 1, 2])), {}
+    monkeypatch.setattr(
+        export.lab, "offer", lambda view, here, rows_of, figures, **more: given.update(figures=figures, **more)
+    )
+    export.panel(marked, lambda found: [])
+    here = marked.read()
+    assert named in set(export.named_states(here)["bout"])
+    assert named in set(export.bouts_of(here)["Behavior"])
+    assert export.key_of(here)["name"][0] == given["names"][0] == named
+    assert repr(named) in "\n".join(given["after"])
+    assert dict(given["facts"])["names"].startswith(named)
+    for name, make in given["figures"].items():
+        drawn = json.dumps([make()["data"], make()["layout"]])
+        assert "Bremsen &lt;b&gt;A&amp;B" in drawn, name
+        assert "<b>" not in drawn, name
+    key = colour_key("states", here.names, here.used)
+    assert "Bremsen &lt;b&gt;A&amp;B</span>" in key
+
+
 def test_transitions_are_among_the_figures(merged):
     here = merged.read()
     made = {name: make() for name, make in export.transitions(here, here.used).items()}
@@ -168,7 +225,7 @@ def test_no_table_of_the_screen_holds_a_formula(monkeypatch):
 
 
 # ---- the script ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("named", [True, pytest.param(False, marks=pytest.mark.bulk)])
 def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     data = recordings.load_simulated(recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1))))
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}

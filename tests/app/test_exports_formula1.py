@@ -23,6 +23,7 @@ def feed(monkeypatch, tmp_path):
     return arrange(monkeypatch, tmp_path)
 
 
+@pytest.mark.bulk
 def test_every_figure_of_the_panel_can_be_made(monkeypatch):
     engine = QuickEngine()
     monkeypatch.setattr(screen, "engine", lambda: engine)

@@ -40,6 +40,14 @@ def test_every_failure_has_a_message_and_a_way_on(monkeypatch, reason):
     assert "fitted on AAA" in words(app)
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_nothing_is_called_stored_where_nothing_is_marked_as_such(monkeypatch, stored):
+    if not stored:
+        monkeypatch.setattr(formula1, "stored_sessions", lambda: ())
+    _, text = loading.explain(FeedError(Reason.NO_NETWORK, "No way out."))
+    assert ("marked as stored" in text) is stored
+
+
 def test_the_account_is_explained_and_no_password_asked_for(monkeypatch):
     monkeypatch.delenv("F1_PASSWORD", raising=False)
 

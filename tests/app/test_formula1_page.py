@@ -16,7 +16,7 @@ from pages.formula1 import choices, data, loading
 from pages.formula1.data import Looked, Place
 from pages.lab import shipped
 from pages.lab.live import session as live_session
-from tests.support.formula1_page import RING, WEEKEND, arrange, box, one_of, ring_race, visit, words
+from tests.support.formula1_page import FUTURE, RING, WEEKEND, arrange, box, one_of, ring_race, visit, words
 from tests.support.sliders import Slider, slider, sliders
 
 
@@ -116,6 +116,32 @@ def test_a_link_brings_the_whole_choice():
     assert box(app, "Fit on (train)").value == "BBB"
     assert box(app, "Apply to (test)").value == "AAA"
     assert "fitted on BBB, applied to AAA" in words(app)
+
+
+@pytest.mark.parametrize("who", ["test", "RGL, applied"])
+def test_the_switch_above_the_map_stands_at_whose_laps_are_drawn_whoever_they_are(feed, who):
+    app = visit(source="real", who=who)  # a link of before named the driver, who may not be in this race
+    for fitted, applied in (("AAA", "CCC"), ("BBB", "CCC")):
+        box(app, "Fit on (train)").set_value(fitted).run()
+        (switch,) = (one for one in app.get("button_group") if one.proto.id.endswith(f"f1-who-{fitted}-{applied}"))
+        assert [option.content for option in switch.proto.options] == [f"{fitted}, fitted", f"{applied}, applied"]
+        assert list(switch.proto.default) == [1], "what the browser begins with"
+        assert one_of(app.query_params["who"]) == "test"
+    assert "not to be had here" not in words(app)
+
+
+def test_the_year_is_the_newest_with_anything_to_open(monkeypatch):
+    newest, before = formula1.years()[:2]
+    calendars = {newest: (FUTURE,), before: (WEEKEND,)}
+    monkeypatch.setattr(formula1, "schedule", lambda year, **more: calendars.get(year, ()))
+    assert box(visit(source="real"), "Year").value == "2024", "what is stored"
+    monkeypatch.setattr(formula1, "stored_sessions", lambda: ())
+    app = visit(source="real")
+    assert box(app, "Year").value == str(before), "nothing has been driven in the newest"
+    assert "stored" not in box(app, "Event").help
+    calendars[newest] = (WEEKEND, FUTURE)
+    loading.again("calendar", newest)
+    assert box(visit(source="real"), "Year").value == str(newest)
 
 
 def test_a_choice_is_kept_in_the_address():
@@ -236,14 +262,18 @@ def test_a_run_that_is_overtaken_loses_no_choice(monkeypatch, where):
 
 def test_a_session_that_is_not_stored_is_fetched_when_asked_for(monkeypatch):
     loads = []
-    monkeypatch.setattr(formula1, "is_stored", lambda *where: False)
     monkeypatch.setattr(formula1, "load_session", lambda *where, **more: loads.append(where) or ring_race())
-    app = visit(source="real")
+    app = visit(source="real", session="Qualifying")
     assert loads == []
     app.button(key="f1-load").click().run()
     app.run()
-    assert loads == [(2024, "Ring Grand Prix", "Race")]
+    assert loads == [(2024, "Ring Grand Prix", "Qualifying")]
     assert "fitted on AAA" in words(app)
+
+
+def test_what_was_downloaded_opens_without_a_question(monkeypatch):
+    monkeypatch.setattr(formula1, "is_stored", lambda *where: False)  # nothing of it was extracted yet
+    assert "fitted on AAA" in words(visit(source="real"))
 
 
 def test_without_a_network_the_simulated_race_is_a_click_away(monkeypatch):

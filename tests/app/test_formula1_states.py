@@ -64,14 +64,14 @@ def test_a_name_of_ones_own_stands_everywhere_as_text_and_in_the_link(feed, monk
     with monkeypatch.context() as patched:
         patched.setattr(state_names, "st", SimpleNamespace(session_state=state))
         state_names.keep_names("editor", fit, order)
-    named = HOSTILE.replace("~", "-")
+    named = HOSTILE
     assert own == {order[0]: named}
     app.run()
     assert not app.exception
     assert f"S1 {escape(named)}</span>" in words(app), "the legend"
     assert f"S1 {proposed}<" not in words(app)
     link = {"view": "Export & reproduce", "names": one_of(app.query_params["names"])}
-    assert link["names"] == f"{fit}~{order[0] + 1}~{named}"
+    assert link["names"] == f"{fit}~{order[0] + 1}~{named.replace('%', '%25').replace('~', '%7E')}"
 
     handed: list[lab.export.Export] = []
     monkeypatch.setattr(lab.export, "panel", handed.append)
@@ -125,6 +125,6 @@ def test_what_a_link_says_in_vain_names_nothing(text):
 
 
 def test_names_go_into_the_address_and_come_back():
-    own = {0: "flat out", 5: "into T14 & out"}
+    own = {0: "flat out", 5: "into T14 & out", 7: "~ 50 %25, Bremsen <b>A&B"}
     assert state_names.from_address(state_names.to_address("abc123", own), "abc123") == own
     assert state_names.from_address("abc123~1~" + 90 * "a", "abc123") == {0: 40 * "a"}

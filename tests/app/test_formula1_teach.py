@@ -15,7 +15,6 @@ from gdm_studio.datasets import formula1 as installed
 from pages.formula1 import teach
 from pages.lab.live import screen
 from pages.recording.teach import lessons
-from tests.support.controls import control as by_name
 from tests.support.formula1 import LAP_S, RADIUS, ring_driver, ring_session
 from tests.support.formula1_page import arrange, ring_race, visit, words
 from tests.support.live_engine import QuickEngine
@@ -141,15 +140,6 @@ def test_what_cannot_be_marked_is_said_and_nothing_is_lost(engine):
     assert len(kept(app).own.marks) == 2
 
 
-def test_one_click_right_after_a_word_was_typed_names_the_stretch(engine):
-    app = opened()
-    app.button(key="teach-name").click().run()
-    assert "has no word" in said(app)
-    control(app, "text_input", "teach-word").set_value("out")
-    app.button(key="teach-name").click().run()
-    assert [one.word for one in kept(app).own.marks] == ["out"]
-
-
 def test_laps_with_so_many_holes_that_a_mark_could_not_name_its_part_say_so(engine, monkeypatch):
     holes = ((45.0, 48.0), (54.0, 57.0), (63.0, 66.0))  # in lap 2
     race = ring_session(ring_driver("AAA", holes=holes), ring_driver("BBB"))
@@ -157,19 +147,6 @@ def test_laps_with_so_many_holes_that_a_mark_could_not_name_its_part_say_so(engi
     app = opened()
     assert "What AAA sent has several holes in one lap" in said(app)
     assert not [one for one in app.number_input if str(one.key).startswith("teach-")]
-
-
-def test_marks_stay_whatever_number_of_states_is_chosen(engine):
-    app = taught(opened())
-    before = kept(app).own
-    by_name(app, "slider", "K").set_value(3).run()
-    assert not app.exception, app.exception[0].value
-    assert kept(app).own == before
-    assert {"AAA words", "BBB words"} <= set(drawn(app, "teach-strips")["data"][0]["y"])
-    by_name(app, "slider", "K").set_value(2).run()
-    mark(app, 4, 550, 700, "apex")
-    assert "3 words are marked but n_states (K) is 2" in said(app)
-    assert len(kept(app).own.marks) == len(before.marks) + 1
 
 
 def test_marks_go_to_json_and_come_back_and_others_are_refused(engine):

@@ -14,7 +14,7 @@ from pages.ui import navigation
 from pages.ui.figures.base import untyped
 from tests.support import formula1_page
 from tests.support.controls import control
-from tests.support.held import browser_draws, labels, shares
+from tests.support.held import labels, offers, shares, tables
 from tests.support.live_engine import QuickEngine
 from tests.support.sliders import slider
 
@@ -29,8 +29,7 @@ def test_a_race_is_followed_sample_by_sample_and_along_the_lap_of_both_drivers(m
     live = app.session_state["live-formula1"]
     wanted, fitted, order = live._wanted, live.poll().result, list(live.poll().order)
     race = wanted.where.data.source
-    slider(app, "tau").hold(0.5).run()
-    sent = browser_draws(app.run())
+    sent = tables(app, "tau")
     (table,) = sent["tables"]
     assert set(sent["figures"]) == {"map", "strips", "shares"}
     value = table["values"][9]
@@ -45,11 +44,9 @@ def test_a_race_is_followed_sample_by_sample_and_along_the_lap_of_both_drivers(m
     where = sent["figures"]["map"]
     np.testing.assert_allclose(np.column_stack([untyped(where[axis]) for axis in "xy"]), race.train.place)
 
-    slider(app, "tau").set_value(0.99).run()
-    slider(app, "K").hold(4).run()
-    tables = browser_draws(app.run())["tables"]
-    assert {table["values"][0] for table in tables} >= {2, 3, 4}
-    for table in tables:
+    found = tables(app, "K")["tables"]
+    assert {table["values"][0] for table in found} >= {2, 3, 4}
+    for table in found:
         assert {part["shape"][2] for part in table["parts"].values()} == set(table["values"])
 
 
@@ -74,8 +71,7 @@ def test_bouts_of_a_held_slider_are_read_by_the_rule_of_the_page(engine):
     app = opened()
     live = app.session_state["live-behaviour"]
     data, fitted, order = live.setting.data, live.poll().result, list(live.poll().order)
-    slider(app, "tau").hold(0.5).run()
-    sent = browser_draws(app.run())
+    sent = tables(app, "tau")
     assert sent["figures"]["strips"]["rows"] == {"bouts": "bouts", "states": "states"}
     assert sent["figures"]["strips"]["waiting"] == ["as labels", "as you say"]
     assert (sent["figures"]["player"]["part"], sent["figures"]["player"]["bouts"]) == ("states", "bouts")
@@ -94,13 +90,10 @@ def test_bouts_of_a_held_slider_are_read_by_the_rule_of_the_page(engine):
 
 def test_states_of_another_k_have_the_colours_that_they_get_once_it_is_let_go(engine):
     app = opened()
-    slider(app, "K").hold(4).run()
-    app.run()
-    (other,) = (table["parts"] for table in browser_draws(app)["tables"] if table["values"] == [4])
+    (other,) = (table["parts"] for table in tables(app, "K")["tables"] if table["values"] == [4])
     slider(app, "K").set_value(4).run()
     app.run()
-    slider(app, "tau").hold(0.99).run()
-    (table,) = browser_draws(app.run())["tables"]
+    (table,) = tables(app, "tau")["tables"]
     near = int(np.abs(np.array(table["values"]) - 0.99).argmin())
     (before,), after = shares(other["states"]), shares(table["parts"]["states"])[near]
     assert before.shape == after.shape
@@ -111,10 +104,7 @@ def test_states_of_another_k_have_the_colours_that_they_get_once_it_is_let_go(en
 def test_what_the_visitor_merged_is_merged_while_softness_is_held_and_other_k_are_the_servers(engine):
     app = opened()
     control(app, "selectbox", "into2").set_value("S1").run()
-    slider(app, "tau").hold(0.5).run()
-    (table,) = browser_draws(app.run())["tables"]
+    (table,) = tables(app, "tau")["tables"]
     used = (shares(table["parts"]["states"]).max(axis=(0, 1)) > 0.01).sum()
     assert used == app.session_state["live-behaviour"].poll().n_states - 1
-    slider(app, "tau").set_value(0.99).run()
-    app.run()
-    assert "K" not in browser_draws(app)["offers"], "nobody knows what of another K he would merge"
+    assert "K" not in offers(app), "nobody knows what of another K he would merge"

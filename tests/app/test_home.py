@@ -10,13 +10,16 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.f1.layouts import LAYOUTS
 from pages.formula1.data import turned
+from pages.home import words
 from pages.lab import shipped
 from pages.lab.live import screen
 from pages.lab.view import Looked
 from pages.ui import navigation
 from pages.ui.card import explained
 from pages.ui.result_files import Card, load_card
+from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine
+from tests.support.nascar_page import text
 
 APP = str(navigation.ROOT / "app.py")
 
@@ -57,7 +60,7 @@ def test_the_card_of_the_race_opens_the_driver_it_shows(engine):
     app = followed("formula1", card)
     shown = app.session_state["live-formula1"].poll()
     assert shown.state == "fresh"
-    assert app.button_group(key="who").value == "test"
+    assert next(one for one in app.button_group if one.key.startswith("f1-who")).value == "test"
     assert engine.waiting("main") == []
     laps = shown.wanted.test[0]
     shown = turned(laps.position, LAYOUTS["shanghai"].rotation)
@@ -82,7 +85,7 @@ def test_the_card_of_the_mice_opens_the_trial_it_shows(engine):
 def test_the_numbers_of_a_card_are_those_of_the_page_it_opens(engine, page, name):
     card = load_card(name)
     app = followed(page, card)
-    html = "".join(element.proto.body for element in app.get("html"))
+    html = "".join(pieces(app))
     rows = [
         re.sub(r"<[^>]+>", " ", re.sub(r'<span class="gdm-tip".*?</span>', "", row))
         for row in html.split('<div class="gdm-score"')[1:]
@@ -98,4 +101,15 @@ def test_links_of_home_carry_the_address_of_what_they_show():
     app = AppTest.from_file(APP).run()
     links = {link.proto.page: link.proto.query_string for link in app.get("page_link")}
     assert any("trial=New+trial" in query for query in links.values())
-    assert any("applied" in query for query in links.values())
+    assert any("who=" in query for query in links.values())
+    assert "trial=" in next(query for page, query in links.items() if page == "nascar"), "where the first step leads"
+
+
+def test_home_says_in_plain_words_what_was_measured():
+    said = text(AppTest.from_file(APP).run())
+    score = load_card("formula1").scores[0]
+    assert f"Says between which two corners the car is: <b>{score.value:.0%} of the time</b>" in said
+    for card in map(load_card, ("nascar-soft", "formula1", "behaviour")):
+        for one in card.scores[:2]:
+            assert one.name in words.PLAIN
+            assert one.name not in said

@@ -16,12 +16,11 @@ from streamlit.elements.widgets import file_uploader
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
-from benchmarks import forged
-from gdm_core.analysis import matching
 from pages.formula1 import state_names
 from pages.recording.tables import clicked_row
 from pages.ui import navigation, server
 from pages.ui.slider import moved
+from tests.support import forged
 from tests.support.formula1_page import arrange, visit
 from tests.support.your_data_page import html, uploaded
 
@@ -118,21 +117,6 @@ def test_names_for_states_that_there_are_not_are_passed_over(monkeypatch):
     assert app.text[0].value == "{1: 'Corner'}"
 
 
-@pytest.mark.parametrize("asked", ["1-²", "²-³", "9" * 5000 + "-2", "३-४", "1-1-1", "", "-"])
-def test_a_range_of_an_address_that_is_none_is_the_usual_one(asked):
-    def script(asked):
-        import streamlit as st
-
-        from pages.formula1 import choices
-
-        st.query_params["laps"] = asked
-        st.text(repr(choices.choose_range("Laps", ("First", "Last"), "laps", 50, (1, 10), among="a")))
-
-    app = AppTest.from_function(script, args=(asked,)).run()
-    fine(app)
-    assert app.text[0].value == "(1, 10)"
-
-
 @pytest.mark.parametrize("name", ["notes.json", "run.exe", "nothing", "a\x00.csv"])
 def test_a_file_that_the_control_does_not_offer_is_refused_in_words_and_the_page_stands(name, engine, monkeypatch):
     plain = file_uploader.enforce_filename_restriction
@@ -163,39 +147,6 @@ def test_a_browser_that_chooses_what_is_not_offered_chooses_nothing(said):
     app = app._run(states)
     fine(app)
     assert app.text[0].value == "all"
-
-
-@pytest.mark.parametrize("asked", ["²", "٣", "9" * 5000, "-1", "1.5"])
-def test_a_count_of_an_address_that_is_none_is_the_usual_one(asked):
-    def script(asked):
-        import streamlit as st
-
-        from pages.compare import settings
-
-        st.query_params["settings"] = asked
-        st.text(str(settings._count()))
-
-    app = AppTest.from_function(script, args=(asked,)).run()
-    fine(app)
-    assert app.text[0].value == "3"
-
-
-def test_numbers_of_states_and_orders_in_an_address_may_be_anything():
-    for number in ("²", "9" * 5000, "٣", "-1", "0", "999"):
-        assert state_names.from_address(f"fit~{number}~Corner", "fit") == {}
-        assert matching.parse(f"{number}-1", 2) is None
-    assert state_names.from_address("fit~2~Corner", "fit") == {1: "Corner"}
-    assert matching.parse("2-1", 2) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [None, 3, "x", [], {}, {"value": "3", "number": 1}, {"value": float("nan"), "number": 1}, {"value": None, "number": 1},
-     {"value": 10**400, "number": 1}, {"value": float("inf"), "number": 1}, {"value": 3, "number": "x"}, {"value": 3},
-     {"value": {"a": 1}, "number": 2, "held": True}],
-)  # fmt: skip
-def test_a_message_that_no_slider_sends_is_none(message):
-    assert moved(message) is None
 
 
 def test_a_message_of_a_slider_is_understood():

@@ -12,13 +12,11 @@ from streamlit.testing.v1 import AppTest
 from datasets.nascar import train_test
 from gdm_core.trials import Trials
 from pages import lab
-from pages.lab import change
 from pages.lab import view as views
 from pages.lab.live.pictures import Origin
 from pages.ui.card import Score
 from pages.ui.model_controls import Choice
 from tests.support.nascar_page import text
-from tests.support.sliders import slider
 
 PAGE = Path(__file__).parents[1] / "support" / "pendulum_page.py"
 
@@ -52,25 +50,6 @@ def test_its_export_says_how_to_get_the_data(engine):
     (code,) = [element.value for element in opened(view="Export & reproduce").code]
     assert "train, test = swing(0), swing(1)" in code
     assert "GDM(n_states=2" in code
-
-
-def test_any_page_says_what_a_settled_change_did_over_all_fitted_trials(engine, monkeypatch):
-    seen = []
-
-    def change_of(before, after, names, n):
-        seen.append((len(before), len(after)))
-        return f"makes {n} of {len(names)}"
-
-    monkeypatch.setattr(change, "states_change", change_of)
-    app = opened()
-    assert "gdm-change" not in text(app)
-    assert "gdm-finding" not in text(app), "this page has no line that says what was found"
-    slider(app, "K").set_value(5)
-    for _ in range(4):
-        app.run()
-    assert '<p class="gdm-change">K\u00a05 makes 5 of 2' in text(app)
-    (live,) = (app.session_state[key] for key in ("live-pendulum",))
-    assert set(seen) == {(live.poll().wanted.train.n_samples,) * 2}
 
 
 # ---- states belong to a fit ---------------------------------------------------------------------------------------
@@ -120,7 +99,7 @@ def setting(label: str = "GDM", **changes) -> lab.Setting:
     ],
 )
 def test_the_earlier_result_is_told_by_every_setting_that_changed(before, words):
-    from pages.lab.card import earlier
+    from pages.lab.waiting import earlier
 
     assert earlier(setting(), before) == words
 

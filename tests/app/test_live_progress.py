@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +12,10 @@ from streamlit.testing.v1 import AppTest
 from gdm_core.errors import FitError
 from gdm_core.trials import Trials
 from pages.lab.live import Live, Wanted, session
+from pages.lab.live.oversight import STILL_S, Oversight
+from pages.ui import figures
+from pages.ui.figures.base import untyped
+from tests.support.drawn import words
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import CONFIG, TRAIN, at_rest, wanted
 
@@ -38,14 +42,14 @@ def test_after_the_warm_start_progress_is_that_of_the_fit_itself(engine, live, m
     assert (shown.step, shown.total) == (1, 3), "the warm start, which is done, stood at 3 of 3"
 
 
-def test_a_fit_that_is_played_is_not_called_paused_between_two_looks(engine, live):
+def test_a_fit_that_is_played_is_not_called_paused(engine, live):
     live.reset()
     (job,) = engine.waiting("main")
     job.apply({"kind": "started"})
     job.apply({"kind": "held", "step": 10})
     assert live.poll().held
     live.play()
-    assert not live.poll().held
+    assert not live.poll().held, "it may not have heard so yet"
     live.pause()
     assert live.poll().held
 
@@ -167,7 +171,7 @@ def test_a_fit_that_used_its_time_stands_where_it_is_and_can_go_on(engine, live)
     engine.report(job)
     live.poll()
     assert not live.out_of_time
-    live._spent_s = 4000.0
+    live._oversight._spent_s = 4000.0
     app = AppTest.from_function(_trouble)
     app.session_state["live"] = live
     live.poll()
@@ -176,7 +180,7 @@ def test_a_fit_that_used_its_time_stands_where_it_is_and_can_go_on(engine, live)
     assert shown.out_of_time
     assert job.orders.hold
     assert not ended(job), "what was fitted by then is not lost"
-    assert "step 1 of 3" in "\n".join(element.proto.body for element in app.get("html"))
+    assert "step 1 of 3" in words(app)
     app.button(key="x-go-on").click().run()
     assert not job.orders.hold, "the same fit goes on"
     live.poll()
@@ -189,7 +193,7 @@ def test_a_fit_that_used_its_time_stands_where_it_is_and_can_go_on(engine, live)
 def test_another_setting_does_not_stand_because_the_one_before_ran_out_of_time(engine, live):
     live.want(wanted(seed=5))
     engine.report(engine.waiting("main")[0])
-    live._spent_s = 1e6
+    live._oversight._spent_s = 1e6
     live.poll()
     assert live.out_of_time
     live._changed_at = -1e9
@@ -206,6 +210,70 @@ def test_trying_a_question_again_gives_it_more_time(engine, live):
     live.answers.again("n")
     live.ask("n", "1", max, 1, 2, deadline_s=10)
     assert engine.waiting("ask-n")[0].work.deadline_s == 20
+
+
+# ---- standing still ------------------------------------------------------------------------------------------------
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(session, "Oversight", partial(Oversight, clock=made))
+    return made
+
+
+def test_a_fit_of_which_nothing_is_heard_is_ended_and_can_be_tried_again(engine, live, clock):
+    live.reset()
+    live.play()
+    (job,) = engine.waiting("main")
+    for step in (0, 1):
+        clock.now += 1.0
+        engine.report(job, step)
+        assert live.poll().message == ""
+    clock.now += STILL_S
+    assert live.poll().message == ""
+    clock.now += 1.0
+    shown = live.poll()
+    assert shown.message == (
+        "Nothing has been heard of the fit for 121 s: it stood at step 1 of 3, and was ended. Try again starts it anew."
+    )
+    assert ended(job)
+    assert not live.playing
+    app = AppTest.from_function(_trouble)
+    app.session_state["live"] = live
+    app.run().button(key="x-retry").click().run()
+    engine.run_all()
+    assert (live.poll().state, live.poll().message) == ("fresh", "")
+
+
+@pytest.mark.parametrize("why", ["slow", "on hold", "waits for a worker", "begins", "is scored"])
+def test_a_fit_that_has_a_reason_to_be_quiet_is_left_alone(engine, live, clock, why):
+    live.want(wanted(seed=5))
+    (job,) = engine.waiting("main")
+    job.apply({"kind": "started"})
+    live.poll()
+    if why == "slow":  # a step takes it so long that ten of them are more
+        for step in (1, 2):
+            clock.now += 60.0
+            engine.report(job, step)
+            live.poll()
+    elif why == "on hold":
+        engine.report(job)
+        live.pause()
+    elif why == "waits for a worker":
+        engine.report(job)
+        job.requeue("lost")
+    elif why == "is scored":
+        engine.report(job, step=3)
+    live.poll()
+    clock.now += 500.0
+    assert live.poll().message == ""
+    assert not ended(job)
 
 
 # ---- on the screen ------------------------------------------------------------------------------------------------
@@ -232,8 +300,9 @@ def _progress() -> None:
     import streamlit as st
 
     from pages.lab.live import screen
+    from pages.ui import parts
 
-    screen.progress(st.session_state["shown"], key="elbo")
+    parts.show(screen.progress(st.session_state["shown"]))
 
 
 def told(shown) -> tuple[str, int]:
@@ -242,7 +311,7 @@ def told(shown) -> tuple[str, int]:
     app.session_state["shown"] = shown
     app.run()
     assert not app.exception
-    return "\n".join(element.proto.body for element in app.get("html")), len(app.get("vega_lite_chart"))
+    return words(app), len(app.get("bidi_component")) - 1
 
 
 def test_what_happened_to_a_fit_is_said(engine, live):
@@ -250,42 +319,34 @@ def test_what_happened_to_a_fit_is_said(engine, live):
     (job,) = engine.waiting("main")
     job.requeue("The worker was lost; the fit was started again.")
     shown = live.poll()
-    words, charts = told(shown)
-    assert "The worker was lost; the fit was started again." in words
-    assert "about to begin" in words
+    said, charts = told(shown)
+    assert "The worker was lost; the fit was started again." in said
+    assert "about to begin" in said
     assert charts == 1, "the earlier curve"
     engine.run(job)
-    words, _ = told(live.poll())
-    assert "The worker was lost" in words
-    assert "Fitted in 3 steps" in words
+    said, _ = told(live.poll())
+    assert "The worker was lost" in said
+    assert "Fitted in 3 steps" in said
 
 
 def test_progress_says_where_the_fit_is(engine, live):
     live.want(wanted(seed=5))
     (job,) = engine.waiting("main")
     engine.report(job, step=2)
-    words, _ = told(live.poll())
-    assert "fitting, step 2 of 3" in words
+    said, _ = told(live.poll())
+    assert "fitting, step 2 of 3" in said
     live.stop()
     assert "Stopped. The earlier result stays" in told(live.poll())[0]
 
 
-def test_the_curve_stops_at_its_edge_and_says_where(monkeypatch):
-    from pages.ui import charts
-
-    drawn = SimpleNamespace(frame=None, spec={})
-    monkeypatch.setattr(
-        charts.st, "vega_lite_chart", lambda frame, spec, **_: vars(drawn).update(frame=frame, spec=spec)
-    )
+def test_the_curve_stops_at_its_edge_and_says_where():
     values = np.concatenate([np.full(5, -900.0), np.linspace(0, 10, 95)])
     values[[50, 60]] = -40, -2
-    charts.elbo(np.arange(100), values, key="e")
-    shown = drawn.frame["shown"]
+    line, cut = figures.bound(range(100), values)["data"]
+    shown = untyped(line["y"])
     assert shown.min() == shown[0] == shown[50], "both lie below the edge"
     assert shown[60] == -2, "what is not far below is drawn as it is"
-    assert (drawn.frame["elbo"] < shown).sum() == 6
-    line, cut = drawn.spec["layer"]
-    assert cut["transform"] == [{"filter": "datum.elbo < datum.shown"}]
-    assert "transform" not in line
-    charts.elbo(np.arange(5), values[:5], key="e")
-    assert drawn.frame["shown"].min() == -900, "too few to say what matters"
+    assert untyped(line["customdata"])[50] == -40, "the pointer tells what it is"
+    assert len(untyped(cut["x"])) == 6
+    few, _ = figures.bound(range(5), values[:5])["data"]
+    assert untyped(few["y"]).min() == -900, "too few to say what matters"

@@ -15,6 +15,7 @@ from gdm_core.models.gdm.model import GDM
 from pages.lab import change, shipped
 from pages.lab.view import Looked
 from pages.nascar import scorecard, simulator
+from pages.ui.card import WORDS
 from tests.support.nascar_page import APP, PAGE, live_of, opened, settled, text
 from tests.support.sliders import slider, sliders
 
@@ -30,7 +31,7 @@ def test_a_first_visit_ends_with_a_result_and_its_scores(engine):
         "Matches the true states",
         "Ten steps ahead",
         "90 % band holds",
-        "Evidence a step",
+        "Log-likelihood a step",
         "k-means of moves",
     ):
         assert words in page
@@ -273,7 +274,7 @@ def test_scores_that_fail_say_why_and_can_be_asked_again(engine, monkeypatch):
         raise FitError("The deadline of 300 s has passed.")
 
     with monkeypatch.context() as broken:
-        broken.setattr(looks, "scores", refuse)
+        broken.setattr(looks, "score_parts", refuse)
         app = opened()
     assert "The deadline of 300 s has passed" in text(app)
     assert live_of(app).poll().state == "fresh"
@@ -301,6 +302,8 @@ def test_reset_play_and_step_steer_the_fit(engine):
     app.run()
     (job,) = engine.waiting("main")
     assert job.orders.hold
+    assert "Scores follow at the end of the fit that you watch." in text(app)
+    assert not any(words in text(app) for words in WORDS.values()), "a verdict beside a fit from its start misleads"
     app.button(key="nascar-step").click()
     app.run()
     assert job.orders.until_step > 0
@@ -339,7 +342,9 @@ def test_the_card_names_the_best_line_to_beat():
     held = rows["90 % band holds"]
     assert held.value == pytest.approx(90)
     assert "as the fit calibrated it holds 80.0 %; this one is 1.25 times as wide." in held.help
-    assert rows["Evidence a step, new trial"].line is None
+    bound = rows["Log-likelihood a step, new trial"]
+    assert bound.line is None
+    assert "forecast density on the Compare page" in bound.help
 
 
 def test_a_line_on_top_says_what_was_found_and_what_that_is_worth(engine):

@@ -11,7 +11,7 @@ from pages.lab import held
 from pages.lab.live import session
 from pages.nascar import pictures
 from tests.support.drawn import record
-from tests.support.held import browser_draws, shares
+from tests.support.held import offers, shares, tables
 from tests.support.nascar_page import live_of, opened, settled
 from tests.support.sliders import slider
 
@@ -40,51 +40,43 @@ def test_a_held_slider_of_the_track_shows_the_data_at_once(engine, monkeypatch):
 # ---- what the browser draws by itself -------------------------------------------------------------------------------
 def test_a_held_softness_brings_the_states_of_the_standing_fit_at_all_values_once(engine):
     app = opened(seed="1")
-    assert set(browser_draws(app)) == {"offers"}, "nobody pays for a slider that is not moved"
-    fitted = live_of(app).poll().result
-    slider(app, "tau").hold(0.5).run()
-    sent = browser_draws(app.run())
+    assert set(offers(app)) == {"K", "tau", "gamma"}
+    fitted, jobs = live_of(app).poll().result, len(engine.jobs)
+    sent = tables(app, "tau")
+    assert len(engine.jobs) == jobs + 1, "nobody pays for a slider that is not moved"
     (table,) = sent["tables"]
     states = shares(table["parts"]["states"])
-    assert (sent["slider"], states.shape) == ("tau", (len(table["values"]), 200, 4))
+    assert states.shape == (len(table["values"]), 200, 4)
     assert set(sent["figures"]) == {"inferred-track", "overview", "strips"}
     shown = live_of(app).poll()
     trials = live_of(app)._wanted.train
     for i in (0, 20):
         (exact,) = looks.first_look(fitted.model_bytes, trials, {"temperature": table["values"][i]})
         np.testing.assert_allclose(states[i], exact[:, list(shown.order)], atol=0.003)
-    jobs = len(engine.jobs)
-    slider(app, "tau").hold(0.9).run()
-    assert browser_draws(app.run()) == sent
-    assert len(engine.jobs) == jobs, "asked once for a movement"
-    slider(app, "tau").set_value(0.9).run()
-    assert set(browser_draws(app)) == {"offers"}
+    assert tables(app, "tau") == sent
+    assert len(engine.jobs) == jobs + 1, "asked once for a movement"
+    assert tables(app, "no such slider") == {"of": "", "tables": [], "more": False}, "anybody may send anything"
 
 
 def test_a_new_trial_follows_as_the_standing_fit_reads_it(engine):
     app = opened(seed="1", trial="New trial")
     fitted, trials = live_of(app).poll().result, live_of(app)._wanted.test
-    slider(app, "tau").hold(0.5).run()
-    (table,) = browser_draws(app.run())["tables"]
+    (table,) = tables(app, "tau")["tables"]
     (exact,) = looks.first_look(fitted.model_bytes, trials, {"temperature": table["values"][20]})
     order = list(live_of(app).poll().order)
     np.testing.assert_allclose(shares(table["parts"]["states"])[20], exact[:, order], atol=0.003)
 
 
 def test_only_the_server_draws_what_is_too_much_to_read_at_every_value(engine, monkeypatch):
-    app = opened(seed="1")
     monkeypatch.setattr(held, "MOST_SAMPLES", 100)
-    for key, value in (("tau", 0.5), ("K", 5)):
-        slider(app, key).hold(value).run()
-        assert browser_draws(app.run()) == {"offers": {}}
+    assert offers(opened(seed="1")) == {}
 
 
 def test_a_long_trial_is_thinned_in_time_and_in_values(engine, monkeypatch):
-    app = opened(seed="1")
     monkeypatch.setattr(held, "MOST", 300)
     monkeypatch.setattr(held, "FINE", 100)
-    slider(app, "tau").hold(0.5).run()
-    (table,) = browser_draws(app.run())["tables"]
+    app = opened(seed="1")
+    (table,) = tables(app, "tau")["tables"]
     part = table["parts"]["states"]
     assert (part["stride"], part["shape"]) == (3, [17, 67, 4])
     assert [table["values"][0], table["values"][-1]] == [0.01, 3.0]
@@ -92,20 +84,19 @@ def test_a_long_trial_is_thinned_in_time_and_in_values(engine, monkeypatch):
 
 
 def test_of_a_long_trial_some_values_come_first(engine, monkeypatch):
-    app = opened(seed="1")
     monkeypatch.setattr(held, "FINE", 100)
+    app = opened(seed="1")
     engine.auto = False
-    slider(app, "tau").hold(0.5).run()
-    assert browser_draws(app)["pending"] == "tau"
+    assert tables(app, "tau")["more"]
     some, rest = engine.waiting()
     engine.run(some)
-    sent = browser_draws(app.run())
-    assert (len(sent["tables"][0]["values"]), sent["pending"]) == (5, "tau")
+    sent = tables(app, "tau")
+    assert (len(sent["tables"][0]["values"]), sent["more"]) == (5, True)
     engine.run(rest)
-    whole = browser_draws(app.run())
+    whole = tables(app, "tau")
     assert len(whole["tables"][0]["values"]) == 17
-    assert "pending" not in whole
-    assert whole["name"] != sent["name"]
+    assert not whole["more"]
+    assert whole["of"] != sent["of"], "the browser throws the first ones away"
 
 
 def test_a_held_k_brings_the_first_steps_of_fits_that_would_take_long(engine, monkeypatch):
@@ -113,8 +104,7 @@ def test_a_held_k_brings_the_first_steps_of_fits_that_would_take_long(engine, mo
     monkeypatch.setattr(held, "SOON_S", -1.0)
     app = opened(seed="1")
     fitted, trials = live_of(app).poll().result, live_of(app)._wanted.train
-    slider(app, "K").hold(6).run()
-    found = {table["values"][0]: table["parts"]["states"] for table in browser_draws(app.run())["tables"]}
+    found = {table["values"][0]: table["parts"]["states"] for table in tables(app, "K")["tables"]}
     assert {k: part["shape"] for k, part in found.items()} == {k: [1, 200, k] for k in range(2, 13)}
     (begun,) = looks.first_look(fitted.model_bytes, trials, {"n_states": 6})
     (sent,) = shares(found[6])

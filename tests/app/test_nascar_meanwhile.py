@@ -6,16 +6,19 @@ import re
 
 import numpy as np
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from pages.lab import card as lab_card
 from pages.lab import held, tabs
 from pages.lab.live import session
-from pages.lab.view import Looked
+from pages.lab.view import Looked, View
 from pages.nascar import pictures
 from pages.ui import figures
+from pages.ui.card import WORDS
 from pages.ui.figures.base import untyped
-from tests.support.drawn import record
-from tests.support.held import browser_draws, shares
+from tests.support.drawn import pieces, record
+from tests.support.held import offers, shares, tables
 from tests.support.nascar_page import live_of, opened, settled, text
 from tests.support.sliders import slider
 
@@ -27,7 +30,7 @@ def drawn(monkeypatch):
 
 def card(app: AppTest) -> str:
     """The card's scores and the line below them."""
-    return next(body for body in text(app).split("\n") if "gdm-scores" in body)
+    return next(body for body in pieces(app) if '<div class="gdm-scores">' in body)
 
 
 # ---- scores -------------------------------------------------------------------------------------------------------
@@ -41,14 +44,14 @@ def test_scores_of_the_model_before_are_dim_and_named_until_there_are_new_ones(e
     engine.run(main)
     app.run()
     assert live_of(app).poll().state == "fresh", "the new fit is there, its scores are not"
-    assert 'data-state="stale"' in card(app)
+    assert 'data-of=""' in card(app)
     assert "Scores of the earlier result: Gumbel Dynamical Model, K\u00a04" in card(app)
     assert "seed 0" not in card(app)
     engine.run_all()
     app.run()
     engine.run_all()
     app.run()
-    assert "stale" not in card(app)
+    assert 'data-of=""' not in card(app)
     assert "seed 0" in card(app)
 
 
@@ -85,12 +88,86 @@ def test_scores_of_a_fit_that_has_just_ended_are_on_their_way(engine):
         engine.run(engine.waiting("main")[0])
         app.run()
         assert "Fitted in" in text(app)
-        assert "The fit is being scored" in card(app)
+        assert "The scores wait for a worker" in card(app)
         assert "Scores appear" not in text(app)
+
+
+def test_scores_come_by_and_by_without_a_verdict_before_there_is_something_to_beat(engine):
+    engine.auto = False
+    app = opened()
+    engine.run(engine.waiting("main")[0])
+    app.run()
+    (job,) = engine.waiting("ask-scores")
+    job.apply({"kind": "started", "version": 0})
+    told = list(job.work.function(*job.work.args))
+    seen = []
+    for found in told[:-1]:
+        job.apply({"kind": "found", "found": found})
+        app.run()
+        seen.append((card(app), text(app)))
+    first, *_ = seen
+    assert "Matches the true states" in first[0]
+    assert not any(words in first[0] for words in ("k-means", "Log-likelihood a step", *WORDS.values()))
+    assert "scores, 1 of 5 parts: now log-likelihood" in first[1]
+    for number, words in enumerate(("Log-likelihood a step", "k-means", "Ten steps ahead"), start=1):
+        assert [words in shown for shown, _ in seen] == [at >= number for at in range(4)], words
+    engine.run_all()
+    app.run()
+    assert not re.search(r"scores, \d", text(app))
+    assert "Ten steps ahead" in card(app)
 
 
 def test_the_header_names_the_model(engine):
     assert "<dt>model</dt><dd>AR-HMM</dd>" in text(opened(model="AR-HMM"))
+
+
+# ---- what belongs to which settings -------------------------------------------------------------------------------
+def faded(app: AppTest) -> list[str]:
+    """What is said of settings other than those that the header wants."""
+    (wanted,) = re.findall(r'gdm-of:not\(\[data-of="(\w+)"\]\)', text(app))
+    return [body for body in text(app).split("\n") if 'class="gdm-of"' in body and f'data-of="{wanted}"' not in body]
+
+
+def test_whatever_is_not_of_what_the_controls_say_fades_until_it_is(engine):
+    app = opened(setting="Soft and sticky", T="1000")
+    assert not faded(app)
+    assert 'class="gdm-waiting"' not in text(app)
+    assert lab_card.SHIPPED in text(app)
+    engine.auto = False
+    slider(app, "K").set_value(7)
+    app.run()
+    assert "<dt>states K</dt><dd>7</dd>" in text(app)
+    assert "waiting for K\u00a07<" in text(app)
+    assert lab_card.SHIPPED not in text(app), "what ships is the earlier result"
+    gone = "\n".join(faded(app))
+    assert 'class="gdm-key"' in gone
+    assert 'class="gdm-scores"' in gone
+    assert 'class="gdm-finding"' not in text(app)
+    live_of(app).stop()
+    app.run()
+    assert "K\u00a07 is not there yet" in text(app), "nothing is on its way"
+    engine.auto = True
+    slider(app, "K").set_value(6)
+    settled(app)
+    settled(app)
+    assert not faded(app)
+    assert 'class="gdm-waiting"' not in text(app)
+
+
+def test_a_run_that_is_overtaken_has_said_by_then_which_settings_are_wanted(engine, monkeypatch):
+    app = opened()
+    engine.auto = False
+    monkeypatch.setattr("pages.lab.picture", lambda *given: st.stop())
+    app.number_input(key="track").set_value(7)
+    app.run()
+    assert "waiting for a fit of these data" in text(app)
+
+
+@pytest.mark.parametrize("moving", [True, False])
+def test_a_picture_that_moves_is_the_result_of_no_settings(engine, moving):
+    app = opened()
+    view = View(None, None, live_of(app), live_of(app).poll(), moving=moving, number=live_of(app).poll().wanted.number)
+    assert view.current is not moving
 
 
 # ---- a hand comes near a slider -----------------------------------------------------------------------------------
@@ -99,50 +176,36 @@ def test_states_for_a_held_thumb_are_asked_for_once_a_hand_comes_near_and_never_
     engine.auto = False
     before = len(engine.jobs)
     app.run()
-    offers = browser_draws(app)["offers"]
-    assert set(offers) == {"tau", "gamma", "K"}
+    offered = offers(app)
+    assert set(offered) == {"tau", "gamma", "K"}
     assert not engine.waiting()
     picture = live_of(app).poll().train
     for _ in range(3):
-        app.session_state[held.NEAR] = "tau"
-        app.run()
+        tables(app, "tau", None)
         assert [job.slot for job in engine.jobs[before:]] == ["ask-sweep-temperature-0"]
         assert not live_of(app).running
         assert live_of(app).poll().train is picture, "and nothing else changed"
     engine.run_all()
-    slider(app, "tau").hold(0.5).run()
-    found = browser_draws(app)
-    assert (found["slider"], found["offers"]) == ("tau", {})
+    assert tables(app, "tau", 0.5, times=1)["tables"]
     assert len(engine.jobs) == before + 1, "they were there before the thumb moved"
     slider(app, "tau").set_value(0.5).run()
-    app.session_state[held.NEAR] = "tau"
-    app.run()
+    tables(app, "tau", None)
     assert not engine.waiting("ask-sweep-temperature-0"), "nothing beside a fit under way"
     engine.run_all()
     settled(app)
-    assert browser_draws(app)["offers"]["tau"] != offers["tau"], "the browser may say it once of each fit"
-
-
-@pytest.mark.parametrize("said", [7, None, ["tau"], {"tau": 1}, True])
-def test_what_is_no_name_of_a_slider_is_not_heard(monkeypatch, said):
-    state = {"held": {"near": said}}
-    monkeypatch.setattr(held.st, "session_state", state)
-    held._come_near()
-    assert held.NEAR not in state
+    assert offers(app)["tau"] != offered["tau"], "the browser may say it once of each fit"
 
 
 @pytest.mark.parametrize("said", ["", "temperature", "T", "tau " * 1000])
 def test_nothing_is_worked_out_for_a_slider_that_is_none(engine, said):
     app = opened()
     engine.auto = False
-    app.session_state[held.NEAR] = said
-    app.run()
+    assert tables(app, said, 0.5)["tables"] == []
     assert not engine.waiting()
 
 
 def _near(app, key: str) -> None:
-    app.session_state[held.NEAR] = key
-    app.run()
+    tables(app, key, None, times=1)
 
 
 def _ahead(engine) -> list[int]:
@@ -159,7 +222,7 @@ def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_sl
     assert _ahead(engine) == []
     _near(app, "K")
     assert _ahead(engine) == [3, 5], "two at a time, the nearest first"
-    assert browser_draws(app)["pending"] == "K"
+    assert tables(app, "K", None)["more"]
     _near(app, "K")
     assert _ahead(engine) == [3, 5]
     engine.run_all()
@@ -168,14 +231,12 @@ def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_sl
     engine.run_all()
     _near(app, "K")
     assert _ahead(engine) == [], "who only comes near may never move it"
-    assert "pending" not in browser_draws(app)
+    assert not tables(app, "K", None)["more"]
     assert live_of(app).poll().state == "fresh"
-    slider(app, "K").hold(5).run()
+    found = tables(app, "K", 5)
     assert _ahead(engine) == [7, 8], "from where the thumb is"
-    found = browser_draws(app)
-    assert (found["slider"], found["pending"], [table["values"] for table in found["tables"]]) == (
-        "K", "K", [[2], [3], [4], [5], [6]],
-    )  # fmt: skip
+    assert found["more"]
+    assert sorted(table["values"] for table in found["tables"]) == [[2], [3], [4], [5], [6]]
     slider(app, "K").set_value(5).run()
     assert _ahead(engine) == [], "let go, nothing is fitted for nobody"
     assert live_of(app).poll().state == "fresh", "the fit was there"
@@ -183,9 +244,7 @@ def test_fits_beside_the_one_that_stands_are_begun_once_a_hand_comes_near_the_sl
 
 def test_states_that_come_while_k_is_held_are_those_of_the_fit_that_is_shown_once_it_is_let_go(engine):
     app = opened()
-    slider(app, "K").hold(6).run()
-    slider(app, "K").hold(7).run()
-    (table,) = (table for table in browser_draws(app)["tables"] if table["values"] == [7])
+    (table,) = (table for table in tables(app, "K", 7)["tables"] if table["values"] == [7])
     (sent,) = shares(table["parts"]["states"])
     slider(app, "K").set_value(7).run()
     shown = live_of(app).poll()

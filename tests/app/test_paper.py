@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from gdm_studio import paper
 from pages.paper import numbers, panels
 from pages.ui import navigation
+from pages.ui.figures.base import untyped
 from tests.support.compared import lines, made_up
 from tests.support.drawn import record
 from tests.support.nascar_page import APP, text
@@ -34,12 +35,21 @@ def test_the_table_stands_at_once_beside_the_papers_numbers():
     app = opened()
     (table,) = app.table
     shown = table.value
-    assert shown.loc["GDM", "paper"] == numbers.PAPER["soft"]["GDM"]
+    assert shown.loc["GDM", "paper"] == f"**{numbers.PAPER['soft']['GDM']}**", "the best of its column"
+    assert shown.loc["rSLDS (RO)", "paper"] == numbers.PAPER["soft"]["rSLDS (RO)"]
+    assert shown.loc["GDM, untrained", "paper"] == "–"
     assert shown.loc["GDM, untrained", "released code"] == numbers.RELEASED["soft"]["GDM, untrained"]
     ours = [
         cell.scores["paper_accuracy"] for one in paper.load().cells["table/soft/fair"] for cell in one["GDM"].values()
     ]
-    assert shown.loc["GDM", "ours, fair"].startswith(f"{sum(ours) / len(ours):.3f} ± ")
+    assert shown.loc["GDM", "ours, fair"].startswith(f"**{sum(ours) / len(ours):.3f} ± ")
+
+
+def test_all_that_are_printed_as_the_best_are_marked():
+    rows = {"a": {"x": "0.90 ± 0.01", "y": ""}, "b": {"x": "0.90", "y": ""}, "c": {"x": "0.89 ± 0.20"}}
+    assert panels.with_best(rows) == {
+        "a": {"x": "**0.90 ± 0.01**", "y": ""}, "b": {"x": "**0.90**", "y": ""}, "c": {"x": "0.89 ± 0.20"},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("panel", ["nascar", "formula1", "usage", "mice"])
@@ -61,8 +71,11 @@ def test_the_race_names_the_states_of_each_segment_and_the_mice_have_a_dot_for_e
     assert named["GDM"].str.startswith("S").all(), "the paper's rule names a state for every segment"
     app.radio(key="panel").set_value("mice").run()
     assert not app.exception
-    dots = [trace for trace in drawn["paper-by-trial"][0]["data"] if trace["mode"] == "markers"]
-    assert len(dots) == 2, "GDM and rSLDS"
+    traces = drawn["paper-by-trial"][0]["data"]
+    assert {trace["mode"] for trace in traces} == {"markers"}, "nothing lies between two trials"
+    means = [untyped(trace["x"]) for trace in traces if trace.get("error_y")]
+    assert len(means) == 2, "GDM and rSLDS"
+    assert not set(means[0]) & set(means[1]), "side by side"
 
 
 def test_a_table_is_run_anew_and_what_is_stored_comes_back():
@@ -75,7 +88,7 @@ def test_a_table_is_run_anew_and_what_is_stored_comes_back():
     assert not app.exception, app.exception[0].message
     assert "Measured now: 12 fits" in text(app)
     assert "p-dLDS is left out: The fit diverged." in text(app)
-    assert app.table[0].value.loc["p-dLDS", "ours, fair"] == ""
+    assert app.table[0].value.loc["p-dLDS", "ours, fair"] == "–"
     (button,) = [each for each in app.button if each.label == "Show what is stored"]
     button.click().run()
     assert app.table[0].value.loc["GDM", "ours, fair"] == stored

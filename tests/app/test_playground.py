@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -27,6 +30,15 @@ LOGITS = np.array([1.0, 0.0, -0.5])
 @pytest.fixture(scope="module")
 def opened() -> AppTest:
     return AppTest.from_file(APP).run().switch_page(PAGE).run()
+
+
+def test_a_mistyped_name_in_the_address_is_said():
+    app = AppTest.from_file(APP)
+    for name, value in {"softnes": "1", "logit1": "0.5", "K-1a2b3c": "4"}.items():
+        app.query_params[name] = value
+    app = app.run().switch_page(PAGE).run()
+    (said,) = [e.proto.body for e in app.get("html") if "The link also has" in e.proto.body]
+    assert "“softnes”, which" in said
 
 
 def test_the_page_opens_with_its_sliders(opened):
@@ -129,6 +141,13 @@ def test_the_density_agrees_with_torch():
     )
 
 
+@pytest.mark.parametrize("scale", [0.0, 1.0, 8.0])
+def test_the_exact_divergence_is_that_of_the_library(scale):
+    first, second = LOGITS * scale, np.array([-0.5, 0.5, 3.0])
+    wanted = float(gumbel_softmax_kl(torch.from_numpy(first), torch.from_numpy(second)))
+    assert gumbel.exact_kl(first, second) == pytest.approx(wanted, rel=1e-9)
+
+
 def test_the_sampled_divergence_agrees_with_the_exact_one_at_every_softness():
     other = np.array([-0.5, 0.5, 0.5])
     exact = float(gumbel_softmax_kl(torch.from_numpy(LOGITS), torch.from_numpy(other)))
@@ -205,3 +224,20 @@ def test_stays_are_cut_right():
     top = np.array([[0, 1], [0, 1], [1, 1], [1, 0], [1, 0], [2, 0], [2, 1], [2, 1]])
     # First stays and those that begin in the second half are left out.
     assert sorted(gumbel._first_half_stays(top).tolist()) == [3, 3]
+
+
+LOADED = """
+import sys
+from pages.playground import gumbel, pictures
+from pages.paper import panels, run
+from pages.compare import results, settings, sources
+print(*sorted({name for name in sys.modules if name in ("torch", "scipy.spatial", "scipy.special", "scipy.ndimage", "sklearn")}))
+"""
+
+
+def test_pages_that_draw_what_is_stored_or_a_triangle_load_neither_torch_nor_what_simulators_need():
+    """A first visit waits for what is loaded: torch alone takes as long as all else of this page."""
+    said = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=navigation.ROOT, capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == []

@@ -146,7 +146,7 @@ def test_a_new_trial_waits_for_the_exact_look(engine):
     np.testing.assert_array_equal(read, np.array(mapping)[np.asarray(look.test[0]).argmax(axis=1)])
 
 
-def test_what_is_suggested_is_what_is_offered(monkeypatch):
+def test_where_it_starts_is_within_what_is_offered(monkeypatch):
     data = recordings.load_simulated(SMALL)
     wide = replace(data, suggestion=replace(data.suggestion, n_latent=MOST_LATENT + 2, why_latent="8 hold 91 %"))
     assert wide.start[1] == MOST_LATENT
@@ -156,7 +156,7 @@ def test_what_is_suggested_is_what_is_offered(monkeypatch):
     monkeypatch.setattr(tabs.shell, "quiet", said.append)
     view = view_of(wide, Naming.plain(4), BoutRule())
     tabs.features(view, view.read())
-    assert f"Suggested D {MOST_LATENT}: as many as are offered" in said[0]
+    assert f"D starts at {MOST_LATENT}: as many as are offered" in said[0]
     lines = {shape["x0"] for shape in drawn["variance"]["layout"]["shapes"]}
     assert lines == {MOST_LATENT}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -65,24 +63,6 @@ def test_the_address_waits_for_the_release(app):
     slider(app, "K").set_value(8).run()
     assert _found(app)[0] == "(8, False)"
     assert app.query_params == {"K": "8"}
-
-
-@pytest.mark.parametrize(
-    ("parts", "answered", "found"), [(["a part"], 3, True), (["a part"], 4, False), ([], 3, False)]
-)
-def test_what_a_slider_says_in_a_request_of_a_part_of_the_page_is_not_overlooked(monkeypatch, parts, answered, found):
-    """Streamlit runs the part alone, and the release of the slider would wait for the next one."""
-    state = {"sliders": {"K": slider_module._Memory(heard=4, answered=answered)}}
-    monkeypatch.setattr(slider_module.st, "session_state", state)
-    monkeypatch.setattr(slider_module, "get_script_run_ctx", lambda: SimpleNamespace(fragment_ids_this_run=parts))
-    assert slider_module.overlooked() is found
-
-
-def test_a_run_of_the_whole_page_answers_all_sliders(app):
-    memory = app.run().session_state["sliders"]["K"]
-    memory.heard = 7
-    app.run()
-    assert memory.answered == 7
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from streamlit.testing.v1 import AppTest
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.errors import FitError
 from pages.ui import navigation
+from tests.support.controls import control
 from tests.support.nascar_page import opened, settled, text
 from tests.support.sliders import slider
+from tests.support.your_data_page import html, uploaded, waves
 
 LEVEL = {1: 10.0, 2: 18.0, 3: 25.0}
 
@@ -85,3 +88,21 @@ def test_behaviour_suggests_too_and_sets_the_controls_of_its_recording(engine, p
     assert not app.exception, app.exception[0].value
     assert slider(app, "K").value == 3
     assert slider(app, "tau").value == pytest.approx(0.3)
+
+
+def test_one_state_is_recommended_in_one_voice(engine, monkeypatch):
+    """Nothing sets two states where one is recommended, and where K starts is no second recommendation."""
+    monkeypatch.setitem(LEVEL, 1, 25.01)
+    monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
+    app = uploaded("waves.csv", waves(600, 20.0))
+    assert re.search(r"It starts with K \d+ and D 2, from a first look: .*\. Which K the data speak for", html(app))
+    app.button(key="fit").click().run()
+    app.session_state["view"] = "Suggest settings"
+    app = button(app.run(), "Suggest settings").click().run().run()
+    assert "Take one state" in "\n".join(element.value for element in app.markdown)
+    assert "Use these settings" not in [each.label for each in app.button]
+    assert any("nothing to set here" in each.value for each in app.caption)
+    control(app, "slider", "K").set_value(7).run()
+    (back,) = [each for each in app.button if each.key == "to-start"]
+    assert back.label.startswith("Back to the start: K ")
+    assert "suggest" not in html(app).lower().replace("suggest settings", "")

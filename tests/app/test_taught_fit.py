@@ -52,7 +52,7 @@ def shown(app: AppTest) -> tuple[bytes, str]:
     """(the model file that is offered, the script)."""
     turn(app, "Export & reproduce")
     files = {file.name: file for file in app.session_state["_downloads"].files.values()}
-    return files["your_data-model.safetensors"].make(), files["your_data-reproduce.py"].make().decode()
+    return files["your_data-walk-model.safetensors"].make(), files["your_data-walk-reproduce.py"].make().decode()
 
 
 def test_the_whole_page_follows_the_taught_fit_and_goes_back(engine):

@@ -87,22 +87,20 @@ def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
     assert kept(app).own.marks == before.marks
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "message"),
-    [
+def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine):
+    """Which marks are refused: tests/unit/test_marks.py."""
+    app = mark(opened(), 1.0, 2.0, "rest")
+    for begin, end, message in (
         (2.0, 1.0, "it has to end after it begins"),
         (5.0, 500.0, "lies outside of"),
         (5.0, 5.03, "holds less than two frames"),
-        (-3.0, 1.0, "lies outside of"),
-    ],
-)
-def test_a_stretch_that_cannot_be_marked_is_refused_and_nothing_is_lost(engine, begin, end, message):
-    app = mark(opened(), 1.0, 2.0, "rest")
-    mark(app, begin, end, "walk")
-    assert message in said(app)
-    assert len(kept(app).own.marks) == 1
+        (1.5, 3.0, "are marked as &#x27;rest&#x27; already and cannot be &#x27;walk&#x27; too"),
+    ):
+        mark(app, begin, end, "walk")
+        assert message in said(app)
+        assert len(kept(app).own.marks) == 1
     mark(app, 3.0, 4.0, "walk")
-    assert message not in said(app)
+    assert "Not marked" not in said(app)
     assert len(kept(app).own.marks) == 2
 
 
@@ -122,12 +120,6 @@ def test_a_click_without_a_word_says_so_and_nothing_is_lost(engine):
         app.button(key=button).click().run()
         assert message in said(app)
         assert len(kept(app).own.marks) == 1
-
-
-def test_two_words_on_one_frame_are_refused_in_a_sentence(engine):
-    app = mark(mark(opened(), 1.0, 2.0, "rest"), 1.5, 3.0, "walk")
-    assert "are marked as &#x27;rest&#x27; already and cannot be &#x27;walk&#x27; too" in said(app)
-    assert len(kept(app).own.marks) == 1
 
 
 def test_more_words_than_states_says_so_and_keeps_the_marks(engine):
@@ -191,17 +183,17 @@ def test_marks_survive_a_turn_to_another_page_and_travel_as_files(engine):
     assert kept(app).own == before
     assert {"Marks (JSON)", "Marks of this trial (BORIS)", "Words of this trial (CSV)"} <= offered(app)
     files = {file.name: file.make() for file in app.session_state["_downloads"].files.values()}
-    assert Marks.from_json(files["your_data-marks.json"].decode()).marks == before.marks
+    assert Marks.from_json(files["your_data-walk-marks.json"].decode()).marks == before.marks
     boris = Marks.from_annotation(
-        io.BytesIO(files["your_data-marks.csv"]), before.marks[0].recording, 30.0, "marks.csv"
+        io.BytesIO(files["your_data-walk-marks.csv"]), before.marks[0].recording, 30.0, "marks.csv"
     )
     assert {(m.start, m.stop, m.word) for m in boris.marks} == {(m.start, m.stop, m.word) for m in before.marks}
-    words = pd.read_csv(io.BytesIO(files["your_data-words.csv"]))
+    words = pd.read_csv(io.BytesIO(files["your_data-walk-words.csv"]))
     assert len(words) == 400
     np.testing.assert_allclose(words.filter(like="p ").sum(axis=1), 1, atol=1e-3)
     app = opened(fitted=True)
     control(app, "file_uploader", "teach-file").set_value(
-        ("marks.json", files["your_data-marks.json"], "application/json")
+        ("marks.json", files["your_data-walk-marks.json"], "application/json")
     ).run()
     assert kept(app).own.marks == before.marks
     assert [job.slot for job in engine.jobs].count("ask-taught") >= 2
@@ -284,12 +276,14 @@ def test_one_mark_of_several_is_taken_away(engine):
 
 def test_the_script_teaches_the_same_and_finds_the_same_words(engine, tmp_path, monkeypatch):
     app = taught(opened(), 4)
-    words = next(f for f in app.session_state["_downloads"].files.values() if f.name == "your_data-words.csv").make()
+    words = next(
+        f for f in app.session_state["_downloads"].files.values() if f.name == "your_data-walk-words.csv"
+    ).make()
     app.query_params["view"] = "Export & reproduce"
     app.run()
     assert not app.exception, app.exception[0].value
     script = next(
-        f for f in app.session_state["_downloads"].files.values() if f.name == "your_data-reproduce.py"
+        f for f in app.session_state["_downloads"].files.values() if f.name == "your_data-walk-reproduce.py"
     ).make()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "walk.csv").write_bytes(table())
@@ -307,7 +301,7 @@ def test_every_trial_is_listed_with_its_words_and_strange_ones_are_told(engine):
     app = taught(app)
     assert "None looks unlike the taught ones." in said(app)
     files = {file.name: file.make() for file in app.session_state["_downloads"].files.values()}
-    table = pd.read_csv(io.BytesIO(files["your_data-words-of-all.csv"]))
+    table = pd.read_csv(io.BytesIO(files["your_data-walk-words-of-all.csv"]))
     assert table["trial"].tolist() == ["Fitted: trial 1", "Fitted: trial 2", "New: trial 3"]
     np.testing.assert_allclose(table.filter(like="p ").sum(axis=1), 1, atol=1e-3)
     assert table["sure"].between(0.3, 1).all()

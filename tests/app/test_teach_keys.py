@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import DataError
-from pages.recording.teach import lessons, marking
+from pages.recording.teach import lessons, marking, panel
 from pages.recording.teach.lessons import Vocabulary, keys_of, with_key, with_word
 from pages.recording.teach.marking import clip_name, entries_of
 from tests.support.live_engine import QuickEngine
@@ -158,6 +158,50 @@ def test_three_proposals_are_answered_by_keys_alone_and_the_next_ones_come_by_th
     assert timeline.shown["clip"] is None
     timeline.send(app, stretch(0.0, 0.2, "rest", trial=0))
     assert kept(app).asking is None, "nobody is asked who has stopped it"
+
+
+def test_a_proposal_takes_no_place_of_what_is_in_hand(engine, timeline, monkeypatch):
+    app = opened()
+    app.button(key="teach-clip-0").click().run()
+    engine.auto = False
+    while (asking := kept(app).asking) is not None:  # the last one is answered, and new ones are worked out
+        timeline.send(app, {"kind": "answer", "clip": clip_name(asking), "word": "rest"})
+    assert not kept(app).shown
+    place = trial(app)
+    control(app, "number_input", f"teach-from-{place}").set_value(8.0).run()
+    control(app, "number_input", f"teach-to-{place}").set_value(9.0).run()
+    app.text_input(key=next(one.key for one in app.text_input if "teach-word" in one.key)).set_value("walk").run()
+    engine.auto = True
+    engine.run_all()
+    app.run()
+    app.run()
+    assert kept(app).shown, "they are there"
+    assert kept(app).asking is None
+    assert trial(app) == place
+    assert control(app, "number_input", f"teach-from-{place}").value == 8.0
+    app.button(key="teach-name").click().run()
+    assert not app.exception
+    mark = kept(app).own.marks[-1]
+    assert (mark.word, mark.start, mark.stop) == ("walk", 240, 270)
+    assert kept(app).asking in kept(app).shown, "and the lesson goes on"
+
+
+def test_a_drag_is_taken_in_the_trial_that_it_was_drawn_over(engine, timeline, monkeypatch):
+    takes = []
+    monkeypatch.setattr(panel, "plot", lambda *figure, on_select=None, **more: takes.append(on_select))
+    app = opened()
+    take = next(one for one in reversed(takes) if one is not None)
+    app.button(key="teach-clip-0").click().run()
+    asking = kept(app).asking
+    dragged = 1 - asking[0]
+    with monkeypatch.context() as session:
+        session.setattr(st, "session_state", app.session_state)
+        take({"x": [2.0, 1.0], "revision": f"any/{dragged}"})
+        take({"x": [2.0, 1.0], "revision": "any/900"})
+        take(None)
+    assert (kept(app).stretch, kept(app).in_hand, kept(app).asking) == ((dragged, 1.0, 2.0), True, None)
+    app.run()
+    assert trial(app) == dragged, "the page goes back to where the hand is"
 
 
 def test_a_mark_elsewhere_leaves_the_question_and_a_clip_of_another_trial_is_not_played(engine, timeline):

@@ -49,6 +49,7 @@ def test_another_page_starts_with_its_own_settings(app):
         assert app.segmented_control(key="stay").value == "learn"
 
 
+@pytest.mark.bulk
 def test_every_page_can_be_entered_from_every_other(app):
     """Also with one key of different meaning on both, which `stay` is on the playground."""
     folders = [entry.folder for entry in navigation.available()]

@@ -28,7 +28,7 @@ from pages.your_data import check, example, intake, label_check
 from tests.support.controls import control
 from tests.support.drawn import record
 from tests.support.live_engine import ended
-from tests.support.offered import offered
+from tests.support.offered import files, offered
 from tests.support.sliders import sliders
 from tests.support.your_data_page import ROOT, fitted, html, opened, read, upload, uploaded, waves
 
@@ -83,7 +83,6 @@ def test_a_file_is_shown_before_it_is_fitted_and_fitted_on_request_without_being
     assert not [path for path in Path(os.environ["GDM_DATA_DIR"]).rglob("*") if path.is_file()]
 
 
-@pytest.mark.slow
 def test_the_example_shows_states_that_a_model_finds_and_simpler_lines_do_not(session):
     data = fitted(example.NAME, example.content())
     assert (len(data.train), len(data.test)) == (4, 2)
@@ -149,7 +148,7 @@ def last_fit(engine) -> tuple[int, int]:
 
 def suggested(app: AppTest) -> tuple[int, int]:
     """K and D as the page announces them before a fit."""
-    found = re.search(r"To start with: K (\d+) and D (\d+)", html(app))
+    found = re.search(r"It starts with K (\d+) and D (\d+)", html(app))
     assert found is not None
     return int(found[1]), int(found[2])
 
@@ -169,7 +168,7 @@ def test_another_file_starts_as_its_own_data_suggest_and_not_with_settings_left_
     assert start not in ((k, d), (k + 2, 1)), "the two files have to differ in what they suggest"
     app.button(key="fit").click().run()
     assert last_fit(engine) == start
-    assert control(app, "slider", "smooth").value == 0.0
+    assert control(app, "slider", "smooth").value == pytest.approx(0.3)
 
 
 def test_an_upload_and_its_fit_stay_while_another_page_is_looked_at(engine):
@@ -349,6 +348,31 @@ def test_what_is_missing_is_the_same_in_the_table_and_in_the_words_beside_it(ses
     assert check.missing(table, "time") == 0
     words = read("words.csv", b"time,a,label\n0,1,walk\n1,2,\n2,3,rest\n3,4,rest\n").content
     assert check.missing(words, "label") == pytest.approx(0.25)
+
+
+def test_hours_are_hours_before_the_fit_and_after_it_and_files_are_named_after_the_recording(engine, monkeypatch):
+    drawn = record(monkeypatch, recording_lab, recording_tabs, lab_tabs, check)
+    slow = pd.read_csv(io.BytesIO(waves(600, 20.0))).rename(columns={"time": "time (s)"})
+    slow["time (s)"] *= 600
+    app = uploaded("Night 3.csv", slow.to_csv(index=False).encode())
+    assert drawn["first-look"][0]["layout"]["xaxis"]["title"]["text"] == "h"
+    app.button(key="fit").click().run()
+    for view in ("Bouts", "Shares", "Prediction", "Export & reproduce"):
+        app.session_state["view"] = view
+        app.run().run()
+        assert not app.exception, app.exception[0].value
+    titles = {key: figure["layout"]["xaxis"]["title"]["text"] for key, (figure, _) in drawn.items() if key in OVER_TIME}
+    assert titles == dict.fromkeys(OVER_TIME, "h")
+    assert drawn["dwell-inferred"][0]["layout"]["xaxis"]["title"]["text"] in (
+        "stay (min, logarithmic)",
+        "stay (h, logarithmic)",
+    )
+    names = files(app)
+    assert "your_data-night-3-model.safetensors" in names
+    assert all(name.startswith("your_data-night-3-") for name in names), names
+
+
+OVER_TIME = ("first-look", "strips", "proportions", "entropy", "envelope")
 
 
 def test_without_a_clock_steps_are_the_unit_everywhere_until_somebody_says_how_fast_they_are(engine, monkeypatch):

@@ -1,4 +1,7 @@
-"""Your data, files: each is understood or refused with its reason, and its script makes the page's trials."""
+"""Your data, files: each is understood or refused with its reason, and its script makes the page's trials.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 

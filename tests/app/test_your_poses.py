@@ -1,9 +1,13 @@
-"""Your data, tracked animals: parts and animals renamed or left out, what is wrong shown before the fit, plain tables of parts."""
+"""Your data, tracked animals: parts and animals renamed or left out, what is wrong shown before the fit, plain tables of parts.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 
 import io
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +24,7 @@ from pages.your_data import intake, pose_check, pose_sketch, problems
 from pages.your_data.intake import Opened
 from pages.your_data.poses import PoseOptions, chosen, from_poses
 from tests.support.controls import control
-from tests.support.drawn import record
+from tests.support.drawn import record, words
 
 ROOT = Path(__file__).resolve().parents[2]
 REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
@@ -49,7 +53,7 @@ def read(content: bytes, name: str) -> Opened:
 
 
 def html(app: AppTest) -> str:
-    return " ".join(str(element.value) for element in app.get("html"))
+    return words(app)
 
 
 def pair(n: int = 200) -> keypoints.KeypointTable:
@@ -216,6 +220,60 @@ def test_the_script_of_a_table_of_parts_makes_the_same_trials(session, tmp_path,
     exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
     np.testing.assert_array_equal(data.test[0].y, values(space["test"]))
     assert len(data.train[0].y) == int(0.6 * 300 / every)
+
+
+def cohort_csv(n: int = 90) -> bytes:
+    """The same three times over: three recordings of one animal each, two of them of one group."""
+    one = pd.read_csv(io.BytesIO(flat_csv(n)))
+    parts = [one.assign(recording=f"r{i}", animal=f"m{i}", group="ab"[i // 2]) for i in range(3)]
+    return pd.concat(parts).to_csv(index=False).encode()
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_recordings_in_one_table_are_trials_unless_they_are_to_be_one_and_the_script_does_the_same(
+    session, tmp_path, monkeypatch, apart
+):
+    (tmp_path / "cohort.csv").write_bytes(cohort_csv())
+    file = intake.as_poses(read(cohort_csv(), "cohort.csv"))
+    data = from_poses(file, replace(PLAIN, apart=apart, rate_hz=25.0))
+    names = [f"recording r{i}" for i in range(3)] if apart else ["first 60 %", "last 40 %"]
+    assert [trial.name for trial in data.trials] == names
+    assert ("3 recordings" in data.about) == apart
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+    np.testing.assert_array_equal(data.test[0].y, values(space["test"]))
+    assert len(space["train"]) == len(data.train)
+
+
+def test_labels_beside_several_recordings_are_refused(session):
+    file = intake.as_poses(read(cohort_csv(), "cohort.csv"))
+    labels = keypoints.Annotation(np.zeros(90, np.int64), ("rest",), ())
+    with pytest.raises(DataError, match=r"holds 3 recordings, and marks.csv does not say which"):
+        from_poses(file, PLAIN, labels, "marks.csv")
+
+
+def test_several_recordings_are_announced_and_bouts_without_labels_begin_smoothed(engine):
+    app = uploaded("cohort.csv", cohort_csv(200))
+    said = unescape(html(app))
+    assert "3 recordings were told apart by 'recording': each" in said
+    assert "'animal' (m0, m1, m2) tells no more recordings apart" in said
+    assert "'group' (a, b) tells no more recordings apart" in said
+    assert control(app, "toggle", "apart").value
+    app.button(key="fit").click().run()
+    assert not app.exception, app.exception[0].value
+    assert (control(app, "slider", "smooth").value, control(app, "slider", "shortest").value) == (1.0, 0.5)
+    assert "At first they are smoothed over 1 s, none below 0.5 s" in html(app)
+    assert [job.work.trials for job in engine.jobs if job.slot == "main"][-1].trials[1].name == "recording r1"
+
+
+def test_units_of_an_npz_are_those_of_its_channels(session):
+    out = io.BytesIO()
+    xy = np.asarray(pair(100).xy)[:, :1, :, :3]
+    np.savez(out, keypoints=xy, names=["center", "nose", "tail"], units="cm")
+    data = from_poses(read(out.getvalue(), "track.npz"), replace(PLAIN, features="keypoints"))
+    assert data.called["animal 1 center x"] == "animal 1 center x (cm)"
+    assert any("30 Hz is assumed" in note for note in data.notes)
 
 
 def workbook() -> bytes:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
-from benchmarks.browser_server import FLAGS, PROBES, Server, find_chromium, running_server
 from gdm_studio.seeds import SEEDS_VARIABLE
+from tests.support.browser_server import FLAGS, Server, find_chromium, running_server
+from tests.support.patience import patience_s
 
-# Milliseconds, for whatever a test waits for: a busy machine takes its time, and where all is well nobody waits so long.
-PATIENCE = 600_000
 WIDTHS = {"desktop": (1440, 900), "phone": (390, 844)}
 
 
@@ -106,7 +105,7 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
     context of its own.
     """
     ends: list[Callable[[], None]] = []
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=1000 * patience_s())
 
     def open_page(
         path: str = "/", size: str = "desktop", scheme: str = "light", anew: bool = False, **options: Any
@@ -122,7 +121,7 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
             context = request.getfixturevalue("regular")
             page = context.new_page()
             ends.append(page.close)
-        page.set_default_timeout(PATIENCE)
+        page.set_default_timeout(1000 * patience_s())
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
         opened = Visit(page)
@@ -131,7 +130,7 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
             "console",
             lambda message: (
                 opened.errors.append(f"{message.text} {message.location.get('url', '')}")
-                if message.type == "error" and not message.location.get("url", "").endswith(PROBES)
+                if message.type == "error"
                 else None
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.browser_server import running_server
+from tests.support.browser_server import running_server
 
 pytestmark = pytest.mark.browser
 
@@ -35,6 +35,7 @@ def test_two_models_are_compared_and_another_number_of_states_answers_anew(visit
     assert page.locator(".stException").count() == 0
 
 
+@pytest.mark.bulk
 def test_what_was_compared_is_found_again_after_the_server_was_killed(browser, tmp_path):
     before: list[str] = []
     for again in (False, True):

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Page
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-PATIENCE = 600_000
+from tests.support.patience import patience_s
+
 PREVIEW = ".st-key-nascar-export-preview .gdm-figure"
 VIEW = "/nascar?trial=New+trial&view=Export+%26+reproduce"
 
@@ -18,7 +19,7 @@ VIEW = "/nascar?trial=New+trial&view=Export+%26+reproduce"
 def choose(page: Page, name: str) -> None:
     """Choose a figure. The list closes when another one becomes ready, and is opened again."""
     option = page.get_by_role("option", name=name, exact=True)
-    end = time.monotonic() + PATIENCE / 1000
+    end = time.monotonic() + patience_s()
     while True:
         if not page.get_by_role("option").count():
             page.get_by_role("combobox", name="Figure").click()
@@ -30,7 +31,7 @@ def choose(page: Page, name: str) -> None:
             return
 
 
-@pytest.mark.parametrize("size", ["desktop", "phone"])
+@pytest.mark.parametrize("size", ["desktop", pytest.param("phone", marks=pytest.mark.bulk)])
 def test_every_figure_leaves_as_svg_and_png_and_the_report_draws_them_by_itself(visit, size, tmp_path):
     opened = visit(VIEW, size=size)
     page = opened.ready(f"{PREVIEW}[data-updates]")

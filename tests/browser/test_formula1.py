@@ -50,6 +50,7 @@ def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(vis
     assert opened.errors == []
 
 
+@pytest.mark.bulk
 def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
     opened = visit("/formula1")
     page = opened.ready(MAP)
@@ -140,6 +141,7 @@ MEASURE = """() => {
 }"""
 
 
+@pytest.mark.bulk
 def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
     opened = visit("/formula1")
     page = opened.ready(MAP)

@@ -84,6 +84,7 @@ def test_every_control_makes_one_step_and_the_page_walks_through_them(visit):
     assert opened.errors == []
 
 
+@pytest.mark.bulk
 def test_back_undoes_a_choice_of_formula_1(visit):
     opened = visit("/formula1")
     page = opened.ready(".gdm-foot")

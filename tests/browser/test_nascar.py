@@ -70,6 +70,11 @@ def test_a_slider_changes_the_picture_in_place_and_keeps_the_zoom(visit, short):
     assert opened.errors == []
 
 
+def _boxes(page, selector: str) -> list:
+    return [one.bounding_box() for one in page.locator(selector).all() if one.is_visible()]
+
+
+@pytest.mark.bulk
 def test_a_copied_link_shows_the_same_picture(visit, short):
     first = visit(short)
     page = rested(first.page)
@@ -81,6 +86,15 @@ def test_a_copied_link_shows_the_same_picture(visit, short):
     second = rested(visit("/nascar" + address, anew=True).page)  # somebody else's browser
     assert second.evaluate(LOOK) == picture
     assert second.get_by_role("slider", name="States (K)").input_value() == "5"
+    # What Play does is said beside the fields above it; and nothing is cut off where the card is narrow.
+    page.get_by_role("button", name="Play", exact=True).hover()
+    said = page.get_by_role("tooltip").bounding_box()
+    assert said["x"] > max(
+        box["x"] + box["width"] for box in _boxes(page, "[data-testid=stSidebar] [data-testid=stNumberInput]")
+    )
+    page.set_viewport_size({"width": 1024, "height": 768})
+    words = page.get_by_role("link", name="Compare with other models").locator("p")
+    assert words.evaluate("node => node.scrollWidth <= node.clientWidth")
 
 
 def test_every_export_arrives_and_reads_back(visit, short, tmp_path):

@@ -119,7 +119,17 @@ def _at_rest(page: Page) -> None:
     )
 
 
-@pytest.mark.parametrize(("path", "size"), list(PAGES))
+# A phone's layout is one for all pages: two of them show it, `make test-all` the others.
+OTHER_PHONES = [path for (path, size), (_, checked) in PAGES.items() if not checked and path not in ("/", "/your-data")]
+
+
+@pytest.mark.parametrize(
+    ("path", "size"),
+    [
+        pytest.param(path, size, marks=pytest.mark.bulk) if size == "phone" and path in OTHER_PHONES else (path, size)
+        for path, size in PAGES
+    ],
+)
 def test_a_page_stands_fits_and_can_be_read_by_everybody(visit, path, size):
     stands, checked = PAGES[path, size]
     # Each of the two themes is the one that a page opens in: for half of the visits, and for all of them the other follows.

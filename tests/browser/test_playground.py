@@ -44,7 +44,7 @@ def _alone(dots: list, others: list) -> list[float]:
     return max(dots, key=lambda dot: min(np.hypot(dot[0] - x, dot[1] - y) for x, y in others))
 
 
-@pytest.mark.parametrize("steps", [3, 40])
+@pytest.mark.parametrize("steps", [3, pytest.param(40, marks=pytest.mark.bulk)])
 def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
     opened = visit("/playground")
     page = opened.ready(".st-key-triangle figure[data-updates]")
@@ -122,6 +122,10 @@ def test_a_dot_is_moved_with_the_arrow_keys_and_says_where_it_is(visit):
     assert abs(moved[side]) > 2 * abs(moved[1 - side])
     assert np.mean(after["now"]["logit"]) == pytest.approx(np.mean(before["now"]["logit"]), abs=0.05)
     expect(says).to_contain_text(", ".join(f"{value:.2f}" for value in after["now"]["logit"]))
+    # Who is asked to draw while the theme changes still sees the one before, and would for good where time stands still.
+    page.evaluate("performance.now = () => 0")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("document.querySelector('.st-key-triangle .gdm-plot').layout.font.color === '#e8e9ee'")
     assert opened.errors == []
 
 

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.plot_probe import PREPARE, RANGE, RUN, zoom_in
 from pages.ui import figures, theme
 from pages.ui.server import plotly_address
+from tests.support.plot_probe import PREPARE, RANGE, RUN, zoom_in
 
 pytestmark = pytest.mark.browser
 
@@ -32,7 +32,7 @@ def _draw(visit, n: int):
     return opened
 
 
-@pytest.mark.parametrize("n", [1_000, 23_000])
+@pytest.mark.parametrize("n", [1_000, pytest.param(23_000, marks=pytest.mark.bulk)])
 def test_updates_keep_node_and_zoom(visit, n):
     opened = _draw(visit, n)
     page = opened.page

@@ -134,7 +134,8 @@ def test_a_run_while_it_is_held_does_not_tear_the_thumb_from_the_finger(visit):
     expect(thumb).to_have_value("72")  # that run began before the release was heard
     page.evaluate("window.gdmTest.show(0, { value: 40, heard: window.gdmTest.sent.at(-1).number })")
     expect(thumb).to_have_value("40")  # now the page itself says otherwise, and pictures are told
-    assert page.evaluate("window.gdmTest.heard.at(-1)") == {"key": "first", "value": 40, "held": False}
+    told = {"key": "first", "value": 40, "held": False, "said": "First = 40 m", "stands": True}
+    assert page.evaluate("window.gdmTest.heard.at(-1)") == told
 
 
 def test_a_slider_that_is_taken_away_under_the_finger_counts_as_let_go(visit):

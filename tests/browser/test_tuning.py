@@ -37,7 +37,9 @@ def choose(page: Page, hand: random.Random, label: str) -> None:
     page.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("where", list(MOVES))
+@pytest.mark.parametrize(
+    "where", ["nascar", *(pytest.param(page, marks=pytest.mark.bulk) for page in ("formula1", "behaviour"))]
+)
 def test_nothing_breaks_under_an_impatient_hand(visit, app_server, where):
     began = len(app_server.log.read_text())
     opened = visit(f"/{where}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -22,3 +23,40 @@ def ask(app: ASGIApp, path: str) -> tuple[int, dict[str, str], bytes]:
     asyncio.run(app(scope, receive, send))
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
+
+
+class Line:
+    """A browser's end of a WebSocket, without a server: what it says, and what it is told.
+
+    closed  why the server ended it, None while it stands
+    """
+
+    def __init__(self, app: ASGIApp, path: str, headers: Mapping[str, str] | None = None) -> None:
+        self._to_server: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.told: asyncio.Queue[str] = asyncio.Queue()
+        self.accepted = asyncio.Event()
+        self.closed: int | None = None
+        named = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        scope = {
+            "type": "websocket", "path": path, "query_string": b"", "headers": named, "root_path": "", "subprotocols": [],
+        }  # fmt: skip
+        self._to_server.put_nowait({"type": "websocket.connect"})
+        self.task = asyncio.create_task(self._run(app, scope))
+
+    async def _run(self, app: ASGIApp, scope: dict[str, Any]) -> None:
+        async def send(message: Any) -> None:
+            if message["type"] == "websocket.accept":
+                self.accepted.set()
+            elif message["type"] == "websocket.send":
+                self.told.put_nowait(message["text"])
+            elif message["type"] == "websocket.close":
+                self.closed = message.get("code", 1000)
+
+        await app(scope, self._to_server.get, send)
+
+    def say(self, text: str) -> None:
+        self._to_server.put_nowait({"type": "websocket.receive", "text": text})
+
+    async def hang_up(self) -> None:
+        self._to_server.put_nowait({"type": "websocket.disconnect", "code": 1000})
+        await self.task

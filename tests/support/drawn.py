@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from pages.ui import plot as plotting
 from pages.ui.figures import Figure
@@ -19,6 +21,26 @@ def record(monkeypatch: pytest.MonkeyPatch, *modules: Any) -> dict[str, tuple[Fi
         drawn[key] = figure, options.get("state", "fresh")
         return draw(figure, key, **options)
 
-    for module in (plotting, *modules):
-        monkeypatch.setattr(module, "plot", plot)
+    for module in (
+        plotting,
+        *modules,
+    ):  # what moves is drawn by pages/ui/parts.py, which finds `plot` in its own module
+        monkeypatch.setattr(module, "plot", plot, raising=False)
     return drawn
+
+
+def words(app: AppTest) -> str:
+    """All that a page says in HTML."""
+    return "\n".join(pieces(app))
+
+
+def pieces(app: AppTest) -> list[str]:
+    """What a page says in HTML, piece by piece: by itself, in places that may move, and where a figure is still missing."""
+    said = [element.proto.body for element in app.get("html")]
+    for element in app.get("bidi_component"):
+        data = json.loads(element.proto.json) if element.proto.json else None
+        if isinstance(data, dict) and "html" in data:
+            said.append(data["html"])
+        elif isinstance(data, dict) and "figure" in data and data["figure"] is None:
+            said.append(" ".join(data["options"]["empty"].values()))
+    return said

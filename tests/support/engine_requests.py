@@ -1,19 +1,18 @@
-"""Fits that engine tests ask for, and how they wait."""
+"""Fits that engine tests ask for."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.fake_model import FAMILY
 from gdm_core.engine import FitRequest
 from gdm_core.trials import Trial, Trials
+from tests.support.fake_model import FAMILY
+from tests.support.patience import until as until
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((500, 3)), name="one"),))
-PATIENCE_S = 600.0  # for what never comes: it says nothing of how fast things are
+PATIENCE_S = 600.0  # for what never comes, where the watch over all tests (patience.py) has not ended it before
 
 
 def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:
@@ -26,11 +25,3 @@ def request(trials: Trials = TRIALS, **settings: object) -> FitRequest:
 def long_request(**settings: Any) -> FitRequest:
     """A fit of a hundred seconds at least: whatever a starved machine does meanwhile, it does not end by itself."""
     return request(**{"n_steps": 5000, "step_s": 0.02, "deadline_s": 600.0, "use_cache": False} | settings)
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for `condition`."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, f"not so within {PATIENCE_S} s"
-        time.sleep(0.005)

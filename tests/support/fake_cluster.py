@@ -52,7 +52,7 @@ class Cluster:
         self.workers = ["one", "other"]
         self.stopped: list[str] = []
         self._looks = 0
-        self.scheduler = SimpleNamespace(identity=self._identity, get_task_status=self._task_status)
+        self.scheduler = SimpleNamespace(identity=self._identity)
 
     def sync(self, question: Callable[..., Any], callback_timeout: float, **content: Any) -> Any:
         return question(**content)
@@ -62,9 +62,8 @@ class Cluster:
         seen = {name: 0 if name in self.stopped else self._looks for name in self.workers}
         return {"workers": {name: {"nthreads": 1, "memory_limit": 0, "last_seen": seen[name]} for name in seen}}
 
-    def _task_status(self, keys: list[str]) -> dict[str, str | None]:
-        states = {sent.key: sent.state for sent in self.sent}
-        return {key: states.get(key) for key in keys}
+    def processing(self) -> dict[str, list[str]]:
+        return {"any of them": [sent.key for sent in self.sent if sent.state == "processing"]}
 
     def submit(self, *_: object, key: str, workers: list[str] | None = None, **__: object) -> Sent:
         self.sent.append(Sent(key, workers))

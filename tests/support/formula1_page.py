@@ -15,6 +15,7 @@ from pages.formula1 import data, loading, time_gained
 from pages.formula1.data import Place
 from pages.lab import live
 from pages.ui import navigation
+from tests.support import drawn
 from tests.support.formula1 import ring_driver, ring_session
 from tests.support.live_engine import QuickEngine
 
@@ -57,7 +58,7 @@ def visit(**query: str) -> AppTest:
 
 def words(app: AppTest) -> str:
     """Everything that the page says in HTML."""
-    return "\n".join(element.proto.body for element in app.get("html"))
+    return drawn.words(app)
 
 
 def box(app: AppTest, label: str) -> Any:

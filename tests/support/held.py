@@ -12,10 +12,18 @@ import numpy.typing as npt
 from streamlit.testing.v1 import AppTest
 
 
-def browser_draws(app: AppTest) -> dict[str, Any]:
-    """All of it."""
+def offers(app: AppTest) -> dict[str, str]:
+    """Which sliders the browser can draw for by itself, by name of the fit."""
     (found,) = (each.proto for each in app.get("bidi_component") if each.proto.component_name == "gdm.held")
-    return dict(json.loads(found.json))
+    return dict(json.loads(found.json)["offers"])
+
+
+def tables(app: AppTest, key: str, thumb: float | None = 0.0, *, times: int = 3) -> dict[str, Any]:
+    """What the live channel brings to the browser while a hand holds a slider (or is near: None), looked at a few times."""
+    ask = app.session_state["_channel"]._scene.tables
+    for _ in range(times):
+        found = ask(key, thumb is not None, thumb or 0.0)
+    return {"of": found.of, "tables": list(found.tables.values()), "more": found.more, **found.how}
 
 
 def shares(part: Mapping[str, Any]) -> npt.NDArray[np.float64]:

@@ -6,6 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.lab.live import Live
 from pages.ui import navigation
+from tests.support import drawn
 
 APP = str(navigation.ROOT / "app.py")
 PAGE = str(navigation.info("nascar").path)
@@ -35,4 +36,4 @@ def live_of(app: AppTest) -> Live:
 
 
 def text(app: AppTest) -> str:
-    return "\n".join(element.proto.body for element in app.get("html"))
+    return drawn.words(app)

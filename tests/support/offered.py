@@ -9,5 +9,14 @@ from streamlit.testing.v1 import AppTest
 
 def offered(app: AppTest) -> set[str]:
     """What is written on the buttons of the last run."""
+    return {data["label"] for data in _buttons(app)}
+
+
+def files(app: AppTest) -> set[str]:
+    """What the files behind them are called."""
+    return {data["name"] for data in _buttons(app)}
+
+
+def _buttons(app: AppTest) -> list[dict[str, str]]:
     found = [json.loads(element.proto.json) for element in app.get("bidi_component") if element.proto.json]
-    return {data["label"] for data in found if "address" in data}
+    return [data for data in found if "label" in data and "address" in data]

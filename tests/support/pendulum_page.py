@@ -8,10 +8,11 @@ import streamlit as st
 from gdm_core.trials import Trial, Trials
 from pages import lab
 from pages.lab import live, scores
-from pages.ui import figures, model_controls, shell
+from pages.ui import figures, model_controls, parts, shell
 from pages.ui.card import Score
 from pages.ui.exports import Recipe
-from pages.ui.plot import plot
+from pages.ui.parts import Part
+from pages.ui.plot import Picture
 
 CODE = """\
 def swing(seed, n=400, every=80):
@@ -60,16 +61,16 @@ with frame.controls:
 view = lab.begin(frame, data, choice)
 
 
-def draw(now: live.Shown) -> None:
+def drawn(now: live.Shown) -> dict[str, Part]:
     """The states over time."""
     reading = view.read(now)
-    if reading.states is None:
-        shell.empty(reading.title, reading.note)
-    else:
-        plot(figures.state_strips({"states": reading.states}, step=0.1, unit="s"), key="strips", state=reading.state)
+    if (states := reading.states) is None:
+        return parts.by_key(Picture(None, "strips", title=reading.title, note=reading.note))
+    made = now.once("strips", lambda: figures.state_strips({"states": states}, step=0.1, unit="s"), of=(states,))
+    return parts.by_key(Picture(made, "strips", reading.state))
 
 
-lab.picture(view, draw)
+lab.picture(view, drawn)
 lab.show_tabs(
     view,
     {

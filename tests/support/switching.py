@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 from gdm_core.maths import hmm
+from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.dynamics import Dynamics
 from gdm_core.models.switching.transitions import Transitions
@@ -20,7 +21,7 @@ def random_parameters(rng, kind, k=2, d=2, n=3, recurrence=1.0):
     blank = Transitions.blank(kind, k, d)
     weights = recurrence * rng.normal(size=(k, d)) if blank.recurrent else blank.weights
     bias = hmm.log_normalise(rng.normal(size=blank.bias.shape))[0]
-    return em.Parameters(
+    return em.SLDSParameters(
         em.Emission(rng.normal(size=(n, d)), rng.normal(size=n), 0.1 + rng.random(n)),
         Dynamics(0.6 * rng.normal(size=(k, d, d + 1)), spread[:k]),
         Transitions(kind, hmm.log_normalise(rng.normal(size=k))[0], bias, weights),
@@ -99,3 +100,12 @@ def evidence_on_a_grid(p, y, size=600):
             new.append(logsumexp(step + arriving[:, j], axis=1) + np.log(width) + seen(t))
         weight = np.stack(new)
     return logsumexp(weight) + np.log(width)
+
+
+def draws_of(path: GaussianPath, n: int, rng: np.random.Generator):
+    """[n, T, D] from a Gaussian path, by its dense factor."""
+    banded, size = path.factor, path.linear.size
+    factor = np.zeros((size, size))
+    for below, band in enumerate(banded):
+        factor += np.diag(band[: size - below], -below)
+    return path.mean + np.linalg.solve(factor.T, rng.standard_normal((size, n))).T.reshape(n, *path.linear.shape)

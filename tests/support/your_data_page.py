@@ -13,6 +13,7 @@ from datasets import tables
 from pages.ui import navigation
 from pages.your_data import intake
 from pages.your_data.intake import Opened, TableOptions
+from tests.support import drawn
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +26,7 @@ def opened() -> AppTest:
 
 
 def html(app: AppTest) -> str:
-    return " ".join(str(element.value) for element in app.get("html"))
+    return drawn.words(app)
 
 
 def uploaded(name: str, content: bytes) -> AppTest:

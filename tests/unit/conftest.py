@@ -9,24 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.local_cluster import running_cluster, wait_for_workers
 from datasets.f1 import feed, feed_log
 from datasets.storage import cache_dir
+from gdm_core.engine.cluster import GIBIBYTE, Host
 from gdm_core.models.registry import FAMILIES, NAMED_MODELS
 from tests.support.formula1 import cut_off
+from tests.support.local_cluster import environment, wait_for_workers
 
 
 @pytest.fixture(scope="session")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster of two workers for all tests of the engine: each start of one takes seconds of both processors.
+    """A cluster of two workers for all tests of the engine: each start of one takes seconds of both processors. Its workers are
+    copies of one process, so that those that a test kills are there again at once.
 
     Where tests run in several processes, a second one that wants a cluster fails: they were to stay together.
     """
     if "PYTEST_XDIST_WORKER" in os.environ:
         (tmp_path_factory.getbasetemp().parent / "cluster-of-the-tests").touch(exist_ok=False)
-    with running_cluster(tmp_path_factory.mktemp("cluster"), n_workers=2) as address:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment().items():
+            patch.setenv(name, value)
+        host = Host(n_workers=2, memory=2 * GIBIBYTE)
+    try:
+        address = host.address()
         wait_for_workers(address, 2)
         yield address
+    finally:
+        host.close()
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Envelopes that learn on the way: what they hold, what they may know, and what they leave alone."""
+"""Envelopes that learn on the way: what they hold, what they may know, and what they leave alone.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 

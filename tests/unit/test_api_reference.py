@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from docs.make_api import MODULES, as_markdown
+from gdm_core.models.base import StateModel
 from gdm_studio.cli import build_parser
 
 # The engine's parts are described by their class; what follows is what people write programs with.
@@ -120,6 +121,20 @@ def test_every_option_of_the_command_has_a_sentence():
         if not action.help
     ]
     assert not silent
+
+
+def test_the_page_on_the_api_names_what_there_is():
+    """Every module of the reference and what is named beside it, and every command."""
+    page = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    rows = [re.findall(r"`(.+?)`", line) for line in page.splitlines() if line.startswith("| `")]
+    modules = [name for row in rows for name in row if name.startswith("gdm_core")]
+    assert {name for name in MODULES if name.startswith("gdm_core")} - set(modules) <= {"gdm_core.errors"}
+    for module, *named in (row for row in rows if row[0].startswith("gdm_core")):
+        offers = (import_module(module), StateModel)
+        missing = [name for name in named if name.isidentifier() and not any(hasattr(one, name) for one in offers)]
+        assert not missing, module
+    commands = next(a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    assert {row[0].split()[1] for row in rows if row[0].startswith("gdm ")} == set(commands.choices)
 
 
 def test_columns_of_names_and_words_become_a_list():

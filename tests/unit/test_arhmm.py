@@ -10,7 +10,7 @@ from gdm_core import ARHMM, Status
 from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import carried_forward, interpolated
-from gdm_core.maths.pca import PartialRows, Scores
+from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions
@@ -20,7 +20,7 @@ def random_model(rng, kind, n_states=2, n_latent=2, n_channels=4, lags=1):
     """Scores and parameters of no particular meaning."""
     k, d, n = n_states, n_latent, n_channels
     basis = np.linalg.qr(rng.normal(size=(n, d)))[0]
-    scores = Scores(rng.normal(size=n), 0.5 + rng.random(n), basis, 0.5 + rng.random(d), 0.3 if n > d else 1.0)
+    scores = ComponentScores(rng.normal(size=n), 0.5 + rng.random(n), basis, 0.5 + rng.random(d), 0.3 if n > d else 1.0)
     spread = rng.normal(size=(k + 1, d, d))
     spread = spread @ np.swapaxes(spread, 1, 2) + 0.2 * np.eye(d)
     blank = Transitions.blank(kind, k, d)
@@ -73,9 +73,9 @@ def test_evidence_equals_enumeration(kind, lags, n_channels, missing):
         y[rng.random(y.shape) < missing] = np.nan
     if missing:
         trials[0][3] = np.nan
-    series = em.Series.prepare(trials, scores, lags)
+    series = em.ScoreSeries.prepare(trials, scores, lags)
     expected = sum(evidence_by_enumeration(y, scores, p, lags) for y in trials)
-    assert em.e_step(series, p, scores).log_evidence == pytest.approx(expected, abs=1e-8)
+    assert em.e_step(series, p, scores).log_likelihood == pytest.approx(expected, abs=1e-8)
 
 
 def test_incomplete_rows_are_conditioned_as_dense_gaussians():
@@ -150,8 +150,8 @@ def test_each_part_of_the_m_step_raises_its_objective():
     rng = np.random.default_rng(4)
     y = wandering(rng)[0].astype(float)
     y[rng.random(y.shape) < 0.1] = np.nan
-    scores = Scores.fitted([y], 2)
-    series = em.Series.prepare([y], scores, 1)
+    scores = ComponentScores.fitted([y], 2)
+    series = em.ScoreSeries.prepare([y], scores, 1)
     prior = em.prior_for(series, 1)
     p = em.from_states(series, rng.dirichlet(np.ones(3), size=len(y)), "recurrent_only", prior)
     step = em.e_step(series, p, scores)
@@ -196,8 +196,8 @@ def test_excerpt_keeps_rows_and_their_gaps_together():
     rng = np.random.default_rng(7)
     y = rng.normal(size=(3000, 3))
     y[rng.random(y.shape) < 0.1] = np.nan
-    scores = Scores.fitted([y], 2)
-    series = em.Series.prepare([y], scores, 1)
+    scores = ComponentScores.fitted([y], 2)
+    series = em.ScoreSeries.prepare([y], scores, 1)
     part = em.excerpt(series, 400)
     assert len(part.x) == 400
     assert part.starts.sum() == 8

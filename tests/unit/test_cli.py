@@ -186,13 +186,24 @@ def test_unusable_files_are_refused_with_a_reason(tmp_path, capsys, name, conten
     assert captured.out == ""
 
 
+def test_a_file_of_one_channel_is_taken_as_it_comes(capsys, csv, tmp_path):
+    one = ("--columns", "b", "--model", "simple")
+    code, found = run_json(capsys, "fit", csv, *one, "--out", tmp_path / "m.safetensors")
+    assert (code, found["channels"]) == (0, ["b"])
+    code, found = run_json(capsys, "suggest", csv, *one, "--states", "1-2", "--seeds", "1")
+    assert (code, found["settings"]["n_latent"]) == (0, 1)
+    code, found = run_json(capsys, "sweep", csv, *one, "--states", "2")
+    assert (code, found["best"]["failed"]) == (0, 0)
+
+
 # ---- exit codes ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["fit", "{csv}", "--model", "oracle"], "There is no model 'oracle'; choose one of"),
         (["fit", "{csv}", "--model", "arhmm", "--temperature", "0.5"], "has no parameter temperature"),
-        (["fit", "{csv}", "--model", "simple", "--latent", "9"], r"n_latent \(D\) is 9"),
+        (["fit", "{csv}", "--model", "simple", "--latent", "9"], "--latent is 9; .* which is 4 in track.csv"),
+        (["suggest", "{csv}", "--model", "simple", "--latent", "5"], "--latent is 5; .* which is 4 in track.csv"),
         (["predict", "{csv}", "{csv}"], "not a readable model file"),
         (["predict", "absent.safetensors", "{csv}"], "There is no model file at"),
         (["sweep", "{csv}", "--model", "simple", "--seeds", "0"], "seeds is 0"),

@@ -19,12 +19,12 @@ import numpy as np
 import psutil
 import pytest
 
-from benchmarks.fake_model import FAMILY
-from benchmarks.local_cluster import ROOT, environment
 from gdm_core.engine import Engine, FitRequest, ResultCache
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
-from tests.support.engine_requests import until
+from tests.support.engine_requests import TRIALS, until
+from tests.support.fake_model import FAMILY
+from tests.support.local_cluster import ROOT, environment
 from tests.support.work import messages_kept
 
 SCRIPT = """
@@ -40,7 +40,7 @@ with open(os.path.join(here, "runs"), "a") as runs:
 trials = Trials((Trial(np.random.default_rng(0).standard_normal((300, 2))),))
 engine = get_engine()
 assert get_engine() is engine
-request = FitRequest("benchmarks.fake_model:FakeModel", {"n_steps": 5}, trials, use_cache=False)
+request = FitRequest("tests.support.fake_model:FakeModel", {"n_steps": 5}, trials, use_cache=False)
 job = engine.submit(request, session="one")
 result = job.result(240)
 with open(os.path.join(here, "answer"), "w") as answer:
@@ -164,7 +164,26 @@ def test_workers_that_do_not_start_are_told_with_what_to_do(monkeypatch: pytest.
     until(lambda: not set(psutil.Process().children(recursive=True)) - before)
 
 
-@pytest.mark.slow
+def test_a_torch_that_cannot_be_loaded_is_told_and_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where a library of the system is missing: no further try would mend it."""
+    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
+    monkeypatch.setenv("GDM_WORKERS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "torch.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
+    before = set(psutil.Process().children(recursive=True))
+    began = time.monotonic()
+    with (
+        Engine(ResultCache(tmp_path)) as engine,
+        pytest.raises(FitError, match=r"could not be started.*libgomp\.so\.1"),
+    ):
+        engine.submit(FitRequest(FAMILY, {}, TRIALS), session="a").result(240)
+    assert time.monotonic() - began < 90  # 4 s where nothing else runs, of the 400 that a slow machine may take
+    until(lambda: not set(psutil.Process().children(recursive=True)) - before)
+
+
+@pytest.mark.bulk
 def test_a_fit_that_needs_too_much_memory_fails_and_the_server_lives(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -180,7 +199,7 @@ def test_a_fit_that_needs_too_much_memory_fails_and_the_server_lives(
         assert engine.submit(FitRequest(FAMILY, {}, trials), session="a").result(150).fit_status == "converged"
 
 
-@pytest.mark.slow
+@pytest.mark.bulk
 def test_uploads_neither_fill_a_worker_nor_reach_the_disk_nor_stay_in_messages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -19,9 +19,9 @@ from gdm_core.engine import Engine, Job, JobStatus, ResultCache, control, dispat
 from gdm_core.engine import engine as engines
 from gdm_core.engine.cluster import Link
 from gdm_core.engine.control import Control, DeadlinePassed, Orders
-from gdm_core.engine.flights import GRACE_S, START_LIMIT_S, Flight
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import FitResult
+from gdm_core.engine.sent_jobs import GRACE_S, START_LIMIT_S, SentJob
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
@@ -143,30 +143,30 @@ def test_a_result_that_is_long_in_coming_keeps_nobody_waiting(engine: Engine, cl
 
 
 def test_a_job_whose_result_is_on_its_way_has_met_its_deadline(cluster: Cluster) -> None:
-    flight = flown(Call(divmod, (7, 2), deadline_s=1.0))
-    assert "deadline of 1 s" in flight.complaint(2.0)
-    flight.ended = True
-    assert flight.complaint(2.0) == ""
+    sent = sent_job(Call(divmod, (7, 2), deadline_s=1.0))
+    assert "deadline of 1 s" in sent.complaint(2.0)
+    sent.ended = True
+    assert sent.complaint(2.0) == ""
 
 
 def test_the_time_in_which_a_dead_worker_is_replaced_is_not_the_jobs() -> None:
-    flight = flown(Call(divmod, (7, 2), deadline_s=60.0))
-    assert flight.complaint(50.0) == ""
-    assert flight.complaint(51.0, worker_there=False) == ""
-    assert flight.complaint(100.0, worker_there=False) == ""
-    flight.hear({"kind": "started", "worker": "another"}, 102.0)
-    assert flight.complaint(150.0) == ""
-    assert "deadline of 60 s" in flight.complaint(163.0)
-    assert flight.complaint(200.0, worker_there=False) == ""
-    assert "No worker took the job up" in flight.complaint(200.0 + START_LIMIT_S + 1, worker_there=False)
+    sent = sent_job(Call(divmod, (7, 2), deadline_s=60.0))
+    assert sent.complaint(50.0) == ""
+    assert sent.complaint(51.0, worker_there=False) == ""
+    assert sent.complaint(100.0, worker_there=False) == ""
+    sent.hear({"kind": "started", "worker": "another"}, 102.0)
+    assert sent.complaint(150.0) == ""
+    assert "deadline of 60 s" in sent.complaint(163.0)
+    assert sent.complaint(200.0, worker_there=False) == ""
+    assert "No worker took the job up" in sent.complaint(200.0 + START_LIMIT_S + 1, worker_there=False)
 
 
 def test_a_job_waits_for_a_slow_worker_longer_than_for_one_that_is_gone() -> None:
-    flight = flown(Call(divmod, (7, 2), deadline_s=60.0))
-    flight.worker_known, late = False, flight.sent + START_LIMIT_S + 1
-    assert "No worker took the job up" in flight.complaint(late, worker_there=False)
-    assert flight.complaint(late) == ""
-    assert "has not begun it" in flight.complaint(late + 60.0)
+    sent = sent_job(Call(divmod, (7, 2), deadline_s=60.0))
+    sent.worker_known, late = False, sent.sent_at + START_LIMIT_S + 1
+    assert "No worker took the job up" in sent.complaint(late, worker_there=False)
+    assert sent.complaint(late) == ""
+    assert "has not begun it" in sent.complaint(late + 60.0)
 
 
 # ---- callbacks -----------------------------------------------------------------------------------------------------
@@ -280,21 +280,21 @@ def test_a_failed_one_is_started_again_only_when_it_has_ended(engine: Engine, cl
 
 
 # ---- holds -----------------------------------------------------------------------------------------------------------
-def flown(work: Call) -> Flight:
+def sent_job(work: Call) -> SentJob:
     job = Job(work, "a", None, True, lambda _: None)
-    flight = Flight(job, SimpleNamespace(), "one", 0.0)
-    flight.hear({"kind": "started", "worker": "one"}, 0.0)
-    return flight
+    sent = SentJob(job, SimpleNamespace(), "one", 0.0)
+    sent.hear({"kind": "started", "worker": "one"}, 0.0)
+    return sent
 
 
 def test_making_way_for_others_is_no_hold_to_the_engine() -> None:
-    flight = flown(Call(divmod, (7, 2), deadline_s=1.0, hold_limit_s=3.0))
-    flight.job.give_way(True)
-    flight.hear({"kind": "held", "worker": "one"}, 0.5)
-    assert flight.complaint(5000.0) == ""
-    flight.job.pause()
-    assert flight.complaint(5000.0 + 3.0 + GRACE_S - 0.1) == ""
-    assert "on hold for longer than 3 s" in flight.complaint(5000.0 + 3.0 + GRACE_S + 0.1)
+    sent = sent_job(Call(divmod, (7, 2), deadline_s=1.0, hold_limit_s=3.0))
+    sent.job.give_way(True)
+    sent.hear({"kind": "held", "worker": "one"}, 0.5)
+    assert sent.complaint(5000.0) == ""
+    sent.job.pause()
+    assert sent.complaint(5000.0 + 3.0 + GRACE_S - 0.1) == ""
+    assert "on hold for longer than 3 s" in sent.complaint(5000.0 + 3.0 + GRACE_S + 0.1)
 
 
 def test_making_way_for_others_is_no_hold_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +367,7 @@ def test_a_watched_job_behind_a_bulk_job_on_its_worker_gets_there(engine: Engine
     engine.map(divmod, {"a": (7, 2), "b": (7, 3)}, session="sweeper", key="sweep", cached=False)
     until(lambda: len(cluster.sent) == 2)
     tell = engine._dispatcher._on_event
-    first, second = (flight.job for flight in list(engine._dispatcher._flights.values()))
+    first, second = (sent.job for sent in list(engine._dispatcher._sent.values()))
     tell({"job": first.id, "kind": "started", "worker": "one", "version": first.orders.version})
     watched = engine.call(divmod, 9, 2, session="watcher")
     until(lambda: first.orders.give_way)

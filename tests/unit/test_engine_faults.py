@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.fake_model import FAMILY
 from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch
 from gdm_core.engine import sweep as sweeps
 from gdm_core.engine.cluster import CHILD_SETTINGS, SILENT_S, Link
@@ -22,6 +21,7 @@ from gdm_core.engine.sweep import Sweep
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import request, until
 from tests.support.fake_cluster import Cluster, done
+from tests.support.fake_model import FAMILY
 
 TRAIN, TEST = (Trials((Trial(np.random.default_rng(seed).standard_normal((60, 2))),)) for seed in (0, 1))
 
@@ -157,13 +157,14 @@ def test_clocks_that_jump_make_no_worker_silent(monkeypatch: pytest.MonkeyPatch)
 
 
 # ---- the server ------------------------------------------------------------------------------------------------------
+@pytest.mark.bulk
 def test_a_sweep_goes_on_after_a_restart_with_what_is_missing(
     scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("GDM_SCHEDULER", scheduler)
     diary = tmp_path / "diary"
     base = {"n_steps": 5, "step_s": 0.02, "diary": str(diary)}
-    wanted = Sweep(FAMILY, base, {"n_states": [2, 3]}, range(6), TRAIN, TEST, scorer="benchmarks.fake_model:score")
+    wanted = Sweep(FAMILY, base, {"n_states": [2, 3]}, range(6), TRAIN, TEST, scorer="tests.support.fake_model:score")
     with Engine(ResultCache(tmp_path / "fits")) as first:
         job = sweeps.start(wanted, first, session="a")
         until(lambda: len(job.records()) >= 3)

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import gdm_core
-from benchmarks.fake_model import FAMILY, FakeModel
 from gdm_core.analysis.metrics import state_accuracy
 from gdm_core.engine import (
     Engine,
@@ -31,13 +30,14 @@ from gdm_core.engine import (
     dispatch,
 )  # fmt: skip
 from gdm_core.engine.cluster import Link, worker_count, worker_memory
+from gdm_core.engine.data_cache import DataCache
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family, source_folders
-from gdm_core.engine.shelf import Shelf
 from gdm_core.engine.sweep import Sweep
 from gdm_core.engine.turns import FairQueue
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
+from tests.support.fake_model import FAMILY, FakeModel
 
 TRIALS = Trials((Trial(np.random.default_rng(0).standard_normal((400, 3))),))
 
@@ -307,14 +307,14 @@ def test_data_lie_ready_in_an_eighth_of_the_smallest_worker(memory: int, kept: i
     """A set of trials takes its place, and as much again while it is unpacked: the oldest go before it is sent."""
     sent: list[str] = []
     client = SimpleNamespace(submit=lambda *_, key: sent.append(key) or SimpleNamespace(status="finished"))
-    shelf, link = Shelf(), cast(Link, SimpleNamespace(client=client, topic="t", memory=memory))
+    cache, link = DataCache(), cast(Link, SimpleNamespace(client=client, topic="t", memory=memory))
     sets = [Trials((Trial(np.random.default_rng(i).standard_normal((2_000, 3))),)) for i in range(4)]
     for trials in sets:
-        shelf.place(trials, link, "a")
-    assert shelf.n_bytes == kept * len(pickle.dumps(sets[0], protocol=5))  # of 24,328 bytes each
-    shelf.place(sets[-1], link, "b")
+        cache.place(trials, link, "a")
+    assert cache.n_bytes == kept * len(pickle.dumps(sets[0], protocol=5))  # of 24,328 bytes each
+    cache.place(sets[-1], link, "b")
     assert len(sent) == 4  # the latest lies there still
-    shelf.place(sets[0], link, "b")
+    cache.place(sets[0], link, "b")
     assert len(sent) == (4 if kept == 4 else 5)
 
 

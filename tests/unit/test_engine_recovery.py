@@ -10,14 +10,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 from distributed import Client
 
-from benchmarks.local_cluster import ROOT
 from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch
 from gdm_core.engine import cluster as clusters
 from gdm_core.engine.cluster import Link
@@ -26,8 +27,9 @@ from gdm_core.engine.host import LONGEST_START_S, Start
 from gdm_core.engine.jobs import Job
 from gdm_core.errors import FitError
 from tests.support import stops_once
-from tests.support.engine_requests import until
+from tests.support.engine_requests import PATIENCE_S, until
 from tests.support.fake_cluster import Cluster, done
+from tests.support.local_cluster import ROOT, children, command
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def begin(engine: Engine, job: Job, worker: str) -> None:
     """What a worker says when it takes a job up."""
     until(lambda: job.id in engine.info().out)
     engine._dispatcher._on_event({"job": job.id, "kind": "started", "worker": worker, "version": job.orders.version})
-    until(lambda: engine._dispatcher._flights[job.id].worker_known)
+    until(lambda: engine._dispatcher._sent[job.id].worker_known)
 
 
 def test_a_job_for_a_worker_that_died_goes_to_the_next_one(engine: Engine, cluster: Cluster) -> None:
@@ -228,10 +230,11 @@ def test_a_lost_cluster_that_does_not_come_back_is_told(
         job.result(60)
 
 
+@pytest.mark.bulk
 def test_the_embedded_cluster_survives_the_loss_of_each_of_its_processes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With one worker, so that none stands in: killed, stopped, the process that it is a copy of, and the one above."""
+    """With one worker, so that none stands in: killed, stopped, and the process above it, while it is stopped."""
     monkeypatch.delenv("GDM_SCHEDULER", raising=False)
     monkeypatch.setenv("GDM_WORKERS", "1")
     others = psutil.Process().children(recursive=True)  # of the cluster that other tests share
@@ -241,69 +244,116 @@ def test_the_embedded_cluster_survives_the_loss_of_each_of_its_processes(
             return psutil.Process(engine.call(os.getpid, session="a", deadline_s=240).result(240))
 
         known = worker()
-        template = known.parent()
-        keeper = template.parent()
-        for process, how in [(known, signal.SIGKILL), (None, signal.SIGSTOP), (template, signal.SIGKILL)]:
-            (process or worker()).send_signal(how)
-            seen = worker()
-            assert seen != known or process is template, how  # a worker outlives the process that it is a copy of
-            known = seen
-        known.kill()
-        assert worker() != known  # of a new template
-        keeper.kill()
-        until(lambda: not keeper.is_running())
-        known = worker()
-        template, keeper = known.parent(), known.parent().parent()
+        for how in (signal.SIGKILL, signal.SIGSTOP):
+            known.send_signal(how)
+            known.wait(PATIENCE_S)
+            known = worker()
         assert engine.call(os.write, 1, b"no address\n", session="a", deadline_s=240).result(240) == 11
+        left = [known, known.parent(), known.parent().parent()]
         known.suspend()
-        for how in (signal.SIGKILL, signal.SIGSTOP):  # the scheduler and the nannies
-            host_of(keeper).send_signal(how)
-            assert worker().parent() == template, how
-        assert not known.is_running(), "it was stopped, and did not hear that its nanny had gone"
+        left[2].kill()  # with the scheduler and the nannies
+        assert worker() not in left
+        until(lambda: not any(process.is_running() for process in left))
         family = [process for process in psutil.Process().children(recursive=True) if process not in others]
         assert family
     until(lambda: not any(process.is_running() for process in family))
 
 
-def host_of(keeper: psutil.Process) -> psutil.Process:
-    """The process with the scheduler and the nannies."""
-    (host,) = [process for process in keeper.children() if "gdm_core.engine.host" in process.cmdline()]
-    return host
-
-
-def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_the_cluster(tmp_path: Path) -> None:
-    """The scheduler never heard of it, so that nobody but its nanny can miss it."""
-    marker = tmp_path / "stopped"
-    options = {
-        "n_workers": 1,
-        "memory": 1 << 30,
-        "allowed_failures": 2,
-        "preload": stops_once.__name__,
-        "start_limit_s": 6,
-    }
-    keeper = subprocess.Popen(
-        [sys.executable, "-m", "gdm_core.engine.keeper", json.dumps(options)],
+@contextmanager
+def host(**options: object) -> Iterator[subprocess.Popen[str]]:
+    """The process of an embedded cluster with one worker, as the server starts it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gdm_core.engine.host", json.dumps({"n_workers": 1, "memory": 1 << 30} | options)],
         cwd=ROOT,
-        env={**os.environ, stops_once.MARKER: str(marker)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        process_group=0,
     )
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
-    with Client(keeper.stdout.readline().strip(), timeout=240, set_as_default=False) as client:
-        client.wait_for_workers(1, timeout=240)
-        (number,) = client.run(os.getpid).values()
-    stopped = int(marker.read_text())
-    assert number != stopped
-    assert not psutil.pid_exists(stopped)
-    worker = psutil.Process(number)
-    family = psutil.Process(keeper.pid).children(recursive=True)
-    worker.suspend()
-    keeper.stdin.close()  # as the end of the server does
-    keeper.wait(240)
-    until(lambda: not any(process.is_running() for process in family))
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.bulk
+def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scheduler never heard of it, so that nobody but its nanny can miss it."""
+    marker = tmp_path / "stopped"
+    monkeypatch.setenv(stops_once.MARKER, str(marker))
+    light = {"warm": "distributed", "preload": stops_once.__name__}
+    with host(**light, start_limit_s=2) as process:
+        assert process.stdout is not None
+        with Client(process.stdout.readline().strip(), timeout=240, set_as_default=False) as client:
+            (number,) = client.run(os.getpid).values()
+        stopped = int(marker.read_text())
+        assert number != stopped
+        assert not psutil.pid_exists(stopped)
+        family = psutil.Process(process.pid).children(recursive=True)
+        psutil.Process(number).suspend()
+        process.communicate(timeout=240)  # closes its input, as the end of the server does
+        until(lambda: not any(process.is_running() for process in family))
+
+
+def test_what_workers_are_copies_of_is_made_anew_when_it_dies_with_the_same_loaded() -> None:
+    with host(warm="distributed", preload="json") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+
+        def copied() -> list[psutil.Process]:
+            """That which has a copy, which is a worker, or is to be one."""
+            below = [child for child in children(psutil.Process(process.pid)) if "forkserver" in command(child)]
+            return [child for child in below if children(child)]
+
+        (first,) = copied()
+        first.kill()
+        until(lambda: copied() and copied() != [first])
+        assert "['distributed']" in command(*copied()), "and not what Dask would have loaded"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"warm": "tests.support.dies_while_loading"}, "ended while it loaded tests.support.dies_while_loading"),
+        ({"warm": "distributed", "preload": "tests.support.cannot_load"}, "no such library"),
+    ],
+)
+def test_workers_that_cannot_start_are_given_up_and_it_is_said_why(options: dict[str, str], words: str) -> None:
+    began = time.monotonic()
+    with host(**options) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip().endswith(words)
+        assert process.wait(240) == 1
+    assert time.monotonic() - began < 60  # 3 or 10 s where nothing else runs
+
+
+def test_a_stopped_host_does_not_outlive_its_server() -> None:
+    """It cannot hear that its input has ended; the system itself wakes and ends a group that nobody above can reach."""
+    server = (
+        "import subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, '-m', 'gdm_core.engine.host', sys.argv[1]], stdin=subprocess.PIPE, process_group=0)\n"
+        "time.sleep(600)"
+    )
+    options = json.dumps({"n_workers": 1, "memory": 1 << 30, "warm": "json", "preload": "json"})
+    process = subprocess.Popen(
+        [sys.executable, "-c", server, options], cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"tcp://")
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) >= 4
+        family[0].suspend()
+        until(lambda: family[0].status() == psutil.STATUS_STOPPED)
+    finally:
+        process.kill()
+        process.communicate()
+    until(lambda: not any(child.is_running() for child in family))
 
 
 def test_a_worker_that_starts_slowly_is_left_to_it_and_one_that_stands_still_is_not() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.local_cluster import running_cluster, wait_for_workers
-from benchmarks.wire import counted
 from gdm_core.engine import Engine, Job, JobStatus, QueueFull, ResultCache
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import PATIENCE_S, long_request, request, until
+from tests.support.local_cluster import running_cluster, wait_for_workers
+from tests.support.wire import counted
 from tests.support.work import total
 
 
@@ -131,7 +131,7 @@ def test_no_scheduler_and_no_workers_say_what_to_do(monkeypatch: pytest.MonkeyPa
             engine.wait_ready(PATIENCE_S)
 
 
-@pytest.mark.slow
+@pytest.mark.bulk
 def test_a_lost_scheduler_is_told_and_the_next_one_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for limit in ("JOIN_TIMEOUT_S", "FIRST_WORKER_TIMEOUT_S"):
         monkeypatch.setattr(f"gdm_core.engine.cluster.{limit}", 90.0)

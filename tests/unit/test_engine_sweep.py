@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.fake_model import FAMILY
 from gdm_core.engine import Engine, ResultCache
 from gdm_core.engine import sweep as sweeps
 from gdm_core.engine.records import Record, aggregate
@@ -18,6 +17,7 @@ from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
+from tests.support.fake_model import FAMILY
 
 TRAIN = Trials((Trial(np.random.default_rng(0).standard_normal((120, 2))),))
 TEST = Trials((Trial(np.random.default_rng(1).standard_normal((80, 2))),))
@@ -34,7 +34,7 @@ def sweep(tmp_path: Path | None = None, **changes: Any) -> Sweep:
         "seeds": [0, 1, 2],
         "train": TRAIN,
         "test": TEST,
-        "scorer": "benchmarks.fake_model:score",
+        "scorer": "tests.support.fake_model:score",
     }
     return Sweep(**given | changes)
 

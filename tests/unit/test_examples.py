@@ -10,7 +10,7 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # name -> what it must say, and the files it must leave
 SAYS = {
-    "choose_k": (("<- best", "K = 5:"), ()),
+    "choose_k": (("<- taken", "K = 5:", "Take four states"), ()),
     "compare_models": (("GDM", "ARHMM", "SLDS", "to beat"), ()),
     "fit_and_predict": (("the same model from its file: True", "states that match the truth"), ("lap.gdm",)),
     "forecast": (("a 90 % envelope held", "+10"), ()),

@@ -1,4 +1,7 @@
-"""Features of behaviour: right on poses that can be worked out by hand, blind to where the scene lies, safe with gaps."""
+"""Features of behaviour: right on poses that can be worked out by hand, blind to where the scene lies, safe with gaps.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 
@@ -183,6 +186,7 @@ def test_suggestions_follow_labels_and_clusters():
     assert suggest(Trials((Trial(y[:, :1]),))).n_latent == 1
 
 
+@pytest.mark.bulk
 def test_a_quarter_of_the_real_size():
     recording = mice.simulate_recordings(1, 120_000, seed=0)[0]
     y, names = egocentric_features(recording)

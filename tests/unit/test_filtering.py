@@ -3,8 +3,9 @@
 import numpy as np
 
 from gdm_core import SLDS
+from gdm_core.maths.side_by_side import STRETCH
 from gdm_core.models.switching import laplace_em as em
-from gdm_core.models.switching.filtering import STRETCH, filtered
+from gdm_core.models.switching.filtering import filtered
 from tests.support.switching import dense_observation, random_parameters, random_trials
 
 
@@ -12,7 +13,7 @@ def test_filter_with_one_state_equals_conditioning_on_the_past():
     rng = np.random.default_rng(19)
     p = random_parameters(rng, "sticky", k=1)
     y = random_trials(rng, (14,), missing=0.3)[0]
-    information, linear = p.emission.evidence(em.Observed.prepare([y]))
+    information, linear = p.emission.information(em.Observed.prepare([y]))
     belief = filtered(np.arange(14), information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
     for t in range(14):
         _, mean, cover = dense_observation(p, y[: t + 1], [0] * (t + 1))

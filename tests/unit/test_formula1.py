@@ -213,6 +213,17 @@ def china_home(china, monkeypatch):
     return china[3]
 
 
+def test_what_was_downloaded_is_stored(tmp_path, monkeypatch):
+    """FastF1's own downloads open without a network, whoever made them; half of one does not."""
+    cut_off(monkeypatch, tmp_path)
+    for session, files in (("2025-03-23_Race", 3), ("2025-03-22_Qualifying", 1)):
+        folder = tmp_path / "fastf1" / "2025" / "2025-03-23_Chinese_Grand_Prix" / session
+        folder.mkdir(parents=True)
+        for name in ("_extended_timing_data", "car_data", "position_data")[:files]:
+            (folder / f"{name}.ff1pkl").touch()
+    assert formula1.stored_sessions() == ((2025, "Chinese Grand Prix", "Race"),)
+
+
 def test_the_real_race_is_whole(china):
     session, event, heard, _ = china
     assert "Sprint" in [slot.name for slot in event.sessions]
@@ -298,6 +309,7 @@ def test_every_driver_passes_every_segment_in_order(china):
         assert np.unique(labels).size == 16
 
 
+@pytest.mark.bulk
 def test_a_race_that_was_opened_before_stays_small(china, china_home):
     """Reloaded arrays, the trials of a driver, and what both cost a server that is already running."""
     script = """
@@ -317,6 +329,7 @@ print(resident() - idle, session.driver("VER").time.size)
     assert float(megabytes) < 150
 
 
+@pytest.mark.bulk
 def test_a_damaged_copy_of_the_race_is_fetched_again(china, china_home):
     path = next((china_home / "formula1").glob("2025_*.npz"))
     others = {p: p.stat().st_mtime_ns for p in (china_home / "fastf1").rglob("*.ff1pkl")}
@@ -329,10 +342,11 @@ def test_a_damaged_copy_of_the_race_is_fetched_again(china, china_home):
     assert {p: p.stat().st_mtime_ns for p in (china_home / "fastf1").rglob("*.ff1pkl")} == others
 
 
+@pytest.mark.bulk
 def test_a_damaged_fastf1_file_is_moved_aside_and_nothing_else_is_lost(china, china_home, tmp_path, monkeypatch):
     shutil.copytree(china_home / "fastf1", tmp_path / "fastf1")
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    damaged = next((tmp_path / "fastf1").rglob("position_data.ff1pkl"))
+    damaged = next((tmp_path / "fastf1").rglob("*Chinese_Grand_Prix/*_Race/position_data.ff1pkl"))
     damaged.write_bytes(damaged.read_bytes()[:1000])
     others = {path: path.read_bytes() for path in damaged.parent.iterdir() if path != damaged}
     with raises(Reason.NO_NETWORK, "Chinese Grand Prix 2025, Race", "cannot be reached"):

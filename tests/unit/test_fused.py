@@ -1,4 +1,7 @@
-"""The hand-written pass against autograd."""
+"""The hand-written pass against autograd.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 

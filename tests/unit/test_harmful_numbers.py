@@ -59,10 +59,10 @@ def rows(cell: str, n: int = 40) -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.parametrize("kind", ["csv", "utf16.csv", "semicolon.csv", "parquet", "xlsx", "deeplabcut.csv"])
-def test_exponents_without_end_do_not_end_the_server(kind: str, tmp_path: Path):
-    paths = [tmp_path / f"{i}.{kind}" for i in range(len(HARMFUL))]
-    for path, cell in zip(paths, HARMFUL, strict=True):
+def test_exponents_without_end_do_not_end_the_server(tmp_path: Path):
+    kinds = ("csv", "utf16.csv", "semicolon.csv", "parquet", "xlsx", "deeplabcut.csv")
+    paths = [(tmp_path / f"{i}.{kind}", kind, cell) for kind in kinds for i, cell in enumerate(HARMFUL)]
+    for path, kind, cell in paths:
         frame = rows(cell)
         if kind == "parquet":
             frame.to_parquet(path)
@@ -76,10 +76,10 @@ def test_exponents_without_end_do_not_end_the_server(kind: str, tmp_path: Path):
             frame.to_csv(path, index=False, sep=";", decimal=",")
         else:
             frame.to_csv(path, index=False, encoding="utf-16" if kind == "utf16.csv" else "utf-8")
-    said = survives(paths)
-    if kind != "deeplabcut.csv":  # the cell is missing, and its neighbours are read
-        assert said.count("nan") == len(HARMFUL)
-        assert said.count(", 0.98") >= len(HARMFUL)
+    said = survives([path for path, _, _ in paths])
+    tables_read = (len(kinds) - 1) * len(HARMFUL)  # poses are told in their number of animals
+    assert said.count("nan") == tables_read, "the cell is missing"
+    assert said.count(", 0.98") >= tables_read, "its neighbours are read"
 
 
 def test_quotes_do_not_hide_a_harmful_cell(tmp_path: Path):

@@ -45,7 +45,7 @@ def test_posterior_equals_enumeration(n_samples, recurrent, scale):
     starts = np.arange(n_samples) == 0
     evidence, marginal, pairs = enumerate_paths(table, first, moves, starts)
     found = hmm.posterior(table, first, moves, starts)
-    assert found.log_evidence == pytest.approx(evidence, rel=1e-12, abs=1e-10)
+    assert found.log_likelihood == pytest.approx(evidence, rel=1e-12, abs=1e-10)
     np.testing.assert_allclose(found.states, marginal, atol=1e-9)
     np.testing.assert_allclose(found.pairs, pairs, atol=1e-9)
 
@@ -57,7 +57,7 @@ def test_chain_without_memory_equals_enumeration():
     starts = np.isin(np.arange(6), [0, 4])
     evidence, marginal, pairs = enumerate_paths(table, first, moves, starts)
     found = hmm.posterior(table, first, moves, starts)
-    assert found.log_evidence == pytest.approx(evidence, abs=1e-10)
+    assert found.log_likelihood == pytest.approx(evidence, abs=1e-10)
     np.testing.assert_allclose(found.states, marginal, atol=1e-10)
     np.testing.assert_allclose(found.pairs[:, 0], pairs.sum(axis=1), atol=1e-10)
 
@@ -69,7 +69,7 @@ def test_trials_end_to_end_are_independent():
     together = hmm.posterior(table, first, moves, starts)
     edges = [0, 1, 17, 30, 40]
     alone = [hmm.posterior(table[a:b], first, moves[a:b], np.arange(b - a) == 0) for a, b in itertools.pairwise(edges)]
-    assert together.log_evidence == pytest.approx(sum(one.log_evidence for one in alone), abs=1e-9)
+    assert together.log_likelihood == pytest.approx(sum(one.log_likelihood for one in alone), abs=1e-9)
     np.testing.assert_allclose(together.states, np.concatenate([one.states for one in alone]), atol=1e-12)
     np.testing.assert_allclose(together.pairs, np.concatenate([one.pairs for one in alone]), atol=1e-12)
 
@@ -83,7 +83,7 @@ def test_likelihood_and_marginals_equal_hmmlearn():
         first, moves = np.log(reference.startprob_), np.log(reference.transmat_)
     found = hmm.posterior(table, first, moves, np.arange(500) == 0)
     score, marginal = reference.score_samples(y)
-    assert found.log_evidence == pytest.approx(score, rel=1e-10)
+    assert found.log_likelihood == pytest.approx(score, rel=1e-10)
     np.testing.assert_allclose(found.states, marginal, atol=1e-8)
 
 
@@ -117,7 +117,7 @@ def test_renaming_states_renames_the_posterior():
     starts = np.arange(30) == 0
     plain = hmm.posterior(table, first, moves, starts)
     renamed = hmm.posterior(table[:, order], first[order], moves[:, order][:, :, order], starts)
-    assert renamed.log_evidence == pytest.approx(plain.log_evidence, abs=1e-10)
+    assert renamed.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-10)
     np.testing.assert_allclose(renamed.states, plain.states[:, order], atol=1e-12)
 
 
@@ -127,10 +127,10 @@ def test_impossible_moves_stay_finite():
         moves = np.log(np.array([[0.0, 1.0], [1.0, 0.0]]))
     table = np.tile([[0.0, -2000.0]], (33, 1))
     found = hmm.posterior(table, np.log([0.5, 0.5]), moves, np.arange(33) == 0)
-    assert np.isfinite(found.log_evidence)
+    assert np.isfinite(found.log_likelihood)
     np.testing.assert_allclose(found.states.sum(axis=1), 1.0)
     np.testing.assert_allclose(found.states[:, 0], np.arange(33) % 2 == 0, atol=1e-12)
-    assert found.log_evidence == pytest.approx(np.log(0.5) - 16 * 2000.0)
+    assert found.log_likelihood == pytest.approx(np.log(0.5) - 16 * 2000.0)
 
 
 def test_sampled_indices_follow_their_probabilities():

@@ -15,7 +15,9 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, tables
+from datasets.features import in_unit
 from datasets.readers.pose import KeypointTable
+from datasets.splits import split_recording
 from datasets.tables import Table, template
 from gdm_core.errors import ConfigError, DataError
 
@@ -193,7 +195,97 @@ def test_a_table_of_keypoints_without_a_clock_says_that_its_rate_is_assumed():
     assert made is not None
     assert made.rate_hz == 30
     assert any("30 Hz is assumed" in note for note in made.notes)
-    assert any("every 'session' make one recording" in note for note in made.notes)
+    assert made.notes[0] == "2 recordings were told apart by 'session': each is a trial of its own"
+    assert made.recordings == (("session a", 20), ("session b", 20))
+    np.testing.assert_array_equal(made.split()[1].xy[:, 0, 0, 0], np.arange(1, 40, 2))
+
+
+def cohort(n: int = 30, **columns: object) -> pd.DataFrame:
+    """Two recordings of two animals each, at 20 Hz from zero, with a treatment, which tells no more of them apart."""
+    parts = []
+    for recording, animal, group in (("r1", 1, "saline"), ("r1", 2, "drug"), ("r2", 1, "saline"), ("r2", 2, "drug")):
+        walk = np.random.default_rng(len(parts)).normal(size=(n, 4)).cumsum(axis=0) + 100
+        named = pd.DataFrame(walk, columns=["nose_x", "nose_y", "tail_x", "tail_y"])
+        parts.append(named.assign(recording=recording, animal=animal, group=group, time=np.arange(n) / 20))
+    return pd.concat(parts, ignore_index=True).assign(**columns)
+
+
+def poses_of(frame: pd.DataFrame) -> KeypointTable:
+    found = keypoints.from_table(tables.read(frame.to_csv(index=False).encode(), "cohort.csv"))
+    assert found is not None
+    return found
+
+
+def test_recordings_in_one_table_are_told_apart_and_what_tells_nothing_is_named():
+    frame = cohort(label=["rest", "walk"] * 60)
+    frame.loc[5, "recording"] = None
+    made = poses_of(frame)
+    assert [name for name, _ in made.recordings] == [f"recording r{r}, animal {a}" for r in (1, 2) for a in (1, 2)]
+    assert [frames for _, frames in made.recordings] == [29, 30, 30, 30]
+    assert made.rate_hz == pytest.approx(20), "clocks that begin anew are no steps back"
+    assert made.notes[:3] == (
+        "4 recordings were told apart by 'recording' and 'animal': each is a trial of its own",
+        "'group' (saline, drug) tells no more recordings apart and was left out",
+        "left out, since they do not say which recording they are of: 1 of 120 rows",
+    )
+    assert not any("assumed" in note for note in made.notes)
+    train, test = split_recording(made)
+    assert ([part.name for part in train], [part.name for part in test]) == (
+        ["recording r1, animal 1", "recording r1, animal 2"],
+        ["recording r2, animal 1", "recording r2, animal 2"],
+    )
+    np.testing.assert_allclose(test[0].xy[:, 0, 0, 0], frame["nose_x"][60:90], rtol=1e-5)
+    assert [made.label_names[z] for z in test[0].labels[:2]] == ["rest", "walk"]
+    with pytest.raises(DataError, match="holds 4 recordings"):
+        made.to_trial()
+    assert len(made.to_trials()) == 4
+
+
+def test_treatment_alone_and_one_value_alone_are_what_they_seem():
+    only = cohort().drop(columns=["recording", "animal"])
+    assert [name for name, _ in poses_of(only).recordings] == ["group saline", "group drug"]
+    assert poses_of(cohort(recording="all", animal=7, group="saline")).recordings == ()
+
+
+def test_recordings_are_repaired_one_by_one():
+    """A gap at the end of one is not filled with how the next begins."""
+    frame = cohort()
+    frame.loc[25:29, ["nose_x", "nose_y"]] = np.nan
+    frame.loc[70:72, ["nose_x", "nose_y"]] = np.nan
+    made = keypoints.clean(poses_of(frame), fill_seconds=1.0)
+    assert np.isnan(made.xy[25:30, 0, 0, 0]).all()
+    assert np.isfinite(made.xy[70:73, 0, 0, 0]).all()
+    assert made.notes[-1] == "recording r2, animal 1: 6 coordinates in gaps of up to 1 s were interpolated"
+
+
+def npz(**arrays: object) -> KeypointTable:
+    out = io.BytesIO()
+    xy = np.random.default_rng(0).normal(size=(60, 1, 2, 3)).cumsum(axis=0) + 50
+    np.savez(out, keypoints=xy, **arrays)
+    return keypoints.read(out.getvalue(), "track.npz")
+
+
+def test_what_an_npz_says_of_itself_is_used():
+    made = npz(names=["center", "nose", "tail"], units="cm", time=5 + np.arange(60) / 25)
+    assert (made.parts, made.unit, made.start_seconds) == (("center", "nose", "tail"), "cm", 5)
+    assert made.rate_hz == pytest.approx(25)
+    assert made.notes == ("coordinates are in cm, as the file says",)
+    called = in_unit([*made.channels[:1], *made.to_trial("egocentric").channels], made.unit)
+    assert called["animal 1 center x"] == "animal 1 center x (cm)"
+    assert called["animal 1 forward speed"] == "animal 1 forward speed (cm/s)"
+    assert "animal 1 turning speed" not in called
+    spoken = npz(parts=np.array([b"a", b"b", b"c"]), names=["rest", "walk"], labels=np.arange(60) % 2, fps=50.0)
+    assert (spoken.parts, spoken.label_names, spoken.rate_hz) == (("a", "b", "c"), ("rest", "walk"), 50)
+
+
+def test_what_an_npz_does_not_say_is_said_to_be_assumed():
+    made = npz(parts=["nose", "nose", "tail"])
+    assert made.parts == ("part 1", "part 2", "part 3")
+    assert made.notes == (
+        "'parts' does not hold 3 different names, so parts are numbered",
+        "the frame rate is not in the file; 30 Hz is assumed",
+    )
+    assert npz(time=np.full(60, 3.0)).rate_hz == 30
 
 
 def test_any_file_comes_back_as_keypoints_or_as_a_table():

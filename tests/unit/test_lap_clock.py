@@ -85,6 +85,7 @@ def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.
     return np.array(errors), np.array(stated)
 
 
+@pytest.mark.bulk
 def test_gaps_agree_with_the_sector_times_of_a_real_race(real):
     worst, count = _worst_at_lines(real, ("PIA", "NOR", "RUS", "VER"))
     assert count > 200

@@ -1,4 +1,7 @@
-"""Simulated Formula 1: circuits that close, cars that obey their limits, and a feed that looks like the real one."""
+"""Simulated Formula 1: circuits that close, cars that obey their limits, and a feed that looks like the real one.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 
@@ -156,6 +159,7 @@ def test_race_laps_take_about_as_long_as_real_ones(circuit, low, high, race, suz
         assert driver.laps.seconds[0] > np.median(clean) + 2  # a standing start
 
 
+@pytest.mark.bulk
 def test_a_full_race_has_every_driver_on_every_lap():
     session = simulate_race("shanghai", seed=1)
     assert sum(len(driver.laps) for driver in session.drivers) == 20 * 56

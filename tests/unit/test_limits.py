@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 from pathlib import Path
@@ -16,13 +17,14 @@ from streamlit.web.server.starlette.starlette_routes import create_upload_routes
 from datasets import marks, tables
 from datasets.readers import annotations, zipped
 from gdm_core import Trial, Trials
-from gdm_core.engine import cache, cluster, compare, engine, shelf, sweep
+from gdm_core.engine import cache, cluster, compare, data_cache, engine, sweep
 from gdm_core.engine.compare import Comparison
 from gdm_core.engine.messages import FitRequest
 from gdm_core.errors import ConfigError, DataError
 from pages.behaviour import recordings
 from pages.lab.live import pictures
 from pages.nascar import simulator
+from pages.ui import limits as address
 from pages.ui import model_controls
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +71,7 @@ EXPECTED = {
     "memory of a worker": f"{memory(cluster.MOST_MEMORY)}, and 70 % of the machine between them",
     "results kept in memory": memory(cache.MEMORY_BYTES),
     "results kept on disk": memory(cache.DISK_BYTES),
-    "data that workers keep": memory(shelf.SHELF_BYTES),
+    "data that workers keep": memory(data_cache.DATA_CACHE_BYTES),
 }
 
 
@@ -150,3 +152,27 @@ def test_every_table_that_leaves_as_text_is_written_where_formulas_are_made_harm
     }
     assert found == own | harmless
     assert all("harmless" in (ROOT / name).read_text(encoding="utf-8") for name in harmless)
+
+
+# ---- addresses ----------------------------------------------------------------------------------------------------
+def named_by(call: ast.Call) -> str | None:
+    """The name in the address of the control that a call shows, as far as the source spells it."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    at = {"choose_one": 1, "choose_of_few": 1, "choose_several": 1, "choose_range": 2}.get(
+        ast.unparse(call.func).split(".")[-1]
+    )
+    name = call.args[at] if at is not None else given.get("key") if "bind" in given else None
+    if isinstance(name, ast.Call) and ast.unparse(name.func) == "settings.key":
+        name = name.args[0]
+    if isinstance(name, ast.JoinedStr):
+        name = name.values[0]
+    return name.value if isinstance(name, ast.Constant) else None
+
+
+def test_every_name_that_a_control_has_in_the_address_is_known_as_one():
+    sources = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "pages").rglob("*.py")]
+    calls = [node for source in sources for node in ast.walk(source) if isinstance(node, ast.Call)]
+    names = {re.match(r"[^\W\d]+", name)[0] for call in calls if (name := named_by(call))}
+    assert len(names) > 60
+    assert names <= address.NAMES, f"pages/ui/limits.py, NAMES lacks {names - address.NAMES}"
+    assert set(simulator.SETTINGS) <= address.NAMES

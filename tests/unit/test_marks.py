@@ -10,6 +10,7 @@ import pytest
 
 from datasets.marks import Mark, Marks, from_labels
 from gdm_core import Trial, Trials
+from gdm_core.analysis.bouts import clips_of
 from gdm_core.errors import DataError
 from tests.support.taught import NAMES, labelled
 
@@ -66,7 +67,7 @@ def test_marks_that_say_nothing(start, stop, word):
 
 
 def test_marks_that_touch_are_one_clip():
-    clips = some().clips(TRIALS)
+    clips = clips_of([part >= 0 for part in some().labels(TRIALS)[0]])
     assert set(clips[0].tolist()) == {-1, 0}
     assert set(clips[1].tolist()) == {-1, 1}
 
@@ -83,11 +84,6 @@ def test_boris_reads_and_writes_the_same_marks():
     text = made.to_boris(first)
     assert text.splitlines()[0].startswith("Observation id,Subject,Behavior")
     assert Marks.from_annotation(text.encode(), ONE, 30.0, name="marks.csv").marks == made.marks
-
-
-def test_a_word_can_be_called_otherwise():
-    assert some().renamed("rest", "sleep").words == ("walk", "sleep")
-    assert some().renamed("rest", "walk").words == ("walk",)
 
 
 def test_one_mark_is_taken_away_and_can_be_done_again():

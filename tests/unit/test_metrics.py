@@ -206,7 +206,7 @@ def test_the_hmm_agrees_with_hmmlearn():
     oracle.means_, oracle.covars_ = ours.mean, ours.variance
     evidence, states_oracle = oracle.score_samples(rows, lengths=[200, 250])
     found = ours.infer(rows, starts)
-    assert found.log_evidence == pytest.approx(evidence, rel=1e-9)
+    assert found.log_likelihood == pytest.approx(evidence, rel=1e-9)
     np.testing.assert_allclose(found.states, states_oracle, atol=1e-8)
     # A free fit by the oracle from the same place ends at the same optimum.
     free = Oracle(3, covariance_type="diag", n_iter=200, tol=1e-6, init_params="", min_covar=0, covars_prior=0)

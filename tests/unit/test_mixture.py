@@ -66,10 +66,10 @@ def test_path_given_states_is_dense_conditioning(gaps):
         covariance = prior - gain @ seen @ prior
         evidence = torch.distributions.MultivariateNormal(seen @ prior_mean, total).log_prob(y)
 
-        drive, known = module.drive(z[None], rows), module.evidence(rows)
+        drive, known = module.drive(z[None], rows), module.information(rows)
         path = module.path(drive, known)
         torch.testing.assert_close(path.mean.flatten(), expected)
-        torch.testing.assert_close(module.log_evidence(drive, known, path), evidence)
+        torch.testing.assert_close(module.log_likelihood(drive, known, path), evidence)
         diagonal, below, _ = precision_blocks(drive, known)
         dense = torch.block_diag(*diagonal)
         for t in range(1, 5):
@@ -83,10 +83,10 @@ def test_draws_have_the_moments_of_the_path():
     n = 20_000
     z = some_states(3, 3)
     with torch.no_grad():
-        one = module.path(module.drive(z[None], rows), module.evidence(rows))
-        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.evidence(rows), generator_of(1))
+        one = module.path(module.drive(z[None], rows), module.information(rows))
+        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.information(rows), generator_of(1))
         draws = many.draw.reshape(n, 6)
-        diagonal, below, _ = precision_blocks(module.drive(z[None], rows), module.evidence(rows))
+        diagonal, below, _ = precision_blocks(module.drive(z[None], rows), module.information(rows))
         dense = torch.block_diag(*diagonal)
         for t in (1, 2):
             dense[2 * t : 2 * t + 2, 2 * t - 2 : 2 * t] = below[t]
@@ -134,11 +134,11 @@ def test_filter_is_the_path_seen_so_far():
     z = some_states(2, 150, 3)
     origins = np.array([0, 3, 70, 149])
     with torch.no_grad():
-        mean, covariance = filtered(module.drive(z, rows), module.evidence(rows), origins, 2)
+        mean, covariance = filtered(module.drive(z, rows), module.information(rows), origins, 2)
         for s in range(2):
             for place, origin in enumerate(origins):
                 known = rows.piece(0, int(origin) + 1)
-                found = module.path(module.drive(z[s : s + 1, : origin + 1], known), module.evidence(known))
+                found = module.path(module.drive(z[s : s + 1, : origin + 1], known), module.information(known))
                 # Later stretches begin with a run-up instead of the whole past.
                 torch.testing.assert_close(mean[s, place], found.mean[-1], atol=1e-6, rtol=1e-5)
     assert (torch.linalg.eigvalsh(covariance) > 0).all()
@@ -163,8 +163,8 @@ def test_weights_of_draws_are_those_of_dense_evidence():
             candidates = z.expand(4, -1, -1).clone()
             candidates[:, t] = others
             for candidate in candidates:
-                drive, known = module.drive(candidate[None], rows), module.evidence(rows)
-                exact.append(module.log_evidence(drive, known, module.path(drive, known)))
+                drive, known = module.drive(candidate[None], rows), module.information(rows)
+                exact.append(module.log_likelihood(drive, known, module.path(drive, known)))
             carried = log_carry(cavity, module.drive(candidates, rows), 4)[:, t]
             torch.testing.assert_close(carried - carried[0], torch.stack(exact) - exact[0], atol=1e-6, rtol=1e-6)
 
@@ -181,7 +181,7 @@ def _log_likelihood_by_quadrature(module: MixtureModule, rows: Rows, tau: float)
     weight = log_density(pair, module.prior_logits(x, z, rows), tau).sum(-1)
     values = []
     for part in z.split(4096):
-        drive, known = module.drive(part, rows), module.evidence(rows)
+        drive, known = module.drive(part, rows), module.information(rows)
         total = []
         if module.deterministic:
             path = determined_path(drive).reshape(len(part), 2, -1)
@@ -319,8 +319,8 @@ def test_identical_states_leave_the_likelihood_of_one_linear_system():
         module.log_step.copy_(module.log_step[:1].expand_as(module.log_step))
         values = []
         for z in (some_states(7, 3), torch.full((7, 3), 1 / 3, dtype=torch.float64)):
-            drive, known = module.drive(z[None], rows), module.evidence(rows)
-            values.append(float(module.log_evidence(drive, known, module.path(drive, known))))
+            drive, known = module.drive(z[None], rows), module.information(rows)
+            values.append(float(module.log_likelihood(drive, known, module.path(drive, known))))
         prior_mean, prior = _dense(module, rows, some_states(7, 3))
         y, seen, noise = _seen(module, rows)
         total = seen @ prior @ seen.T + torch.diag(noise)
@@ -348,8 +348,8 @@ def test_trials_side_by_side_are_trials_alone():
     with torch.no_grad():
 
         def evidence(rows, states):
-            drive, known = module.drive(states[None], rows), module.evidence(rows)
-            return module.log_evidence(drive, known, module.path(drive, known))
+            drive, known = module.drive(states[None], rows), module.information(rows)
+            return module.log_likelihood(drive, known, module.path(drive, known))
 
         both = evidence(make_rows(ys, CPU, torch.float64), z)
         apart = [evidence(make_rows([y], CPU, torch.float64), part) for y, part in zip(ys, (z[:9], z[9:]), strict=True)]
@@ -372,6 +372,6 @@ def test_padding_counts_for_nothing():
     with torch.no_grad():
         values = []
         for here, states in ((rows, z[:9]), (padded, z)):
-            drive, known = module.drive(states[None], here), module.evidence(here)
-            values.append(module.log_evidence(drive, known, module.path(drive, known)))
+            drive, known = module.drive(states[None], here), module.information(here)
+            values.append(module.log_likelihood(drive, known, module.path(drive, known)))
     torch.testing.assert_close(values[0], values[1])

@@ -1,4 +1,7 @@
-"""The simulators: the equations hold sample by sample, seeds mean what they say, bad parameters are refused."""
+"""The simulators: the equations hold sample by sample, seeds mean what they say, bad parameters are refused.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 
@@ -106,8 +109,8 @@ def test_seeds_fix_everything_and_leave_the_global_generator_alone():
     np.random.seed(0)  # noqa: NPY002 (the global generator is what is tested)
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     first, again, other = (nascar.simulate("soft", T=200, seed=s) for s in (4, 4, 5))
-    assert first.fingerprint == again.fingerprint
-    assert first.fingerprint != other.fingerprint
+    np.testing.assert_array_equal(first.y, again.y)
+    assert np.abs(first.y - other.y).max() > 0.1
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
 
@@ -126,7 +129,7 @@ def test_train_and_test_share_the_emission_and_not_the_path():
     matrix = nascar.emission(10, seed=2)
     for trial in (train, test):
         assert np.abs(trial.y - trial.position @ matrix.T).max() < 0.06
-    assert test.fingerprint == nascar.simulate("soft", T=300, seed=102, emission=matrix).fingerprint
+    np.testing.assert_allclose(test.y, nascar.simulate("soft", T=300, seed=102, emission=matrix).y, atol=1e-5)
     assert not np.allclose(train.position, test.position)
 
 

@@ -18,9 +18,11 @@ import zipfile
 from pathlib import Path
 from urllib.error import URLError
 
+import pandas as pd
 import pytest
 from packaging.requirements import Requirement
 
+from datasets import nascar
 from pages.ui.exports.code import Fit, Recipe, script
 from tests.support.engine_requests import PATIENCE_S
 
@@ -144,27 +146,23 @@ print(load_dataset("x"), datasets.__file__.endswith("other/datasets/__init__.py"
     assert found == "theirs: x True gdm_studio.datasets.nascar"
 
 
-def test_the_command_fits_predicts_and_reproduces(installed, tmp_path):
+def test_the_command_fits_and_refuses(installed, tmp_path):
     gdm = installed / "gdm"
-    code = """
-import pandas as pd
-from gdm_studio.datasets import nascar
-pd.DataFrame(nascar.simulate("soft", T=200, seed=0).y).add_prefix("c").to_csv("track.csv", index=False)
-"""
-    run_code(installed, code, tmp_path)
+    pd.DataFrame(nascar.simulate("soft", T=200, seed=0).y).add_prefix("c").to_csv(tmp_path / "track.csv", index=False)
     fitted = run(gdm, "fit", "track.csv", "--model", "arhmm", "--json", cwd=tmp_path)
     assert fitted.returncode == 0, fitted.stderr
     assert json.loads(fitted.stdout)["samples"] == 200
-    predicted = run(gdm, "predict", "model.safetensors", "track.csv", cwd=tmp_path)
-    assert predicted.returncode == 0, predicted.stderr
-    assert len(predicted.stdout.splitlines()) == 201
-    asked = ("reproduce", "nascar", "--setting", "soft", "--models", "arhmm", "--seeds", "2", "--samples", "100")
-    repeated = run(gdm, *asked, "--jobs", "2", cwd=tmp_path)  # in processes of their own, which simulate as well
-    assert repeated.returncode == 0, repeated.stderr
-    assert "arhmm, untrained" in repeated.stdout
     wrong = run(gdm, "fit", "absent.csv", cwd=tmp_path)
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "There is no file at absent.csv" in wrong.stderr
+
+
+@pytest.mark.bulk
+def test_the_command_reproduces_in_processes_of_its_own(installed, tmp_path):
+    asked = ("reproduce", "nascar", "--setting", "soft", "--models", "arhmm", "--seeds", "2", "--samples", "100")
+    repeated = run(installed / "gdm", *asked, "--jobs", "2", cwd=tmp_path)  # which simulate as well
+    assert repeated.returncode == 0, repeated.stderr
+    assert "arhmm, untrained" in repeated.stdout
 
 
 def test_a_worker_process_finds_models_and_loaders(installed, tmp_path):
@@ -190,14 +188,10 @@ RECIPE = Recipe(
 )
 
 
-@pytest.mark.parametrize("where", ["installed", "checkout"])
-def test_an_exported_script_runs(where, request, tmp_path):
-    """Saved anywhere where the package is installed; in a checkout, saved there or with the checkout on the path."""
+def test_an_exported_script_runs(installed, tmp_path):
+    """Saved anywhere where the package is installed; of a checkout, tests of the pages run it."""
     (tmp_path / "reproduce.py").write_text(script(RECIPE, FIT, "A view"))
-    if where == "installed":
-        done = run(request.getfixturevalue("installed") / "python", "reproduce.py", cwd=tmp_path)
-    else:
-        done = run(Path(sys.executable), "reproduce.py", cwd=tmp_path, PYTHONPATH=str(ROOT))
+    done = run(installed / "python", "reproduce.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "states.npz").is_file()
 
@@ -210,7 +204,9 @@ find_app_code()
 app = AppTest.from_file(str(APP / "app.py"), default_timeout=600).run()
 print([error.message for error in app.exception], len(app.get("page_link")))
 """
-    assert run_code(installed, code, tmp_path).splitlines()[-1] == "[] 3"  # Home's three cards
+    assert (
+        run_code(installed, code, tmp_path).splitlines()[-1] == "[] 5"
+    )  # Home's three cards, the first step, and the way to data of one's own
 
 
 def test_studio_serves_from_any_folder(installed, tmp_path):

@@ -59,6 +59,8 @@ def test_everything_is_stored_and_found_again(quick, tmp_path):
     paper.save(found, tmp_path / "paper.json", "code")
     stored = paper.load(tmp_path / "paper.json")
     assert set(stored.cells) == set(paper.names())
+    assert stored.made["formula1"] == paper.experiment("formula1", 2).keys != paper.experiment("formula1", 1).keys
+    assert stored.made["table/soft/fair"] == paper.experiment("table/soft/fair", 2, 100).keys
     table = stored.cells["table/soft/fair"]
     assert [sorted(one["GDM"]) for one in table] == [[0], [1]]
     assert table[1]["GDM"][1].scores["paper_accuracy"] == pytest.approx(0.6)
@@ -98,6 +100,9 @@ def test_what_ships_has_every_fit_of_every_experiment():
     assert plain["failed"] == []
     for name in paper.names():
         asked = paper.experiment(name)
+        assert stored.made[name] == asked.keys, (
+            "other data, settings or seeds: gdm reproduce all --json assets/paper.json"
+        )
         for comparison, found in zip(asked.comparisons, stored.cells[name], strict=True):
             assert set(found) == set(comparison.settings)
             assert all(tuple(sorted(by_seed)) == comparison.seeds for by_seed in found.values())
@@ -107,6 +112,10 @@ def test_what_ships_has_every_fit_of_every_experiment():
         )  # fmt: skip
         assert "majority class" in stored.lines[name]
     assert set(stored.ranges) == set(paper.SETTINGS)
+    for setting, found in stored.ranges.items():
+        (*_, test) = paper.range_arguments(setting)
+        seen = test[0].y[found["from"] : found["from"] + len(found["observed"]), 0]
+        np.testing.assert_allclose(found["observed"], seen, atol=1e-4, err_msg=setting)
 
 
 def test_what_ships_is_what_a_fit_gives_here():

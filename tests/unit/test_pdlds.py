@@ -1,4 +1,4 @@
-"""p-dLDS behind the verbs that every model has."""
+"""p-dLDS behind the verbs that every model has. What every model promises: tests/contract."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,13 @@ import pytest
 from datasets import nascar
 from gdm_core import load_model
 from gdm_core.analysis.metrics import paper_accuracy
-from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.errors import ConfigError, FitError
 from gdm_core.maths.emission import Observed
 from gdm_core.models.base import Status
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.pdlds import em, filtering
 from gdm_core.models.pdlds.model import PDLDS
-from gdm_core.trials import Trial, Trials
+from gdm_core.trials import Trials
 
 
 @pytest.fixture(scope="module")
@@ -24,21 +25,14 @@ def fitted(pair):
     return PDLDS(4, 2, seed=0, n_iter=20).fit(pair[0])
 
 
-def test_fit_and_verbs(fitted, pair):
+def test_a_fit_climbs_and_coefficients_have_signs(fitted, pair):
     test = pair[1]
-    assert fitted.status_ in (Status.MAX_STEPS, Status.CONVERGED)
     objective = [progress.objective for progress in fitted.history_]
     assert np.diff(objective).min() > -1e-9
     soft, c = fitted.predict_proba(test), fitted.coefficients(test)
     assert soft.shape == c.shape == (400, 4)
-    np.testing.assert_allclose(soft.sum(axis=1), 1, atol=1e-5)
-    assert soft.min() >= 0
     assert c.min() < 0 < c.max()
-    assert fitted.latent(test).shape == (400, 2)
     assert np.mean((fitted.smooth(test) - test.y) ** 2) < 1e-3 * test.y.var()
-    y, z, x = fitted.sample(50, seed=3)
-    assert (y.shape, z.shape, x.shape) == ((50, 10), (50, 4), (50, 2))
-    np.testing.assert_allclose(z.sum(axis=1), 1, atol=1e-5)
 
 
 def test_states_from_coefficients_beat_the_majority_by_far(fitted, pair):
@@ -48,16 +42,10 @@ def test_states_from_coefficients_beat_the_majority_by_far(fitted, pair):
     assert paper_accuracy(c, train.labels, c_test, test.labels) > majority + 0.3
 
 
-def test_forecasts_are_causal_and_beat_persistence(fitted, pair):
+def test_forecasts_beat_persistence(fitted, pair):
     test = pair[1]
     origins = np.arange(20, 380, 20)
     whole = fitted.forecast(test, horizon=5, n_paths=40, seed=1, origins=origins)
-    changed = np.array(test.y)
-    changed[201:] += 3.0
-    cut = fitted.forecast(changed, horizon=5, n_paths=40, seed=1, origins=origins)
-    seen = origins <= 200
-    np.testing.assert_allclose(whole.mean[seen], cut.mean[seen], atol=1e-4)
-    assert np.abs(whole.mean[~seen] - cut.mean[~seen]).max() > 0.5
     truth = test.y[origins + 5]
     ours, last = whole.mean[:, 4] - truth, test.y[origins] - truth
     assert (ours**2).sum() < 0.5 * (last**2).sum()
@@ -70,39 +58,13 @@ def test_filtering_side_by_side_forgets_the_seams(fitted, pair):
     together = filtering.filtered(origins, y, model._parameters)
     for i, t in enumerate(origins):
         alone = filtering.blank(1, model._parameters)
-        information, linear = model._parameters.emission.evidence(Observed.prepare([y]))
+        information, linear = model._parameters.emission.information(Observed.prepare([y]))
         for step in range(t + 1):
             alone = filtering.predicted(alone, model._parameters) if step else alone
             alone = filtering.updated(alone, information[step : step + 1], linear[step : step + 1], model._parameters)
         d = model._parameters.reach.shape[1]
         gap = np.abs(model._parameters.reach @ (together.mean[i, :d] - alone.mean[0, :d]))
         assert gap.max() < 1e-2
-
-
-def test_same_seed_same_fit_and_global_randomness_untouched(pair):
-    train = pair[0].slice(0, 150)
-    np.random.seed(5)  # noqa: NPY002 (the global generator is what this is about)
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    first, second = (PDLDS(3, 2, seed=7, n_iter=5).fit(train) for _ in range(2))
-    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
-    for name, value in first.params_.items():
-        np.testing.assert_array_equal(value, second.params_[name])
-    other = PDLDS(3, 2, seed=8, n_iter=5).fit(train)
-    assert any(not np.array_equal(other.params_[name], value) for name, value in first.params_.items())
-
-
-@pytest.mark.parametrize("offset", ["drift", "operators", "both"])
-def test_save_and_load_to_the_bit(pair, offset, tmp_path):
-    train, test = pair[0].slice(0, 150), pair[1].slice(0, 60)
-    model = PDLDS(3, 2, offset=offset, n_iter=4, n_restarts=1).fit(train)
-    model.save(tmp_path / "model.safetensors")
-    loaded = load_model(tmp_path / "model.safetensors")
-    assert isinstance(loaded, PDLDS)
-    assert loaded.config == model.config
-    np.testing.assert_array_equal(loaded.predict_proba(test), model.predict_proba(test))
-    assert loaded.score(test) == model.score(test)
-    a, b = (m.forecast(test, horizon=3, n_paths=10, origins=[20, 40]).mean for m in (loaded, model))
-    np.testing.assert_array_equal(a, b)
 
 
 def test_offsets_have_the_parts_they_name(pair):
@@ -112,6 +74,10 @@ def test_offsets_have_the_parts_they_name(pair):
     assert drift.params_["drift"].shape == (2,)
     assert np.abs(operators.params_["operators"][:, :, 2]).max() > 0
     assert operators.params_["drift"].shape == (0,)
+    for model in (drift, operators):
+        np.testing.assert_array_equal(
+            model_from_bytes(model.to_bytes()).predict_proba(train), model.predict_proba(train)
+        )
 
 
 def test_order_of_trials_does_not_matter(pair):
@@ -132,15 +98,6 @@ def test_trials_end_to_end_are_trials_apart(fitted, pair):
     np.testing.assert_allclose(together.c.path.mean[50:], apart[1].c.path.mean, atol=1e-2)
 
 
-def test_renaming_operators_renames_states_and_nothing_else(fitted, pair, tmp_path):
-    fitted.save(tmp_path / "model.safetensors")
-    renamed, order = load_model(tmp_path / "model.safetensors"), [2, 0, 3, 1]
-    per_operator = ("operators", "carry", "level", "step", "jump")
-    renamed.params_ = {k: v[order] if k in per_operator else v for k, v in fitted.params_.items()}
-    assert renamed.score(pair[1]) == pytest.approx(fitted.score(pair[1]), abs=1e-4)
-    np.testing.assert_allclose(renamed.predict_proba(pair[1]), fitted.predict_proba(pair[1])[:, order], atol=1e-3)
-
-
 def test_samples_that_run_off_are_refused(fitted, tmp_path):
     fitted.save(tmp_path / "model.safetensors")
     wild = load_model(tmp_path / "model.safetensors")
@@ -148,12 +105,6 @@ def test_samples_that_run_off_are_refused(fitted, tmp_path):
     assert np.isfinite(wild.sample(10, seed=0)[0]).all()
     with pytest.raises(FitError, match="ran off to infinity after"):
         wild.sample(1000, seed=0)
-
-
-def test_one_operator(pair):
-    model = PDLDS(1, 2, n_iter=4, n_restarts=1).fit(pair[0].slice(0, 150))
-    assert (model.predict_proba(pair[1]) == 1).all()
-    assert np.isfinite(model.elbo_)
 
 
 def test_missing_values(fitted, pair):
@@ -164,8 +115,6 @@ def test_missing_values(fitted, pair):
     filled = fitted.smooth(holes)
     assert np.isfinite(filled).all()
     assert np.abs(filled[50:55] - test.y[50:55]).max() < 0.5 * test.y.std()
-    assert np.isfinite(fitted.score(holes))
-    assert np.isfinite(fitted.forecast(holes, horizon=2, n_paths=10, origins=[52, 120]).mean).all()
     y = np.array(train.y[:200])
     y[10:13], y[60:90, 1] = np.nan, np.nan
     model = PDLDS(3, 2, n_iter=8, n_restarts=1).fit(y)
@@ -190,31 +139,13 @@ def test_warm_start(fitted, pair):
     train = pair[0]
     again = fitted.warm_start(n_iter=3).fit(train)
     assert again.history_[0].objective > fitted.history_[0].objective
-    more = fitted.warm_start(n_states=5, n_iter=5).fit(train)
-    fewer = fitted.warm_start(n_states=2, n_iter=5).fit(train)
-    assert more.predict_proba(train).shape[1] == 5
-    assert fewer.predict_proba(train).shape[1] == 2
-    assert np.isfinite([more.elbo_, fewer.elbo_]).all()
     held = fitted.warm_start(smoothness=0.5, n_iter=3).fit(train)
     assert (held.params_["carry"] == 0.5).all()
-
-
-def test_closing_a_fit_early_leaves_a_usable_model(pair):
-    model = PDLDS(3, 2, n_restarts=1)
-    steps = model.fit_iter(pair[0].slice(0, 150))
-    next(steps)
-    next(steps)
-    steps.close()
-    assert model.status_ is Status.CANCELLED
-    assert np.isfinite(model.score(pair[1]))
 
 
 @pytest.mark.parametrize(
     ("bad", "word"),
     [
-        ({"n_states": 0}, "n_states"),
-        ({"n_latent": 1.5}, "n_latent"),
-        ({"seed": -1}, "seed"),
         ({"n_iter": 0}, "n_iter"),
         ({"n_restarts": 0}, "n_restarts"),
         ({"offset": "none"}, "offset"),
@@ -229,19 +160,6 @@ def test_closing_a_fit_early_leaves_a_usable_model(pair):
 def test_bad_parameters_are_named(bad, word):
     with pytest.raises(ConfigError, match=word):
         PDLDS(**bad)
-
-
-def test_bad_data(fitted, pair):
-    with pytest.raises(FitError, match="not fitted"):
-        PDLDS().predict(pair[0])
-    with pytest.raises(DataError, match="10 channels"):
-        fitted.predict(np.zeros((20, 3)))
-    with pytest.raises(DataError, match="constant"):
-        PDLDS(2, 1).fit(np.ones((30, 2)))
-    with pytest.raises(ConfigError, match="n_latent"):
-        PDLDS(2, 3).fit(np.random.default_rng(0).standard_normal((50, 2)))
-    with pytest.raises(DataError, match="at least 2"):
-        fitted.predict(Trial(np.zeros((1, 10))))
 
 
 @pytest.mark.parametrize("n_channels", [1, 2])

@@ -102,6 +102,7 @@ def test_reliability_counts_promises_and_what_was_kept():
         reliability(proba, np.full(20, -1))
 
 
+@pytest.mark.bulk
 def test_agreement_is_measured_on_clips_that_were_held_back():
     given = marks(data(), n_clips=8)
     numbers = [np.full(len(part), -1) for part in given]

@@ -12,7 +12,7 @@ from gdm_core.maths.moments import moments
 from gdm_core.models.gdm import readout
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
-from gdm_core.models.gdm.readout import log_evidence, posterior_states, read_out
+from gdm_core.models.gdm.readout import log_bound, posterior_states, read_out
 from tests.support.gdm import generator, random_module, random_rows, relabelled_module
 from tests.support.quadrature import integrate
 
@@ -28,7 +28,7 @@ def test_expected_evidence_lies_between_elbo_and_likelihood(seed, gamma):
     moves = torch.rand((3, 150, 2, 2), generator=generator(5), dtype=torch.float64)
     found = np.array(
         [
-            [float(read_out(module, rows, TAU, n, move).log_evidence.sum()) for move in part]
+            [float(read_out(module, rows, TAU, n, move).log_bound.sum()) for move in part]
             for n, part in zip((1, 4, 64), moves, strict=True)
         ]
     )
@@ -55,7 +55,7 @@ def test_evidence_is_no_higher_than_a_likelihood_without_states(gamma):
             parameter.zero_()
         even = torch.full((1, 100, 4), 0.25, dtype=torch.float64)
         exact = float(module.log_likelihood(even, module.view(rows).design, rows).sum())
-    found = np.array([float(log_evidence(module, rows, TAU, 16, seed=i).sum()) for i in range(30)])
+    found = np.array([float(log_bound(module, rows, TAU, 16, seed=i).sum()) for i in range(30)])
     assert found.mean() < exact + 4 * found.std() / 30**0.5 + 1e-9
     assert found.mean() > exact - 0.5
 
@@ -120,16 +120,16 @@ def test_sweeps_solve_the_recursions(k, sharp, monkeypatch):
         found = read_out(module, rows, TAU, n)
         if sharp and k > 1:
             assert float((fit.amax(0) - fit.amin(0)).max()) > 300
-    torch.testing.assert_close(found.log_evidence, torch.stack(evidence), atol=1e-4, rtol=0)
+    torch.testing.assert_close(found.log_bound, torch.stack(evidence), atol=1e-4, rtol=0)
     torch.testing.assert_close(found.states, torch.stack(states), atol=1e-4, rtol=0)
 
 
 def test_pieces_are_the_whole(monkeypatch):
     module, rows = random_module(config()), random_rows(120, 60, missing=0.1)
-    states, evidence = posterior_states(module, rows, TAU, 16), log_evidence(module, rows, TAU, 16)
+    states, evidence = posterior_states(module, rows, TAU, 16), log_bound(module, rows, TAU, 16)
     monkeypatch.setattr(readout, "_PIECE_ELEMENTS", 16 * 16 * 40)
     torch.testing.assert_close(posterior_states(module, rows, TAU, 16), states, atol=1e-4, rtol=0)
-    torch.testing.assert_close(log_evidence(module, rows, TAU, 16), evidence, atol=1e-3, rtol=0)
+    torch.testing.assert_close(log_bound(module, rows, TAU, 16), evidence, atol=1e-3, rtol=0)
 
 
 def test_renaming_states_and_neighbours_change_nothing():
@@ -138,7 +138,7 @@ def test_renaming_states_and_neighbours_change_nothing():
     states = posterior_states(module, rows, TAU)
     torch.testing.assert_close(posterior_states(renamed, rows, TAU), states[:, order], atol=1e-4, rtol=0)
     torch.testing.assert_close(
-        log_evidence(renamed, rows, TAU).sum(), log_evidence(module, rows, TAU).sum(), atol=1e-2, rtol=0
+        log_bound(renamed, rows, TAU).sum(), log_bound(module, rows, TAU).sum(), atol=1e-2, rtol=0
     )
     first = replace(
         rows, y=rows.y[:40], known=rows.known[:40], past=rows.past[:40], age=rows.age[:40], n_scored=40, lengths=(40,)
@@ -149,6 +149,6 @@ def test_renaming_states_and_neighbours_change_nothing():
 def test_same_question_same_answer_and_global_state_is_left_alone():
     module, rows = random_module(config()), random_rows(30)
     before = torch.get_rng_state()
-    assert torch.equal(log_evidence(module, rows, TAU), log_evidence(module, rows, TAU))
-    assert not torch.equal(log_evidence(module, rows, TAU, seed=1), log_evidence(module, rows, TAU))
+    assert torch.equal(log_bound(module, rows, TAU), log_bound(module, rows, TAU))
+    assert not torch.equal(log_bound(module, rows, TAU, seed=1), log_bound(module, rows, TAU))
     assert torch.equal(before, torch.get_rng_state())

@@ -15,7 +15,7 @@ from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, WindowSampler, make_rows
 from gdm_core.models.gdm import module as generative
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fit import _batches
+from gdm_core.models.gdm.fit import batches
 from gdm_core.models.gdm.module import GdmModule, elbo, importance_objective, sampled_elbo
 from gdm_core.models.gdm.posteriors import BAND
 
@@ -321,7 +321,8 @@ def test_bound_in_pieces_is_the_bound(name, monkeypatch):
 
 def test_mini_batches_of_long_trials_see_enough_around_them():
     rows = _rows(4000, dtype=torch.float32)
-    batch = _batches(rows, GDMConfig(transition="gru", posterior="bigru", batch_size=1024), 1024, _generator())()
+    config = GDMConfig(transition="gru", posterior="bigru", batch_size=1024)
+    batch = batches(rows, config, 1024, _generator())()
     assert batch.scored is not None
     scored = batch.scored.reshape(len(batch.lengths), -1)
     assert (scored[:, :RUN_UP] == 0).all()

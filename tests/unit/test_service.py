@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import distributed.system
@@ -19,10 +18,11 @@ from docs.licences import closure, licence_of, objection
 from gdm_core.engine import cluster
 from gdm_studio import check, health
 from gdm_studio.cli import main
+from tests.support.engine_requests import PATIENCE_S
+from tests.support.patience import until
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
-PATIENCE_S = 600
 
 
 def free_port() -> int:
@@ -130,12 +130,12 @@ def started(service: str, folder: Path, **changes: str) -> subprocess.Popen[str]
     return subprocess.Popen([*program, *command[1:]], cwd=folder, env=kept | own, stdout=log, stderr=log, text=True)
 
 
-def until(what: str, ready, folder: Path) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not ready():
-        logs = "\n".join(path.read_text()[-2000:] for path in folder.glob("*.log"))
-        assert time.monotonic() < end, f"{what} did not answer.\n{logs}"
-        time.sleep(0.2)
+def answered(address: str, folder: Path) -> None:
+    until(
+        lambda: health.answers(address),
+        lambda: "\n".join(path.read_text()[-2000:] for path in folder.glob("*.log")),
+        every_s=0.2,
+    )
 
 
 def test_scheduler_worker_and_dashboard_start_as_the_composition_says(tmp_path, monkeypatch):
@@ -146,11 +146,11 @@ def test_scheduler_worker_and_dashboard_start_as_the_composition_says(tmp_path, 
     address, page = f"tcp://127.0.0.1:{port}", f"http://127.0.0.1:{web}"
     processes = [started("scheduler", tmp_path, **{"8786": str(port), "0.0.0.0": "127.0.0.1"})]
     try:
-        until("The scheduler", lambda: health.answers(address), tmp_path)
+        answered(address, tmp_path)
         processes.append(started("workers", tmp_path, **{"tcp://scheduler:8786": address}))
         studio = {"--address": f"--port={web}", "0.0.0.0": "--address=127.0.0.1", "GDM_SCHEDULER": address}
         processes.append(started("studio", tmp_path, **studio))
-        until("The dashboard", lambda: health.answers(page), tmp_path)
+        answered(page, tmp_path)
         monkeypatch.setenv("GDM_SCHEDULER", address)
         with Engine(ResultCache(tmp_path / "fits")) as engine:  # a worker that finds models and loaders
             engine.wait_ready(PATIENCE_S)

@@ -1,4 +1,7 @@
-"""scikit-learn's habits, by its own checks. Those that do not apply are listed with the reason, and shown not to pass."""
+"""scikit-learn's habits, by its own checks. Those that do not apply are listed with the reason, and shown not to pass.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 
@@ -109,14 +112,14 @@ def test_a_fitted_model_is_read_with_another_setting_and_stays_as_it_is():
     y = np.random.default_rng(0).standard_normal((60, 2))
     model = GDM(n_states=2, n_latent=1, n_steps=10).fit(y)
     states = model.predict_proba(y)
-    quick = model.amortised()
+    quick = model.uncorrected()
     assert quick.config.readout == "amortised"
     assert not np.array_equal(quick.predict_proba(y), states)
     np.testing.assert_array_equal(model.predict_proba(y), states)
     with pytest.raises(ConfigError, match=r"cannot be read with another n_states \(only: readout, temperature\)"):
         model.adjusted(n_states=3)
     hard = ARHMM(n_states=2, n_latent=1, n_iter=3, n_restarts=1).fit(y)
-    assert hard.amortised() is hard, "it knows one way only"
+    assert hard.uncorrected() is hard, "it knows one way only"
 
 
 def test_what_follows_where_is_a_distribution_or_unknown():

@@ -1,4 +1,7 @@
-"""A fit over shares of the data: the same wherever they are held, and as good as one over everything."""
+"""A fit over shares of the data: the same wherever they are held, and as good as one over everything.
+
+To the bit only on one machine: workers and this process compute on the same processor, with one thread each.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ import numpy as np
 import pytest
 from distributed import Client
 
-from benchmarks.local_cluster import wait_for_workers
 from datasets import nascar
 from datasets.large import open_large
 from gdm_core import GDM
 from gdm_core.engine.spread import fit_spread, fit_spread_iter
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.models.base import Status
+from tests.support.local_cluster import wait_for_workers
 
 SETTINGS = {"n_states": 3, "n_latent": 2, "n_steps": 12, "batch_size": 4096}
 
@@ -90,6 +93,7 @@ def test_a_file_that_is_not_there_is_said(parts, tmp_path):
         fit_spread(GDM(**SETTINGS), [*parts, partial(open_large, tmp_path / "none.npy")])
 
 
+@pytest.mark.bulk
 def test_a_lost_worker_ends_the_fit_with_a_message(parts, scheduler):
     with Client(scheduler, set_as_default=False) as client:
         steps = fit_spread_iter(GDM(**SETTINGS | {"n_steps": 400}), parts, client)

@@ -1,4 +1,7 @@
-"""Recordings that stay in files: the same fit, bound and states as in memory, and memory that does not grow with them."""
+"""Recordings that stay in files: the same fit, bound and states as in memory, and memory that does not grow with them.
+
+To the bit only what the same calls give in the same process.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from datasets import nascar
 from datasets.large import open_large
 from gdm_core import GDM, SLDS
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.models.gdm import streamed
+from gdm_core.models.gdm import streaming
 from gdm_core.streams import StreamedTrials
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +71,7 @@ def test_bound_and_states_do_not_depend_on_blocks(tmp_path, monkeypatch, gaps, p
     ys = recordings(gaps)
     source = stored(tmp_path, ys)
     model = GDM(**SETTINGS, posterior=posterior).fit(ys)
-    monkeypatch.setattr(streamed, "BLOCK_ROWS", 300)
+    monkeypatch.setattr(streaming, "BLOCK_ROWS", 300)
     monkeypatch.setattr(StreamedTrials.blocks, "__defaults__", (300,))
     assert model.score(source) == pytest.approx(model.score(ys), abs=1e-6)
     blocks = list(model.predict_blocks(source))
@@ -112,7 +115,7 @@ def test_an_infinite_value_is_named(tmp_path):
 def test_a_longer_recording_starts_from_an_excerpt(tmp_path, monkeypatch):
     """Then the fit is another one than in memory, and no worse."""
     ys = recordings()
-    monkeypatch.setattr(streamed, "EXCERPT_ROWS", 2000)
+    monkeypatch.setattr(streaming, "EXCERPT_ROWS", 2000)
     source = stored(tmp_path, ys)
     parts = source.excerpt(2000, 10)
     assert sum(map(len, parts)) == 2000
@@ -160,6 +163,7 @@ def test_what_cannot_be_streamed_says_what_can(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of resident memory is read from /proc")
+@pytest.mark.bulk
 def test_memory_does_not_grow_with_the_file(tmp_path):
     """A file of 120 MB takes no more memory than one of 24 MB, states written and bound computed."""
     program = textwrap.dedent(
@@ -167,10 +171,10 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         import sys
         from datasets.large import open_large
         from gdm_core import GDM
-        from gdm_core.models.gdm import streamed
+        from gdm_core.models.gdm import streaming
         from gdm_core.streams import StreamedTrials
-        streamed.EXCERPT_ROWS = 20_000
-        streamed.BLOCK_ROWS = 16_384
+        streaming.EXCERPT_ROWS = 20_000
+        streaming.BLOCK_ROWS = 16_384
         StreamedTrials.blocks.__defaults__ = (16_384,)
         source = open_large(sys.argv[1])
         model = GDM(n_states=2, n_latent=2, n_steps=5, batch_size=4096, posterior="linear").fit(source)

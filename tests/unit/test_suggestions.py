@@ -5,10 +5,12 @@ import pytest
 
 from datasets import polygons
 from gdm_core.analysis import suggestions
-from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe
+from gdm_core.analysis.looks import last
+from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe, thinned
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.suggest import Question, suggest
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import Trial, Trials, as_trials
 
 
@@ -34,10 +36,19 @@ def test_fewer_states_that_halves_do_not_share_are_passed_over():
 
 
 def test_data_that_cannot_tell_are_said_not_to():
-    flat = [tried(k, 10.0, 0.5 if k > 1 else 0.6) for k in range(1, 5)]
+    flat = [tried(k, 10.0, 0.5 if k > 2 else 0.6) for k in range(2, 6)]
     found = choose_states(flat)
     assert found.sure == "open"
     assert "do not settle it" in found.sentences[1]
+
+
+def test_one_state_is_not_called_clear_for_agreeing_with_itself():
+    found = choose_states([tried(1, 10, 1), tried(2, 10.02, 0.9), tried(3, 9.9, 0.8)])
+    assert (found.value, found.sure, found.runner_up) == (1, "likely", 2)
+    assert "two states would predict that half 0.02 ± " in found.sentences[1]
+    assert "0.02 ± " in found.sentences[2]
+    assert "above that" in found.sentences[2]
+    assert choose_states([tried(1, 10, 1), tried(2, 9.9, 0.9)]).sure == "clear"
 
 
 def test_a_setting_that_could_not_be_judged_is_left_out():
@@ -84,15 +95,71 @@ def test_many_trials_are_halved_whole_and_too_little_data_is_said():
         halves(as_trials(Trial(y=np.random.default_rng(0).normal(size=(50, 2)))))
 
 
+def numbered(*lengths):
+    """Trials whose first channel says which sample of which trial it is."""
+    return Trials(
+        tuple(
+            Trial(y=np.stack([np.arange(n) + 10_000.0 * i, np.sin(np.arange(n))], 1), name=str(i))
+            for i, n in enumerate(lengths)
+        ),
+        "numbered",
+    )
+
+
+@pytest.mark.parametrize("lengths", [(9002,), (9000, 2500, 40), (700,) * 30, (30,) * 400])
+def test_of_a_long_recording_stretches_from_all_over_it_are_read(lengths):
+    trials = numbered(*lengths)
+    read = thinned(trials, 3000)
+    assert 2400 <= read.n_samples <= 3010
+    assert all((np.diff(stretch.y[:, 0]) == 1).all() for stretch in read), "each in its order, across no seam"
+    assert min(stretch.n_samples for stretch in read) >= min(20, *lengths)
+    seen = np.concatenate([stretch.y[:, 0] for stretch in read])
+    assert len(np.unique(seen)) == len(seen)
+    last_sample = trials[-1].y[-1, 0]
+    gaps = np.diff([0, *np.sort(seen) % 10_000, last_sample % 10_000]) if len(lengths) == 1 else np.zeros(1)
+    assert gaps.max() < 600, "no part of it is left out"
+    assert len({int(value) // 10_000 for value in seen}) > min(len(lengths), 20) / 2
+    halves(read)
+
+
+def test_what_is_not_read_is_said_and_short_data_are_read_whole():
+    trials = numbered(9002)
+    question = Question("gdm", trials)
+    assert 5950 < question.read.n_samples <= 6000
+    read = f"{question.read.n_samples:,}"
+    assert question.note.startswith(f"Reads {read} of 9,002 samples, in 20 stretches from all over them")
+    assert Question("pdlds", trials).read.n_samples < 1600, "a slower model reads less"
+    whole = Question("gdm", numbered(6000))
+    assert whole.read is whole.trials
+    assert whole.note == ""
+    assert question.usual_s < 70
+
+
+def test_progress_is_told_after_each_fit(tmp_path):
+    trials = as_trials(polygons.simulate(2, T=200, seed=1))
+    question = Question("gdm", trials, states=(1, 2), seeds=(0,), fixed={"n_steps": 20})
+    told = []
+    for _ in suggest(question, ResultCache(tmp_path), lambda done, total: told.append((done, total))):
+        pass
+    assert [done for done, _ in told[:6]] == [1, 2, 2, 3, 4, 4]
+    assert {total for _, total in told} == {question.n_fits()}
+    assert max(done for done, _ in told) <= question.n_fits(), "what was tried before is not counted again"
+
+
 def test_probes_survive_a_store():
     trial = as_trials(polygons.simulate(2, T=200, seed=1))
-    plain = probe("gdm", {"n_states": 2, "n_latent": 2, "n_steps": 60}, trial, seeds=(0,))
+    setting = {"n_states": 2, "n_latent": 2, "n_steps": 60}
+    between = probe("gdm", setting, trial, seeds=(0,))
+    assert [next(between), next(between)] == [None, None], "it may be stopped after each fit"
+    (plain,) = between
+    fits = [GDM(**setting, seed=0).fit(side) for side in halves(trial)]
+    assert plain["elbo"] == pytest.approx(np.mean([fit.elbo_ for fit in fits]), rel=1e-6), "as of a fit to its end"
     assert Probe.from_dict(plain).to_dict() == plain
     assert len(plain["held_out"]) == 10
     assert 0 <= plain["agreement"] <= 1
 
 
-@pytest.mark.parametrize("n_states", [2, 3])
+@pytest.mark.parametrize("n_states", [pytest.param(2, marks=pytest.mark.bulk), 3])
 def test_true_numbers_of_states_are_found(n_states, tmp_path):
     trials = as_trials(polygons.simulate(n_states, T=500, seed=3))
     question = Question("gdm", trials, states=range(1, 5), seeds=(0,), fixed={"n_steps": 400})
@@ -119,6 +186,8 @@ def test_questions_are_checked():
     trials = as_trials(polygons.simulate(2, T=200))
     with pytest.raises(ConfigError, match="no model 'none'"):
         Question("none", trials)
+    with pytest.raises(ConfigError, match=r"n_latent \(D\) is 99 but the data has 10 channel"):
+        Question("gdm", trials, 99)
     with pytest.raises(ConfigError, match="two different numbers"):
         Question("gdm", trials, states=(3, 3))
     with pytest.raises(ConfigError, match="at least one fit"):
@@ -143,6 +212,6 @@ def test_copies_and_idle_states_of_the_runner_up_are_said():
 
 def test_a_probe_says_how_seeds_agree():
     trials = as_trials(polygons.simulate(3, T=400))
-    found = Probe.from_dict(probe("arhmm", {"n_states": 3, "n_latent": 2}, trials, (0, 1)))
+    found = Probe.from_dict(last(probe("arhmm", {"n_states": 3, "n_latent": 2}, trials, (0, 1))))
     assert 1 / 3 <= found.seeds <= 1
     assert found.copies >= 0

@@ -176,6 +176,7 @@ def test_paths_may_not_leave_the_data_folder(tmp_path: Path):
             tables.path_within(tmp_path / "data", wanted)
 
 
+@pytest.mark.bulk
 def test_ten_million_rows_are_refused_or_thinned_by_choice(tmp_path: Path):
     path = tmp_path / "long.csv"
     block = b"".join(b"%d,%d\n" % (i, i % 7) for i in range(100_000))
@@ -321,6 +322,7 @@ def test_templates_are_read_back(name: str):
         tables.template("nothing.csv")
 
 
+@pytest.mark.bulk
 def test_ten_megabytes_take_little_more_memory_than_their_numbers():
     import tracemalloc
 
@@ -350,3 +352,19 @@ def test_the_real_tables_are_understood():
     trials = table.to_trials(resample_to_fixed_step=True, rate_hz=4.0)
     assert len(trials) == 20
     assert np.isnan(trials[0].y).mean() < 0.05  # its clock stops for up to 1.4 s
+
+
+def test_an_npz_names_its_channels_and_says_what_they_are_in():
+    y = np.random.default_rng(0).normal(size=(50, 2))
+
+    def read(**more: object) -> tables.Table:
+        out = io.BytesIO()
+        np.savez(out, y=y, **more)
+        return tables.read(out.getvalue(), "a.npz")
+
+    table = read(names=np.array([b"depth", b"pitch"]), units="cm")
+    assert table.columns == ("depth", "pitch")
+    assert table.report().notes[0] == "values are in cm, as the file says"
+    words = read(names=np.array(["walk", "rest"] * 25))
+    assert words.columns == ("y1", "y2", "names"), "a word for each sample is a column"
+    assert read(channels=["one"]).report().notes[0] == "'channels' does not name 2 channels and was not used"

@@ -45,7 +45,7 @@ def test_unusable_recordings_are_refused_with_a_reason(keywords, message):
         Trial(**keywords)
 
 
-def test_fingerprints_follow_content_and_not_names():
+def test_fingerprints_of_recordings_follow_content_and_not_names():
     base = Trial(Y, labels=np.zeros(6))
     assert base.fingerprint == Trial(Y.astype(np.int64), labels=[0] * 6, name="other").fingerprint
     others = [Trial(Y), Trial(Y + 1, labels=[0] * 6), Trial(Y, rate_hz=2, labels=[0] * 6), base.slice(0, 5)]

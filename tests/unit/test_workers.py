@@ -15,10 +15,10 @@ import psutil
 import pytest
 from distributed import Client
 
-from benchmarks.local_cluster import ROOT, command, environment, kept_processes
-from gdm_core.engine import template
+from gdm_core.engine.host import COPIES
 from gdm_core.engine.worker import warm_up
 from gdm_studio.cli import main
+from tests.support.local_cluster import ROOT, command, environment, kept_processes
 
 PATIENCE_S = 600
 
@@ -64,7 +64,7 @@ def there(client: Client) -> set[str]:
         return set()
 
 
-@pytest.mark.skipif(not template.POSSIBLE, reason="where workers are no copies, the processes are others")
+@pytest.mark.skipif(not COPIES, reason="where workers are no copies, the processes are others")
 def test_workers_wait_for_their_scheduler_outlive_it_and_leave_when_told(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -85,8 +85,9 @@ def test_workers_wait_for_their_scheduler_outlive_it_and_leave_when_told(tmp_pat
             assert not first & second
             warm = {process for process in _below(ours) if "forkserver" in command(process)} & before
             assert warm, "nothing is loaded again"
-            kept_processes(psutil.Process(ours.pid), "worker")[0].kill()
-            until(lambda: len(there(client)) == 2 and there(client) != second, tmp_path)
+            kept_processes(psutil.Process(ours.pid), "nanny")[0].kill()
+            until(lambda: len(there(client)) == 2 and not there(client) & second, tmp_path)
+            assert "it is started again" in log.read_text()
             everything = _below(ours)
             ours.send_signal(signal.SIGTERM)
             assert ours.wait(PATIENCE_S) == 0

@@ -266,6 +266,97 @@ def _good(rng: Rng) -> tuple[str, bytes]:
     return name, "\n".join(lines).encode()
 
 
+CELLS = (b"", b"text", b"inf", b"1e400", b'"', b"1,5", b"\xff\xfe", b"0x1", b"9" * 400)
+ENDINGS = (*KINDS, ".xls", "")
+
+
+@cache
+def _sleap_analysis() -> bytes:
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        file["tracks"] = np.random.default_rng(0).uniform(0, 500, (2, 2, 3, 60))
+        file["node_names"] = np.array([b"nose", b"neck", b"tail"])
+        file["track_names"] = np.array([b"one", b"two"])
+        file["point_scores"] = np.full((2, 3, 60), 0.9)
+        file["edge_inds"] = np.array([[0, 1], [1, 2]])
+    return out.getvalue()
+
+
+@cache
+def _sleap_project() -> bytes:
+    n = 30
+    frames = np.zeros(
+        n, [(k, "<i8") for k in ("frame_id", "video", "frame_idx", "instance_id_start", "instance_id_end")]
+    )
+    frames["frame_idx"] = frames["instance_id_start"] = np.arange(n)
+    frames["instance_id_end"] = np.arange(n) + 1
+    instances = np.zeros(n, [(k, "<i8") for k in ("instance_type", "track", "point_id_start", "point_id_end")])
+    instances["instance_type"] = 1
+    instances["point_id_start"], instances["point_id_end"] = 2 * np.arange(n), 2 * np.arange(n) + 2
+    points = np.zeros(2 * n, [("x", "<f8"), ("y", "<f8"), ("visible", "?"), ("score", "<f8")])
+    points["x"], points["y"], points["visible"] = np.arange(2 * n), 5.0, True
+    skeleton = {"nodes": [{"id": 0}, {"id": 1}], "links": [{"source": 0, "target": 1}]}
+    about = {"skeletons": [skeleton], "nodes": [{"name": "nose"}, {"name": "tail"}]}
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        file["frames"], file["instances"], file["pred_points"] = frames, instances, points
+        file["tracks_json"] = np.array([b'[0, "first"]'])
+        file.create_group("metadata").attrs["json"] = np.bytes_(json.dumps(about).encode())
+    return out.getvalue()
+
+
+@cache
+def _keypoint_npz() -> bytes:
+    out = io.BytesIO()
+    np.savez(
+        out, keypoints=np.ones((50, 2, 2, 3), np.float32), labels=np.arange(50) % 3, names=np.array(["a", "b", "c"])
+    )
+    return out.getvalue()
+
+
+@cache
+def good_files() -> list[tuple[str, bytes]]:
+    """A good file of every kind, for readers of tables and of poses."""
+    made = [(name, tables.template(name)) for name in tables.TEMPLATES]
+    csv = tables.template("table.csv")
+    made += [
+        ("table.csv.gz", gzip.compress(csv)),
+        ("semicolon.csv", csv.replace(b".", b"%").replace(b",", b";").replace(b"%", b",")),
+        ("flat.csv", b"frame,nose_x,nose_y,tail_x,tail_y\n" + b"".join(b"%d,1.5,2,3,%d\n" % (i, i) for i in range(40))),
+        ("analysis.h5", _sleap_analysis()),
+        ("project.slp", _sleap_project()),
+        ("keypoints.npz", _keypoint_npz()),
+        ("utf16.csv", csv.decode().encode("utf-16")),
+    ]
+    return made
+
+
+def broken(rng: Rng) -> tuple[str, bytes]:
+    """(name, content) of a good file after one mishap; one in five under another's ending."""
+    files = good_files()
+    name, content = files[int(rng.integers(len(files)))]
+    at = int(rng.integers(len(content)))
+    lines, cells = content.split(b"\n"), content.split(b",")
+    for place in rng.integers(0, len(cells), 5):
+        cells[place] = CELLS[int(rng.integers(len(CELLS)))]
+    mishaps = (
+        damaged(content, rng),
+        content[:at],
+        b"\n".join(lines[i] for i in rng.permutation(len(lines))),
+        content[:at] + content[at + int(rng.integers(1, 200)) :],
+        content[:at] + content[at : at + 300] * 3 + content[at:],
+        files[int(rng.integers(len(files)))][1][: int(rng.integers(1, 300))] + content[int(rng.integers(1, 300)) :],
+        rng.bytes(int(rng.integers(0, 3000))),
+        rng.choice(
+            np.frombuffer(b"0123456789.,;\t\n\n\"' -+eENaxy|#\r", np.uint8), int(rng.integers(1, 2000))
+        ).tobytes(),
+        b",".join(cells),
+    )
+    if rng.random() < 0.2:
+        name = f"file{ENDINGS[int(rng.integers(len(ENDINGS)))]}"
+    return name, mishaps[int(rng.integers(len(mishaps)))]
+
+
 # ---- files of models ----------------------------------------------------------------------------------------------
 @cache
 def models() -> tuple[StateModel, ...]:

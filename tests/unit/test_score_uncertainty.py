@@ -1,4 +1,4 @@
-"""Verdicts need evidence: pieces of trials, margins from leaving each out, and the same bouts at other times."""
+"""How sure a score is: pieces of trials, margins from leaving each out, and the same bouts at other times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from gdm_core.analysis import evidence
+from gdm_core.analysis import score_uncertainty
 from gdm_core.trials import Trial, Trials
 
 
@@ -23,14 +23,14 @@ def stays(n: int, length: int, kinds: int, seed: int) -> np.ndarray:
 
 
 def test_many_trials_are_the_pieces_and_few_are_cut_into_blocks_that_hold_several_bouts():
-    assert evidence.cut(trials(*[200] * 6)).words == "6 trials"
-    cut = evidence.cut(trials(1000, 500), bout=20)
+    assert score_uncertainty.cut(trials(*[200] * 6)).words == "6 trials"
+    cut = score_uncertainty.cut(trials(1000, 500), bout=20)
     assert cut.parts[0] == (0, 0, 83)
     assert sum(stop - start for _, start, stop in cut.parts) == 1500
-    assert min(stop - start for _, start, stop in cut.parts) >= evidence.BOUTS_A_BLOCK * 20
+    assert min(stop - start for _, start, stop in cut.parts) >= score_uncertainty.BOUTS_A_BLOCK * 20
     assert "blocks of about 8 s" in cut.words
-    assert len(evidence.cut(trials(160)).parts) < evidence.ENOUGH
-    assert len(evidence.cut(trials(1952), bout=150).parts) < evidence.ENOUGH
+    assert len(score_uncertainty.cut(trials(160)).parts) < score_uncertainty.ENOUGH
+    assert len(score_uncertainty.cut(trials(1952), bout=150).parts) < score_uncertainty.ENOUGH
 
 
 def test_scores_from_counts_are_those_of_the_samples():
@@ -38,12 +38,12 @@ def test_scores_from_counts_are_those_of_the_samples():
 
     guess, truth = stays(900, 5, 3, 1), stays(900, 9, 4, 2)
     truth[:50] = -1
-    cut = evidence.cut(trials(900), 3)
+    cut = score_uncertainty.cut(trials(900), 3)
     counts = cut.counts([guess], [truth])
     assert counts.shape == (len(cut.parts), 4, 4)
-    assert evidence.score(counts, "macro_f1") == pytest.approx(macro_f1(guess, truth))
-    assert evidence.score(counts, "balanced_accuracy") == pytest.approx(balanced_accuracy(guess, truth))
-    assert evidence.score(counts, "accuracy") == pytest.approx((guess == truth)[50:].mean())
+    assert score_uncertainty.score(counts, "macro_f1") == pytest.approx(macro_f1(guess, truth))
+    assert score_uncertainty.score(counts, "balanced_accuracy") == pytest.approx(balanced_accuracy(guess, truth))
+    assert score_uncertainty.score(counts, "accuracy") == pytest.approx((guess == truth)[50:].mean())
 
 
 def test_the_margin_of_a_mean_is_that_of_students_t():
@@ -52,29 +52,29 @@ def test_the_margin_of_a_mean_is_that_of_students_t():
         [np.array([[h, 50 - h], [0, 0]]) for h in hits]
     )  # 50 samples each: accuracy is a mean over pieces
     expected = student.ppf(0.975, 7) * (hits / 50).std(ddof=1) / np.sqrt(8)
-    assert evidence.margin(counts, None, "accuracy") == pytest.approx(expected)
-    assert evidence.margin(counts, counts, "accuracy") == 0
-    assert evidence.margin(counts[:5], None, "accuracy") is None
-    assert evidence.margin(counts, counts[:5], "accuracy") is None, "a line known for too few pieces"
+    assert score_uncertainty.margin(counts, None, "accuracy") == pytest.approx(expected)
+    assert score_uncertainty.margin(counts, counts, "accuracy") == 0
+    assert score_uncertainty.margin(counts[:5], None, "accuracy") is None
+    assert score_uncertainty.margin(counts, counts[:5], "accuracy") is None, "a line known for too few pieces"
 
 
 def test_the_margin_of_r2_needs_as_many_pieces():
     error, line, total = np.arange(1.0, 9), np.full(8, 9.0), np.full(8, 20.0)
     expected = student.ppf(0.975, 7) * ((line - error) / 20).std(ddof=1) / np.sqrt(8)
-    assert evidence.ratio_margin(error, line, total) == pytest.approx(expected)
-    assert evidence.ratio_margin(error[:5], line[:5], total[:5]) is None
-    assert evidence.ratio_margin(error, line, np.zeros(8)) is None
+    assert score_uncertainty.ratio_margin(error, line, total) == pytest.approx(expected)
+    assert score_uncertainty.ratio_margin(error[:5], line[:5], total[:5]) is None
+    assert score_uncertainty.ratio_margin(error, line, np.zeros(8)) is None
 
 
 def test_bouts_that_follow_the_labels_clear_their_own_shifts_and_others_do_so_one_time_in_twenty():
     truth = [stays(2000, 40, 3, seed) for seed in (1, 2)]
     close = [np.where(np.random.default_rng(9).random(2000) < 0.8, z, (z + 1) % 3) for z in truth]
-    pieces = evidence.Pieces(((0, 0, 2000), (1, 0, 2000)), "")
-    score = evidence.score(pieces.counts(close, truth), "macro_f1")
-    assert score > evidence.shifted(close, truth, "macro_f1") + 0.2
+    pieces = score_uncertainty.Pieces(((0, 0, 2000), (1, 0, 2000)), "")
+    score = score_uncertainty.score(pieces.counts(close, truth), "macro_f1")
+    assert score > score_uncertainty.shifted(close, truth, "macro_f1") + 0.2
     above = 0
     for seed in range(40):
         other = [stays(2000, 40, 3, 100 + 2 * seed + i) for i in range(2)]
-        line = evidence.shifted(other, truth, "macro_f1", seed)
-        above += evidence.score(pieces.counts(other, truth), "macro_f1") > line
+        line = score_uncertainty.shifted(other, truth, "macro_f1", seed)
+        above += score_uncertainty.score(pieces.counts(other, truth), "macro_f1") > line
     assert above <= 6  # 2 are expected; more than 6 come once in 200

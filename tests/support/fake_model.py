@@ -15,8 +15,8 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.models.base import Array, Progress, StateModel, Status
 from gdm_core.models.registry import FAMILIES
 
-FAMILY = "benchmarks.fake_model:FakeModel"
-FAMILIES["fake"] = ("benchmarks.fake_model", "FakeModel")
+FAMILY = "tests.support.fake_model:FakeModel"
+FAMILIES["fake"] = ("tests.support.fake_model", "FakeModel")
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ import psutil
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from gdm_core.engine.messages import code_version
+from tests.support.patience import WAIT_S, Clock
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # The first two draw what hangs from an address bar, for each context anew: half a second of processor time, and nobody sees
 # it. The others are those that Playwright names, since of two such lists the last counts.
@@ -59,10 +60,7 @@ FLAGS = (
     "--disable-renderer-backgrounding",
 )
 WINDOW = {"width": 1440, "height": 900}
-# Streamlit looks for its server below the address of the page first, and finds it one level up.
-PROBES = ("/_stcore/health", "/_stcore/host-config")
 RAISED = re.compile(r"^([\w.]+(Error|Exception|Interrupt)\b.*|error [0-9a-f]{6}\b.*)")
-HEALTHY_WITHIN_S = 120.0
 HOST = "127.0.0.1"
 
 
@@ -167,8 +165,8 @@ def running_server(folder: Path, **settings: str) -> Iterator[Server]:
 
 
 def _wait(server: Server) -> None:
-    end = time.monotonic() + HEALTHY_WITHIN_S
-    while time.monotonic() < end:
+    clock = Clock()
+    while clock.look() < WAIT_S:
         if server.process.poll() is not None:
             raise RuntimeError(f"The server ended at once:\n{server.log.read_text()}")
         try:
@@ -176,7 +174,7 @@ def _wait(server: Server) -> None:
             return
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.02)
-    raise RuntimeError(f"The server was not healthy within {HEALTHY_WITHIN_S:g} s:\n{server.log.read_text()}")
+    raise RuntimeError(f"The server was not healthy within {WAIT_S:g} quiet seconds:\n{server.log.read_text()}")
 
 
 @dataclass
@@ -201,7 +199,7 @@ class Visitors:
         return page
 
     def _hear(self, kind: str, text: str, url: str) -> None:
-        if kind == "error" and not url.endswith(PROBES):
+        if kind == "error":
             self.errors.append(f"console: {text} {url}".strip())
 
     def leave(self) -> None:

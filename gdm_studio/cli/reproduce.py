@@ -1,20 +1,19 @@
-"""`reproduce` and `info`."""
+"""`reproduce`: the comparison on simulated tracks, or all of the paper."""
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.errors import ConfigError, FitError
-from gdm_studio.cli.output import plain, say, write_json
+from gdm_studio.cli.output import say, write_json
 from gdm_studio.cli.progress import Bar
 
 if TYPE_CHECKING:
-    from gdm_studio.reproduce import Run
+    from gdm_studio.reproduce import ComparisonRun
 
 _STDOUT = Path("-")
 
@@ -45,14 +44,6 @@ def add_reproduce(commands: Any) -> None:
     parser.set_defaults(run=reproduce)
 
 
-def add_info(commands: Any) -> None:
-    """The command `info`."""
-    parser = commands.add_parser("info", help="the library, or a saved model")
-    parser.add_argument("model", type=Path, nargs="?", help="model file that `fit` saved")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=info)
-
-
 def reproduce(options: argparse.Namespace) -> int:
     """Every fit, one table a setting."""
     from gdm_core.models.registry import available
@@ -65,14 +56,14 @@ def reproduce(options: argparse.Namespace) -> int:
     settings = SETTINGS if options.setting == "both" else (options.setting,)
     work = tasks(names, settings, options.protocol, options.seeds, options.samples)
     bar = Bar(f"Reproducing {options.experiment}", len(work))
-    runs: list[Run] = []
+    runs: list[ComparisonRun] = []
     for result in run_tasks(work, options.jobs):
         runs.append(result)
         bar.update(len(runs), f"{result.task.model}, {result.task.setting}, seed {result.task.seed}")
     bar.close()
     position = {task: i for i, task in enumerate(work)}  # several processes finish in any order
     runs.sort(key=lambda r: position[r.task])
-    by_setting: dict[str, list[Run]] = defaultdict(list)
+    by_setting: dict[str, list[ComparisonRun]] = defaultdict(list)
     for result in runs:
         by_setting[result.task.setting].append(result)
     rows = {setting: summarise(mine) for setting, mine in by_setting.items()}
@@ -91,10 +82,10 @@ def reproduce(options: argparse.Namespace) -> int:
         "runs": [r.to_dict() for r in runs],
     }
     if options.json == _STDOUT:
-        say(plain(record))
+        say(record)
     else:
         if options.json is not None:
-            write_json(options.json, plain(record))
+            write_json(options.json, record)
         for setting, found in rows.items():
             print(f"NASCAR {setting}, T={options.samples}, {options.protocol} protocol, {options.seeds} seed(s)")
             print(table(found) + "\n")
@@ -123,38 +114,4 @@ def _reproduce_all(options: argparse.Namespace) -> int:
         print("\n".join(paper.summary(found)))
     if found["failed"]:
         raise FitError(f"{len(found['failed'])} fits did not work out and are left out: {'; '.join(found['failed'])}.")
-    return 0
-
-
-def info(options: argparse.Namespace) -> int:
-    """Versions and models, or what a model file holds."""
-    if options.model is None:
-        from gdm_core import __version__
-        from gdm_core.models.registry import available
-
-        packages = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
-        found: dict[str, Any] = {"version": __version__, "models": list(available()), "packages": packages}
-    else:
-        from gdm_core import load_model
-
-        model = load_model(options.model)
-        found = {
-            "family": model.family,
-            "config": asdict(model.config),
-            "status": str(model.status_),
-            "elbo_per_step": model.elbo_,
-            "seconds": model.seconds_,
-            "channels": model.n_channels,
-            "parameters": {name: list(value.shape) for name, value in model.params_.items()},
-        }
-    if options.json:
-        say(plain(found))
-        return 0
-    for key, value in found.items():
-        if isinstance(value, dict):
-            print(key)
-            for name, item in value.items():
-                print(f"  {name}: {item}")
-        else:
-            print(f"{key}: {', '.join(value) if isinstance(value, list) else value}")
     return 0

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +15,10 @@ from pathlib import Path
 import psutil
 from distributed import Client
 
-from gdm_core.engine import checkpoint
 from gdm_core.engine.messages import code_version
+from tests.support.patience import patience_s, until
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -29,14 +28,13 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def running_cluster(folder: Path, n_workers: int, nanny: bool = True) -> Iterator[str]:
+def running_cluster(folder: Path, n_workers: int) -> Iterator[str]:
     """The scheduler's address. Processes end with the block."""
     notes = folder / "scheduler.json"
     common = {"cwd": folder, "env": environment(), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(notes), "--nthreads", "1"]
-    worker += ["--host", "127.0.0.1", "--no-dashboard", "--local-directory", str(folder)]
-    worker += ["--nanny" if nanny else "--no-nanny"]
+    worker += ["--host", "127.0.0.1", "--no-dashboard", "--local-directory", str(folder), "--nanny"]
     processes = [subprocess.Popen([*scheduler, "--no-dashboard", "--scheduler-file", str(notes)], **common)]
     try:
         processes += [subprocess.Popen(worker, **common) for _ in range(n_workers)]
@@ -49,18 +47,18 @@ def running_cluster(folder: Path, n_workers: int, nanny: bool = True) -> Iterato
 
 def wait_for_workers(address: str, n_workers: int) -> None:
     """Until as many have come: on a starved machine they need longer than an engine would wait for the first."""
-    with Client(address, timeout=180, set_as_default=False) as client:
-        client.wait_for_workers(n_workers, timeout=180)
+    with Client(address, timeout=patience_s(), set_as_default=False) as client:
+        client.wait_for_workers(n_workers, timeout=patience_s())
 
 
 def _address(notes: Path) -> str:
-    until = time.monotonic() + 90
-    while time.monotonic() < until:
-        if notes.is_file() and notes.read_text().rstrip().endswith("}"):
-            address: str = json.loads(notes.read_text())["address"]
-            return address
-        time.sleep(0.05)
-    raise TimeoutError("The scheduler did not start within 90 s.")
+    until(
+        lambda: notes.is_file() and notes.read_text().rstrip().endswith("}"),
+        lambda: "The scheduler did not start.",
+        0.05,
+    )
+    address: str = json.loads(notes.read_text())["address"]
+    return address
 
 
 def children(process: psutil.Process) -> list[psutil.Process]:
@@ -80,12 +78,12 @@ def command(process: psutil.Process) -> str:
 
 
 def kept_processes(parent: psutil.Process, kind: str) -> list[psutil.Process]:
-    """Those of the keeper that `parent` has started: workers, copies of the warm process, or the process of the nannies."""
-    keepers = [child for child in children(parent) if "gdm_core.engine.keeper" in command(child)]
-    below = [child for keeper in keepers for child in children(keeper)]
+    """Those below `parent`: workers, which are copies of the warm process, or the process with the nannies above both."""
+    hosts = [child for child in children(parent) if "gdm_core.engine.host" in command(child)]
     if kind != "worker":
-        return [child for child in below if "gdm_core.engine.host" in command(child)]
-    return [worker for child in below if "forkserver" in command(child) for worker in children(child)]
+        return hosts
+    warm = [child for host in hosts for child in children(host) if "forkserver" in command(child)]
+    return [worker for child in warm for worker in children(child)]
 
 
 class KeptCluster:
@@ -148,11 +146,3 @@ def kept_cluster(folder: Path, n_workers: int, memory: str = "2 GiB", dask: bool
         yield cluster
     finally:
         cluster.close()
-
-
-def two_seconds(i: int) -> int:
-    """Work that can be stopped and held two hundred times."""
-    for _ in range(200):
-        time.sleep(0.01)
-        checkpoint()
-    return i

@@ -1,0 +1,100 @@
+"""The live channel in a browser: how often a script runs, what a broken line does, and who comes first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+
+pytestmark = pytest.mark.browser
+
+LINE = "window.gdmChannel?.socket?.readyState === 1"
+AT_REST = f"{LINE} && document.querySelector('[data-testid=stApp]')?.dataset.testScriptState !== 'running'"
+
+
+def runs(page: Page) -> int:
+    """How often a script has run for this visitor."""
+    return int(page.evaluate("window.gdmChannel.runs"))
+
+
+def said(page: Page, words: str) -> None:
+    expect(page.locator(".gdm-text", has_text=words).first).to_be_attached()
+
+
+def quiet(page: Page) -> int:
+    """The number of runs once no more come."""
+    before = -1
+    while (now := runs(page)) != before:
+        before = now
+        page.wait_for_timeout(3_000)
+    return now
+
+
+def test_a_script_runs_when_something_is_settled_and_not_while_anything_moves(visit):
+    opened = visit("/nascar")
+    page = opened.ready()
+    page.wait_for_function(LINE)
+    before = quiet(page)
+    slider = page.get_by_role("slider", name="States (K)")
+    slider.hover()
+    box = slider.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.down()
+    for step in range(20):
+        page.mouse.move(box["x"] + box["width"] * (0.3 + 0.02 * step), middle)
+        page.wait_for_timeout(60)
+    expect(page.locator(".gdm-pill")).to_contain_text("waiting for States (K) =")
+    expect(page.locator(":root[data-gdm-waiting]")).to_be_attached()
+    assert runs(page) == before, "while a thumb is held no script runs"
+    page.mouse.up()
+    expect(page.locator(".gdm-pill")).to_be_hidden()
+    expect(page.locator(".gdm-facts")).to_contain_text(slider.get_attribute("aria-valuetext") or "nothing")
+    settled = quiet(page)
+    assert settled - before <= 3, "the wish, the end of its fit, the last of its answers"
+
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("before => window.gdmChannel.runs > before", arg=settled)
+    playing, drawn = page.evaluate("[window.gdmChannel.runs, window.gdmChannel.number]")
+    came = page.wait_for_function(
+        "before => window.gdmChannel.number >= before + 5 && {runs: window.gdmChannel.runs}", arg=drawn
+    )
+    assert came.json_value() == {"runs": playing}, "pictures came, and no run"
+    said(page, "Fitted in")
+    assert opened.errors == []
+
+
+def test_a_line_that_breaks_comes_back_and_without_one_the_page_goes_on_by_runs(visit):
+    opened = visit("/nascar?K=5&seed=3")
+    page = opened.ready()
+    page.wait_for_function(LINE)
+    page.evaluate("window.gdmChannel.socket.close()")
+    page.wait_for_function(f"window.gdmChannel.failed === 0 && {LINE}")
+    page.close()
+
+    alone = visit("/home", anew=True)
+
+    def refuse(line: WebSocketRoute) -> None:
+        line.close()
+
+    alone.page.route_web_socket(re.compile("/gdm/live/"), refuse)
+    alone.page.goto(alone.page.url.split("/home")[0] + "/nascar?K=6&seed=4")
+    expect(alone.page.get_by_text("Live pictures cannot reach this browser")).to_be_visible()
+    said(alone.page, "Fitted in")
+
+
+def test_a_click_on_another_page_outlasts_what_the_page_asks_for(visit):
+    opened = visit("/nascar")
+    page = opened.ready()
+    page.wait_for_function(LINE)
+    ask = "window.gdmChannel.socket.onmessage({data: JSON.stringify({v: 1, type: 'run', number: 0, why: 'fit'})})"
+    page.get_by_role("link", name="Playground").first.click()
+    page.evaluate(ask)
+    expect(page).to_have_url(re.compile("playground"))
+    page.wait_for_function(AT_REST)
+    page.evaluate(ask)
+    page.go_back()
+    page.evaluate(ask)
+    expect(page).to_have_url(re.compile("nascar"))
+    expect(page.locator("h1")).to_have_text("NASCAR lab")

@@ -1,0 +1,54 @@
+"""The same simulation as another processor rounds it: every float of it one step beside itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from datasets import mice, nascar
+from datasets.f1 import race
+from datasets.f1 import trials as laps
+from datasets.readers import pose
+from gdm_core.trials import made_by
+
+SIMULATORS = (nascar, mice, race, pose, laps)  # who names a recipe, and so gives something that is simulated
+
+
+def every_optional_feature() -> list[str]:
+    """What NumPy uses of this processor and could do without."""
+    return list(np.show_config("dicts")["SIMD Extensions"].get("found", []))  # type: ignore[index,call-overload]
+
+
+def beside(value: Any) -> Any:
+    """`value` with every float of the arrays in it one step away, up and down in turn."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        up = np.arange(value.size).reshape(value.shape) // value[:1].size % 2 == 0  # [T, ...] by samples
+        return np.nextafter(value, np.where(up, np.inf, -np.inf).astype(value.dtype))
+    if isinstance(value, tuple):
+        return tuple(beside(part) for part in value)
+    if isinstance(value, Mapping):
+        return MappingProxyType({name: beside(part) for name, part in value.items()})
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{one.name: beside(getattr(value, one.name)) for one in fields(value) if one.init})
+    return value
+
+
+@contextmanager
+def other_last_bits() -> Iterator[list[str]]:
+    """Simulators give what they might give on another processor, at each of their steps; the recipes of that are listed."""
+    changed = []
+
+    def made_elsewhere(recipe: str, made: Any) -> Any:
+        changed.append(recipe)
+        return made_by(recipe, beside(made))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in SIMULATORS:
+            patch.setattr(module, "made_by", made_elsewhere)
+        yield changed
