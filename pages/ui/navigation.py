@@ -91,7 +91,7 @@ def _finish_run() -> None:
     """The page has run to its end: sliders are answered, and what moves from here on goes over the live channel."""
     slider.finish_run()
     mine = channel()
-    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": mine.scene.moves, "words": ALONE}
+    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": mine.scene.goes_on, "words": ALONE}
     with st.container(key="live-channel-place"):
         renderer("channel")(key="live-channel", data=address, on_run_change=_ignore)
     mine.end_run()

@@ -112,9 +112,7 @@ def region(
         return "fit" if (fitting and not live.running) or live.out_of_time != stands else ""
 
     parts.show(drawn(), places)
-    scene = channel().scene
-    scene.moving.append(Moving(drawn, lambda: live.running, settled))
-    scene.pace_s = lambda: pace(live.jobs_about)
+    channel().scene.moving.append(Moving(drawn, lambda: live.running, settled, lambda: pace(live.jobs_about)))
 
 
 def watch(live: Live) -> None:
