@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
-from streamlit.elements.widgets.number_input import NumberInputSerde
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui import shell
+from pages.ui.streamlit_internals import take_finite_numbers, this_run
 
 Kind = Callable[[float], float]
 # What the names in an address begin with, up to a digit or what names a recording: K, K-1a2b3c, K-A, name3, badge-weight.
@@ -72,7 +71,7 @@ def whole(text: str) -> int | None:
 
 
 def _say(key: str, text: str) -> None:
-    st.session_state.setdefault(_SAID, {})[key] = _Line(text, _page())
+    st.session_state.setdefault(_SAID, {})[key] = _Line(text, this_run().page)
 
 
 def tell() -> None:
@@ -86,30 +85,11 @@ def tell() -> None:
     said: dict[str, _Line] = st.session_state.get(_SAID, {})
     for key, line in list(said.items()):
         value = st.session_state.get(key)
-        if line.page != _page() or (line.told and value != line.value):
+        if line.page != this_run().page or (line.told and value != line.value):
             del said[key]
             continue
         line.value, line.told = value, True
         shell.quiet(line.text)
 
 
-def _page() -> str:
-    context = get_script_run_ctx()
-    return "" if context is None else str(context.page_script_hash)
-
-
-def _only_finite_numbers() -> None:
-    """Streamlit's number box makes a whole number of what an address or a browser says before it looks whether there is
-    one: ?seed=inf ended the page. Such a value counts as not given."""
-    plain = NumberInputSerde.deserialize
-    if getattr(plain, "only_finite", False):
-        return
-
-    def deserialize(self: NumberInputSerde, ui_value: float | None) -> float | None:
-        return plain(self, ui_value if ui_value is not None and math.isfinite(ui_value) else None)
-
-    deserialize.only_finite = True  # type: ignore[attr-defined]
-    NumberInputSerde.deserialize = deserialize  # type: ignore[method-assign]
-
-
-_only_finite_numbers()
+take_finite_numbers()

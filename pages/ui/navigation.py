@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import streamlit as st
-from streamlit.navigation.page import Page as StreamlitPage
-from streamlit.runtime.scriptrunner import StopException
 
 from pages.channel import ROUTE, channel
 from pages.ui import slider, turning
 from pages.ui.browser import renderer
+from pages.ui.streamlit_internals import EndOfScript, StreamlitPage
 
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = "Live pictures cannot reach this browser (something on the way lets no WebSocket through): the page looks once a second."
@@ -80,7 +79,7 @@ def build() -> None:
     try:
         chosen.run()
         _finish_run()
-    except StopException:  # a page says that it has no more to show
+    except EndOfScript:  # a page says that it has no more to show
         _finish_run()
         raise
     finally:  # most runs end early, because something else is wanted
