@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +11,14 @@ import streamlit as st
 from pages.channel import ROUTE, channel
 from pages.ui import slider, turning
 from pages.ui.browser import renderer
-from pages.ui.streamlit_internals import EndOfScript, StreamlitPage
+from pages.ui.streamlit_internals import StreamlitPage
 
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = "Live pictures cannot reach this browser (something on the way lets no WebSocket through): the page looks once a second."
+
+
+class EndOfPage(Exception):
+    """A page has no more to show."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +82,9 @@ def build() -> None:
         renderer("history")(key="history-of-settings")
     channel().begin_run()
     try:
-        chosen.run()
+        with suppress(EndOfPage):
+            chosen.run()
         _finish_run()
-    except EndOfScript:  # a page says that it has no more to show
-        _finish_run()
-        raise
     finally:  # most runs end early, because something else is wanted
         turning.remember(chosen)
 

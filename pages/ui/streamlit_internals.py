@@ -19,13 +19,11 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 from streamlit.elements.widgets import file_uploader
 from streamlit.elements.widgets.number_input import NumberInputSerde
 from streamlit.navigation.page import Page as StreamlitPage
-from streamlit.runtime.scriptrunner import StopException as EndOfScript
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
 __all__ = [
     "Address",
-    "EndOfScript",  # st.stop
     "Run",
     "StreamlitPage",  # what st.Page gives
     "is_script",
