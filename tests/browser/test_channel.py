@@ -23,9 +23,12 @@ def said(page: Page, words: str) -> None:
 
 
 def quiet(page: Page) -> int:
-    """The number of runs once no more come: the last one said that nothing is under way."""
-    page.wait_for_function("!window.gdmChannel.moves")
-    return runs(page)
+    """The number of runs once no more come."""
+    before = -1
+    while (now := runs(page)) != before:
+        before = now
+        page.wait_for_timeout(3_000)
+    return now
 
 
 def test_a_script_runs_when_something_is_settled_and_not_while_anything_moves(visit):
