@@ -53,6 +53,11 @@ class Hand:
     value: float
     since: float
 
+    @classmethod
+    def said(cls, fields: dict[str, object]) -> Hand:
+        """As a message says it, now."""
+        return cls(str(fields["slider"]), bool(fields["held"]), float(str(fields["value"])), time.monotonic())
+
 
 @dataclass(eq=False)
 class Channel:
@@ -109,9 +114,11 @@ class Channel:
             elif kind == "drawn":
                 self._drawn = max(self._drawn, int(str(fields["number"])))
             elif kind == "near":
-                self._hand = Hand(
-                    str(fields["slider"]), bool(fields["held"]), float(str(fields["value"])), time.monotonic()
-                )
+                before, hand = self._hand, Hand.said(fields)
+                comes = before is None or (before.slider, before.held) != (hand.slider, hand.held)
+                if comes and fields["of"] != self._tabled[1]:  # it has thrown away what it was given
+                    self._tabled = ("", "")
+                self._hand = hand
 
     # ---- a look -------------------------------------------------------------------------------------------------
     def look(self) -> Said:

@@ -90,10 +90,12 @@ def test_the_browser_takes_every_message_that_the_file_names_and_sends_no_other(
         "", "null", "[]", "7", "{", "[" * 1900, '"present"', '{"v":1}', '{"v":1,"type":"parts","number":1,"parts":{}}',
         '{"v":2,"type":"present"}', '{"v":1,"type":["present"]}', '{"v":1,"type":"present","more":1}',
         '{"v":1,"type":"drawn","number":true}', '{"v":1,"type":"drawn","number":"7"}', '{"v":1,"type":"drawn"}',
-        '{"v":1,"type":"near","slider":7,"held":true,"value":1}', '{"v":1,"type":"near","slider":"K","held":1,"value":1}',
-        '{"v":1,"type":"near","slider":"K","held":true,"value":NaN}',
-        '{"v":1,"type":"near","slider":"K","held":true,"value":-Infinity}',
-        '{"v":1,"type":"near","slider":"K","held":true,"value":1e999}', '{"v":1,"type":"drawn","number":99999999999999999999}',
+        '{"v":1,"type":"near","slider":7,"held":true,"value":1,"of":""}',
+        '{"v":1,"type":"near","slider":"K","held":1,"value":1,"of":""}',
+        '{"v":1,"type":"near","slider":"K","held":true,"value":NaN,"of":""}',
+        '{"v":1,"type":"near","slider":"K","held":true,"value":-Infinity,"of":""}',
+        '{"v":1,"type":"near","slider":"K","held":true,"value":1e999,"of":""}',
+        '{"v":1,"type":"drawn","number":99999999999999999999}',
         '{"v":1,"type":"present"' + " " * 3000 + "}",
     ],
 )  # fmt: skip
@@ -212,7 +214,7 @@ def test_tables_are_sent_once_each_and_anew_of_another_fit():
     of = ["first"]
     channel = stage(Fit(moves=False), lambda key, held, value: Tables(of[0], dict(known), {"colours": [key]}, held))
     assert told(channel) == [], "nobody is near"
-    near = {"slider": "K", "held": True, "value": 5}
+    near = {"slider": "K", "held": True, "value": 5, "of": ""}
     channel.hear("near", near)
     (message,) = told(channel)
     assert (message["of"], message["tables"], message["how"], message["more"]) == (
@@ -225,6 +227,18 @@ def test_tables_are_sent_once_each_and_anew_of_another_fit():
     assert len(told(channel)[0]["tables"]) == 2
 
 
+def test_tables_that_the_browser_has_thrown_away_are_sent_again():
+    channel = stage(Fit(moves=False), lambda key, held, value: Tables("fit", {"a": {"values": [2]}}, {"colours": []}))
+    near = {"slider": "K", "held": True, "value": 5}
+    channel.hear("near", near | {"of": ""})
+    assert len(told(channel)[0]["tables"]) == 1
+    channel.hear("near", near | {"of": "fit"})
+    assert told(channel)[0]["tables"] == []
+    channel.hear("near", near | {"of": ""})
+    (message,) = told(channel)
+    assert (len(message["tables"]), message["how"]) == (1, {"colours": []})
+
+
 def test_a_hand_that_has_gone_costs_nothing(monkeypatch):
     asked = []
 
@@ -233,7 +247,7 @@ def test_a_hand_that_has_gone_costs_nothing(monkeypatch):
         return Tables(more=True)
 
     channel = stage(Fit(moves=False), tables)
-    channel.hear("near", {"slider": "K", "held": False, "value": 0})
+    channel.hear("near", {"slider": "K", "held": False, "value": 0, "of": ""})
     assert channel.look().again_s is not None
     monkeypatch.setattr(visitor, "HAND_S", -1.0)
     assert channel.look().again_s is None

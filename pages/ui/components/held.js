@@ -25,6 +25,7 @@ function begin(parent) {
     const { key, value, held } = event.detail;
     if (held && !(key in view.offers)) return; // the server draws for that one
     Object.assign(view, { key, value, held });
+    if (!held) view.asked = {};
     if (held) {
       event.preventDefault(); // no script runs: what there is to see comes over the channel
       askFor(view, key);
@@ -95,7 +96,6 @@ function giveWay(view, looks) {
 // What the server drew meanwhile has waited. It takes the place of what was drawn here once it is there.
 function leave(view) {
   const left = places(view).filter(({ plot }) => plot.waits);
-  view.data = NOTHING;
   say(null);
   for (const { plot } of left) {
     plot.waits = null;
@@ -127,7 +127,7 @@ function askFor(view, key) {
 function goOn(view, key) {
   clearTimeout(view.timer);
   const held = view.held && view.key === key;
-  tell("near", { slider: key, held, value: held ? view.value : 0 });
+  tell("near", { slider: key, held, value: held ? view.value : 0, of: view.data.of });
   view.timer = setTimeout(() => {
     const there = held || railOf(key)?.matches(":hover, :focus-within");
     if (view.pending === key && there && view.parent.isConnected) goOn(view, key);
@@ -135,19 +135,20 @@ function goOn(view, key) {
   view.pending = key;
 }
 
-// More to draw from. Of the same fit it joins what is there.
+// More to draw from. What says how to draw is the first of a fit; the rest joins what is there of the same one.
 function take(view, { slider, of, tables, how, more }) {
   view.pending = more ? slider : null;
-  if (!tables.length) return;
-  const same = of === view.data.of && slider === view.data.slider;
-  const before = same ? view.data : NOTHING;
-  view.data = { ...before, ...how, slider, of, tables: [...before.tables, ...decoded(tables)] };
+  const first = "figures" in how;
+  if (!tables.length || !(first || (of === view.data.of && slider === view.data.slider))) return;
+  const before = first ? NOTHING : view.data;
+  view.data = { ...before, ...how, slider, of, tables: [...before.tables, ...decoded(tables)], offer: view.offers[slider] };
   follow(view);
 }
 
 export default function ({ data, parentElement }) {
   const view = (parentElement.gdmHeld ??= begin(parentElement));
   view.offers = data.offers;
+  if (!view.held && view.offers[view.data.slider] !== view.data.offer) view.data = NOTHING; // of a fit that is no more shown
   for (const key in view.offers) if (railOf(key)?.matches(":hover")) askFor(view, key); // a hand that stayed
   return () => setTimeout(() => parentElement.isConnected || end(view, parentElement));
 }
