@@ -15,7 +15,7 @@ from pages.formula1 import badges, choices
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
-from pages.lab import held, live, pin
+from pages.lab import Unread, held, live, pin
 from pages.ui import figures, parts
 from pages.ui.figures.base import Figure, names_of
 from pages.ui.parts import Part
@@ -90,9 +90,8 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
     here, circuit, revision = theirs if options.which == "test" else ours, race.circuit, str(race.pick.place)
     names = tuple(named.get(now.result.key, ())) if now.result is not None else ()
     codes = (race.train.code, race.test.code)
-    track = Picture(None, "map", revision=revision, title=here.title, note=here.note)
-    area = None
-    if here.states is not None:
+    track, area = Picture(None, "map", revision=revision), None
+    if not isinstance(here, Unread):
         # Of a slider that is held, each value is a map of its own: only the last is kept.
         made = now.once(
             ("map", options.which),
@@ -105,6 +104,8 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
             ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
         )
         area = Picture(made, "shares", here.state, revision)
+    else:
+        track = replace(track, title=here.title, note=here.note)
     along = None
     if drivers := lab.together([ours, theirs]):
         states = tuple(driver.states for driver in drivers)
@@ -156,8 +157,7 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
     race, stands = race_of(pinned), standing(view)
     circuit, which = race.circuit, options.which
     here = read(pinned, race.test if which == "test" else race.train, which, now)
-    states = here.states
-    if states is None:
+    if isinstance(here, Unread):
         return parts.by_key(Picture(None, "pinned-map", title=here.title, note=here.note))
     plain = replace(options, badges=False)
 
@@ -166,15 +166,15 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
         figure = track_map(circuit, here, plain)
         return figure | {"widths": figure["widths"][:1]}
 
+    there, states = None, here.states
     made = now.once(("map", which), small, of=(states,), settings=plain)
     track = Picture(made, "pinned-map", here.state, str(race.pick.place))
-    there = None
     if stands.data.train.fingerprint == view.data.train.fingerprint:
-        there = read(stands, here.laps, which)
+        there = None if isinstance(found := read(stands, here.laps, which), Unread) else found
 
     def both() -> Figure:
         laps = {pin.PINNED: here.average(circuit)}
-        if there is not None and there.states is not None:
+        if there is not None:
             laps[pin.NOW] = there.average(circuit)
         return along_the_lap(circuit, laps, f"The average lap of {here.laps.code}. {pin.CAPTION}")
 
@@ -185,7 +185,6 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
 
 def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:
     """The map of one driver."""
-    assert here.states is not None
     laps, states = here.laps, here.states
     marks: tuple[badges.Badge, ...] = ()
     if laps.segment is not None and options.badges:

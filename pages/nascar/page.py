@@ -8,7 +8,7 @@ from gdm_core.errors import GdmError
 from pages import lab
 from pages.nascar import pictures, simulator
 from pages.nascar.scorecard import score_rows
-from pages.ui import figures, limits, model_controls, shell
+from pages.ui import limits, model_controls, shell
 
 frame = shell.frame("nascar")
 with frame.controls:
@@ -44,9 +44,7 @@ view = view.at(1 if which == "test" else 0)
 
 def export(view: lab.View, reading: lab.Reading) -> None:
     """Everything to take along."""
-    view = view.for_files
-    reading = view.read(exact=True)
-    lab.offer(view, reading, score_rows, pictures.tracks(reading))
+    lab.offer(view, reading, score_rows, pictures.tracks)
 
 
 with frame.picture:
@@ -67,5 +65,5 @@ lab.show_tabs(
     early=["Suggest settings"],
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
-lab.honest_card(view, score_rows, figures.names_of(view.shown.n_states))
+lab.honest_card(view, score_rows, says=True)
 lab.end(view)

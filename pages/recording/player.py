@@ -13,7 +13,7 @@ from streamlit.components.v2 import component
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
-from pages.recording.labels import Words
+from pages.lab.labels import Words
 from pages.ui import palette
 
 MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from pages.recording.data import Data
+from pages.lab import Data
 from pages.ui import settings
 
 

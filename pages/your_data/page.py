@@ -13,9 +13,8 @@ import streamlit as st
 from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
 from gdm_core.errors import GdmError
-from pages.lab import live
+from pages.lab import Data, live
 from pages.recording import lab, tabs
-from pages.recording.data import Data
 from pages.ui import settings, shell
 from pages.ui.downloads import download
 from pages.your_data import check, example, intake, pose_check, poses, visit

@@ -40,15 +40,21 @@ class Naming:
     def plain(cls, n_states: int) -> Naming:
         return arrange([""] * n_states, range(n_states))
 
+    @classmethod
+    def called(cls, names: Sequence[str]) -> Naming:
+        """States that have names, and nothing else."""
+        return cls(tuple(names), tuple(range(len(names))), tuple(range(1, len(names) + 1)), (-1,) * len(names))
+
     @property
     def used(self) -> list[int]:
         """Columns that hold a state, in the order of states."""
         return sorted(set(self.into), key=lambda column: self.numbers[column])
 
     @property
-    def changed(self) -> bool:
-        """Whether anything but colours is the visitor's."""
-        return self.merges or any(self.names[c] != f"S{self.numbers[c]}" for c in self.used)
+    def short(self) -> list[str]:
+        """What fits onto a figure for each state: its name, or its number alone where the name begins with that."""
+        said = [(self.names[column], f"S{self.numbers[column]}") for column in self.used]
+        return [number if name.startswith(f"{number} ") else name for name, number in said]
 
     @property
     def merges(self) -> bool:
@@ -68,6 +74,15 @@ class Naming:
         if self.into == tuple(range(len(self.names))):
             return soft
         return soft @ np.eye(len(self.names), dtype=np.float32)[list(self.into)]
+
+    def stands_for(self, order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(the merged state that each of the model's goes to, the label that each merged one is said to be), as `named` in
+        bout_scores takes them. Merged states are counted in the order of the page's, whose state k is the model's order[k]."""
+        place = {column: j for j, column in enumerate(self.used)}
+        into = [0] * len(self.into)
+        for k, column in enumerate(self.into):
+            into[order[k]] = place[column]
+        return tuple(into), tuple(self.stands[column] for column in self.used)
 
     def code(self) -> list[str]:
         """Lines of Python that name and merge `states` and `new_states`, in the order of the page's states."""
@@ -121,6 +136,21 @@ def arrange(
         if root[k] != k and not found[column[k]]:
             found[column[k]] = f"(in {shown[root[k]]})"
     return Naming(tuple(found), into, tuple(numbers), tuple(said))
+
+
+def beside(n_states: int, by_labels: Sequence[int], stands: Naming) -> Naming:
+    """The colours of a pinned fit: those of the labels, else those of the states that stand in the same columns.
+
+    by_labels  [K] as `label_colours` gives them, () without labels
+    """
+    plain = [""] * n_states
+    if len(by_labels) == n_states:
+        return arrange(plain, range(n_states), start=by_labels)
+    worn: list[int | None] = []
+    for colour in [*stands.into, *[None] * n_states][:n_states]:
+        worn.append(None if colour in worn else colour)  # merged states share one
+    free = iter(colour for colour in range(palette.MAX_STATES) if colour not in worn)
+    return arrange(plain, range(n_states), start=[next(free) if colour is None else colour for colour in worn])
 
 
 def label_called(name: str, labels: Sequence[str]) -> int:
