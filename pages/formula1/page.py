@@ -24,7 +24,7 @@ from pages.formula1 import (
 )
 from pages.formula1.scorecard import show_card
 from pages.lab.live import background
-from pages.ui import model_controls, shell
+from pages.ui import limits, model_controls, shell
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 FEED = "Formula 1 data through FastF1; unofficial and not associated with Formula 1."
@@ -81,8 +81,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             shell.quiet(f"Also being loaded: {what}.")
             st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.cancel, icon=":material/close:")
     with page.card:
-        if corrected := choices.corrections():
-            shell.quiet(corrected)
+        limits.tell()
         hint = controls.account_hint()
         if hint and (load is None or load.error is None or getattr(load.error, "reason", None) is Reason.ACCOUNT):
             shell.quiet(hint)
@@ -126,8 +125,6 @@ with page.picture, st.container(key="formula1-head", horizontal=True, vertical_a
     options = picture.choose_options(pick.train, pick.test)
 with page.picture:
     legend = st.container()
-    if corrected := choices.corrections():
-        shell.quiet(corrected)
     if session.simulated:
         st.html(
             '<p class="gdm-quiet"><b>Simulated race</b>: invented drivers on an approximate layout. '

@@ -17,10 +17,10 @@ from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
 from pages.lab import Unread, held, live, pin
 from pages.ui import figures, parts
+from pages.ui.controls import one_of, slide, switch
 from pages.ui.figures.base import Figure, names_of
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
-from pages.ui.slider import slider
 
 
 @dataclass(frozen=True)
@@ -51,29 +51,26 @@ def choose_options(train: str, test: str) -> Options:
         among=f"{train}-{test}",
         plain=True,
     )
-    drawn = st.segmented_control(
+    drawn = one_of(
         "Drawn",
-        ["all", "mean"],
-        default="all",
-        format_func=lambda what: "Every sample" if what == "all" else "Average lap",
-        required=True,
+        {"all": "Every sample", "mean": "Average lap"},
+        row=True,
         key="drawn",
-        bind="query-params",
         label_visibility="collapsed",
         help="Every sample of the chosen laps, or their mean at each place of the lap.",
     )
     with st.popover("Labels", icon=":material/label:"):
-        on = st.toggle("States beside each segment", True, key="badges", bind="query-params")
-        weight, _ = slider(
-            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", bind="query-params", live=True,
+        on = switch("States beside each segment", True, key="badges")
+        weight, _ = slide(
+            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", live=True,
             help="The paper counts a state in a sample where its share is above 1 %.",
         )  # fmt: skip
-        presence, _ = slider(
-            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", bind="query-params", live=True,
+        presence, _ = slide(
+            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", live=True,
             help="The paper's main figure: 20 %.",
         )  # fmt: skip
-        grey = st.toggle(
-            "Complementary states in grey", False, key="badge-grey", bind="query-params",
+        grey = switch(
+            "Complementary states in grey", False, key="badge-grey",
             help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
         )  # fmt: skip
     return Options(which, drawn == "mean", on, weight / 100, presence / 100, grey)

@@ -13,6 +13,7 @@ import streamlit as st
 
 from gdm_core.errors import DataError
 from pages.ui import palette, settings, shell
+from pages.ui.controls import one_of
 
 UNSAID = "as its name says"
 COLOURS = (
@@ -208,32 +209,23 @@ def controls(
                 or ""
             )
             first, second = st.columns(2, gap="small")
-            with first:
-                target = st.selectbox(
-                    f"{own[k]} goes into", ["itself", *own], key=settings.key(f"into{k + 1}", of), bind="query-params"
-                )
-            with second:
-                colour = st.selectbox(
-                    f"Colour of {own[k]}",
-                    ["its own", *COLOURS],
-                    key=settings.key(f"hue{k + 1}", of),
-                    bind="query-params",
-                )
+            target = one_of(f"{own[k]} goes into", ["itself", *own], key=f"into{k + 1}", of=of, at=first)
+            colour = one_of(f"Colour of {own[k]}", ["its own", *COLOURS], key=f"hue{k + 1}", of=of, at=second)
             merged.append(own.index(target) if target in own else k)
             colours.append(COLOURS.index(colour) if colour in COLOURS else None)
-            stands.append(_stands_for(own[k], settings.key(f"is{k + 1}", of), labels))
+            stands.append(_stands_for(own[k], f"is{k + 1}", of, labels))
     return arrange(names, merged, colours, start=start, labels=labels, stands=stands)
 
 
-def _stands_for(state: str, key: str, labels: Sequence[str]) -> int | None:
+def _stands_for(state: str, key: str, of: str, labels: Sequence[str]) -> int | None:
     """Which behaviour the visitor says that a state is."""
     if not labels:
         return None
-    chosen = st.selectbox(
+    chosen = one_of(
         f"{state} is",
         [UNSAID, *labels],
         key=key,
-        bind="query-params",
+        of=of,
         help="The behaviour that this state is, in your judgement: the card then has scores of your naming beside the "
         "automatic one. As its name says: a state that you call like a label is that behaviour.",
     )

@@ -69,31 +69,17 @@ def parse(text: str | None) -> Choice | None:
     if len(said) != 7 or len(text or "") > LONGEST:
         return None
     name, k, tau, stay, posterior, d, seed = said
-    whole = [limits.whole(part) for part in (k, d, seed)]
-    softness = _number(tau, TAU_RANGE)
-    gamma = "learn" if stay == "learn" else _number(stay, GAMMA_RANGE)
-    if (
-        name not in MODELS
-        or name not in available()
-        or posterior not in SEES.values()
-        or softness is None
-        or gamma is None
-    ):
+    whole = [
+        limits.inside(limits.whole(part), *span) for part, span in ((k, K_RANGE), (d, D_RANGE), (seed, SEED_RANGE))
+    ]
+    softness = limits.inside(limits.decimal(tau), *TAU_RANGE)
+    gamma: Any = "learn" if stay == "learn" else limits.inside(limits.decimal(stay), *GAMMA_RANGE)
+    if name not in MODELS or name not in available() or posterior not in SEES.values():
         return None
-    if any(
-        v is None or not low <= v <= high for v, (low, high) in zip(whole, (K_RANGE, D_RANGE, SEED_RANGE), strict=True)
-    ):
+    n_states, n_latent, start = whole
+    if softness is None or gamma is None or n_states is None or n_latent is None or start is None:
         return None
-    n_states, n_latent, start = (int(v or 0) for v in whole)
-    return choice_of(name, n_states, softness, gamma, posterior, n_latent, start)  # type: ignore[arg-type]
-
-
-def _number(text: str, within: tuple[float, float]) -> float | None:
-    try:
-        value = float(text) if text.isascii() else math.nan
-    except ValueError:
-        return None
-    return value if within[0] <= value <= within[1] else None
+    return choice_of(name, n_states, softness, gamma, posterior, n_latent, start)
 
 
 def _fits(choice: Choice, data: Data) -> bool:

@@ -14,9 +14,9 @@ from pages.lab import figures as made
 from pages.lab import live
 from pages.lab.live.pictures import State
 from pages.lab.view import Reading, Unread, View
-from pages.ui import card, figures, limits, shell
+from pages.ui import card, figures, shell
+from pages.ui.controls import one_of, slide, switch
 from pages.ui.plot import plot
-from pages.ui.slider import slider
 
 MAX_HORIZON = 50
 NINE_OF_TEN = (90.0, 5.0)  # what a 90 % band should hold, and how far off is near enough, in per cent
@@ -123,19 +123,13 @@ def prediction(view: View, reading: Reading) -> None:
     with left:
         moment, moving = _moment(view, trial)
     with middle:
-        limits.within("horizon", "Horizon", 1, MAX_HORIZON)
-        horizon, growing = slider(
-            "Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", bind="query-params", live=True
-        )
-    called = view.data.called
-    channel = right.selectbox(
-        "Channel", list(trial.channels), key="channel", bind="query-params", format_func=lambda c: called.get(c, c)
-    )
-    adaptive = st.toggle(
+        horizon, growing = slide("Horizon (steps)", 1, MAX_HORIZON, FIRST_HORIZON, key="horizon", live=True)
+    names = {channel: view.data.called.get(channel, channel) for channel in trial.channels}
+    channel = one_of("Channel", names, key="channel", at=right)
+    adaptive = switch(
         "Bands learn on the way",
         True,
         key="adaptive",
-        bind="query-params",
         help="Once the outcome of an earlier prediction is known, the bands grow a little if they missed it and shrink if they "
         "held it. In the long run they hold their share whatever the data do, at the price of width. Off: the bands stay as "
         "they were calibrated on the fitted data.",
@@ -156,16 +150,10 @@ def _moment(view: View, trial: Trial) -> tuple[int, bool]:
     last, step = max(trial.n_samples - 2, 1), float(view.timing["step"])
     help = "The model sees nothing after it."
     if view.data.unit == "step":
-        limits.within("moment", "From step", 0, last)
-        return slider(
-            "From step", 0, last, trial.n_samples // 2, key="moment", bind="query-params", help=help, live=True
-        )
+        return slide("From step", 0, last, trial.n_samples // 2, key="moment", help=help, live=True)
     label, end = f"From ({view.unit.plural})", last * step
-    limits.within("moment", label, 0.0, end, float)
-    seconds, held = slider(
-        label, 0.0, end, min(round(trial.n_samples // 2 * step, 2), end), step, key="moment", bind="query-params",
-        format="%.2f", help=help, live=True,
-    )  # fmt: skip
+    start = min(round(trial.n_samples // 2 * step, 2), end)
+    seconds, held = slide(label, 0.0, end, start, step, key="moment", format="%.2f", help=help, live=True)
     return min(max(round(seconds / step), 0), last), held
 
 

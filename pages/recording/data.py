@@ -13,7 +13,7 @@ from gdm_core.trials import Trials
 from pages.lab import Data
 from pages.ui.exports import Recipe
 
-FEATURES: dict[str, str] = {"egocentric": "What they do", "keypoints": "Raw keypoints"}
+FEATURES: dict[FeatureSet, str] = {"egocentric": "What they do", "keypoints": "Raw keypoints"}
 
 
 def from_recordings(

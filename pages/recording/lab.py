@@ -22,9 +22,9 @@ from pages.recording.teach import taught_fit
 from pages.recording.teach.taught_fit import WithWords
 from pages.ui import figures, model_controls, parts, settings, shell
 from pages.ui.card import Score
+from pages.ui.controls import slide
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
-from pages.ui.slider import slider
 from pages.ui.text import Text
 from pages.ui.units import unit_for
 
@@ -203,13 +203,13 @@ def bout_controls(data: Data) -> tuple[BoutRule, bool]:
         shell.quiet(
             f"No labels say how long bouts are. At first they are {rule_words(start, data.unit)}; 0 reads them as fitted."
         )
-    smooth, smoothing = slider(
-        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key=settings.key("smooth", of), bind="query-params",
-        live=True, help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
+    smooth, smoothing = slide(
+        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key="smooth", of=of, live=True,
+        help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
     )  # fmt: skip
-    shortest, cutting = slider(
-        f"Shortest bout ({unit.plural})", 0.0, most, start.shortest_s, step, key=settings.key("shortest", of),
-        bind="query-params", live=True, help="Bouts below it go to their neighbours." + why,
+    shortest, cutting = slide(
+        f"Shortest bout ({unit.plural})", 0.0, most, start.shortest_s, step, key="shortest", of=of, live=True,
+        help="Bouts below it go to their neighbours." + why,
     )  # fmt: skip
     return BoutRule(smooth, shortest), smoothing or cutting
 

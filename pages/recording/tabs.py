@@ -24,6 +24,7 @@ from pages.recording.tables import clicked_row, jump, show_table
 from pages.recording.teach import panel as teach
 from pages.recording.teach.taught_fit import WithWords
 from pages.ui import shell
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 MAX_ROWS = 2_000
@@ -86,12 +87,11 @@ def labels(view: View, shown: Judged) -> None:
     if measured is None or "table" not in measured:
         shell.empty("Not measured yet", "States are held against the labels when the fit is done.")
         return
-    side = st.segmented_control(
-        "Counted in", list(SIDES), default="new", format_func=lambda name: SIDES.get(name, name), required=True,
-        key="counted", bind="query-params",
+    side = one_of(
+        "Counted in", SIDES, row=True, key="counted",
         help="What states stand for by themselves is learned in the fitted trials; whether it holds shows in the new ones.",
     )  # fmt: skip
-    counts, names, says = label_counts(view, measured, shown.own, side if side in SIDES else "new")
+    counts, names, says = label_counts(view, measured, shown.own, side)
     if not counts.sum():
         shell.empty("Nothing is labelled here", "Look at the other trials.")
         return
