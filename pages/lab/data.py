@@ -51,7 +51,7 @@ class Data:
 
     key        names the content, for addresses and caches
     of         names the recording alone, whatever is done to it: what its controls belong to, "" for the simulated ones
-    labelled   whether labels of trials are what an expert called each moment
+    recorded   bouts are read, and labels of trials are what an expert called each moment
     poses      the recording behind each trial, fitted ones first; () for plain tables
     notes      sentences on what was found and done
     """
@@ -72,7 +72,7 @@ class Data:
     called: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
     of: str = ""
-    labelled: bool = False
+    recorded: bool = False
     poses: tuple[KeypointTable, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -129,7 +129,7 @@ class Data:
     @cached_property
     def words(self) -> Words | None:
         """What the expert saw, as pictures show it; None without labels."""
-        return None if not self.labelled else Words.of(self.label_names, [trial.labels for trial in self.trials])
+        return None if not self.recorded else Words.of(self.label_names, [trial.labels for trial in self.trials])
 
     @cached_property
     def suggestion(self) -> Suggestion:

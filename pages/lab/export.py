@@ -145,7 +145,7 @@ def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Fig
     channel = st.session_state.get("channel")
     index = trial.channels.index(channel) if channel in trial.channels else 0
     found: dict[str, Callable[[], Figure | None]] = {
-        "States over time": lambda: drawn.strips(reading, cut=view.rule is not None),
+        "States over time": lambda: drawn.strips(reading, cut=view.data.recorded),
         "Shares of each state": lambda: legend.with_key(drawn.shares(reading), key),
         "Use of each state": lambda: drawn.usage(reading),
         "Stays": lambda: drawn.stays(reading),

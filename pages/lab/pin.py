@@ -237,7 +237,7 @@ def strips(view: View, beside: View, now: live.Shown, said: str) -> dict[str, Pa
         "pinned-strips", lambda: over_time(soft, f"The pinned result above what stands now. {said}"), of=of
     )
     shown = [Picture(mixed, "pinned-strips", there.state, f"{view.data.key}/{view.index}")]
-    if view.rule is not None:
+    if view.data.recorded:
         made = now.once("pinned-bouts", bouts, of=(*of, *(one.bouts for one in both.values())), settings=said)
         shown.insert(0, replace(shown[0], figure=made, key="pinned-bouts"))
         key = Text(colour_key("pinned states", there.names, there.used), "pinned-key")

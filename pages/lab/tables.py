@@ -19,7 +19,7 @@ def files_of(data: Data, here: Reading | Unread) -> list[File]:
     """States, bouts and features of one trial, and which column is which state."""
     if isinstance(here, Unread):
         return []
-    words, name = data.every_label if data.labelled else (), exports.slug(here.trial.name)
+    words, name = data.every_label if data.recorded else (), exports.slug(here.trial.name)
     return [
         ("States (CSV)", lambda: csv(named_states(here, words)), f"{name}-states.csv"),
         ("States (Parquet)", lambda: exports.parquet(named_states(here, words)), f"{name}-states.parquet"),

@@ -67,7 +67,7 @@ def shares(view: View, reading: Reading) -> None:
 
 def stays(view: View, reading: Reading) -> None:
     """How long states last; the true ones or the expert's bouts beside the inferred, on one axis, where they are known."""
-    known, cut = reading.known, view.rule is not None
+    known, cut = reading.known, view.data.recorded
     places = st.columns(1 if known is None else 2, gap="small")
     if known is not None:
         with places[0], shell.panel(f"dwell-{known.who}", STAYS_OF[known.who]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -172,7 +172,7 @@ class View:
     moving    a slider that the fit or its scores depend on is still held
     number    names the settings that the controls ask for now
     naming    what became of the states of a picture with so many of them, where the page lets its visitor name them
-    rule      how bouts are read, where the page has such; else the strongest state of each moment is its bout
+    rule      how bouts are read: the strongest state of each moment is its bout, unless a page says else
     """
 
     frame: Frame
@@ -187,7 +187,7 @@ class View:
     moving: bool = False
     number: str = ""
     naming: Naming | None = None
-    rule: BoutRule | None = None
+    rule: BoutRule = field(default_factory=BoutRule)
 
     @property
     def page(self) -> str:
@@ -258,12 +258,12 @@ class View:
         Fitted trials have states from the first look at a fit on. New ones are read once it is done: until then, and
         while a fit of other data runs, an earlier reading of the very same trial stays.
 
-        exact   take the model's own look also for fitted trials, whose states come thinned where they are long: where bouts
-                are read, unless told
+        exact   take the model's own look also for fitted trials, whose states come thinned where they are long: of
+                recordings, unless told
         """
         now, trial = now or self.shown, self.trial
         seen: dict[str, Any] = {"trial": trial, "unit": self.unit, "words": self.data.words}
-        found, rough = self._states(now, self.rule is not None if exact is None else exact)
+        found, rough = self._states(now, self.data.recorded if exact is None else exact)
         if found is not None:
             return Reading(
                 state=now.state, origin=now.origin, rough=rough, **self.named(now, self.index, found), **seen
@@ -280,13 +280,10 @@ class View:
 
     def named(self, now: live.Shown, key: Hashable, soft: Array) -> dict[str, Any]:
         """States as fitted [T, K] with what becomes of them here: the fields of a reading that follow from them."""
-        naming, rule = self.naming_for(soft.shape[1]), self.rule or BoutRule()
-
-        def made() -> tuple[Array, Ints]:
-            states = naming.apply(soft)
-            return states, rule.labels(states, self.trial.rate_hz)
-
-        states, bouts = now.once(("named", key), made, of=(soft, self.trial), settings=(naming, rule))
+        naming, rule, trial = self.naming_for(soft.shape[1]), self.rule, self.trial
+        states = now.once(("named", key), lambda: naming.apply(soft), of=(soft,), settings=naming)
+        cut = partial(rule.labels, states, trial.rate_hz)
+        bouts = now.once(("bouts", key), cut, of=(states, trial), settings=rule)
         return {"states": states, "bouts": bouts, "naming": naming, "soft": soft}
 
     def naming_for(self, n_states: int) -> Naming:

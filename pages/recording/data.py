@@ -32,5 +32,5 @@ def from_trials(
     ours, theirs, dropped = usable(train, test)
     if dropped:
         recipe = replace(recipe, lines=[*recipe.lines, "train, test, left_out = splits.usable(train, test)"])
-    made = Data(about, ours, theirs, recipe, key=key, labelled=True, notes=(*notes, *dropped), **more)
+    made = Data(about, ours, theirs, recipe, key=key, recorded=True, notes=(*notes, *dropped), **more)
     return replace(made, truth=made.known_states())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdm_core.analysis.bouts import BoutRule
 from pages import lab
 from pages.lab.bout_rule import rule_words
 from pages.lab.card import Rows
@@ -17,7 +16,7 @@ def panel(view: lab.View, here: lab.Reading, rows_of: Rows, fit: WithWords | Non
     facts = [
         ("data", view.data.about),
         ("names", ", ".join(here.names[k] for k in here.used)),
-        ("bouts", rule_words(view.rule or BoutRule(), view.data.unit)),
+        ("bouts", rule_words(view.rule, view.data.unit)),
     ]
     taught: list[str] = []
     if fit is not None:
@@ -43,7 +42,7 @@ SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
 
 def after_fit(view: lab.View, naming: Naming) -> list[str]:
     """How the script names, merges and cuts states into bouts as the page does, and scores them against the labels."""
-    rule, data = view.rule or BoutRule(), view.data
+    rule, data = view.rule, view.data
     return [
         "from pathlib import Path",
         "",

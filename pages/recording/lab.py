@@ -83,7 +83,7 @@ def _followed(view: View, colours: Sequence[int], taught: WithWords | None) -> h
 
     colours  that states have of their own here: another number of states has its own, and none that the visitor gave
     """
-    trial, data, rule = view.trial, view.data, view.rule or BoutRule()
+    trial, data, rule = view.trial, view.data, view.rule
 
     def parts(states: held.States, fitted: held.States | None) -> held.Parts:
         n_states = states[0].shape[1]
@@ -122,7 +122,7 @@ def _beside(view: View, taught: WithWords | None) -> lab.Beside:
         n_states = pinned.choice.n_states
         _, colours = _by_labels(view.data, pinned.fit, pinned.shown, n_states)
         named = naming.beside(n_states, colours, view.naming_for(len(view.shown.order)))
-        return _view(pinned, view.index, naming=named, rule=view.rule or BoutRule())
+        return _view(pinned, view.index, naming=named, rule=view.rule)
 
     def rows(pinned: View) -> list[Score]:
         return lab.rows_beside(pinned, lambda found: scores.score_rows(found, view.unit))
@@ -138,7 +138,7 @@ def _judged(view: View) -> scores.Judged:
     answer, own = lab.measured(view), None
     named = view.naming_for(len(view.shown.order))
     if answer.fresh and "table" in answer.value and named.judged:
-        rule, sides = view.rule or BoutRule(), (view.data.train, view.data.test)
+        rule, sides = view.rule, (view.data.train, view.data.test)
         stands = named.stands_for(view.shown.order)
         asked = view.ask("named", bout_scores.named, *sides, rule.smooth_s, rule.shortest_s, *stands)
         with view.frame.card:
@@ -301,7 +301,7 @@ def as_labels(view: View, here: Reading, order: Sequence[int], mapping: Sequence
 
     mapping [K] is in the model's own order of states; column j of the page is its state order[j].
     """
-    cut = (view.rule or BoutRule()).labels(here.soft, here.trial.rate_hz)
+    cut = view.rule.labels(here.soft, here.trial.rate_hz)
     found: npt.NDArray[np.int64] = np.asarray(mapping, np.int64)[list(order)][cut]
     return found
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.tables import harmless
 from pages import lab
 from pages.lab import analysis_figures
@@ -64,7 +63,7 @@ def bouts(view: View, here: Reading) -> None:
     table = bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
         number = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}"
-        read_as = rule_words(view.rule or BoutRule(), view.data.unit)
+        read_as = rule_words(view.rule, view.data.unit)
         shell.quiet(f"{number}, {read_as}. A click on a row shows its moment above.")
         counted, unit = here.counted, here.unit
         units = {"Start": unit, "Stop": unit, "Duration": here.unit_of_stays(here.bouts)}
