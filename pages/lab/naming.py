@@ -29,7 +29,7 @@ class Naming:
     into     [K] the column that each state goes to. A column is a colour, so an empty one stays in its place, and there
              are more of them than states where one wears a colour beyond the first K
     numbers  of each column, which state it is, counted from one; 0 for an empty one
-    stands   of each column, which label the visitor says that it is; -1 where he left that to the fitted trials
+    stands   of each column, which label the visitor says that it is; -1 where that is left to the fitted trials
     """
 
     names: tuple[str, ...]
@@ -241,7 +241,7 @@ def clear(of: str) -> None:
 
 
 def _take_over(of: str, names: tuple[str, ...]) -> None:
-    """Names for states that have none of the visitor's; those that he merged into others need none."""
+    """Names for states that have none of the visitor's; those that were merged into others need none."""
     for k, name in enumerate(names):
         key = settings.key(f"name{k + 1}", of)
         if (

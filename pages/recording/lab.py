@@ -148,7 +148,7 @@ def _judged(view: View) -> scores.Judged:
 
 
 def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
-    """The model's controls. K and D begin where a first look puts them; what a visitor set himself stays with the recording."""
+    """The model's controls. K and D begin where a first look puts them; what visitors set themselves stays with the recording."""
     memory = f"_model-{folder}"
     of = settings.of(data.of, data.start) if data.of else ""
     k, d = data.start

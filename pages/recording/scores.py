@@ -73,9 +73,9 @@ def score_rows(found: Mapping[str, Any], unit: Unit = SECONDS) -> list[Score]:
 
 
 def with_own(rows: list[Score], found: Mapping[str, Any], own: Mapping[str, Any] | None) -> list[Score]:
-    """The rows, with scores of the visitor's own names and mergers beside the automatic ones, marked as his.
+    """The rows, with scores of the visitor's own names and mergers beside the automatic ones, marked as theirs.
 
-    They have no verdict: he may have looked at the new trials' labels while he named.
+    These have no verdict: who names may have looked at the new trials' labels.
     """
     made = list(rows)
     for name, field in (("Macro-F1", "macro_f1"), ("Balanced accuracy", "balanced_accuracy")):
