@@ -4,13 +4,13 @@
 """
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_studio.seeds import more_seeds
 from pages.channel import route
 from pages.ui import headers, navigation, server, theme
+from pages.ui.streamlit_internals import is_script
 
-if get_script_run_ctx(suppress_warning=True) is None:
+if not is_script():
     more_seeds()  # a setting that cannot work ends the start, before there is half a page
     # The script lies in a folder without a pages/ of its own: beside one, the first visit of a new server would be
     # taken for an app of the old kind, and a link to any page but Home would greet its reader with "Page not found".

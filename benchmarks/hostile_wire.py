@@ -1,8 +1,9 @@
 """Forgers at a live server, several at once, and an honest visitor beside them. Loopback only.
 
 `python -m benchmarks.hostile_wire [--forgers 2] [--acts 300] [--seed 0] [--json FILE]`. Each act is a page at a forged
-address, forged values of all its controls and components at once, or a forged file through the uploader. Counted are
-exceptions on screens and in the log; after every twentieth act the honest visitor moves a slider and waits for his fit.
+address, forged values of all its controls and components at once, a forged file through the uploader, or something on the
+live channel: what is no message, a flood, or another visitor's secret guessed at. Counted are exceptions on screens and in
+the log; after every twentieth act the honest visitor moves a slider and waits for a fit.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 
 import numpy as np
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from benchmarks import report
 from benchmarks.browser_crowd import quantile
@@ -34,6 +37,7 @@ NAMES = (
 )  # fmt: skip
 NUMBERS = (-1e300, 1e300, float("nan"), float("inf"), 2.5, -1.0, 0.0)
 HONEST_EVERY = 20
+FLOOD = 400  # messages at once
 BREATH_S = 0.3  # between acts: a flood of messages is another matter
 
 
@@ -66,6 +70,32 @@ class Forger(WireVisitor):
         for number, kind in list(self.controls.items()):
             self._forge(state.widget_states.widgets, number, kind)
         await self._connection.send(message.SerializeToString())
+
+    async def forge_live(self) -> str:
+        """Something on the live channel that no page says; what it was."""
+        rng = self._rng
+        which = int(rng.integers(3))
+        try:
+            if which == 0:
+                said = forged.message(rng)
+                kind = str(rng.choice(["present", "drawn", "near", "parts", "held"]))
+                fields = said if isinstance(said, dict) else {"value": said, "number": said}
+                await self.tell(json.dumps({"v": 1, "type": kind} | fields, default=str))
+                return f"a forged {kind!r} on the channel"
+            if which == 1:
+                for _ in range(FLOOD):
+                    await self.tell(json.dumps({"v": 1, "type": "present"}))
+                return "a flood on the channel"
+            address = f"{self._url.replace('http', 'ws', 1)}/gdm/live/{rng.bytes(18).hex()}"
+            try:
+                async with connect(address) as line:
+                    await line.recv()
+            except (InvalidStatus, ConnectionClosed):
+                return "a guessed secret"
+            self.errors.append("a guessed secret was let in")
+            return "a guessed secret"
+        except ConnectionClosed:
+            return "a channel that the server had ended"
 
     def _forge(self, widgets: Any, number: str, kind: str) -> None:
         rng = self._rng
@@ -108,7 +138,7 @@ def attack(server: Server, forgers: int, acts: int, seed: int) -> dict[str, Any]
     for number in range(forgers):
         crew.append(Forger(server.url, np.random.default_rng([seed, number])))
         wire.do(crew[-1].arrive(""))
-    counts = {"addresses": 0, "values": 0, "uploads": 0}
+    counts = {"addresses": 0, "values": 0, "uploads": 0, "live": 0}
     waits: list[float] = []
     failures: list[str] = []
     for act in range(acts):
@@ -149,6 +179,9 @@ def _act(wire: Wire, forger: Forger, counts: dict[str, int]) -> str:
         counts["uploads"] += 1
         wire.do(forger.upload(_sayable(name).translate({ord(c): "_" for c in '"\r\n\x00'}), content))
         return f"the upload {name[:60]!r}, {len(content)} bytes"
+    if rng.random() < 0.25:
+        counts["live"] += 1
+        return str(wire.do(forger.forge_live()))
     if forger.controls and rng.random() < 0.5:
         counts["values"] += 1
         wire.do(forger.forge())

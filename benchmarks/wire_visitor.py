@@ -1,8 +1,8 @@
 """A visitor without a browser: says and hears what a browser would, and draws nothing.
 
 Ten browsers on the server's own two cores would measure themselves. People bring their own machines; these visitors cost
-next to nothing, so that what they wait for is the server. They rerun the script and its live parts just as the page
-in a browser does, and hold the messages that the server need not send twice.
+next to nothing, so that what they wait for is the server. They have the script run and listen on the live channel just as
+the page in a browser does, and hold the messages that the server need not send twice.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+
+from pages.channel import messages
 
 PICTURE = "-inferred-track"
 UPLOADER = "upload"
@@ -84,10 +86,12 @@ class WireVisitor:
         self._moves = 0
         self._name = self._page = ""
         self._connection: ClientConnection | None = None
-        self._timers: dict[str, tuple[float, asyncio.Task[None]]] = {}
         self._held: dict[str, int] = {}
         self._run = 0
         self._listener: asyncio.Task[None] | None = None
+        self._live: dict[str, Any] = {}  # what the page last said of the live channel, and the number of that component
+        self._line: ClientConnection | None = None
+        self._hearer: asyncio.Task[None] | None = None
 
     async def arrive(self, name: str = "nascar") -> None:
         address = self._url.replace("http", "ws", 1) + "/_stcore/stream"
@@ -97,7 +101,6 @@ class WireVisitor:
 
     async def turn(self, name: str, settings: Mapping[str, float | str]) -> float:
         """Open a page with what its address says; the moment at which that was said."""
-        self._stop(*self._timers)
         self._name, self._page, self._settings = name, "", dict(settings)
         self.sliders, self.buttons, self._uploader, self._uploaded = {}, {}, "", None
         began = time.monotonic()
@@ -148,13 +151,37 @@ class WireVisitor:
         return path, name, len(content)
 
     async def leave(self) -> None:
-        self._stop(*self._timers)
-        if self._listener is not None:
-            self._listener.cancel()
-        if self._connection is not None:
-            await self._connection.close()
+        for task in (self._listener, self._hearer):
+            if task is not None:
+                task.cancel()
+        for connection in (self._connection, self._line):
+            if connection is not None:
+                await connection.close()
 
-    async def _say(self, fragment: str = "", moved: str = "", pressed: str = "") -> None:
+    async def tell(self, text: str) -> None:
+        """Say something on the live channel."""
+        if self._line is not None:
+            await self._line.send(text)
+
+    async def _hear_live(self, address: str) -> None:
+        """Listen on the live channel, as pages/ui/components/channel.js does, until the page names another one."""
+        try:
+            async with connect(self._url.replace("http", "ws", 1) + address, max_size=None) as self._line:
+                await self.tell(_message("present"))
+                async for text in self._line:
+                    self.bytes += len(text)
+                    message = json.loads(text)
+                    if message["type"] == "parts":
+                        for key, part in message["parts"].items():
+                            if "figure" in part:
+                                self._see_figure(f"-{key}", part)
+                        await self.tell(_message("drawn", number=message["number"]))
+                    elif message["type"] == "run":
+                        await self._say(why=message["why"])
+        except ConnectionClosed:  # the forgers' are ended by the server
+            self._line = None
+
+    async def _say(self, why: str = "", moved: str = "", pressed: str = "") -> None:
         assert self._connection is not None
         message = BackMsg()
         state = message.rerun_script
@@ -176,8 +203,10 @@ class WireVisitor:
             file = widget.file_uploader_state_value.uploaded_file_info.add()
             file.file_id, file.name, file.size = path.rpartition("/")[2], name, size
             file.file_urls.file_id, file.file_urls.upload_url, file.file_urls.delete_url = file.file_id, path, path
-        if fragment:
-            state.fragment_id, state.is_auto_rerun = fragment, True
+        if why:
+            widget = state.widget_states.widgets.add()
+            widget.id = f"$$STREAMLIT_INTERNAL_KEY_{self._live['id']}__events"
+            widget.json_trigger_value = json.dumps([{"event": "run", "value": f"{self._live['runs']} {why}"}])
         state.cached_message_hashes.extend(self._held)
         state.context_info.url = f"{self._url}/{self._name}"
         await self._connection.send(message.SerializeToString())
@@ -202,37 +231,16 @@ class WireVisitor:
             self._held[message.hash] = self._run
         if kind == "ref_hash":
             self._held[message.ref_hash] = self._run
-        elif kind == "new_session" and not message.metadata.run.fragment_ids:
+        elif kind == "new_session":
             self._session = message.new_session.initialize.session_id or self._session
             self._run += 1
             self._held = {key: run for key, run in self._held.items() if run >= self._run - KEEP_RUNS}
-            self._stop(*self._timers)
         elif kind == "navigation":
             self._page = message.navigation.page_script_hash
         elif kind == "script_finished":
             self.ended.append(time.monotonic())
-        elif kind == "auto_rerun":
-            self._look_again(message.auto_rerun.fragment_id, message.auto_rerun.interval)
-        elif kind == "stop_auto_rerun":
-            self._stop(*message.stop_auto_rerun.fragment_ids)
         elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
             self._see(message.delta.new_element)
-
-    def _look_again(self, fragment: str, seconds: float) -> None:
-        if fragment in self._timers and self._timers[fragment][0] == seconds:
-            return
-        self._stop(fragment)
-        self._timers[fragment] = seconds, asyncio.create_task(self._again(fragment, seconds))
-
-    def _stop(self, *fragments: str) -> None:
-        for fragment in fragments:
-            if fragment in self._timers:
-                self._timers.pop(fragment)[1].cancel()
-
-    async def _again(self, fragment: str, seconds: float) -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            await self._say(fragment)
 
     def _see(self, element: Any) -> None:
         kind = element.WhichOneof("type")
@@ -249,9 +257,19 @@ class WireVisitor:
                 scale = about["scale"]
                 self.sliders[about["key"]] = Slider(part.id, about["value"], scale["min"], scale["max"], scale["step"])
             elif part.component_name == "gdm.plot" and "figure" in about:
-                now = time.monotonic()
-                look = hash((json.dumps(about["figure"]), *sorted(part.mixed.arrow_blobs)))
-                self.figures.append((now, part.id, look))
-                if part.id.endswith(PICTURE):
-                    shapes = hash(json.dumps(about["figure"]["layout"]["shapes"]))
-                    self.pictures.append((now, about["options"]["state"], shapes))
+                self._see_figure(part.id, about, *sorted(part.mixed.arrow_blobs))
+            elif part.component_name == "gdm.channel":
+                known = about["address"] == self._live.get("address")
+                if not known or self._hearer is None or self._hearer.done():
+                    self._hearer = asyncio.create_task(self._hear_live(about["address"]))
+                self._live = about | {"id": part.id}
+
+    def _see_figure(self, place: str, about: Mapping[str, Any], *more: Any) -> None:
+        now, figure = time.monotonic(), about["figure"]
+        self.figures.append((now, place, hash((json.dumps(figure), *more))))
+        if place.endswith(PICTURE) and figure is not None:
+            self.pictures.append((now, about["options"]["state"], hash(json.dumps(figure["layout"]["shapes"]))))
+
+
+def _message(kind: str, **fields: Any) -> str:
+    return json.dumps({"v": messages.version(), "type": kind, **fields})

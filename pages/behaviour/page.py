@@ -29,7 +29,7 @@ if data is None:
         shell.quiet(WHERE_TO_GET)
         shell.quiet("DeepLabCut, SLEAP and other tracking files of your own can be uploaded under Your data.")
     shell.footer(["CalMS21: see its record for the licence."])
-    st.stop()
+    shell.end_page()
 
 assert data is not None
 lab.show(page, data, ships=[shipped.NAME])

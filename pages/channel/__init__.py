@@ -7,6 +7,6 @@ route      its address
 """
 
 from pages.channel.scene import Moving, Part, Parts, Scene, Tables
-from pages.channel.visitor import ROUTE, Channel, channel, moving
+from pages.channel.visitor import ROUTE, Channel, channel
 
-__all__ = ["ROUTE", "Channel", "Moving", "Part", "Parts", "Scene", "Tables", "channel", "moving"]
+__all__ = ["ROUTE", "Channel", "Moving", "Part", "Parts", "Scene", "Tables", "channel"]

@@ -11,6 +11,7 @@ from gdm_core.errors import DataError
 
 NAMES = Path(__file__).with_name("messages.json")
 LONGEST = 2_000  # letters of what a browser may say at once
+LARGEST = 2**53  # up to there a browser's numbers are whole ones
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "integer": int, "number": (int, float), "string": str, "object": dict, "array": list, "boolean": bool,
 }  # fmt: skip
@@ -39,7 +40,7 @@ def from_browser(text: str) -> tuple[str, dict[str, Any]]:
     if len(text) > LONGEST:
         raise DataError(f"A message of {len(text):,} letters; at most {LONGEST:,} are taken.")
     try:
-        said = json.loads(text)
+        said = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise DataError("A message that is not JSON.") from None
     if not isinstance(said, dict) or said.get("v") != version():
@@ -60,3 +61,9 @@ def _check(kind: Any, fields: dict[str, Any], way: str) -> None:
     for name, value in fields.items():
         if not isinstance(value, _KINDS[named[name]]) or isinstance(value, bool) != (named[name] == "boolean"):
             raise DataError(f"The field {name!r} of a message {kind!r} is no {named[name]}.")
+        if isinstance(value, (int, float)) and not abs(value) <= LARGEST:
+            raise DataError(f"The field {name!r} of a message {kind!r} is beyond {LARGEST:,}.")
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")

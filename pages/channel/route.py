@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gdm_core.errors import DataError
 from pages.channel import messages
-from pages.channel.visitor import ROUTE, Channel, Said, known, wake_from_any_thread
+from pages.channel.visitor import ROUTE, Channel, known, wake_from_any_thread
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ async def _send(socket: WebSocket, channel: Channel, event: asyncio.Event, wake:
     """Look, send, wait; and again."""
     while channel.listener is wake:
         event.clear()
-        said = await asyncio.to_thread(_look, channel)
+        said = await asyncio.to_thread(channel.look)
         try:
             for text in said.texts:
                 await socket.send_text(text)
@@ -88,15 +88,6 @@ async def _send(socket: WebSocket, channel: Channel, event: asyncio.Event, wake:
             await asyncio.wait_for(event.wait(), said.again_s)
     with suppress(RuntimeError):
         await socket.close(RENEWED)
-
-
-def _look(channel: Channel) -> Said:
-    """A look that fails is told in the log, and the page goes on by runs of its script."""
-    try:
-        return channel.look()
-    except Exception:
-        log.exception("a look at what moves failed")
-        return Said()
 
 
 async def _listen(socket: WebSocket, channel: Channel, event: asyncio.Event) -> None:

@@ -31,11 +31,13 @@ class Moving:
     draw     what stands now, by place; called again and again while it moves
     moves    whether looking again will bring something new
     settled  why the script is to run now; "" while there is no need
+    pace_s   seconds between two looks, at least
     """
 
     draw: Callable[[], Parts]
     moves: Callable[[], bool]
     settled: Callable[[], str]
+    pace_s: Callable[[], float] = lambda: 0.0
 
 
 @dataclass(frozen=True)
@@ -59,21 +61,31 @@ class Scene:
     """All that moves after one run of a page's script.
 
     tables  for the key of a slider that a hand is near, or holds (then True), and where it stands
-    pace_s  seconds between two looks, at least
     """
 
     moving: list[Moving] = field(default_factory=list)
     tables: Callable[[str, bool, float], Tables] | None = None
-    pace_s: Callable[[], float] = lambda: 0.0
+    _why: str = ""
 
     @property
     def moves(self) -> bool:
         return any(one.moves() for one in self.moving)
+
+    @property
+    def pace_s(self) -> float:
+        """Seconds between two looks, at least."""
+        return max((one.pace_s() for one in self.moving), default=0.0)
 
     def parts(self) -> dict[str, Part]:
         """Everything that may move, as it stands now."""
         return {key: part for one in self.moving for key, part in one.draw().items()}
 
     def settled(self) -> str:
-        """Why the script is to run; "" while there is no need."""
-        return next((why for one in self.moving if (why := one.settled())), "")
+        """Why the script is to run; "" while there is no need. Once there is a reason, it stands until the script has run."""
+        self._why = self._why or next((why for one in self.moving if (why := one.settled())), "")
+        return self._why
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether something will come of it: what ended while the script ran moves no more, and the script does not know it."""
+        return self.moves or bool(self.settled())

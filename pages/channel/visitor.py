@@ -1,4 +1,4 @@
-"""The live channel of one visitor: what moves on his page reaches his browser while no script runs.
+"""The live channel of one visitor: what moves on their page reaches their browser while no script runs.
 
 One channel belongs to one session, under a secret that nobody else knows. A script's run takes the scene away and leaves
 another one at its end; in between the channel looks at what moves, in a thread, and hands over what has changed. What the
@@ -8,6 +8,7 @@ browser has not drawn yet is waited for: pictures are left out, and time is not.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import threading
 import time
@@ -19,7 +20,9 @@ from weakref import WeakValueDictionary
 import streamlit as st
 
 from pages.channel import messages
-from pages.channel.scene import Moving, Part, Scene
+from pages.channel.scene import Part, Scene
+
+log = logging.getLogger(__name__)
 
 ROUTE = "/gdm/live"
 LOOK_EVERY_S = 0.05
@@ -27,6 +30,7 @@ SHARE = 0.25  # of a thread's time that looks at one page may take
 HAND_S = 2.5  # without a word for so long, a hand has gone
 UNDRAWN_S = 2.0  # a browser that has not drawn for so long is sent the next picture all the same
 ASK_AGAIN_S = 3.0  # a run that was asked for and has not begun is asked for again
+MOST_FAILURES = 3  # looks that failed one after the other, after which no run is asked for until a look succeeds
 _KEPT = "_channel"  # the underscore: it stays when the visitor turns to another page
 
 _channels: WeakValueDictionary[str, Channel] = WeakValueDictionary()  # by secret; they go with the session
@@ -64,6 +68,7 @@ class Channel:
     _number: int = 0
     _drawn: int = 0
     _sent_at: float = 0.0
+    _failures: int = 0  # looks that failed since the last one that did not
     _told: tuple[int, float] = (-1, 0.0)  # the run after which the browser was asked for the next one, and when
     _present: bool = False  # whether everything that moves is to be sent
     _sent: dict[str, Part] = field(default_factory=dict)
@@ -110,7 +115,21 @@ class Channel:
 
     # ---- a look -------------------------------------------------------------------------------------------------
     def look(self) -> Said:
-        """What has changed since the last look. Called in a thread of its own, never twice at once."""
+        """What has changed since the last look. Called in a thread of its own, never twice at once.
+
+        After a look that fails the script is asked to run, which draws the same and says on the page what is wrong with it.
+        """
+        try:
+            said = self._look()
+        except Exception:
+            log.exception("a look at what moves failed")
+            self._failures += 1
+            asked = self._failures <= MOST_FAILURES
+            return Said((messages.to_browser("run", number=self._number, why="failed"),) if asked else (), ASK_AGAIN_S)
+        self._failures = 0
+        return said
+
+    def _look(self) -> Said:
         with self._lock:
             scene, began = self._scene, time.monotonic()
             if scene is None:
@@ -126,7 +145,7 @@ class Channel:
                     self._told = self.runs, now
                     texts.append(messages.to_browser("run", number=self._number, why=why))
                 return Said(tuple(texts), ASK_AGAIN_S)
-            pause = max(LOOK_EVERY_S, (now - began) / SHARE, scene.pace_s())
+            pause = max(LOOK_EVERY_S, (now - began) / SHARE, scene.pace_s)
             return Said(tuple(texts), pause if moves or self._hand is not None else None)
 
     def _changes(self, scene: Scene) -> list[str]:
@@ -180,11 +199,6 @@ def channel() -> Channel:
 def known(token: str) -> Channel | None:
     """The channel of a secret, if there is one."""
     return _channels.get(token)
-
-
-def moving(one: Moving) -> None:
-    """Say that something on the page that is being drawn may move after its script has run."""
-    channel().scene.moving.append(one)
 
 
 def wake_from_any_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:

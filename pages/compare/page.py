@@ -18,7 +18,7 @@ with frame.controls:
         frame.header("nothing to compare on yet")
         with frame.picture:
             shell.empty("Nothing is open there", "Open the page that the menu at the left names, then come back.")
-        st.stop()
+        shell.end_page()
     limits.within("seeds", "Seeds", *SEEDS)
     n_seeds = st.number_input(
         "Seeds", *SEEDS, 3, key="seeds", bind="query-params",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.analysis.controls import accuracy_controls
 from gdm_core.engine import sweep as engine_sweep
@@ -26,6 +25,7 @@ from pages.lab.view import question_key
 from pages.ui import figures, shell
 from pages.ui.controls import slide, switch
 from pages.ui.plot import plot
+from pages.ui.streamlit_internals import this_run
 
 STATES = tuple(range(2, 11))
 SCORER = "gdm_core.analysis.metrics:state_accuracy"
@@ -91,7 +91,7 @@ def tab(view: View) -> None:
     said = "Under the same protocol; takes longer."
     both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
-    engine, visitor = live.screen.engine(), _visitor()
+    engine, visitor = live.screen.engine(), this_run().session
     running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}
     views = [job.poll() for job in running.values()]
     total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
@@ -140,11 +140,6 @@ _visitors: defaultdict[str, set[str]] = defaultdict(set)
 def _behind(key: str) -> set[str]:
     """The visitors who have asked for a sweep and not stopped it since. Those with the same wish share its fits."""
     return _visitors[key]
-
-
-def _visitor() -> str:
-    context = get_script_run_ctx()
-    return context.session_id if context is not None else "script"
 
 
 def _leave(wanted: Iterable[Sweep], visitor: str) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui import limits
 from pages.ui.slider import slider
+from pages.ui.streamlit_internals import this_run
 
 # By the name of a control: the value that this page put into the address; how often the page itself chose another value.
 _WRITTEN, _TURNS = "f1-written", "f1-turns"
@@ -130,8 +130,7 @@ def choose_for_visitor(name: str, value: str) -> None:
 def _key(name: str, among: str = "") -> str:
     """A control that the page itself sets, or Back and Forward, is a new one, which begins with what the address says."""
     turns = st.session_state.setdefault(_TURNS, {})
-    context = get_script_run_ctx()
-    if context is not None and context.is_history_navigation:
+    if this_run().stepped:
         turns[name] = turns.get(name, 0) + 1
     turn = turns.get(name, 0)
     return "-".join(part for part in ("f1", name, among, str(turn or "")) if part)

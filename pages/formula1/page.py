@@ -87,7 +87,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             shell.quiet(hint)
     page.header(wait.title)
     shell.footer([FEED])
-    st.stop()
+    shell.end_page()
 
 
 with page.controls:
@@ -114,7 +114,7 @@ if trouble:
         shell.error("These laps cannot be shown", trouble)
     page.header(session.title)
     shell.footer()
-    st.stop()
+    shell.end_page()
 with page.controls:
     choice = model_controls.choose(
         n_channels=fitted.train.n_channels, n_samples=fitted.train.n_samples, n_states=8, models=MODELS

@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from typing import Any
-from urllib.parse import parse_qs
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.analysis.matching import order_of, ordered
 from gdm_core.models.registry import available
@@ -43,6 +41,7 @@ from pages.ui.model_controls import (
 )
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
+from pages.ui.streamlit_internals import this_run
 from pages.ui.text import Text
 
 PIN = "pin"  # the parameter of a link
@@ -90,11 +89,10 @@ def _fits(choice: Choice, data: Data) -> bool:
 
 def _pinned(page: str) -> str:
     """What is pinned on this page: by a button, or by the address that it was opened at."""
-    context = get_script_run_ctx()
     key = f"{KEPT}{page}"
-    back = context is not None and context.is_history_navigation
-    if key not in st.session_state or back:
-        asked = parse_qs(context.query_string).get(PIN, [""])[-1] if back and context else st.query_params.get(PIN, "")
+    run = this_run()
+    if key not in st.session_state or run.stepped:
+        asked = run.last(PIN) if run.stepped else st.query_params.get(PIN, "")
         known = parse(asked) is not None
         st.session_state[key], st.session_state[f"{key}{REFUSED}"] = (asked, "") if known else ("", asked)
     refused = st.session_state.get(f"{key}{REFUSED}")

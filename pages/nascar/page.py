@@ -21,7 +21,7 @@ with frame.controls:
         with frame.picture:
             shell.error("The track cannot be simulated", str(error))
         shell.footer(["Simulated data, no licence needed."])
-        st.stop()
+        shell.end_page()
     choice = model_controls.choose(n_channels=data.train.n_channels, n_samples=data.train.n_samples)
 
 view = lab.begin(frame, data, choice, ships=list(simulator.BUNDLED))

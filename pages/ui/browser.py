@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from streamlit.components.v2 import component
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+
+from pages.ui.streamlit_internals import register_components
 
 _NAMES = ("plot", "slider", "simplex", "held", "history", "download", "channel", "text")
 
 
 def renderer(name: str) -> Callable[..., Any]:
     """The component of components/<name>.js, registered with the server that runs this script (each test brings its own)."""
-    manager = get_bidi_component_manager()
-    if manager.get_component_asset_root(f"gdm.{name}") is None:
-        manifest = ComponentManifest("gdm", "1", [ComponentConfig(each, "components") for each in _NAMES])
-        manager.register_from_manifest(manifest, Path(__file__).parent)
+    if register_components("gdm", _NAMES, Path(__file__).parent):
         _make.cache_clear()
     return _make(name)
 

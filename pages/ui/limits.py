@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import streamlit as st
-from streamlit.elements.widgets.number_input import NumberInputSerde
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui import shell
+from pages.ui.streamlit_internals import take_finite_numbers, this_run
 
 Kind = Callable[[float], float]
 N = TypeVar("N", int, float)
@@ -85,7 +84,7 @@ def inside(value: N | None, low: float, high: float) -> N | None:
 
 def say(key: str, text: str, now: Callable[[], Any]) -> None:
     """Have `tell` say `text` of a control, as long as `now` says that it stands where it does by then."""
-    st.session_state.setdefault(_SAID, {})[key] = _Line(text, _page(), now)
+    st.session_state.setdefault(_SAID, {})[key] = _Line(text, this_run().page, now)
 
 
 def _say(key: str, text: str) -> None:
@@ -103,30 +102,11 @@ def tell() -> None:
     said: dict[str, _Line] = st.session_state.get(_SAID, {})
     for key, line in list(said.items()):
         value = line.now()
-        if line.page != _page() or (line.told and value != line.value):
+        if line.page != this_run().page or (line.told and value != line.value):
             del said[key]
             continue
         line.value, line.told = value, True
         shell.quiet(line.text)
 
 
-def _page() -> str:
-    context = get_script_run_ctx()
-    return "" if context is None else str(context.page_script_hash)
-
-
-def _only_finite_numbers() -> None:
-    """Streamlit's number box makes a whole number of what an address or a browser says before it looks whether there is
-    one: ?seed=inf ended the page. Such a value counts as not given."""
-    plain = NumberInputSerde.deserialize
-    if getattr(plain, "only_finite", False):
-        return
-
-    def deserialize(self: NumberInputSerde, ui_value: float | None) -> float | None:
-        return plain(self, ui_value if ui_value is not None and math.isfinite(ui_value) else None)
-
-    deserialize.only_finite = True  # type: ignore[attr-defined]
-    NumberInputSerde.deserialize = deserialize  # type: ignore[method-assign]
-
-
-_only_finite_numbers()
+take_finite_numbers()

@@ -1,9 +1,9 @@
 """What runs for every visit: the theme, then the page that was asked for."""
 
-from pages.ui import navigation, server, theme
+from pages.ui import navigation, server, streamlit_internals, theme
 
-server.share_uploads()
-server.read_any_upload()
+streamlit_internals.share_uploads()
+streamlit_internals.take_any_upload()
 server.keep_modules()  # what was loaded beside a run: the engine, torch
 theme.apply()
 navigation.build()

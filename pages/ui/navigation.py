@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import streamlit as st
-from streamlit.navigation.page import Page as StreamlitPage
-from streamlit.runtime.scriptrunner import StopException
 
 from pages.channel import ROUTE, channel
 from pages.ui import slider, turning
 from pages.ui.browser import renderer
+from pages.ui.streamlit_internals import StreamlitPage
 
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = "Live pictures cannot reach this browser (something on the way lets no WebSocket through): the page looks once a second."
+
+
+class EndOfPage(Exception):
+    """A page has no more to show."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,9 @@ def build() -> None:
         renderer("history")(key="history-of-settings")
     channel().begin_run()
     try:
-        chosen.run()
+        with suppress(EndOfPage):
+            chosen.run()
         _finish_run()
-    except StopException:  # a page says that it has no more to show
-        _finish_run()
-        raise
     finally:  # most runs end early, because something else is wanted
         turning.remember(chosen)
 
@@ -91,7 +93,7 @@ def _finish_run() -> None:
     """The page has run to its end: sliders are answered, and what moves from here on goes over the live channel."""
     slider.finish_run()
     mine = channel()
-    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": mine.scene.moves, "words": ALONE}
+    address = {"address": f"{ROUTE}/{mine.token}", "runs": mine.runs, "moves": mine.scene.goes_on, "words": ALONE}
     with st.container(key="live-channel-place"):
         renderer("channel")(key="live-channel", data=address, on_run_change=_ignore)
     mine.end_run()

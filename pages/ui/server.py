@@ -13,15 +13,12 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import plotly
 import streamlit as st
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from streamlit.elements.widgets import file_uploader
-from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
 from gdm_core.errors import GdmError
 from pages.ui import downloads, navigation, shell
@@ -85,27 +82,6 @@ def keep_modules() -> bool:
     gc.collect()
     gc.freeze()
     return True
-
-
-def share_uploads() -> None:
-    """Have the copies of an uploaded file share its bytes.
-
-    Streamlit gives each run of a script a deep copy of every widget's value, so that a file of 200 MB was copied at every
-    move of a slider. Bytes cannot be changed: a file over the same ones is as good a copy.
-    """
-
-    def copied(file: UploadedFile, memo: dict[int, Any]) -> UploadedFile:
-        return UploadedFile(UploadedFileRec(file.file_id, file.name, file.type, file.getvalue()), file._file_urls)
-
-    UploadedFile.__deepcopy__ = copied  # type: ignore[attr-defined]
-
-
-def read_any_upload() -> None:
-    """Leave it to the reader of a file to say what is wrong with it, beside the control and in words.
-
-    Streamlit ends the page, in every run, over a file whose ending the control does not offer.
-    """
-    file_uploader.enforce_filename_restriction = lambda filename, allowed_types: None
 
 
 @cache

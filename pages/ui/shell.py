@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, NoReturn
 
 import streamlit as st
 from streamlit.components.v2 import component
@@ -216,6 +216,11 @@ def running_html(text: str, share: float) -> str:
         f'<div class="gdm-running" role="status"><span>{escape(text)}</span>'
         f'<span class="track"><i style="width:{done:.0f}%"></i></span><span>{done:.0f} %</span></div>'
     )
+
+
+def end_page() -> NoReturn:
+    """The page has no more to show. After `st.stop` nothing could be drawn, and the live channel is drawn last."""
+    raise navigation.EndOfPage
 
 
 def footer(licences: Sequence[str] = ()) -> None:

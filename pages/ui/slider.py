@@ -17,13 +17,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
-from urllib.parse import parse_qs
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.errors import ConfigError
 from pages.ui.browser import renderer
+from pages.ui.streamlit_internals import this_run
 
 _KNOWN = "sliders"  # in the session: what is known of each slider of the page
 _ALSO = "_address"
@@ -198,10 +197,10 @@ def _remember(key: str, scale: _Scale, start: float, bound: bool) -> _Memory:
     new = key not in known
     memory = known.setdefault(key, _Memory())
     memory.shown, memory.bound, memory.start = True, bound, scale.fit(start)
-    context = get_script_run_ctx()
+    run = this_run()
     found: Any = None
-    if bound and context is not None and context.is_history_navigation:
-        found = scale.read(parse_qs(context.query_string).get(key, [""])[-1])
+    if bound and run.stepped:
+        found = scale.read(run.last(key))
     elif key in state:
         found = state[key]
     elif bound and new:

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.formula1 import state_names
 from pages.recording.tables import clicked_row
-from pages.ui import navigation, server
+from pages.ui import navigation, streamlit_internals
 from pages.ui.slider import moved
 from tests.support import forged
 from tests.support.formula1_page import arrange, visit
@@ -121,7 +121,7 @@ def test_names_for_states_that_there_are_not_are_passed_over(monkeypatch):
 def test_a_file_that_the_control_does_not_offer_is_refused_in_words_and_the_page_stands(name, engine, monkeypatch):
     plain = file_uploader.enforce_filename_restriction
     monkeypatch.setattr(file_uploader, "enforce_filename_restriction", plain)  # put back after the test
-    server.read_any_upload()
+    streamlit_internals.take_any_upload()
     app = uploaded(name, b"{}")
     fine(app)
     assert "Something went wrong" not in html(app)

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError
 from pages.lab.live import screen
-from pages.ui import card, navigation, result_files, server
+from pages.ui import card, navigation, result_files, server, streamlit_internals
 from pages.ui.card import Score
 from pages.ui.result_files import Card, load_card, write_card
 from tests.support.asgi import ask
@@ -311,7 +311,7 @@ def test_copies_of_an_upload_share_its_bytes(monkeypatch):
     content = bytes(range(256)) * 4096
     file = UploadedFile(UploadedFileRec("id", "walk.csv", "text/csv", content), FileURLs())
     monkeypatch.setattr(UploadedFile, "__deepcopy__", None, raising=False)  # put back after the test
-    server.share_uploads()
+    streamlit_internals.share_uploads()
     file.seek(100)
     copy = deepcopy(file)
     assert copy is not file

@@ -50,7 +50,6 @@ def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(vis
     assert opened.errors == []
 
 
-@pytest.mark.bulk
 def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
     opened = visit("/formula1")
     page = opened.ready(MAP)

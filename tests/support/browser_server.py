@@ -130,9 +130,10 @@ def _processor(process: psutil.Process) -> float:
 
 
 @contextmanager
-def running_server(folder: Path, **settings: str) -> Iterator[Server]:
+def running_server(folder: Path, base: str = "", **settings: str) -> Iterator[Server]:
     """A server that keeps its results in `folder`, so that no fit has been seen before. It ends with the block.
 
+    base      the path that it is put under
     settings  of its environment
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -143,14 +144,16 @@ def running_server(folder: Path, **settings: str) -> Iterator[Server]:
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
     command += ["--server.address", HOST, "--server.fileWatcherType", "none"]
     pinned = code_version().partition("+")[2]  # results of one run belong together, even where somebody edits the code
-    environment = {**os.environ, "GDM_DATA_DIR": str(folder), "GDM_CODE_VERSION": pinned} | settings
-    environment.pop("GDM_SCHEDULER", None)
+    if base:
+        command += ["--server.baseUrlPath", base]
+    inherited = {name: value for name, value in os.environ.items() if name != "GDM_SCHEDULER"}
+    environment = {**inherited, "GDM_DATA_DIR": str(folder), "GDM_CODE_VERSION": pinned} | settings
     began = time.perf_counter()
     with log.open("w") as out:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
         )
-    server = Server(process, f"http://{HOST}:{port}", log)
+    server = Server(process, f"http://{HOST}:{port}" + (f"/{base}" if base else ""), log)
     try:
         _wait(server)
         server.started = time.perf_counter() - began

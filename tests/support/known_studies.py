@@ -89,8 +89,11 @@ def found_from_channels(change: str, seed: int, **setting: Any) -> dict[str, Any
     study = study.with_names({state: BEHAVIOURS[behaviour] for state, behaviour in enumerate(one_to_one)})
     longer = study.compare("mean_bout_s", "group", seed=seed)
     follows = study.compare("transition_shares", "group", seed=seed)
-    said = [f"{name} longer" for name in longer.loc[longer["p_holm"] < LEVEL, "name"]]
-    said += [f"{study.called(a)} to {study.called(b)}" for a, b in
-             follows.loc[follows["p_holm"] < LEVEL, ["from_state", "to_state"]].to_numpy()]  # fmt: skip
-    right = {"groom 30 % longer": ["groom longer"], "walk to groom doubled": ["walk to groom"], "nothing": []}[change]
-    return {"said": said, "right": said == right, "named": set(right) <= set(said)}
+    longer, follows = longer[longer["p_holm"] < LEVEL], follows[follows["p_holm"] < LEVEL]
+    follows = follows.loc[follows["effect"].abs().sort_values(ascending=False).index]
+    said = [f"{name} longer" for name in longer["name"]]
+    said += [f"{study.called(a)} to {study.called(b)}" for a, b in follows[["from_state", "to_state"]].to_numpy()]
+    asked = {"groom 30 % longer": ["groom longer"], "walk to groom doubled": ["walk to groom"], "nothing": []}[change]
+    # What follows a walk with grooming is followed by anything else less often: that is true too, and smaller.
+    true = {*asked, *(f"walk to {name}" for name in BEHAVIOURS if asked == ["walk to groom"])}
+    return {"said": said, "right": said[:1] == asked and set(said) <= true, "named": set(asked) <= set(said)}

@@ -91,6 +91,9 @@ def test_the_browser_takes_every_message_that_the_file_names_and_sends_no_other(
         '{"v":2,"type":"present"}', '{"v":1,"type":["present"]}', '{"v":1,"type":"present","more":1}',
         '{"v":1,"type":"drawn","number":true}', '{"v":1,"type":"drawn","number":"7"}', '{"v":1,"type":"drawn"}',
         '{"v":1,"type":"near","slider":7,"held":true,"value":1}', '{"v":1,"type":"near","slider":"K","held":1,"value":1}',
+        '{"v":1,"type":"near","slider":"K","held":true,"value":NaN}',
+        '{"v":1,"type":"near","slider":"K","held":true,"value":-Infinity}',
+        '{"v":1,"type":"near","slider":"K","held":true,"value":1e999}', '{"v":1,"type":"drawn","number":99999999999999999999}',
         '{"v":1,"type":"present"' + " " * 3000 + "}",
     ],
 )  # fmt: skip
@@ -151,6 +154,19 @@ def test_the_script_is_asked_to_run_once_when_something_is_settled(monkeypatch):
     fit.settled = ""
     run(channel, fit)
     assert told(channel) == []
+
+
+def test_a_reason_to_run_stands_until_the_script_has_run(monkeypatch):
+    reasons = ["answers"]  # said once, as for an answer that its asker does not know yet
+    channel = Channel()
+    channel.begin_run()
+    channel.scene.moving.append(Moving(dict, lambda: False, lambda: reasons.pop() if reasons else ""))
+    assert channel.scene.goes_on, "the browser is told so where it hears nothing over the channel"
+    channel.end_run()
+    monkeypatch.setattr(visitor, "ASK_AGAIN_S", 0.0)
+    assert [told(channel)[0]["why"] for _ in range(2)] == ["answers", "answers"]
+    channel.begin_run()
+    assert not channel.scene.goes_on
 
 
 def test_while_a_script_runs_nothing_is_looked_at():
@@ -222,6 +238,14 @@ def test_a_hand_that_has_gone_costs_nothing(monkeypatch):
     monkeypatch.setattr(visitor, "HAND_S", -1.0)
     assert channel.look().again_s is None
     assert asked == ["K"]
+
+
+def test_looks_that_go_on_failing_ask_for_no_more_runs(fit):
+    fit.draw = lambda: 1 / 0  # type: ignore[method-assign, assignment]
+    channel = stage(fit)
+    asked = [bool(channel.look().texts) for _ in range(visitor.MOST_FAILURES + 2)]
+    assert asked == [True] * visitor.MOST_FAILURES + [False, False]
+    assert channel.look().again_s == visitor.ASK_AGAIN_S
 
 
 # ---- the address --------------------------------------------------------------------------------------------------
@@ -336,15 +360,15 @@ def test_a_newer_connection_of_the_same_page_takes_the_place_of_the_older_one(ch
     talk(conversation())
 
 
-def test_a_look_that_fails_is_told_in_the_log_and_the_line_stands(channel, fit, caplog):
+def test_after_a_look_that_failed_the_script_runs_and_the_line_stands(channel, fit, caplog):
     async def conversation() -> None:
         line = Line(APP, f"{ROUTE}/{channel.token}")
         await line.accepted.wait()
-        broken, fit.draw = fit.draw, lambda: 1 / 0  # type: ignore[method-assign, assignment]
+        whole, fit.draw = fit.draw, lambda: 1 / 0  # type: ignore[method-assign, assignment]
         run(channel, fit)
-        while "a look at what moves failed" not in caplog.text:
-            await asyncio.sleep(0.01)
-        fit.draw = broken  # type: ignore[method-assign]
+        assert json.loads(await line.told.get())["why"] == "failed"
+        assert "a look at what moves failed" in caplog.text
+        fit.draw = whole  # type: ignore[method-assign]
         fit.step = 9
         run(channel, fit)
         line.say(said("present"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import inspect
 import re
 import sys
 import tomllib
@@ -17,6 +19,12 @@ from distributed import Status
 from distributed.nanny import Nanny, WorkerProcess
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from streamlit.components.v2.component_manager import BidiComponentManager
+from streamlit.elements.widgets import file_uploader
+from streamlit.elements.widgets.number_input import NumberInputSerde
+from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
+from streamlit.runtime.state.query_params import QueryParams
+from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
 from gdm_core.engine.dask_internals import pid_of_starting_worker
 from gdm_studio import check
@@ -107,13 +115,46 @@ def test_a_nanny_still_says_that_its_worker_is_starting():
         )
 
 
-@pytest.mark.parametrize("name", ["_fullLayout", "_offset", "_length", "l2p", "p2l"])
+PLOTLY = ["_fullLayout", "_offset", "_length", "l2p", "p2l", "c2p", "calcdata"]
+
+
+@pytest.mark.parametrize("name", PLOTLY)
 def test_a_drawn_figure_still_says_where_its_axes_lie(name):
     program = (Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
     assert re.search(rf"\b{name}\b", program), (
-        f"The program of Plotly {version('plotly')} has no {name} any more. What is drawn over a figure (pages/ui/components: "
-        "overlay.js, plot.js, simplex.js) finds its place by it."
+        f"The program of Plotly {version('plotly')} has no {name} any more. What is drawn over a figure finds its place by it: "
+        "find another way in pages/ui/components/axes.js."
     )
+
+
+def test_one_place_knows_what_plotly_does_not_document():
+    names = re.compile(rf"\b({'|'.join(PLOTLY)})\b")
+    components = (ROOT / "pages").glob("**/*.js")
+    assert [path.name for path in components if names.search(path.read_text(encoding="utf-8"))] == ["axes.js"]
+
+
+def test_one_place_knows_what_streamlit_does_not_document():
+    deep = re.compile(r"^\s*(?:from|import) streamlit\.(?!components\.v2 import component$|testing)", re.MULTILINE)
+    folders = ("pages", "gdm_core", "gdm_studio", "datasets")
+    files = [ROOT / "app.py", *(path for folder in folders for path in (ROOT / folder).glob("**/*.py"))]
+    found = [path.name for path in files if deep.search(path.read_text(encoding="utf-8"))]
+    assert found == ["streamlit_internals.py"]
+
+
+def test_streamlit_still_has_what_is_used_of_it():
+    gone = f"Streamlit {version('streamlit')} has changed: find another way in pages/ui/streamlit_internals.py for "
+    context = {field.name for field in dataclasses.fields(ScriptRunContext)}
+    assert {"session_id", "query_string", "session_state"} <= context, gone + "this_run"
+    assert {"page_script_hash", "is_history_navigation"} <= context | set(dir(ScriptRunContext)), gone + "this_run"
+    assert {"get_binding_for_param", "unbind_widget"} <= set(dir(QueryParams)), gone + "release_address"
+    boxes = inspect.signature(NumberInputSerde.deserialize).parameters
+    assert list(boxes) == ["self", "ui_value"], gone + "take_finite_numbers"
+    checked = inspect.signature(file_uploader.enforce_filename_restriction).parameters
+    assert list(checked) == ["filename", "allowed_types"], gone + "take_any_upload"
+    assert UploadedFileRec._fields == ("file_id", "name", "type", "data"), gone + "share_uploads"
+    assert "_file_urls" in inspect.getsource(UploadedFile), gone + "share_uploads"
+    manager = set(dir(BidiComponentManager))
+    assert {"register_from_manifest", "get_component_asset_root"} <= manager, gone + "register_components"
 
 
 @pytest.mark.parametrize("package", BOUNDED)

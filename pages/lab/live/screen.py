@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import parse, text_of
@@ -21,6 +20,7 @@ from pages.lab.live.session import Live
 from pages.ui import figures, parts, shell, slider, turning
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
+from pages.ui.streamlit_internals import this_run
 from pages.ui.text import Text
 
 LOOK_EVERY_S = 0.05
@@ -43,9 +43,9 @@ def fit(page: str, wanted: Wanted, *, moving: bool = False, linked: bool = True)
     """
     key = f"{LIVE}{page}"
     if key not in st.session_state:
-        st.session_state[key] = Live(engine(), f"{_session()}/{page}")
+        st.session_state[key] = Live(engine(), f"{visitor()}/{page}")
     live: Live = st.session_state[key]
-    departures.watch_over(_session(), live)
+    departures.watch_over(visitor(), live)
     order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))) if linked else None
     live.want(wanted, first_order=order, moving=moving)
     return live
@@ -63,12 +63,7 @@ def opened() -> dict[str, Any]:
 
 def visitor() -> str:
     """Names this visitor's session."""
-    return _session()
-
-
-def _session() -> str:
-    context = get_script_run_ctx()
-    return context.session_id if context is not None else "script"
+    return this_run().session
 
 
 def beforehand(usual_s: float) -> str:
@@ -79,7 +74,7 @@ def beforehand(usual_s: float) -> str:
 
 def mind_departure() -> None:
     """For a page that keeps much for its visitor before there is a fit: let go of it when he has left."""
-    departures.watch_over(_session())
+    departures.watch_over(visitor())
 
 
 def let_go(page: str) -> None:
@@ -87,7 +82,7 @@ def let_go(page: str) -> None:
     for name in (page, f"{page}{BESIDE}"):
         live: Live | None = st.session_state.pop(f"{LIVE}{name}", None)
         if live is not None:
-            departures.let_go(_session(), live)
+            departures.let_go(visitor(), live)
 
 
 def pace(jobs: int) -> float:
@@ -112,9 +107,7 @@ def region(
         return "fit" if (fitting and not live.running) or live.out_of_time != stands else ""
 
     parts.show(drawn(), places)
-    scene = channel().scene
-    scene.moving.append(Moving(drawn, lambda: live.running, settled))
-    scene.pace_s = lambda: pace(live.jobs_about)
+    channel().scene.moving.append(Moving(drawn, lambda: live.running, settled, lambda: pace(live.jobs_about)))
 
 
 def watch(live: Live) -> None:

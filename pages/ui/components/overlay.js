@@ -3,6 +3,7 @@
 // of Plotly takes their place. Axes, titles and what lies below stay as they are; what follows from the states and cannot be
 // worked out here fades. pages/lab/held.py says how each figure is drawn.
 
+import { edgesOfCells, frameOf } from "./axes.js";
 import { averaged, quantise } from "./colours.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -20,7 +21,7 @@ export function decode({ bdata, dtype }) {
 // Over `view`, a figure of plot.js, as `how` says; `soft(part)` gives { states, mixing, stride } of a part. False where the
 // figure that stands has nothing that could be drawn over.
 export function overlay(view, how, soft, colours) {
-  if (!view.plot._fullLayout?.xaxis) return false; // not drawn yet
+  if (!frameOf(view.plot)) return false; // not drawn yet
   if (!KINDS[how.kind](view, how, soft, colours)) return false;
   fade(view, how.fades ?? []);
   view.root.toggleAttribute("data-followed", true);
@@ -84,8 +85,8 @@ const extent = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity) - 
 
 // From data to pixels of the figure.
 function placing(plot) {
-  const { xaxis, yaxis } = plot._fullLayout;
-  return (x, y) => [xaxis._offset + xaxis.l2p(x), yaxis._offset + yaxis.l2p(y)];
+  const frame = frameOf(plot);
+  return (x, y) => [frame.x.at(x), frame.y.at(y)];
 }
 
 // For each colour, the path of all its pieces.
@@ -112,11 +113,11 @@ function places(view, how, soft) {
   for (const layer of layers) layer?.style.setProperty("visibility", "hidden");
   const { states, mixing, stride } = soft(how.part);
   const thinned = (axis) => decode(axis).filter((_, i) => i % stride === 0);
-  const { xaxis, yaxis, width, height } = plot._fullLayout;
+  const frame = frameOf(plot);
   const place = placing(plot);
-  const pen = page(over.node, width, height);
+  const pen = page(over.node, frame.width, frame.height);
   pen.beginPath();
-  pen.rect(xaxis._offset, yaxis._offset, xaxis._length, yaxis._length);
+  pen.rect(frame.x.start, frame.y.start, frame.x.length, frame.y.length);
   pen.clip();
   const [ground] = figure.data;
   over.ground ??= [decode(ground.x), decode(ground.y)];
@@ -167,13 +168,13 @@ function areas(view, { part }, soft, colours) {
   layer.style.display = "none";
   const x = (over.at ??= decode(figure.data[0].x));
   const cells = averaged(states, k, Math.ceil(rows / x.length));
-  const { xaxis, yaxis } = plot._fullLayout; // where the layer lies, 0 is the corner of the axes
-  const across = Array.from(x, (v) => xaxis.l2p(v).toFixed(2));
+  const frame = frameOf(plot); // where the layer lies, 0 is the corner of the axes
+  const across = Array.from(x, (v) => frame.x.within(v).toFixed(2));
   const base = new Float32Array(x.length);
   const paths = Array.from({ length: k }, (_, j) => {
-    const below = across.map((at, i) => `${at},${yaxis.l2p(base[i]).toFixed(2)}`).reverse();
+    const below = across.map((at, i) => `${at},${frame.y.within(base[i]).toFixed(2)}`).reverse();
     for (let i = 0; i < x.length; i++) base[i] += cells[i * k + j];
-    return `M${across.map((at, i) => `${at},${yaxis.l2p(base[i]).toFixed(2)}`).join("L")}L${below.join("L")}Z`;
+    return `M${across.map((at, i) => `${at},${frame.y.within(base[i]).toFixed(2)}`).join("L")}L${below.join("L")}Z`;
   });
   paint(over.node, paths, (path, i) => (path.style.cssText = `fill:${colours[i]};stroke:none`));
   return true;
@@ -188,9 +189,8 @@ function strips(view, { rows, step, waiting, opacity }, soft) {
   if (!present.length || !layer) return false;
   const over = covered(view, layer.parentNode, layer.nextSibling, () => layer.removeAttribute("clip-path"));
   over.name ??= `gdm-overlay-${(made += 1)}`;
-  const { xaxis, yaxis } = plot._fullLayout;
-  const [{ x, y }] = plot.calcdata[0]; // edges of the cells
-  const across = edges(x, xaxis), down = edges(y, yaxis);
+  const frame = frameOf(plot), cells = edgesOfCells(plot);
+  const across = edges(cells.x, frame.x), down = edges(cells.y, frame.y);
   const gap = first.ygap ?? 0;
   const band = (row) => [0, 1].map((side) => down(first.y.indexOf(row) + side)).sort((a, b) => a - b);
   const drawn = [];
@@ -210,21 +210,21 @@ function strips(view, { rows, step, waiting, opacity }, soft) {
   }
   for (const row of waiting.filter((each) => first.y.includes(each))) {
     const [top, bottom] = band(row);
-    drawn.push([`M0,${top}H${xaxis._length}V${bottom}H0Z`, plot.gdm.tokens.surface, 1 - FADED]);
+    drawn.push([`M0,${top}H${frame.x.length}V${bottom}H0Z`, plot.gdm.tokens.surface, 1 - FADED]);
   }
   paint(over.node, drawn.map(([d]) => d), (path, i) => {
     path.style.cssText = `fill:${drawn[i][1]};opacity:${drawn[i][2]};stroke:none;shape-rendering:crispEdges`;
   });
-  hide(over, layer, present.map(band), yaxis._length, xaxis._length);
+  hide(over, layer, present.map(band), frame.y.length, frame.x.length);
   return true;
 }
 
 // Where the edges of cells lie, as Plotly rounds them.
 function edges(values, axis) {
-  const ends = [values[0], values.at(-1)].map((v) => axis.c2p(v));
-  const low = Math.max(-0.5 * axis._length, Math.min(...ends));
-  const span = Math.round(Math.min(1.5 * axis._length, Math.max(...ends)) - low);
-  return (i) => low + Math.min(Math.max(Math.round(axis.c2p(values[i]) - low), 0), span);
+  const ends = [values[0], values.at(-1)].map((v) => axis.category(v));
+  const low = Math.max(-0.5 * axis.length, Math.min(...ends));
+  const span = Math.round(Math.min(1.5 * axis.length, Math.max(...ends)) - low);
+  return (i) => low + Math.min(Math.max(Math.round(axis.category(values[i]) - low), 0), span);
 }
 
 // Plotly's cells of these rows, in whichever of its traces they are: what lies above, between and below them is left.
@@ -268,8 +268,9 @@ function paint(group, paths, look) {
 
 // Annotations of these names.
 function fade({ plot, overlay: over }, names) {
+  const { annotations } = frameOf(plot);
   for (const mark of plot.querySelectorAll(".infolayer > .annotation")) {
-    if (!names.includes(plot._fullLayout.annotations[mark.dataset.index]?.name) || mark.style.opacity === String(FADED)) continue;
+    if (!names.includes(annotations[mark.dataset.index]?.name) || mark.style.opacity === String(FADED)) continue;
     const before = mark.style.opacity;
     mark.style.opacity = FADED;
     over.undo.push(() => (mark.style.opacity = before));

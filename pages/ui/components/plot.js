@@ -2,6 +2,7 @@
 // node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
 
 import { hear } from "../gdm.channel/channel.js"; // under the address at which Streamlit loads it, so that it is one module
+import { frameOf } from "./axes.js";
 import { uncover } from "./overlay.js";
 
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
@@ -123,7 +124,7 @@ function build(parent) {
 const FILE_FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif";
 
 function save(plot, format, filename, { least = 0, height } = {}) {
-  const shown = plot._fullLayout;
+  const shown = frameOf(plot);
   const width = Math.max(shown.width, least);
   const fit = plot.gdm.refit(width);
   const look = { width, height: fit?.height ?? height ?? shown.height, font: { ...plot.layout.font, family: FILE_FONT } };
@@ -219,7 +220,7 @@ function mindDrags(view) {
     }, DRAG_ENDS_MS);
   };
   plot.addEventListener("pointerdown", ({ target }) => {
-    if (!plot._fullLayout?.dragmode || !target.closest(".draglayer")) return;
+    if (!frameOf(plot)?.dragmode || !target.closest(".draglayer")) return;
     clearTimeout(view.settle);
     view.grip = { stood: view.given };
   }, true);
@@ -245,7 +246,7 @@ function announce(view, time) {
 
 // Zoomed in, the window goes along with a moment that somebody jumps or plays to.
 function keepInView({ plot, figure }, time) {
-  const axis = plot._fullLayout?.xaxis;
+  const axis = frameOf(plot)?.x;
   if (figure.cursor?.kind !== "time" || !axis || axis.autorange) return;
   const whole = figure.layout.xaxis?.range ?? [-Infinity, Infinity];
   const moment = Math.min(Math.max(time, whole[0]), whole[1]);
@@ -258,29 +259,29 @@ function keepInView({ plot, figure }, time) {
 function showCursor(view, time) {
   const { plot, cursor } = view;
   const spec = view.figure.cursor;
-  const full = plot._fullLayout;
-  if (time === null || !full?.xaxis || !spec) {
+  const frame = frameOf(plot);
+  if (time === null || !frame || !spec) {
     cursor.hidden = true;
     return;
   }
-  const { xaxis, yaxis } = full;
-  let left = xaxis._offset + xaxis.l2p(time);
-  let top = yaxis._offset;
-  let height = yaxis._length;
+  const { x, y } = frame;
+  let left = x.at(time);
+  let top = y.start;
+  let height = y.length;
   if (spec.kind === "path") {
     spec.x = decode(spec.x);
     spec.y = decode(spec.y);
     const i = Math.min(spec.x.length - 1, Math.max(0, Math.round((time - spec.start) / spec.step)));
-    left = xaxis._offset + xaxis.l2p(spec.x[i]);
-    top = yaxis._offset + yaxis.l2p(spec.y[i]);
+    left = x.at(spec.x[i]);
+    top = y.at(spec.y[i]);
     height = 0;
   } else {
     // Stacked panels share the time axis: the line runs over all of them.
-    const panels = Object.keys(full).filter((name) => /^yaxis\d*$/.test(name)).map((name) => full[name]);
-    top = Math.min(...panels.map((axis) => axis._offset));
-    height = Math.max(...panels.map((axis) => axis._offset + axis._length)) - top;
+    const panels = frame.panels();
+    top = Math.min(...panels.map(({ start }) => start));
+    height = Math.max(...panels.map(({ start, length }) => start + length)) - top;
   }
-  const inside = left >= xaxis._offset - 1 && left <= xaxis._offset + xaxis._length + 1;
+  const inside = left >= x.start - 1 && left <= x.start + x.length + 1;
   cursor.hidden = !inside;
   cursor.className = `gdm-cursor gdm-cursor-${spec.kind}`;
   cursor.style.cssText = `left:${left}px;top:${top}px;height:${height}px`;

@@ -3,6 +3,7 @@
 // lies there. While something is held, dots are painted on a canvas: as marks of Plotly they cost four times as much.
 
 import draw from "../gdm.plot/plot.js"; // under the address at which Streamlit loads it, so that it is one module
+import { frameOf } from "../gdm.plot/axes.js";
 import { decode } from "../gdm.plot/overlay.js";
 import { MANY_NOISE, ROOT3, across, colourOf, draws, inside, picture, up } from "./gumbel.js";
 
@@ -29,7 +30,7 @@ function ground(figure, sources, now) {
 function paint(view) {
   const found = axes(view);
   if (!found || !view.shown) return;
-  const { plot, xaxis, yaxis, box } = found;
+  const { plot, x, y, box } = found;
   const canvas = (view.canvas ??= Object.assign(document.createElement("canvas"), { className: "gdm-dots" }));
   if (canvas.parentElement !== plot) plot.append(canvas);
   const scale = devicePixelRatio;
@@ -42,11 +43,11 @@ function paint(view) {
   if (!view.held && !view.ring) return;
   pen.scale(scale, scale);
   pen.beginPath();
-  pen.rect(xaxis._offset, yaxis._offset, xaxis._length, yaxis._length);
+  pen.rect(x.start, y.start, x.length, y.length);
   pen.clip();
   const circle = (z, i, radius) => {
     pen.beginPath();
-    pen.arc(xaxis._offset + xaxis.l2p(across(z, i)), yaxis._offset + yaxis.l2p(up(z, i)), radius, 0, 2 * Math.PI);
+    pen.arc(x.at(across(z, i)), y.at(up(z, i)), radius, 0, 2 * Math.PI);
   };
   const { surface, muted, ink } = plot.gdm.tokens;
   const [full, hollow] = view.shown;
@@ -146,8 +147,8 @@ function follow(view) {
 
 function axes(view) {
   const plot = view.parent.querySelector(".gdm-plot");
-  const { xaxis, yaxis } = plot?._fullLayout ?? {};
-  return xaxis && { plot, xaxis, yaxis, box: plot.getBoundingClientRect() };
+  const frame = frameOf(plot);
+  return frame && { plot, x: frame.x, y: frame.y, box: plot.getBoundingClientRect() };
 }
 
 // ---- with keys: Enter goes from dot to dot, arrows move it ----------------------------------------------------
@@ -215,12 +216,12 @@ function rest(view) {
 function nearest(view, event) {
   const found = axes(view);
   if (!found || !view.shown) return null;
-  const { xaxis, yaxis, box } = found;
+  const { x, y, box } = found;
   let best = null, least = REACH[event.pointerType] ?? REACH.mouse;
   view.shown.forEach((z, side) => {
     for (let i = 0; i < z.length / 3; i++) {
-      const dx = box.left + xaxis._offset + xaxis.l2p(across(z, i)) - event.clientX;
-      const dy = box.top + yaxis._offset + yaxis.l2p(up(z, i)) - event.clientY;
+      const dx = box.left + x.at(across(z, i)) - event.clientX;
+      const dy = box.top + y.at(up(z, i)) - event.clientY;
       const distance = Math.hypot(dx, dy);
       if (distance < least) [best, least] = [[side, i], distance];
     }
@@ -255,8 +256,8 @@ function take(view, event) {
 }
 
 function drag(view, event) {
-  const { xaxis, yaxis, box } = axes(view);
-  move(view, xaxis.p2l(event.clientX - box.left - xaxis._offset), yaxis.p2l(event.clientY - box.top - yaxis._offset));
+  const { x, y, box } = axes(view);
+  move(view, x.value(event.clientX - box.left), y.value(event.clientY - box.top));
 }
 
 // The evidence under which the draw that is held, with its own noise, lies at (x, y). Only differences count: the middle

@@ -1,0 +1,131 @@
+"""All that is used of Streamlit beyond what it documents, in one place: a test of each says in words when it is gone.
+
+this_run            which visitor and page a script runs for, and what the browser's address said
+take_finite_numbers, take_any_upload, share_uploads    three defects of its controls
+register_components modules of this folder as components, without a package of their own
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
+from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+from streamlit.elements.widgets import file_uploader
+from streamlit.elements.widgets.number_input import NumberInputSerde
+from streamlit.navigation.page import Page as StreamlitPage
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
+
+__all__ = [
+    "Address",
+    "Run",
+    "StreamlitPage",  # what st.Page gives
+    "is_script",
+    "register_components",
+    "release_address",
+    "share_uploads",
+    "take_any_upload",
+    "take_finite_numbers",
+    "this_run",
+]
+
+Address = dict[str, list[str]]
+
+
+# ---- the run of a script ------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Run:
+    """What Streamlit knows of the run that is under way.
+
+    session    names the visitor's session
+    page       names the page
+    stepped    whether the visitor stepped back or forward in the browser's history
+    came_with  the address as the browser had it, before Streamlit took out what controls of the page before had in it
+    """
+
+    session: str
+    page: str
+    stepped: bool
+    came_with: Address
+
+    def last(self, name: str) -> str:
+        """What the browser's address said of one parameter; "" where it said nothing."""
+        return self.came_with.get(name, [""])[-1]
+
+
+def this_run() -> Run:
+    """The run that calls; in a plain script, one of nobody."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None:
+        return Run("script", "", False, {})
+    address = parse_qs(context.query_string, keep_blank_values=True)
+    return Run(context.session_id, context.page_script_hash, context.is_history_navigation, address)
+
+
+def is_script() -> bool:
+    """Whether Streamlit runs this file, and not a server that is to be started."""
+    return get_script_run_ctx(suppress_warning=True) is not None
+
+
+def release_address(names: Sequence[str]) -> None:
+    """Let go of what controls of the page before still hold in the address: Streamlit refuses to set it otherwise."""
+    context = get_script_run_ctx()
+    if context is None:
+        return
+    with context.session_state.query_params() as bound:
+        for name in names:
+            if (binding := bound.get_binding_for_param(name)) is not None:
+                bound.unbind_widget(binding.widget_id)
+
+
+# ---- controls -----------------------------------------------------------------------------------------------------
+def take_finite_numbers() -> None:
+    """Streamlit's number box makes a whole number of what an address or a browser says before it looks whether there is
+    one: ?seed=inf ended the page. Such a value counts as not given."""
+    plain = NumberInputSerde.deserialize
+    if getattr(plain, "only_finite", False):
+        return
+
+    def deserialize(self: NumberInputSerde, ui_value: float | None) -> float | None:
+        return plain(self, ui_value if ui_value is not None and math.isfinite(ui_value) else None)
+
+    deserialize.only_finite = True  # type: ignore[attr-defined]
+    NumberInputSerde.deserialize = deserialize  # type: ignore[method-assign]
+
+
+def share_uploads() -> None:
+    """Have the copies of an uploaded file share its bytes.
+
+    Streamlit gives each run of a script a deep copy of every widget's value, so that a file of 200 MB was copied at every
+    move of a slider. Bytes cannot be changed: a file over the same ones is as good a copy.
+    """
+
+    def copied(file: UploadedFile, memo: dict[int, Any]) -> UploadedFile:
+        return UploadedFile(UploadedFileRec(file.file_id, file.name, file.type, file.getvalue()), file._file_urls)
+
+    UploadedFile.__deepcopy__ = copied  # type: ignore[attr-defined]
+
+
+def take_any_upload() -> None:
+    """Leave it to the reader of a file to say what is wrong with it, beside the control and in words.
+
+    Streamlit ends the page, in every run, over a file whose ending the control does not offer.
+    """
+    file_uploader.enforce_filename_restriction = lambda filename, allowed_types: None
+
+
+# ---- components ---------------------------------------------------------------------------------------------------
+def register_components(package: str, names: Sequence[str], folder: Path) -> bool:
+    """Have the modules of `folder`/components known to the server that runs this script; whether they were not yet."""
+    manager = get_bidi_component_manager()
+    if manager.get_component_asset_root(f"{package}.{names[0]}") is not None:
+        return False
+    manifest = ComponentManifest(package, "1", [ComponentConfig(each, "components") for each in names])
+    manager.register_from_manifest(manifest, folder)
+    return True
