@@ -15,8 +15,8 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 
 from assets.make_demo import fitted, headline  # noqa: E402
 from pages.behaviour import recordings, shipped  # noqa: E402
+from pages.lab import Data  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
-from pages.recording.data import Data  # noqa: E402
 from pages.recording.scores import score_rows  # noqa: E402
 from pages.ui.result_files import Card, write_card  # noqa: E402
 

@@ -17,9 +17,9 @@ from datasets.tables import path_within
 from gdm_core.errors import DataError
 from pages.recording.data import FEATURES, Data, from_recordings
 from pages.recording.repairs import REPAIRS, cleaning, pose_recipe
-from pages.ui import limits, settings, shell
+from pages.ui import settings, shell
+from pages.ui.controls import number, one_of, slide
 from pages.ui.exports import Recipe
-from pages.ui.slider import slider
 
 SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21, from a file", "file": "A tracking file"}
 LENGTHS = (1000, 6000, 500)
@@ -45,41 +45,30 @@ class Chosen:
 def choose() -> Chosen:
     """Show the controls and say what they describe."""
     shell.section("Recording")
-    source = st.selectbox(
+    source = one_of(
         "Source",
-        list(SOURCES),
-        format_func=lambda name: SOURCES.get(name, name),
+        SOURCES,
         key="source",
-        bind="query-params",
         help="Simulated mice need no download. Files are read from the data folder of this installation.",
     )
-    source = source if source in SOURCES else "simulated"
     options = {"simulated": _simulated, "calms21": _calms21, "file": _file}[source]()
-    features = st.segmented_control(
+    features = one_of(
         "Features",
-        list(FEATURES),
-        default="egocentric",
-        format_func=lambda name: FEATURES.get(name, name),
-        required=True,
+        FEATURES,
+        row=True,
         key="features",
-        bind="query-params",
         help="What they do: body shape, speeds and the relation to the partner, wherever in the cage. "
         "Raw keypoints: every coordinate, as in the paper.",
     )
-    return Chosen(source, features if features in FEATURES else "egocentric", tuple(options.items()))  # type: ignore[arg-type]
+    return Chosen(source, features, tuple(options.items()))
 
 
 def _simulated() -> dict[str, Any]:
     low, high, step = LENGTHS
-    limits.within("frames", "Frames a trial", low, high)
-    length, _ = slider(
-        "Frames a trial", low, high, 2000, step, key="frames", bind="query-params",
-        help=f"{N_TRIALS - N_NEW} trials are fitted, {N_NEW} are new. 30 frames are a second.",
-    )  # fmt: skip
-    seed = st.number_input(
-        "Mice (seed)", 0, 9999, 0, key="mice", bind="query-params", help="Another number draws other mice."
-    )
-    return {"frames": length, "seed": int(min(max(seed, 0), 9999))}
+    said = f"{N_TRIALS - N_NEW} trials are fitted, {N_NEW} are new. 30 frames are a second."
+    length, _ = slide("Frames a trial", low, high, 2000, step, key="frames", help=said)
+    seed = number("Mice (seed)", 0, 9999, 0, key="mice", help="Another number draws other mice.")
+    return {"frames": length, "seed": seed}
 
 
 def _calms21() -> dict[str, Any]:
@@ -91,10 +80,8 @@ def _calms21() -> dict[str, Any]:
         placeholder="found by itself in the data folder",
         help=f"Below the data folder: {data_dir()}",
     )
-    for key, label, split in (("ntrain", "Fitted trials", "train"), ("ntest", "New trials", "test")):
-        limits.within(key, label, 1, MAX_CALMS[split])
-    n_train, _ = slider("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", bind="query-params", help=_HOW_MANY)
-    n_test, _ = slider("New trials", 1, MAX_CALMS["test"], 4, key="ntest", bind="query-params")
+    n_train, _ = slide("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=_HOW_MANY)
+    n_test, _ = slide("New trials", 1, MAX_CALMS["test"], 4, key="ntest")
     return {"path": path.strip(), "train": n_train, "test": n_test}
 
 
@@ -123,11 +110,8 @@ def _file() -> dict[str, Any]:
         st.session_state.pop(MISSING, None)
         missing = ""
     of = settings.of("file", name)
-    rate = st.number_input(
-        "Frames a second", 1.0, 1000.0, 30.0, key=settings.key("rate", of), bind="query-params",
-        help="Most tracking files do not say.",
-    )  # fmt: skip
-    return {"file": name or "", "missing": missing, "rate": float(rate or 30.0)} | cleaning(of)
+    rate = number("Frames a second", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files do not say.")
+    return {"file": name or "", "missing": missing, "rate": rate} | cleaning(of)
 
 
 def tracking_files() -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any
 from gdm_core.analysis import bout_scores, looks
 from gdm_core.engine import FitResult
 from gdm_studio.seeds import MORE_SEEDS
+from pages.lab import Data
 from pages.lab import shipped as ships
 from pages.lab.shipped import Shipped
-from pages.recording.data import Data
 
 NAME = "behaviour"
 

@@ -22,9 +22,9 @@ from pages.formula1.state_kinds import kind_of
 from pages.lab import View, live
 from pages.lab.live import background
 from pages.lab.view import question_key
-from pages.ui import figures, limits, shell
+from pages.ui import figures, shell
+from pages.ui.controls import slide, switch
 from pages.ui.plot import plot
-from pages.ui.slider import slider
 from pages.ui.streamlit_internals import this_run
 
 STATES = tuple(range(2, 11))
@@ -86,12 +86,10 @@ def tab(view: View) -> None:
         return
     left, middle, right = st.columns([0.3, 0.3, 0.4], gap="medium", vertical_alignment="bottom")
     with left:
-        limits.within("seeds", "Seeds", 1, 5)
         about = "Each number of states is fitted once from every seed."
-        n_seeds, _ = slider("Seeds", 1, 5, 3, key="seeds", bind="query-params", help=about)
-    both = middle.toggle(
-        "Beside recurrent SLDS", True, key="rslds", bind="query-params", help="Under the same protocol; takes longer."
-    )
+        n_seeds, _ = slide("Seeds", 1, 5, 3, key="seeds", help=about)
+    said = "Under the same protocol; takes longer."
+    both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
     engine, visitor = live.screen.engine(), this_run().session
     running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}

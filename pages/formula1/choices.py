@@ -15,9 +15,8 @@ from pages.ui import limits
 from pages.ui.slider import slider
 from pages.ui.streamlit_internals import this_run
 
-# By the name of a control: (what stands in, what was asked for in words); the value that this page put into the
-# address; how often the page itself chose another value.
-_CORRECTED, _WRITTEN, _TURNS = "f1-corrected", "f1-written", "f1-turns"
+# By the name of a control: the value that this page put into the address; how often the page itself chose another value.
+_WRITTEN, _TURNS = "f1-written", "f1-turns"
 
 
 def choose_one(
@@ -104,7 +103,7 @@ def choose_range(
     chosen = (found[0], found[1])
     text = f"{chosen[0]}-{chosen[1]}"
     if asked not in ("", f"{start[0]}-{start[1]}") and chosen == start:
-        _correct(name, label, asked, text, text.replace("-", " to "))
+        _correct(name, label, asked, text.replace("-", " to "))
     _remember(name, text, None)
     return chosen
 
@@ -114,19 +113,11 @@ def choose_several(label: str, name: str, options: Sequence[str], default: Seque
     asked = [part for part in st.query_params.get(name, "").split("-") if part]
     known = [part for part in asked if part in options]
     if strangers := [part for part in asked if part not in options]:
-        _correct(name, label, ", ".join(strangers), "-".join(known or default), ", ".join(known or default))
+        _correct(name, label, ", ".join(strangers), ", ".join(known or default))
     chosen = st.multiselect(label, list(options), known or list(default), key=_key(name), placeholder="at least one")
     kept = tuple(option for option in options if option in chosen)
     _remember(name, "-".join(kept), None)
     return kept
-
-
-def corrections() -> str:
-    """One line on what the address asked for and this page does not have, as long as its stand-ins are shown; or ""."""
-    told = st.session_state.get(_CORRECTED, {})
-    standing = {name: entry for name, entry in told.items() if st.query_params.get(name, entry[0]) == entry[0]}
-    st.session_state[_CORRECTED] = standing  # who has chosen something else since needs no word
-    return f"The address asked for {'; '.join(text for _, text in standing.values())}." if standing else ""
 
 
 def choose_for_visitor(name: str, value: str) -> None:
@@ -149,15 +140,15 @@ def _asked(label: str, name: str, options: Sequence[str], default: str, show: Ca
     """What the control begins with: what the address says, where that is on offer."""
     asked = st.query_params.get(name, "")
     if asked and asked not in options:
-        _correct(name, label, asked, default, show(default))
+        _correct(name, label, asked, show(default))
     return asked if asked in options else default
 
 
-def _correct(name: str, label: str, asked: str, value: str, shown: str) -> None:
+def _correct(name: str, label: str, asked: str, shown: str) -> None:
     if st.session_state.get(_WRITTEN, {}).get(name) == asked:
         return  # it was chosen here, for another race
-    text = f"{label.lower()} “{asked[:40]}”, which is not to be had here: {shown} is shown"
-    st.session_state.setdefault(_CORRECTED, {})[name] = (value, text)
+    text = f"{label} in the link is “{asked[:40]}”, which is not to be had here: {shown} is shown."
+    limits.say(f"f1-{name}", text, lambda: st.query_params.get(name))
 
 
 def _remember(name: str, value: str, default: str | None) -> None:

@@ -17,7 +17,7 @@ from pages.formula1.data import Circuit, Floats
 from pages.formula1.driver_states import Driver, race_of, read, unanswered
 from pages.formula1.figures import lines_along, without_title
 from pages.formula1.traces import STEP_M, trace
-from pages.lab import View, together
+from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
 from pages.ui import figures, shell
 from pages.ui.figures.base import numbered
@@ -50,8 +50,9 @@ def tab(view: View) -> None:
     session = data.open_session(race.pick.place)  # of the fit that is shown, which may be an earlier one
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
     columns = st.columns(4, gap="small")
-    picked: list[Driver] = []
+    picked: list[Driver | Unread] = []
     driven: list[tuple[int, float]] = []
+    chosen: list[data.Laps] = []
     for side, (default, places) in enumerate(((race.pick.train, columns[:2]), (race.pick.test, columns[2:]))):
         letter = "ab"[side]
         with places[0]:
@@ -75,13 +76,14 @@ def tab(view: View) -> None:
             shell.empty("No timed lap", f"{code} has no timed lap among the chosen ones. Choose other laps.")
             return
         name = "test" if code == race.pick.test else f"driver-{letter}"
+        chosen.append(laps)
         picked.append(read(view, laps, name))
         unanswered(view, laps, name)
         driven.append((int(lap), seconds[lap]))
     names = numbered(state_names.names(view))
     with st.container():  # one element of the page, however many are in it: what stands below keeps its place
-        gain_panel.show(view, session, picked, names)
-    asked = tuple((here.laps.trials.fingerprint, lap) for here, (lap, _) in zip(picked, driven, strict=True))
+        gain_panel.show(view, session, (chosen[0].code, chosen[1].code), picked, names)
+    asked = tuple((laps.trials.fingerprint, lap) for laps, (lap, _) in zip(chosen, driven, strict=True))
     kept = view.fit.records.last(Compared)
     if len(drivers := together(picked)) == len(picked):
         view.fit.records.keep(Compared(asked, drivers))
@@ -89,7 +91,7 @@ def tab(view: View) -> None:
     elif kept is not None and kept.asked == asked:  # until both are there, what was seen of them before stands
         _draw(view, session, race.circuit, kept.drivers, driven, "stale", ())
     else:
-        missing = next((driver for driver in picked if driver.states is None), None)
+        missing = next((driver for driver in picked if isinstance(driver, Unread)), None)
         shell.empty(*(A_MOMENT if missing is None else (missing.title, missing.note)))
 
 

@@ -64,60 +64,84 @@ class Place:
 
 
 @dataclass(frozen=True)
+class WhichLaps:
+    """Which laps of a driver.
+
+    kind    "all", "racing" (without lap 1, pit and safety-car laps), "range", or what has to hold of them: "stint",
+            "compound", "age", "part" (of qualifying, of which "all" are the fast laps of all)
+    value   of the stint, compound or part
+    first   and last, of a range of laps or of ages of tyres
+    """
+
+    kind: str = "all"
+    value: str = ""
+    first: int = 0
+    last: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> WhichLaps:
+        """As the choice has it: "all", "racing", "first-last", "stint=2", "compound=HARD", "age=5-15", "part=Q1"."""
+        kind, told, value = text.partition("=")
+        if kind == "age" or (not told and "-" in text):
+            first, _, last = (value or text).partition("-")
+            return cls(kind if told else "range", first=int(first), last=int(last))
+        return cls(kind, value)
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """What has to hold of the laps, as `laps_where` takes it; {} where they are chosen otherwise."""
+        if self.kind == "part":
+            return ({} if self.value == "all" else {"part": self.value}) | {"quick": True}
+        known = {"stint": "stint", "compound": "compound", "age": "tyre_age"}
+        value = int(self.value) if self.kind == "stint" else self.value or (self.first, self.last)
+        return {known[self.kind]: value} if self.kind in known else {}
+
+    @property
+    def about(self) -> str:
+        """In words."""
+        span = f"{self.first} to {self.last}"
+        known = {
+            "all": "all laps",
+            "racing": "racing laps",
+            "range": f"laps {span}",
+            "stint": f"stint {self.value}",
+            "compound": f"laps on {self.value.lower()} tyres",
+            "age": f"laps on tyres {span} laps old",
+            "part": f"fast laps of {'qualifying' if self.value == 'all' else self.value}",
+        }
+        return known[self.kind]
+
+
+@dataclass(frozen=True)
 class Looked:
     """How laps become observations.
 
-    laps      "all", "racing" (without lap 1, pit and safety-car laps), "first-last", or what has to hold of them:
-              "stint=2", "compound=HARD", "age=5-15", "part=Q1" ("part=all" are the fast laps of all parts)
+    laps      the choice, as `WhichLaps.of` reads it
     channels  what is observed; () is ten random mixtures of X and Y, as in the paper
     """
 
     laps: str = "all"
     channels: tuple[str, ...] = ()
 
+    @property
+    def which(self) -> WhichLaps:
+        return WhichLaps.of(self.laps)
+
     def options(self, session: Session, code: str) -> dict[str, object]:
         """Arguments of `to_trials`."""
         found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
-        if self.laps == "racing":
+        which = self.which
+        if which.kind == "racing":
             found["drop"] = RACING
-        elif self.where:
-            found["laps"] = formula1.laps_where(session, code, **self.where)
-        elif self.laps != "all":
-            first, last = (int(part) for part in self.laps.split("-"))
+        elif which.where:
+            found["laps"] = formula1.laps_where(session, code, **which.where)
+        elif which.kind == "range":
             numbers = [lap.number for lap in formula1.lap_list(session, code)]
-            found["laps"] = tuple(n for n in numbers if first <= n <= last)
+            found["laps"] = tuple(n for n in numbers if which.first <= n <= which.last)
             if not found["laps"]:
-                raise DataError(f"{code} drove no lap from {first} to {last}; choose laps up to {max(numbers)}.")
+                said = f"from {which.first} to {which.last}; choose laps up to {max(numbers)}"
+                raise DataError(f"{code} drove no lap {said}.")
         return found
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """What has to hold of the laps, as `laps_where` takes it; {} where they are chosen otherwise."""
-        kind, _, value = self.laps.partition("=")
-        if kind == "stint":
-            return {"stint": int(value)}
-        if kind == "compound":
-            return {"compound": value}
-        if kind == "age":
-            first, last = value.split("-")
-            return {"tyre_age": (int(first), int(last))}
-        if kind == "part":
-            return ({} if value == "all" else {"part": value}) | {"quick": True}
-        return {}
-
-    @property
-    def about(self) -> str:
-        """In words."""
-        kind, _, value = self.laps.partition("=")
-        known = {
-            "all": "all laps",
-            "racing": "racing laps",
-            "stint": f"stint {value}",
-            "compound": f"laps on {value.lower()} tyres",
-            "age": f"laps on tyres {value.replace('-', ' to ')} laps old",
-            "part": f"fast laps of {'qualifying' if value == 'all' else value}",
-        }
-        return known.get(kind, f"laps {self.laps.replace('-', ' to ')}")
 
     @property
     def sees(self) -> str:
@@ -135,18 +159,18 @@ class Pick:
 
     @property
     def about(self) -> str:
-        return f"fitted on {self.train}, applied to {self.test} · {self.looked.about}"
+        return f"fitted on {self.train}, applied to {self.test} · {self.looked.which.about}"
 
     @property
     def calls(self) -> list[str]:
         """Lines of Python that make the same trials."""
         given = [f"channels={self.looked.channels!r}"] if self.looked.channels else ['preset="paper"']
-        if self.looked.laps == "racing":
+        which = self.looked.which
+        if which.kind == "racing":
             given.append(f"drop={RACING!r}")
-        elif self.looked.laps != "all" and not self.looked.where:
-            first, last = (int(part) for part in self.looked.laps.split("-"))
-            given.append(f"laps=range({first}, {last + 1})")
-        where = ", ".join(f"{name}={value!r}" for name, value in self.looked.where.items())
+        elif which.kind == "range":
+            given.append(f"laps=range({which.first}, {which.last + 1})")
+        where = ", ".join(f"{name}={value!r}" for name, value in which.where.items())
 
         def trials(name: str, code: str) -> str:
             laps = [f"laps=formula1.laps_where(session, {code!r}, {where})"] if where else []
@@ -357,7 +381,7 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
             ("session", session.title),
             ("fitted on", pick.train),
             ("applied to", pick.test),
-            ("laps", pick.looked.about),
+            ("laps", pick.looked.which.about),
             ("sees", pick.looked.sees),
             ("samples", f"{len(race.train.lap):,}"),
             ("mean speed", f"{known.mean():.0f} km/h" if len(known) else "unknown"),

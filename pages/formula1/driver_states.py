@@ -11,7 +11,7 @@ import numpy as np
 from gdm_core.analysis import looks
 from gdm_core.engine import FitResult
 from pages.formula1.data import Circuit, Floats, Laps, Race, along_lap
-from pages.lab import Reading, View, live
+from pages.lab import Reading, Unread, View, live
 from pages.lab.live.pictures import State
 from pages.lab.view import question_key
 
@@ -24,7 +24,6 @@ class Driver(Reading):
 
     def average(self, circuit: Circuit) -> Floats:
         """[bins, K] mean states along the lap."""
-        assert self.states is not None
         return along_lap(self.laps.distance, self.states, circuit.n_bins, circuit.length)
 
 
@@ -46,25 +45,30 @@ def on_map(view: View, which: str) -> View:
     return view.at(first + max(range(len(side)), key=lambda i: side[i].n_samples))
 
 
-def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> Driver:
+def read(view: View, laps: Laps, name: str, now: live.Shown | None = None) -> Driver | Unread:
     """A driver's states in the picture `now`. They are asked for under `name`, and earlier ones of it stay meanwhile."""
     now = now or view.shown
     trial = max(laps.trials, key=lambda trial: trial.n_samples)
+
+    def driver(states: Floats, state: State) -> Driver:
+        return Driver(trial=trial, state=state, origin=now.origin, laps=laps, **view.named(now, name, states))
+
     if laps.trials.fingerprint == view.data.train.fingerprint:
-        states = now.once("fitted", lambda: np.concatenate(now.train), of=now.train) if now.train else None
-        reading = view.at(0).read(now)
-        return Driver(trial, states, now.state, now.origin, reading.title, reading.note, laps=laps)
+        if now.train:
+            return driver(now.once("fitted", lambda: np.concatenate(now.train), of=now.train), now.state)
+        waits = view.at(0).read(now)
+        title = waits.title if isinstance(waits, Unread) else ""
+        return Unread(trial=trial, state=now.state, title=title, note=waits.note)
     found = _applied(view, laps, name, now)
     if found is not None:
-        driver = Driver(trial, found[0], found[1], now.origin, laps=laps)
-        return view.fit.records.keep(driver, name)
+        return view.fit.records.keep(driver(*found), name)
     earlier = view.fit.records.last(Driver, name)
     if earlier is not None and earlier.laps.trials.fingerprint == laps.trials.fingerprint:
         return replace(earlier, state="stale")
-    waits = f"{laps.code} comes in a moment", "The fitted model is applied, nothing is learned anew."
+    title, note = f"{laps.code} comes in a moment", "The fitted model is applied, nothing is learned anew."
     if (view.asked if _tested(now, laps) else _exact(view, laps, name, now)).message:
-        waits = f"{laps.code} could not be read", "Try again asks once more."
-    return Driver(trial, None, now.state, now.origin, *waits, laps=laps)
+        title, note = f"{laps.code} could not be read", "Try again asks once more."
+    return Unread(trial=trial, state=now.state, title=title, note=note)
 
 
 def unanswered(view: View, laps: Laps, name: str) -> None:

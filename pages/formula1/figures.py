@@ -74,7 +74,6 @@ def _tips(
 def driven(circuit: Circuit, driver: Driver, **more: Any) -> Figure:
     """Every sample of a driver on the map."""
     laps = driver.laps
-    assert driver.states is not None
     return circuit_map(
         circuit,
         laps.place,

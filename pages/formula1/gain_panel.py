@@ -13,7 +13,7 @@ from datasets.formula1 import Session
 from pages.formula1 import gain_figures, time_gained
 from pages.formula1.choices import choose_of_few, choose_one
 from pages.formula1.driver_states import Driver, race_of
-from pages.lab import View
+from pages.lab import Unread, View
 from pages.ui import shell
 from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
@@ -25,9 +25,11 @@ HOW_PAIRED = (
 )
 
 
-def show(view: View, session: Session, picked: Sequence[Driver], names: Sequence[str]) -> None:
+def show(
+    view: View, session: Session, codes: tuple[str, str], picked: Sequence[Driver | Unread], names: Sequence[str]
+) -> None:
     """Where one wins time on the other, over all pairs of laps that nothing disturbed."""
-    race, codes = race_of(view), (picked[0].laps.code, picked[1].laps.code)
+    race = race_of(view)
     circuit, looked = race.circuit, race.pick.looked
     if codes[0] == codes[1]:
         return

@@ -1,14 +1,11 @@
-// Two cars on the map of a lap, moved by one clock from the start line on. Play, scrub and step without asking the server:
-// laps come once, at even distances. The page's cursor is the distance of the first car.
+// Two cars on the map of a lap, over the clock of pages/ui/player.js, which stands above this: seconds from the start line on.
+// Laps come once, at even distances. The page's cursor is the distance of the first car.
 
-const ANNOUNCE = "gdm:cursor";
 const TRAIL_M = 350;
 const PAD = 26;
-const STILL_MS = 1000; // who asks for less motion gets a picture a second in place of an animation
-const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const DASHES = { solid: [], dash: [6, 4], dot: [2, 3], dashdot: [6, 3, 2, 3] };
 
-const unpack = (text, Kind) => new Kind(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+const unpack = (text, Kind) => new Kind(bytes(text).buffer);
 
 function decode(data) {
   const cars = data.cars.map((car) => ({
@@ -23,35 +20,6 @@ function decode(data) {
   // The lap ends at the line, a step or less behind the last place: as far as the last step goes on.
   const lengths = cars.map(({ seconds }) => 2 * seconds.at(-1) - seconds.at(-2));
   return { ...data, cars, lengths, line: unpack(data.line, Float32Array), end: Math.max(...lengths) };
-}
-
-function build(parent) {
-  const view = { seconds: 0, playing: false, parent };
-  for (const role of ["canvas", "cars", "play", "scrub", "time", "speed", "alt"]) {
-    view[role] = parent.querySelector(`[data-role=${role}]`);
-  }
-  view.play.onclick = () => setPlaying(view, !view.playing);
-  view.scrub.oninput = () => {
-    setPlaying(view, false);
-    seek(view, Number(view.scrub.value), true);
-  };
-  view.canvas.onkeydown = (event) => {
-    const step = { ArrowRight: 0.25, ArrowLeft: -0.25, PageDown: 5, PageUp: -5 }[event.key];
-    if (event.key === " ") setPlaying(view, !view.playing);
-    else if (event.key === "Home") seek(view, 0, true);
-    else if (event.key === "End") seek(view, view.data.end, true);
-    else if (step) seek(view, view.seconds + step, true);
-    else return;
-    event.preventDefault();
-  };
-  view.heard = ({ detail }) => {
-    if (detail.group !== view.data.group || detail.from === view || detail.time === null || view.playing) return;
-    seek(view, secondsAt(view.data.cars[0], view.data, detail.time), false);
-  };
-  window.addEventListener(ANNOUNCE, view.heard);
-  view.resize = new ResizeObserver(() => draw(view));
-  view.resize.observe(view.canvas);
-  return view;
 }
 
 function secondsAt(car, data, distance) {
@@ -79,72 +47,22 @@ function placeAt(car, data, seconds, i) {
   return low + (step > 0 ? Math.max(0, seconds - car.seconds[low]) / step : 0);
 }
 
-function seek(view, seconds, tell) {
-  view.seconds = Math.max(0, Math.min(view.data.end, seconds));
-  draw(view);
-  if (tell) announce(view);
-}
-
-function announce(view) {
-  const time = placeAt(view.data.cars[0], view.data, view.seconds, 0) * view.data.step;
-  window.dispatchEvent(new CustomEvent(ANNOUNCE, { detail: { group: view.data.group, time, from: view } }));
-}
-
-function setPlaying(view, playing) {
-  if (playing && view.seconds >= view.data.end) view.seconds = 0;
-  view.playing = playing;
-  view.play.textContent = playing ? "Pause" : "Play";
-  view.play.setAttribute("aria-pressed", playing);
-  view.last = null;
-  clearTimeout(view.timer);
-  if (playing) next(view);
-}
-
-function next(view) {
-  if (CALM.matches) view.timer = setTimeout(() => advance(view, performance.now()), view.last === null ? 0 : STILL_MS);
-  else requestAnimationFrame((now) => advance(view, now));
-}
-
-function advance(view, now) {
-  if (!view.playing || !view.canvas.isConnected) return;
-  if (view.last !== null) {
-    const passed = ((now - view.last) / 1000) * Number(view.speed.value);
-    seek(view, view.seconds + passed, true);
-    if (view.seconds >= view.data.end) {
-      setPlaying(view, false);
-      return;
-    }
-  }
-  view.last = now;
-  next(view);
-}
-
 // ---- drawing --------------------------------------------------------------------------------------------------
 function draw(view) {
   const { canvas, data } = view;
-  const width = canvas.clientWidth;
-  const height = canvas.clientHeight;
-  if (!data || !canvas.isConnected || !width || !height) return;
-  const ratio = window.devicePixelRatio || 1;
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-  }
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
+  const on = paper(view);
+  if (!on) return;
+  const { pen, width, height } = on;
   const look = getComputedStyle(canvas);
   const toScreen = projection(data, width, height);
-  pen.lineJoin = "round";
-  pen.lineCap = "round";
   track(pen, data, toScreen, look.color);
   corners(pen, data, toScreen, look, getComputedStyle(view.time).color);
-  const places = data.cars.map((car, i) => placeAt(car, data, view.seconds, i));
+  const places = data.cars.map((car, i) => placeAt(car, data, view.at, i));
   // Side by side where they are at one place: a trail each, left and right of the middle of the track.
   data.cars.forEach((car, i) => trail(pen, data, toScreen, car, places[i], i ? 4 : -4));
   data.cars.forEach((car, i) => marker(pen, data, toScreen, car, places[i], i ? 4 : -4, look));
   words(view, places);
-  canvas.dataset.seconds = view.seconds.toFixed(3);
+  canvas.dataset.seconds = view.at.toFixed(3);
 }
 
 function projection(data, width, height) {
@@ -233,8 +151,8 @@ function marker(pen, data, toScreen, car, place, aside, look) {
 
 function words(view, places) {
   const { data } = view;
-  view.time.textContent = `${view.seconds.toFixed(1)} s`;
-  view.scrub.value = String(view.seconds);
+  view.time.textContent = `${view.at.toFixed(1)} s`;
+  view.scrub.value = String(view.at);
   const front = secondsAt(data.cars[0], data, Math.min(...places) * data.step);
   data.cars.forEach((car, i) => {
     const at = Math.min(Math.floor(places[i]), car.state.length - 1);
@@ -275,30 +193,16 @@ function rows(view) {
   }
 }
 
-export default function ({ data, parentElement }) {
-  const view = (parentElement.gdmLap ??= build(parentElement));
-  const another = view.data?.lap !== data.lap;
-  view.data = decode(data);
-  view.scrub.max = String(view.data.end);
-  view.alt.textContent = data.alt;
-  view.canvas.setAttribute("aria-label", data.alt);
-  rows(view);
-  if (another) {
-    setPlaying(view, false);
-    view.seconds = 0;
-  }
-  draw(view);
-  view.canvas.dataset.ready = "yes";
-  // Streamlit calls this also when newer data overtook these, while the player lives on: what goes for good has left
-  // the document by the time of the next task.
-  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
-}
-
-function tearDown(view, parentElement) {
-  if (parentElement.gdmLap !== view) return;
-  view.playing = false;
-  clearTimeout(view.timer);
-  view.resize.disconnect();
-  window.removeEventListener(ANNOUNCE, view.heard);
-  delete parentElement.gdmLap;
-}
+export default player({
+  of: "lap",
+  words: ["Play", "Pause"],
+  keys: { ArrowRight: 0.25, ArrowLeft: -0.25, PageDown: 5, PageUp: -5 },
+  decode,
+  begin: () => 0,
+  end: (data) => data.end,
+  rate: () => 1,
+  cursor: ({ data, at }) => placeAt(data.cars[0], data, at, 0) * data.step,
+  moment: ({ data }, distance) => secondsAt(data.cars[0], data, distance),
+  dress: rows,
+  draw,
+});

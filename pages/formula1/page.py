@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 import streamlit as st
@@ -23,8 +24,7 @@ from pages.formula1 import (
 )
 from pages.formula1.scorecard import show_card
 from pages.lab.live import background
-from pages.ui import model_controls, shell
-from pages.ui.figures.base import numbered
+from pages.ui import limits, model_controls, shell
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 FEED = "Formula 1 data through FastF1; unofficial and not associated with Formula 1."
@@ -81,8 +81,7 @@ def waiting(wait: controls.Waiting) -> NoReturn:
             shell.quiet(f"Also being loaded: {what}.")
             st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.cancel, icon=":material/close:")
     with page.card:
-        if corrected := choices.corrections():
-            shell.quiet(corrected)
+        limits.tell()
         hint = controls.account_hint()
         if hint and (load is None or load.error is None or getattr(load.error, "reason", None) is Reason.ACCOUNT):
             shell.quiet(hint)
@@ -126,8 +125,6 @@ with page.picture, st.container(key="formula1-head", horizontal=True, vertical_a
     options = picture.choose_options(pick.train, pick.test)
 with page.picture:
     legend = st.container()
-    if corrected := choices.corrections():
-        shell.quiet(corrected)
     if session.simulated:
         st.html(
             '<p class="gdm-quiet"><b>Simulated race</b>: invented drivers on an approximate layout. '
@@ -138,7 +135,9 @@ with page.picture:
     if not fitted.source.circuit.segments:
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
 stands = driver_states.standing(view)
-named = {} if view.shown.result is None else {view.shown.result.key: numbered(state_names.names(stands))}
+stands = replace(stands, naming=state_names.naming(stands))
+called = () if stands.naming is None else stands.naming.names
+named = {} if view.shown.result is None else {view.shown.result.key: called}
 lab.picture(view, lambda now: picture.drawn(view, now, options, named))
 lab.follow(view, picture.followed(view, options))
 
@@ -146,7 +145,7 @@ shown = driver_states.on_map(stands, options.which)
 race = driver_states.race_of(shown)
 with legend, shell.of(view.made_for):
     n_states = max(2, view.shown.n_states or choice.n_states)
-    shell.state_key(n_states, numbered(state_names.names(shown)) or None)
+    shell.state_key(n_states, called or None)
     for said in findings.sentences(shown):
         shell.finding(said)
 state_names.keep_in_address(view)

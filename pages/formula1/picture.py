@@ -15,12 +15,12 @@ from pages.formula1 import badges, choices
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
-from pages.lab import held, live, pin
+from pages.lab import Unread, held, live, pin
 from pages.ui import figures, parts
+from pages.ui.controls import one_of, slide, switch
 from pages.ui.figures.base import Figure, names_of
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
-from pages.ui.slider import slider
 
 
 @dataclass(frozen=True)
@@ -51,29 +51,26 @@ def choose_options(train: str, test: str) -> Options:
         among=f"{train}-{test}",
         plain=True,
     )
-    drawn = st.segmented_control(
+    drawn = one_of(
         "Drawn",
-        ["all", "mean"],
-        default="all",
-        format_func=lambda what: "Every sample" if what == "all" else "Average lap",
-        required=True,
+        {"all": "Every sample", "mean": "Average lap"},
+        row=True,
         key="drawn",
-        bind="query-params",
         label_visibility="collapsed",
         help="Every sample of the chosen laps, or their mean at each place of the lap.",
     )
     with st.popover("Labels", icon=":material/label:"):
-        on = st.toggle("States beside each segment", True, key="badges", bind="query-params")
-        weight, _ = slider(
-            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", bind="query-params", live=True,
+        on = switch("States beside each segment", True, key="badges")
+        weight, _ = slide(
+            "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", live=True,
             help="The paper counts a state in a sample where its share is above 1 %.",
         )  # fmt: skip
-        presence, _ = slider(
-            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", bind="query-params", live=True,
+        presence, _ = slide(
+            "Main states: in more than (% of samples)", 5, 95, 20, 5, key="badge-presence", live=True,
             help="The paper's main figure: 20 %.",
         )  # fmt: skip
-        grey = st.toggle(
-            "Complementary states in grey", False, key="badge-grey", bind="query-params",
+        grey = switch(
+            "Complementary states in grey", False, key="badge-grey",
             help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
         )  # fmt: skip
     return Options(which, drawn == "mean", on, weight / 100, presence / 100, grey)
@@ -90,9 +87,8 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
     here, circuit, revision = theirs if options.which == "test" else ours, race.circuit, str(race.pick.place)
     names = tuple(named.get(now.result.key, ())) if now.result is not None else ()
     codes = (race.train.code, race.test.code)
-    track = Picture(None, "map", revision=revision, title=here.title, note=here.note)
-    area = None
-    if here.states is not None:
+    track, area = Picture(None, "map", revision=revision), None
+    if not isinstance(here, Unread):
         # Of a slider that is held, each value is a map of its own: only the last is kept.
         made = now.once(
             ("map", options.which),
@@ -105,6 +101,8 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
             ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
         )
         area = Picture(made, "shares", here.state, revision)
+    else:
+        track = replace(track, title=here.title, note=here.note)
     along = None
     if drivers := lab.together([ours, theirs]):
         states = tuple(driver.states for driver in drivers)
@@ -156,8 +154,7 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
     race, stands = race_of(pinned), standing(view)
     circuit, which = race.circuit, options.which
     here = read(pinned, race.test if which == "test" else race.train, which, now)
-    states = here.states
-    if states is None:
+    if isinstance(here, Unread):
         return parts.by_key(Picture(None, "pinned-map", title=here.title, note=here.note))
     plain = replace(options, badges=False)
 
@@ -166,15 +163,15 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
         figure = track_map(circuit, here, plain)
         return figure | {"widths": figure["widths"][:1]}
 
+    there, states = None, here.states
     made = now.once(("map", which), small, of=(states,), settings=plain)
     track = Picture(made, "pinned-map", here.state, str(race.pick.place))
-    there = None
     if stands.data.train.fingerprint == view.data.train.fingerprint:
-        there = read(stands, here.laps, which)
+        there = None if isinstance(found := read(stands, here.laps, which), Unread) else found
 
     def both() -> Figure:
         laps = {pin.PINNED: here.average(circuit)}
-        if there is not None and there.states is not None:
+        if there is not None:
             laps[pin.NOW] = there.average(circuit)
         return along_the_lap(circuit, laps, f"The average lap of {here.laps.code}. {pin.CAPTION}")
 
@@ -185,7 +182,6 @@ def pinned_parts(view: lab.View, pinned: lab.View, now: live.Shown, options: Opt
 
 def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[str] = ()) -> Figure:
     """The map of one driver."""
-    assert here.states is not None
     laps, states = here.laps, here.states
     marks: tuple[badges.Badge, ...] = ()
     if laps.segment is not None and options.badges:

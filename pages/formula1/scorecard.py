@@ -38,7 +38,7 @@ _VOTE_HELP = (
 
 def show_card(view: lab.View, pinned_parts: Callable[[lab.View, live.Shown], Mapping[str, Part]]) -> None:
     """The card, what has to be known to read it, and what is pinned."""
-    beside = lab.Beside(pinned_parts, lambda pinned: lab.rows_beside(pinned, rows_of(pinned)))
+    beside = lab.Beside(lambda pinned: lab.rows_beside(pinned, rows_of(pinned)), pinned_parts)
     if any(row.name == PAPER for row in lab.honest_card(view, rows_of(view), beside=beside)):
         with view.frame.card, shell.of(view.made_for):
             shell.quiet(f"{_CAUTION} {named_segments(view)}".strip())
@@ -47,9 +47,10 @@ def show_card(view: lab.View, pinned_parts: Callable[[lab.View, live.Shown], Map
 def named_segments(view: lab.View) -> str:
     """How many segments have a state of their own: a state is no corner."""
     race = race_of(view)
-    states, segment = read(view, race.train, "train").states, race.train.segment
-    if states is None or segment is None:
+    here, segment = read(view, race.train, "train"), race.train.segment
+    if isinstance(here, lab.Unread) or segment is None:
         return ""
+    states = here.states
     found: int = view.shown.once("named-segments", lambda: _distinct(states, segment), of=(states, segment))
     return f"A state is no corner: these {states.shape[1]} name {found} of {len(race.circuit.segments)} segments."
 

@@ -16,8 +16,10 @@ from gdm_core.analysis.metrics import majority_map
 from gdm_core.analysis.tables import harmless
 from pages.formula1.data import Laps, Race
 from pages.formula1.driver_states import Driver, race_of, read
-from pages.lab import View
+from pages.lab import Unread, View
+from pages.lab.naming import Naming
 from pages.ui import limits, palette, settings, shell
+from pages.ui.figures.base import numbered
 
 # By the fit: the visitor's names, by the model's own numbers of states. How often one was changed.
 _NAMES, _EDITS = "f1-state-names", "f1-state-edits"
@@ -28,12 +30,13 @@ LONGEST = 40
 def profiles(view: View) -> list[Driving]:
     """Each state of the finished fit in numbers, over the fitted driver's laps; none before there is one."""
     shown, race = view.shown, race_of(view)
-    states = read(view, race.train, "train").states
-    if states is None or shown.result is None:
+    here, laps = read(view, race.train, "train"), race.train
+    if isinstance(here, Unread) or shown.result is None:
         return []
-    laps = race.train
     found: list[Driving] = shown.once(
-        "profiles", lambda: describe(states, laps.car, race.circuit.curvature_at(laps.distance)), of=(states, laps)
+        "profiles",
+        lambda: describe(here.soft, laps.car, race.circuit.curvature_at(laps.distance)),
+        of=(here.soft, laps),
     )
     return found
 
@@ -45,6 +48,11 @@ def names(view: View) -> list[str]:
         return []
     own = _own(fit_of(view))
     return [own.get(k, name) for k, name in zip(shown.order, proposed_names(profiles(view)), strict=False)]
+
+
+def naming(view: View) -> Naming | None:
+    """The same as what readings, figures and files call the states, with the numbers that states have everywhere."""
+    return Naming.called(numbered(named)) if (named := names(view)) else None
 
 
 def fit_of(view: View) -> str:
@@ -194,7 +202,12 @@ def agreement(view: View) -> Agreement | None:
     """Each state stands for what the fitted driver does most in it, and is held against what the other one does."""
     race = race_of(view)
     ours, theirs = read(view, race.train, "train"), read(view, race.test, "test")
-    if theirs.states is None or ours.states is None or ours.origin is not theirs.origin or ours.state != "fresh":
+    if (
+        isinstance(theirs, Unread)
+        or isinstance(ours, Unread)
+        or ours.origin is not theirs.origin
+        or ours.state != "fresh"
+    ):
         return None
     found: Agreement | None = view.shown.once(
         "agreement", lambda: _agreement(race, ours, theirs), of=(ours.states, theirs.states, race.train, race.test)
@@ -206,7 +219,6 @@ def _agreement(race: Race, ours: Driver, theirs: Driver) -> Agreement | None:
     learned, seen = (_done(race, laps) for laps in (race.train, race.test))
     if learned is None or seen is None or not ((learned >= 0).any() and (seen >= 0).any()):
         return None
-    assert ours.states is not None
     k = ours.states.shape[1]
     known, known_seen = learned >= 0, seen >= 0
     stretches = [
@@ -214,7 +226,7 @@ def _agreement(race: Race, ours: Driver, theirs: Driver) -> Agreement | None:
     ]
     once = [np.zeros(len(part), np.int64) for part in (learned, seen)]
     ways = {
-        "the states": (ours.labels, theirs.labels, k),
+        "the states": (ours.bouts, theirs.bouts, k),
         f"{k} equal stretches of the lap": (stretches[0], stretches[1], k),
         "one answer always": (once[0], once[1], 1),
     }

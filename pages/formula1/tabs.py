@@ -15,37 +15,36 @@ from pages.formula1.data import Circuit
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.formula1.picture import Options, strips, track_map
 from pages.formula1.scorecard import rows_of
-from pages.lab import Reading, View
+from pages.lab import Reading, Unread, View
 from pages.lab.figures import matrix
 from pages.ui import figures, shell
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure, names_of, numbered
+from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3
 
 
-def show(view: View, here: Driver, options: Options) -> None:
+def show(view: View, here: Driver | Unread, options: Options) -> None:
     """The tabs, about the driver on the map, which is drawn as `options` say."""
     tabs: dict[str, lab.tabs.Tab] = {
         "Drivers compared": lambda view, _: compare_laps.tab(view),
         "What a state is": lambda view, _: state_names.tab(view),
         "Teach": lambda view, _: teach.tab(view),
-        "Segments and laps": lambda view, _: usage(view, here),
+        "Segments and laps": usage,
         "Prediction": prediction,
         "Stays and transitions": stays,
         "Suggest settings": lab.suggest,
         "Accuracy against K": lambda view, _: accuracy.tab(view),
         "All twenty drivers": lambda view, _: all_drivers.tab(view),
-        "Export & reproduce": lambda view, _: export(view, here, options),
+        "Export & reproduce": lambda view, here: export(view, here, options),
     }
     lab.show_tabs(view, tabs, here, early=["Suggest settings"])
 
 
 def usage(view: View, here: Driver) -> None:
     """Shares over the first laps, in each segment, and over the race."""
-    assert here.states is not None
-    laps, states, names = here.laps, here.states, numbered(state_names.names(view)) or None
+    laps, states, names = here.laps, here.states, here.names
     first = np.isin(laps.lap, np.unique(laps.lap)[:FIRST_LAPS])
     starts = np.flatnonzero(np.diff(laps.lap[first], prepend=-1))
     seconds = laps.seconds[first] - laps.seconds[first][0]
@@ -54,7 +53,7 @@ def usage(view: View, here: Driver) -> None:
             figures.proportions(
                 states[first], step=view.data.step(here.trial), unit="s", height=190,
                 ticks=[(float(seconds[i]), f"lap {laps.lap[first][i]}") for i in starts],
-                names=names, labels=names_of(states.shape[1], None),
+                names=names, labels=here.naming.short,
                 caption="The share of each state at every moment. A circuit that is understood repeats itself lap after lap.",
             ),
             key="first-laps", state=here.state,
@@ -63,7 +62,7 @@ def usage(view: View, here: Driver) -> None:
     with left:
         if laps.segment is not None:
             with shell.panel("by-segment", "Use in each track segment"):
-                plot(_by_segment(race_of(view).circuit, here, names), key="by-segment", state=here.state)
+                plot(_by_segment(race_of(view).circuit, here), key="by-segment", state=here.state)
         with shell.panel("by-lap", "Use in each lap"):
             plot(
                 figures.usage_by_segment(
@@ -76,11 +75,10 @@ def usage(view: View, here: Driver) -> None:
         plot(figures.usage(states, names=names), key="usage", state=here.state)
 
 
-def _by_segment(circuit: Circuit, here: Driver, names: list[str] | None) -> Figure:
-    assert here.states is not None
+def _by_segment(circuit: Circuit, here: Driver) -> Figure:
     assert here.laps.segment is not None
     figure = figures.usage_by_segment(
-        here.states, here.laps.segment, names=names, what="segment", height=200,
+        here.states, here.laps.segment, names=here.names, what="segment", height=200,
         caption="Which states make up the way from each corner to the next; each column adds up to 100 %.",
     )  # fmt: skip
     present = np.unique(here.laps.segment)
@@ -93,13 +91,11 @@ def _by_segment(circuit: Circuit, here: Driver, names: list[str] | None) -> Figu
 
 def stays(view: View, reading: Reading) -> None:
     """How long states last, and what follows what."""
-    assert reading.states is not None
     left, right = st.columns(2, gap="small")
-    names = numbered(state_names.names(view)) or None
     with left:
-        lab.stays(view, reading, names)
+        lab.stays(view, reading)
     with right, shell.panel("matrix", "What follows what"):
-        plot(matrix(reading.labels, reading.states.shape[1], names), key="matrix", state=reading.state)
+        plot(matrix(reading), key="matrix", state=reading.state)
 
 
 def prediction(view: View, reading: Reading) -> None:
@@ -116,10 +112,8 @@ def export(view: View, here: Driver, options: Options) -> None:
     """Files: the maps of both drivers and their laps come first."""
     race, step = race_of(view), race_of(view).circuit.length / race_of(view).circuit.n_bins
     drivers = lab.together([read(view, race.train, "train"), read(view, race.test, "test")])
-    assert here.states is not None
-    named, found = state_names.names(view), state_names.profiles(view)
-    called = numbered(named)
-    key = {"states": legend.states(here.states.shape[1], called or None)}
+    named, found, called = state_names.names(view), state_names.profiles(view), list(here.names)
+    key = {"states": legend.states(len(called), called)}
     codes = [driver.laps.code for driver in drivers]
     maps: dict[str, Callable[[], Figure]] = {
         f"Map of {driver.laps.code}": partial(_map, race.circuit, driver, options, key, called) for driver in drivers
@@ -134,7 +128,7 @@ def export(view: View, here: Driver, options: Options) -> None:
                 unit="m",
                 ticks=race.circuit.ticks,
                 names=called,
-                labels=names_of(here.states.shape[1], None),
+                labels=here.naming.short,
             ),
             key,
         ),
@@ -143,8 +137,7 @@ def export(view: View, here: Driver, options: Options) -> None:
         view,
         here,
         rows_of(view),
-        maps | along | gain_panel.exported(view, drivers, called),
-        names=named,
+        lambda _: maps | along | gain_panel.exported(view, drivers, called),
         facts=[
             *(("finding", said) for said in findings.sentences(view)),
             *((name, state_names.in_words(one)) for name, one in zip(called, found, strict=True)),

@@ -21,7 +21,7 @@ from pages.formula1.driver_states import race_of
 from pages.formula1.figures import without_title
 from pages.formula1.lap_axis import LapAxis
 from pages.lab import View, live
-from pages.recording.labels import colour_key
+from pages.lab.labels import colour_key
 from pages.recording.tables import show_table
 from pages.recording.teach import agreement, lessons, marks_panel
 from pages.recording.teach.lessons import Vocabulary

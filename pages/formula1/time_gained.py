@@ -16,7 +16,7 @@ from datasets.formula1 import TimeWon
 from pages.formula1 import data
 from pages.formula1.data import Circuit, Looked, Place
 from pages.formula1.driver_states import Driver, race_of
-from pages.lab import View, together
+from pages.lab import Unread, View, together
 
 SURE = 1.96
 SURE_OF_MANY = 3.0  # standard errors: among some twenty parts of the lap, chance alone would name one at two
@@ -90,7 +90,7 @@ def usual(place: Place, codes: tuple[str, str], looked: Looked) -> Between | Non
     return next((found for by in ways if (found := between(place, codes, looked, by, 0)) is not None), None)
 
 
-def by_state(view: View, found: Between, drivers: Sequence[Driver], names: Sequence[str]) -> Gain | None:
+def by_state(view: View, found: Between, drivers: Sequence[Driver | Unread], names: Sequence[str]) -> Gain | None:
     """The same by states, once there are those of both drivers, of one and the same fit."""
     known = together(drivers)
     if len(known) < 2:

@@ -42,7 +42,6 @@ class Trace:
 
 def trace(session: Session, circuit: Circuit, here: Driver, lap: int) -> Trace | None:
     """A lap on the grid, or None where too little of it was driven with positions."""
-    assert here.states is not None
     laps = here.laps
     part = np.flatnonzero(laps.lap == lap)
     if len(part) < FEWEST:

@@ -10,7 +10,7 @@ A whole lab page (tests/support/pendulum_page.py is one, and docs/architecture.m
     lab.picture(view, lambda now: draw(view.read(now)))     # drawn now, and again and again while the fit runs
     rows = lab.honest_card(view, rows_of)                   # scores beside their baselines; those of an earlier fit dimmed
     lab.show_tabs(view, {"Shares": lab.shares, "Prediction": lab.prediction,
-                    "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows, {"My figure": make})})
+                    "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows, my_figures)})
     lab.end(view)                                           # address, footer; the last line
 
 view.read(now) gives one trial as a fit reads it (`states` in the order of colours, `state` for plot(), `note` for the
@@ -19,13 +19,13 @@ caption). view.ask(name, function, ...) has a function of the library work on th
 
 from pages.lab.card import honest_card, measured, rows_beside
 from pages.lab.data import Data, Measure, Setting
-from pages.lab.export import offer, standard_figures
+from pages.lab.export import offer
 from pages.lab.fit import begin, end, picture
 from pages.lab.held import follow
 from pages.lab.pin import Beside
 from pages.lab.suggest import suggest
 from pages.lab.tabs import prediction, shares, show_tabs, stays, transitions
-from pages.lab.view import Reading, View, together
+from pages.lab.view import Reading, Unread, View, together
 
 __all__ = [
     "Beside",
@@ -33,6 +33,7 @@ __all__ = [
     "Measure",
     "Reading",
     "Setting",
+    "Unread",
     "View",
     "begin",
     "end",
@@ -45,7 +46,6 @@ __all__ = [
     "rows_beside",
     "shares",
     "show_tabs",
-    "standard_figures",
     "stays",
     "suggest",
     "together",

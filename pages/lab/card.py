@@ -14,7 +14,6 @@ from gdm_studio.seeds import more_seeds
 from pages.lab import live, pin, waiting
 from pages.lab.change import LastChange, Settled
 from pages.lab.finding import finding
-from pages.lab.tabs import stay_step
 from pages.lab.view import View, question_key
 from pages.ui import card, navigation, parts, shell
 from pages.ui.card import Score
@@ -22,7 +21,6 @@ from pages.ui.figures import names_of
 from pages.ui.model_controls import SEED_RANGE
 from pages.ui.parts import Part
 from pages.ui.text import Text
-from pages.ui.units import STEPS
 
 OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
 DEADLINE_S = 300.0  # a second of work, on a machine that may have much else to do
@@ -56,25 +54,23 @@ class Told:
     message: str = ""
 
 
-def honest_card(
-    view: View, rows_of: Rows, names: Sequence[str] | None = None, *, beside: pin.Beside | None = None
-) -> list[Score]:
+def honest_card(view: View, rows_of: Rows, *, says: bool = False, beside: pin.Beside | None = None) -> list[Score]:
     """Show the card and the progress of the fit; the rows, once they belong to what stands. Then what is pinned.
 
     Scores appear as they are measured, and those of further seeds widen what they say, while no script runs.
 
     beside  how the page shows a pinned result, where it has its own way; strips and the same rows without
-    names   of the states, for a line on top that says what was found; without, the top says what the last change did alone
+    says    a line on top says what was found; else the top says what the last change did alone
     """
     answers = view.fit.answers
-    told = _told(view, rows_of, names)
+    told = _told(view, rows_of, says)
     latest = answers.news, told
 
     def scores(_: live.Shown) -> dict[str, Part]:
         nonlocal latest
         answers.collect()
         if latest[0] != answers.news:  # another look at the same answers says the same
-            latest = answers.news, _told(view, rows_of, names)
+            latest = answers.news, _told(view, rows_of, says)
         return parts.by_key(Text(latest[1].html, "honest-card"))
 
     with view.frame.card:
@@ -94,12 +90,11 @@ def honest_card(
         )
         with st.container(key="gdm-progress"):
             live.region(view.fit, live.progress)
-    pinned = pin.Beside(lambda other, now: pin.strips(view, other, now), lambda other: rows_beside(other, rows_of))
-    pin.show(view, told.rows, beside or pinned)
+    pin.show(view, told.rows, beside or pin.Beside(lambda other: rows_beside(other, rows_of)))
     return told.rows
 
 
-def _told(view: View, rows_of: Rows, names: Sequence[str] | None) -> Told:
+def _told(view: View, rows_of: Rows, says: bool) -> Told:
     """The card as things stand; asks for what is not measured yet."""
     answer, shown = measured(view), view.shown
     rows = rows_of(answer.value) if answer.value is not None else []
@@ -108,11 +103,9 @@ def _told(view: View, rows_of: Rows, names: Sequence[str] | None) -> Told:
     scored: live.Wanted | None = answer.about
     if answer.fresh:
         said = {"change": _last_change(view, rows)}
-        if names is not None:
+        if says:
             of = f"the {view.data.tested if view.is_new else 'fitted trial'}"
-            reading = view.read()
-            stays = (1.0, STEPS) if reading.states is None else stay_step(view, reading.labels)
-            said = {"finding": finding(reading, of, names, rows, *stays)} | said
+            said = {"finding": finding(view.read(), of, rows)} | said
         lines = "".join(f'<p class="gdm-{kind}">{escape(words)}</p>' for kind, words in said.items() if words)
         return Told(shell.marked(lines + card.scores_html(rows, status=shown.status), view.made_for), rows)
     if answer.so_far is not None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
@@ -17,26 +15,24 @@ from gdm_core.analysis.looks import Look
 from gdm_core.analysis.planes import plane_map
 from gdm_core.analysis.tables import csv
 from gdm_core.trials import Trial
-from pages.lab import figures as lab_figures
+from pages.lab import figures as drawn
 from pages.lab import live
 from pages.lab.card import Rows, rows_now
 from pages.lab.data import Setting
-from pages.lab.tabs import stays_of, usage
+from pages.lab.tables import File, files_of
 from pages.lab.view import Reading, View
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.card import Score
 from pages.ui.downloads import download
-from pages.ui.exports import install, legend, link, save_picture, slug, tables
+from pages.ui.exports import install, legend, link, save_picture, slug
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
-from pages.ui.figures.base import Figure, names_of, numbered
+from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 MODEL = "model.safetensors"
 ROUGH = "Of states rounded to 8 bits, as the page draws them until the exact ones are there."
 PLANE, PREDICTION = "Which state wins where", "Prediction"
-States = npt.NDArray[np.floating[Any]]
-File = tuple[str, Callable[[], bytes], str]
 
 
 @dataclass(frozen=True)
@@ -47,13 +43,12 @@ class Export:
     shown      the live picture; its result is what is exported
     look       the exact soft states of all trials, as `live.states_of` gives them
     figures    figures by name, made when asked for; None while a worker is still at it
+    files      (label, make, name of the file) of a trial's data, counted over fitted ones, then new ones
+    titles     what the trials are called
     scores     gives the rows of the card, none before they are measured
-    trial      which trial the page shows, counted over fitted ones, then new ones
-    unit       "s", or "step" where samples have no time
+    trial      which trial the page shows, counted likewise
     shipped    the fit came with the app
     taught     lines of a script that teach the fit words, where what is shown was taught some
-    files      (label, make, name of the file) of a trial's data, counted as `trial`, in place of the states and bouts as fitted
-    title_of   what a trial is called among the others
     tables     further tables by name, made when asked for
     unanswered whether a figure, or "" for the states, could not be worked out: it says why, and offers to ask again
     """
@@ -66,17 +61,15 @@ class Export:
     look: Look | None
     recipe: Recipe
     figures: Mapping[str, Callable[[], Figure | None]]
+    files: Callable[[int], Sequence[File]] = lambda index: ()
+    titles: Sequence[str] = ()
     scores: Callable[[], Sequence[Score]] = tuple
     facts: Sequence[tuple[str, str]] = ()
     link: str = ""
-    names: Sequence[str] | None = None
     shipped: bool = False
     taught: Sequence[str] = ()
-    files: Callable[[int], Sequence[File]] | None = None
-    title_of: Callable[[int], str] | None = None
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
     trial: int = 0
-    unit: str = "s"
     unanswered: Callable[[str], bool] = lambda name: False
 
 
@@ -84,28 +77,30 @@ def offer(
     view: View,
     reading: Reading,
     rows_of: Rows,
-    figures: Mapping[str, Callable[[], Figure | None]],
+    figures: Callable[[Reading], Mapping[str, Callable[[], Figure | None]]] = lambda reading: {},
     *,
-    names: Sequence[str] = (),
     facts: Sequence[tuple[str, str]] = (),
     after: Sequence[str] = (),
     **more: Any,
 ) -> None:
     """The panel for what a view shows: a page adds its own figures, which come first, and what else it has to say.
 
+    reading   what is shown; once there are the states that files of data hold, figures are of those
     figures   its own; one of the same name stands in place of a usual one
-    names     of the states, in the order of colours
     facts     for the report, besides those of the data and of the model
     after     what the script says once it has the states
     """
     asked = view.shown.wanted
     setting: Setting = view.setting if asked is None else asked.where  # of what stands, not of what is asked for now
+    view = view.for_files
+    if isinstance(exact := view.read(exact=True), Reading) and type(reading) is Reading:
+        reading = exact
 
     def unanswered(name: str) -> bool:
         answer = _questions(view, reading.trial).get(name, live.Answer()) if name else view.exact
         return live.unanswered(view.fit, answer, "This could not be worked out", where="export")
 
-    data, choice = setting.data, setting.choice
+    data, choice, own = setting.data, setting.choice, figures(reading)
     panel(
         Export(
             page=view.page,
@@ -116,13 +111,13 @@ def offer(
             shipped=view.came,
             look=view.exact.value,
             recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
-            figures=_said_rough({**figures, **standard_figures(view, reading, names), **figures}, reading),
-            names=list(names) or None,
+            figures=_said_rough({**own, **standard_figures(view, reading), **own}, reading),
+            files=lambda index: files_of(view.data, view.at(index).read(exact=True)),
+            titles=[view.data.title(i) for i in range(len(view.data.trials))],
             scores=lambda: rows_now(view, rows_of),
             facts=[*data.facts, *choice.facts, *facts],
             link=link(),
             trial=view.index,
-            unit=data.unit,
             unanswered=unanswered,
             **more,
         )
@@ -143,36 +138,27 @@ def _said_rough(
     return {name: partial(said, make) for name, make in figures.items()}
 
 
-def standard_figures(view: View, reading: Reading, names: Sequence[str] = ()) -> dict[str, Callable[[], Figure | None]]:
+def standard_figures(view: View, reading: Reading) -> dict[str, Callable[[], Figure | None]]:
     """The figures of the tabs that every page can have. Those that a worker is asked for are None until they are there."""
-    assert reading.states is not None
-    states, trial, labels = reading.states, reading.trial, reading.labels
-    n_states = states.shape[1]
-    truth = None if trial.states is None else np.asarray(trial.states, np.float32)
-    timing = view.timing
-    rows = {"states": states} if truth is None else {"true": truth, "inferred": states}
-    called = numbered(names) or None
-    key = {"states": legend.states(n_states if truth is None else max(n_states, truth.shape[1]), called)}
-    asked = _questions(view, trial)
+    trial, asked = reading.trial, _questions(view, reading.trial)
+    key = {"states": legend.states(len(reading.names), reading.names, reading.used)}
     channel = st.session_state.get("channel")
     index = trial.channels.index(channel) if channel in trial.channels else 0
     found: dict[str, Callable[[], Figure | None]] = {
-        "States over time": lambda: legend.with_key(figures.state_strips(rows, names=called, **timing), key),
-        "Shares of each state": lambda: legend.with_key(
-            figures.proportions(states, names=called, labels=names_of(n_states, None), **timing),
-            {"states": legend.states(n_states, called)},
-        ),
-        "Use of each state": lambda: usage(reading, called),
-        "Stays": lambda: stays_of(view, reading, called),
-        "What follows what": lambda: lab_figures.matrix(labels, n_states, called),
+        "States over time": lambda: drawn.strips(reading, cut=view.data.recorded),
+        "Shares of each state": lambda: legend.with_key(drawn.shares(reading), key),
+        "Use of each state": lambda: drawn.usage(reading),
+        "Stays": lambda: drawn.stays(reading),
+        "What follows what": lambda: drawn.graph(reading),
+        "What follows what, in numbers": lambda: drawn.matrix(reading),
     }
     if trial.position is not None:
         found[PLANE] = lambda: (
-            lab_figures.plane(asked[PLANE].value, trial.position, view.shown.order) if asked[PLANE].fresh else None
+            drawn.plane(asked[PLANE].value, trial.position, view.shown.order) if asked[PLANE].fresh else None
         )
     found[PREDICTION] = lambda: (
-        lab_figures.prediction(
-            asked[PREDICTION].value, trial, index, name=view.data.called.get(trial.channels[index], ""), **timing
+        drawn.prediction(
+            asked[PREDICTION].value, trial, index, name=view.data.called.get(trial.channels[index], ""), **view.timing
         )
         if asked[PREDICTION].fresh
         else None
@@ -207,7 +193,7 @@ def panel(export: Export) -> None:
     left, right = st.columns([0.34, 0.66], gap="small")
     with left, shell.panel("export-data", "Data"):
         if look is not None:
-            _data(export, look)
+            _data(export)
         elif not export.unanswered(""):
             shell.quiet("The exact states are on their way.")
         for label, make in export.tables.items():
@@ -270,41 +256,15 @@ def _figures(export: Export) -> None:
     shell.quiet("SVG and PNG are saved as the figure stands here, zoom and theme included.")
 
 
-def _data(export: Export, look: Look) -> None:
+def _data(export: Export) -> None:
     """States and bouts of one trial."""
-    wanted, order = export.shown.wanted, export.shown.order
-    assert wanted is not None
-    trials: list[tuple[str, Trial, States]] = [
-        (trial.name, trial, states)
-        for trial, states in zip(wanted.train, live.in_order(look.train, order), strict=True)
-    ]
-    if wanted.test is not None:
-        trials += [
-            (trial.name, trial, states)
-            for trial, states in zip(wanted.test, live.in_order(look.test, order), strict=True)
-        ]
-    index = shown = min(export.trial, len(trials) - 1)
-    if len(trials) > 1:
-        index = st.selectbox(
-            "Trial",
-            range(len(trials)),
-            index=shown,
-            format_func=export.title_of or (lambda i: trials[i][0]),
-            key=f"{export.page}-export-trial-{shown}",  # another trial on the page is the first choice here, too
-        )
-        index = index if index is not None and index < len(trials) else shown
-    name, trial, states = trials[index]
-    usual: list[File] = [
-        ("States (CSV)", lambda: tables.states_csv(states, trial), "states.csv"),
-        ("States (Parquet)", lambda: tables.states_parquet(states, trial), "states.parquet"),
-        (
-            "Bouts (CSV, as in BORIS)",
-            lambda: tables.bouts_csv(states, trial, export.names, unit=export.unit),
-            "bouts.csv",
-        ),
-    ]
-    for label, make, file in usual if export.files is None else export.files(index):
-        _file(label, make, f"{slug(name)}-{file}", export)
+    index, titles = export.trial, export.titles
+    if len(titles) > 1:
+        key = f"{export.page}-export-trial-{index}"  # another trial on the page is the first choice here, too
+        chosen = st.selectbox("Trial", range(len(titles)), index, format_func=lambda i: titles[i], key=key)
+        index = chosen if chosen is not None and chosen < len(titles) else index
+    for label, make, file in export.files(index):
+        _file(label, make, file, export)
 
 
 def _file(label: str, make: Callable[[], bytes], name: str, export: Export) -> None:

@@ -1,4 +1,4 @@
-"""Figures that every lab shows, from what a fit says: the prediction with its envelope, and what follows what."""
+"""Figures that every lab shows, of one trial as a fit reads it, named and coloured as on the page; for tabs and for files."""
 
 from __future__ import annotations
 
@@ -8,23 +8,104 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.bouts import transition_shares
+from gdm_core.analysis.bouts import runs, transition_shares
 from gdm_core.analysis.envelopes import Envelope
 from gdm_core.analysis.planes import PlaneMap
 from gdm_core.trials import Trial
+from pages.lab.analysis_figures import transition_graph
+from pages.lab.labels import Known
+from pages.lab.view import Reading
 from pages.ui import figures
+from pages.ui.exports import legend
 from pages.ui.figures.base import Figure
 
+HIGHEST = 0.9  # of the shares' axis: a name further up would be cut by the edge of the figure
 BEFORE = 40  # samples of the past beside a prediction
 
 
-def matrix(labels: npt.ArrayLike, n_states: int, names: Sequence[str] | None = None) -> Figure:
-    """What follows what among the strongest states."""
-    return figures.transition_matrix(
-        transition_shares(labels, n_states),
-        names=names,
-        caption="Among changes of the strongest state: from the row to the column. Rows add up to 100\u00a0%.",
-    )
+def strips(reading: Reading, cut: bool) -> Figure:
+    """What is known, bouts where they are `cut`, and states over the recording's clock, with the names of all colours."""
+    known, names = reading.known, reading.names
+    rows: dict[str, npt.NDArray[np.float32]] = {}
+    key = {"states": legend.states(len(names), names, reading.used)}
+    if known is not None:
+        rows[known.who] = known.shares
+        if known.who == "expert":
+            key = {"expert": legend.states(len(known.names), known.names)} | key
+        elif len(known.names) > len(names):
+            key = {"states": legend.states(len(known.names))}
+    if cut:
+        rows["bouts"] = figures.one_hot(reading.bouts, len(names))
+    rows["states"] = reading.states
+    called = names if known is None else None
+    return legend.with_key(figures.state_strips(rows, names=called, **reading.timing), key)
+
+
+def shares(reading: Reading) -> Figure:
+    """Stacked shares over time."""
+    figure = figures.proportions(reading.shares, labels=reading.naming.short, **reading.looks, **reading.timing)
+    for mark in figure["layout"]["annotations"]:
+        mark["y"] = float(np.clip(mark["y"], 1 - HIGHEST, HIGHEST))
+    return figure
+
+
+def entropy(reading: Reading) -> Figure:
+    """How undecided the model is among the states that there are, as the exported table says it."""
+    return figures.entropy_strip(reading.shares, **reading.timing)
+
+
+def usage(reading: Reading) -> Figure:
+    """How much each state is used, beside the true use where the model has as many states."""
+    known = reading.known
+    if known is None or known.who != "true" or len(known.names) != len(reading.used):
+        return figures.usage(reading.shares, **reading.looks)
+    caption = "Bars: the model's states. Ticks: the true ones of the same colour."
+    return figures.usage(reading.shares, **reading.looks, reference=known.shares.mean(axis=0), caption=caption)
+
+
+def stays(reading: Reading) -> Figure:
+    """How long bouts last, on one axis with what is known."""
+    known, row = reading.known, np.full(len(reading.names), -1)
+    row[reading.used] = np.arange(len(reading.used))
+    beside = None if known is None else runs(known.labels)[1]
+    timing = reading.lengths(reading.bouts)
+    return figures.dwell(row[reading.bouts], len(reading.used), beside=beside, **reading.looks, **timing)
+
+
+def known_stays(reading: Reading, known: Known) -> Figure:
+    """The same of what is known."""
+    n, beside = len(known.names), runs(reading.bouts)[1]
+    return figures.dwell(known.labels, n, names=known.names, beside=beside, **reading.lengths(reading.bouts))
+
+
+def matrix(reading: Reading) -> Figure:
+    """What follows what among bouts, in numbers."""
+    return _matrix(reading.bouts, reading.names, reading.used, "Among the bouts of the row that end, the share that goes to each "
+                   "column. Rows add up to 100\u00a0%.")  # fmt: skip
+
+
+def known_matrix(known: Known) -> Figure:
+    """The same of what is known."""
+    what = "expert's labels" if known.who == "expert" else "true states"
+    return _matrix(known.labels, known.names, range(len(known.names)), f"The same for the {what}.")
+
+
+def _matrix(labels: npt.NDArray[np.int64], names: Sequence[str], used: Sequence[int], caption: str) -> Figure:
+    visited = [k for k in used if (labels == k).any()]
+    shares = transition_shares(labels, len(names))[np.ix_(visited, visited)]
+    return figures.transition_matrix(shares, names=[names[k] for k in visited], caption=caption)
+
+
+def graph(reading: Reading) -> Figure:
+    """What follows what among bouts, as a graph."""
+    bouts, names = reading.bouts, reading.names
+    visited = [k for k in reading.used if (bouts == k).any()]
+    return transition_graph(transition_shares(bouts, len(names)), np.nanmean(reading.states, axis=0), names, visited)
+
+
+def remarked(figure: Figure, known: Known) -> Figure:
+    """The figure, saying so where some of what is known shares a colour."""
+    return figure | {"caption": f"{figure['caption']} {known.remark}".strip()}
 
 
 def plane(found: PlaneMap, path: npt.NDArray[Any] | None, order: Sequence[int]) -> Figure:

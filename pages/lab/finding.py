@@ -8,9 +8,9 @@ import numpy as np
 
 from gdm_core.analysis.bouts import median_bout
 from gdm_core.analysis.suggestions import NUMBERS
-from pages.lab.view import Reading
+from pages.lab.view import Reading, Unread
 from pages.ui.card import Score, explained
-from pages.ui.units import STEPS, Unit
+from pages.ui.units import STEPS
 
 IDLE = 0.01  # of the time: below, a state is called unused
 WORTH = {
@@ -22,23 +22,22 @@ WORTH = {
 }
 
 
-def finding(reading: Reading, of: str, names: Sequence[str], rows: Sequence[Score], step: float, unit: Unit) -> str:
+def finding(reading: Reading | Unread, of: str, rows: Sequence[Score]) -> str:
     """In words; "" while there are no states.
 
-    of     what the trial is called in a sentence
-    names  of the states
-    step   from one sample to the next, in `unit`
+    of   what the trial is called in a sentence
     """
-    if reading.states is None:
+    if isinstance(reading, Unread):
         return ""
     share = reading.states.mean(axis=0)
     n_states, most = len(share), int(share.argmax())
     used = int((share >= IDLE).sum())
     counted = NUMBERS.get(n_states, f"{n_states} states")
     idle = f", {n_states - used} of them hardly used" if used < n_states else ""
-    stay = median_bout([reading.labels]) * step
-    lasts = f"{stay:.3g} {unit.plural}" if unit is not STEPS else f"{stay:.0f} step{'s' * (stay >= 1.5)}"
-    held = f"{names[most]} holds {100 * share[most]:.0f} % of {of}"
+    timing = reading.lengths(reading.bouts)
+    stay = median_bout([reading.bouts]) * timing["step"]
+    lasts = f"{stay:.3g} {timing['unit']}" if reading.unit is not STEPS else f"{stay:.0f} step{'s' * (stay >= 1.5)}"
+    held = f"{reading.names[most]} holds {100 * share[most]:.0f} % of {of}"
     said = [f"{counted.capitalize()}{idle}. {held}; half of all stays last {lasts} or less."]
     first = next((row for row in rows if row.verdict is not None and np.isfinite(row.value)), None)
     if first is not None and first.verdict is not None:

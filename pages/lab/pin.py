@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
+from typing import Any
 
 import streamlit as st
 
@@ -19,9 +21,10 @@ from gdm_core.analysis.matching import order_of, ordered
 from gdm_core.models.registry import available
 from pages.lab import live
 from pages.lab.data import Data, Setting
+from pages.lab.labels import colour_key
 from pages.lab.live.pictures import Origin
 from pages.lab.live.screen import BESIDE
-from pages.lab.view import View
+from pages.lab.view import Unread, View
 from pages.ui import figures, limits, parts, shell, slider, turning
 from pages.ui.card import Score
 from pages.ui.figures.strips import MAX_COLUMNS
@@ -46,7 +49,8 @@ KEPT = turning.stays("pinned-")
 LONGEST = 80
 REFUSED = "-refused"
 PINNED, NOW = "pinned", "now"
-CAPTION = "The pinned result above what stands now; states that match have the same colour."
+MATCHING = "States that match have the same colour."
+CAPTION = f"The pinned result above what stands now. {MATCHING}"
 
 
 def text_of(choice: Choice) -> str:
@@ -64,31 +68,17 @@ def parse(text: str | None) -> Choice | None:
     if len(said) != 7 or len(text or "") > LONGEST:
         return None
     name, k, tau, stay, posterior, d, seed = said
-    whole = [limits.whole(part) for part in (k, d, seed)]
-    softness = _number(tau, TAU_RANGE)
-    gamma = "learn" if stay == "learn" else _number(stay, GAMMA_RANGE)
-    if (
-        name not in MODELS
-        or name not in available()
-        or posterior not in SEES.values()
-        or softness is None
-        or gamma is None
-    ):
+    whole = [
+        limits.inside(limits.whole(part), *span) for part, span in ((k, K_RANGE), (d, D_RANGE), (seed, SEED_RANGE))
+    ]
+    softness = limits.inside(limits.decimal(tau), *TAU_RANGE)
+    gamma: Any = "learn" if stay == "learn" else limits.inside(limits.decimal(stay), *GAMMA_RANGE)
+    if name not in MODELS or name not in available() or posterior not in SEES.values():
         return None
-    if any(
-        v is None or not low <= v <= high for v, (low, high) in zip(whole, (K_RANGE, D_RANGE, SEED_RANGE), strict=True)
-    ):
+    n_states, n_latent, start = whole
+    if softness is None or gamma is None or n_states is None or n_latent is None or start is None:
         return None
-    n_states, n_latent, start = (int(v or 0) for v in whole)
-    return choice_of(name, n_states, softness, gamma, posterior, n_latent, start)  # type: ignore[arg-type]
-
-
-def _number(text: str, within: tuple[float, float]) -> float | None:
-    try:
-        value = float(text) if text.isascii() else math.nan
-    except ValueError:
-        return None
-    return value if within[0] <= value <= within[1] else None
+    return choice_of(name, n_states, softness, gamma, posterior, n_latent, start)
 
 
 def _fits(choice: Choice, data: Data) -> bool:
@@ -115,14 +105,17 @@ def _pinned(page: str) -> str:
 class Beside:
     """What a page has of its own for a pinned result, which is a view of its data like the one that stands.
 
-    parts   what it shows of the pinned view in a picture, whose states have the colours of those that stand where they match
     rows    the rows of what is measured of it
-    look    the page's own kind of view
+    parts   what it shows of the pinned view in a picture, whose states have the colours of those that stand where they match;
+            both over time where a page has nothing of its own
+    look    how the page looks at it
+    said    what has to be known to read it
     """
 
-    parts: Callable[[View, live.Shown], Mapping[str, Part]]
     rows: Callable[[View], list[Score]]
+    parts: Callable[[View, live.Shown], Mapping[str, Part]] | None = None
     look: Callable[[View], View] = lambda view: view
+    said: str = MATCHING
 
 
 def show(view: View, rows: Sequence[Score], page: Beside) -> None:
@@ -158,9 +151,10 @@ def show(view: View, rows: Sequence[Score], page: Beside) -> None:
             return
         beside = _begin(view, choice)
         now = page.look(replace(beside, shown=_matched(beside.shown, view)))
+        drawn = page.parts or (lambda other, found: strips(view, other, found, page.said))
         live.problem(beside.fit, beside.shown, f"{name}{BESIDE}")
         live.unanswered(beside.fit, beside.asked, "The exact states of what is pinned could not be worked out")
-        live.region(beside.fit, lambda found: page.parts(now, _matched(found, view)))
+        live.region(beside.fit, lambda found: drawn(now, _matched(found, view)))
         _compared(page.rows(now), rows)
 
 
@@ -217,28 +211,40 @@ def more_colours(view: View, n_states: int) -> Text | None:
     return Text(shell.state_key_html(n_states), "pinned-key") if n_states > view.shown.n_states else None
 
 
-def strips(view: View, beside: View, now: live.Shown) -> dict[str, Part]:
-    """What a page without a drawing of its own shows: both over time, and the track where there is one."""
+def strips(view: View, beside: View, now: live.Shown, said: str) -> dict[str, Part]:
+    """What a page without a drawing of its own shows: both over time, their bouts where it has such, and the track where there
+    is one."""
     here, there = view.read(), beside.read(now)
-    if there.states is None:
+    if isinstance(there, Unread):
         return parts.by_key(Picture(None, "pinned-strips", title=there.title, note=there.note))
-    trial, states = view.trial, there.states
+    both = {PINNED: there} | ({} if isinstance(here, Unread) else {NOW: here})
+    of = tuple(one.states for one in both.values())
 
-    def both() -> figures.Figure:
-        rows = {PINNED: states} | ({} if here.states is None else {NOW: here.states})
-        columns = figures.FEW_COLUMNS if figures.flickers(states) else MAX_COLUMNS
-        return figures.state_strips(rows, **view.timing, columns=columns, caption=CAPTION)
+    def over_time(rows: dict[str, Any], caption: str) -> figures.Figure:
+        columns = figures.FEW_COLUMNS if figures.flickers(there.states) else MAX_COLUMNS
+        return figures.state_strips(rows, **there.timing, columns=columns, caption=caption)
 
-    track = None
-    if (position := trial.position) is not None:
-        drawn = now.once(
-            "pinned-track",
-            lambda: figures.track(position, states, title="pinned", height=190, caption=""),
-            of=(states, position),
-        )
-        track = Picture(drawn, "pinned-track", there.state)
-    made = now.once("pinned-strips", both, of=(states, here.states))
-    return parts.by_key(track, Picture(made, "pinned-strips", there.state), more_colours(view, states.shape[1]))
+    def bouts() -> figures.Figure:
+        known = there.known
+        rows = {} if known is None else {known.who: known.shares}
+        cut = {name: figures.one_hot(one.bouts, len(one.names)) for name, one in both.items()}
+        return over_time(rows | cut, f"Bouts of both, by the same rule. {said}")
+
+    soft = {name: one.states for name, one in both.items()}
+    mixed = now.once(
+        "pinned-strips", lambda: over_time(soft, f"The pinned result above what stands now. {said}"), of=of
+    )
+    shown = [Picture(mixed, "pinned-strips", there.state, f"{view.data.key}/{view.index}")]
+    if view.data.recorded:
+        made = now.once("pinned-bouts", bouts, of=(*of, *(one.bouts for one in both.values())), settings=said)
+        shown.insert(0, replace(shown[0], figure=made, key="pinned-bouts"))
+        key = Text(colour_key("pinned states", there.names, there.used), "pinned-key")
+        return parts.by_key(*shown, key)
+    if (position := view.trial.position) is not None:
+        track = partial(figures.track, position, there.states, title="pinned", height=190, caption="")
+        made = now.once("pinned-track", track, of=(there.states, position))
+        shown.insert(0, Picture(made, "pinned-track", there.state))
+    return parts.by_key(*shown, more_colours(view, len(there.names)))
 
 
 def _compared(pinned: Sequence[Score], now: Sequence[Score]) -> None:

@@ -3,52 +3,134 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Self, TypeVar
+from functools import cached_property, partial
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.analysis.looks import Look
 from gdm_core.analysis.matching import Order
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
 from pages.lab.data import Data, Setting
+from pages.lab.labels import Known, Words
 from pages.lab.live.pictures import Origin, State
+from pages.lab.naming import Naming
 from pages.lab.shipped import Shipped
+from pages.ui import palette
 from pages.ui.exports import slug
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
-from pages.ui.units import Unit
+from pages.ui.units import SECONDS, STEPS, Unit, unit_of_stays
 
 Array = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """One trial as a fit reads it.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Seen:
+    """One trial in a picture, whether or not its states are known.
 
-    states   [T, K] in the order of colours; None while there are none, and `title` and `note` say why
-    state    what `plot(state=)` takes: of an earlier fit, it is "stale"
-    origin   the look at a fit that `states` belong to: those of two origins must not meet in one figure
-    rough    `states` are those of a picture: rounded to 8 bits, and thinned where they are long
+    state   what `plot(state=)` takes: of an earlier fit, it is "stale"
+    unit    that of time
+    words   what labels of the trial are called, where an expert gave some
     """
 
     trial: Trial
-    states: Array | None
     state: State
-    origin: Origin
-    title: str = ""
     note: str = ""
+    unit: Unit = SECONDS
+    words: Words | None = None
+
+    @property
+    def counted(self) -> Literal["s", "step"]:
+        """What exports count in."""
+        return "step" if self.unit is STEPS else "s"
+
+    @property
+    def _sample(self) -> float:
+        """The length of a sample: in seconds, or one step."""
+        return 1.0 if self.unit is STEPS else 1.0 / self.trial.rate_hz
+
+    @property
+    def timing(self) -> dict[str, Any]:
+        """When the trial begins, from one sample to the next, and what that is counted in, as figures take them."""
+        unit = self.unit
+        return {"start": unit.of(self.trial.start_seconds), "step": unit.of(self._sample), "unit": unit.name}
+
+    def unit_of_stays(self, labels: Ints) -> Unit:
+        """The unit for the lengths of stays, which may be short in a long trial."""
+        return unit_of_stays(median_bout([labels]) * self._sample, self.unit)
+
+    def lengths(self, labels: Ints) -> dict[str, Any]:
+        """Step and unit for the lengths of these stays."""
+        unit = self.unit_of_stays(labels)
+        return {"step": unit.of(self._sample), "unit": unit.plural}
+
+    @property
+    def expert(self) -> Ints | None:
+        """The expert's labels, None where there are none at all."""
+        labels = self.trial.labels
+        if self.words is None or labels is None or not (np.asarray(labels) >= 0).any():
+            return None
+        return np.asarray(labels, np.int64)
+
+    @property
+    def known(self) -> Known | None:
+        """What states are held against: the expert's labels, or the true states of a simulation."""
+        if (expert := self.expert) is not None and self.words is not None:
+            return self.words.known(expert)
+        return None if self.trial.states is None else Known.truth(self.trial.states)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Unread(Seen):
+    """A trial that has no states yet; `title` and `note` say why."""
+
+    title: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reading(Seen):
+    """A trial as a fit reads it, named, merged and cut into bouts.
+
+    states   [T, columns] in the order of colours
+    bouts    [T] the column that each moment's bout belongs to: the strongest state, where no rule of bouts says else
+    origin   the look at a fit that `states` belong to: those of two origins must not meet in one figure
+    soft     [T, K] the states as fitted, neither named nor merged
+    rough    `states` are those of a picture: rounded to 8 bits, and thinned where they are long
+    """
+
+    states: Array
+    bouts: Ints
+    origin: Origin
+    naming: Naming
+    soft: Array
     rough: bool = False
 
     @property
-    def labels(self) -> npt.NDArray[np.int64]:
-        """[T] the strongest state of each moment."""
-        assert self.states is not None
-        return np.asarray(self.states.argmax(axis=1), np.int64)
+    def names(self) -> tuple[str, ...]:
+        return self.naming.names
+
+    @property
+    def used(self) -> list[int]:
+        """Columns that hold a state."""
+        return self.naming.used
+
+    @property
+    def looks(self) -> dict[str, Any]:
+        """Names and colours of the states that there are, without columns that a merger or another colour left empty."""
+        colours = palette.colours(len(self.names))
+        return {"names": [self.names[k] for k in self.used], "colours": [colours[k] for k in self.used]}
+
+    @property
+    def shares(self) -> Array:
+        """[T, states] of the states that there are."""
+        return self.states[:, self.used]
 
 
 R = TypeVar("R", bound=Reading)
@@ -71,9 +153,9 @@ class Looked:
         return live.in_order(((*self.look.train, *self.look.test)[index],), self.order)[0]
 
 
-def together(readings: Iterable[R]) -> list[R]:
+def together(readings: Iterable[R | Unread]) -> list[R]:
     """Those that may stand in one figure: with states, and of the same fit as the first of them."""
-    known = [reading for reading in readings if reading.states is not None]
+    known = [reading for reading in readings if not isinstance(reading, Unread)]
     return [reading for reading in known if reading.origin is known[0].origin]
 
 
@@ -89,6 +171,8 @@ class View:
     index     which trial is looked at: fitted ones first, then new ones
     moving    a slider that the fit or its scores depend on is still held
     number    names the settings that the controls ask for now
+    naming    what became of the states of a picture with so many of them, where the page lets its visitor name them
+    rule      how bouts are read: the strongest state of each moment is its bout, unless a page says else
     """
 
     frame: Frame
@@ -102,6 +186,8 @@ class View:
     index: int = 0
     moving: bool = False
     number: str = ""
+    naming: Naming | None = None
+    rule: BoutRule = field(default_factory=BoutRule)
 
     @property
     def page(self) -> str:
@@ -126,8 +212,8 @@ class View:
 
     @property
     def unit(self) -> Unit:
-        """That of time, wherever the page shows some."""
-        return self.data.time_unit
+        """That of time, wherever the page shows some: seconds beside a player, which counts them."""
+        return self.data.time_unit if self.data.pose(self.index) is None else SECONDS
 
     @property
     def timing(self) -> dict[str, Any]:
@@ -166,26 +252,43 @@ class View:
         return replace(self, index=min(max(index, 0), len(self.data.trials) - 1))
 
     # ---- states -------------------------------------------------------------------------------------------------
-    def read(self, now: live.Shown | None = None, *, exact: bool = False) -> Reading:
+    def read(self, now: live.Shown | None = None, *, exact: bool | None = None) -> Reading | Unread:
         """The trial that is looked at, and its states in the picture `now`.
 
         Fitted trials have states from the first look at a fit on. New ones are read once it is done: until then, and
         while a fit of other data runs, an earlier reading of the very same trial stays.
 
-        exact   take the model's own look also for fitted trials, whose states come thinned where they are long
+        exact   take the model's own look also for fitted trials, whose states come thinned where they are long: of
+                recordings, unless told
         """
         now, trial = now or self.shown, self.trial
-        found, rough = self._states(now, exact)
+        seen: dict[str, Any] = {"trial": trial, "unit": self.unit, "words": self.data.words}
+        found, rough = self._states(now, self.data.recorded if exact is None else exact)
         if found is not None:
-            return Reading(trial, found, now.state, now.origin, rough=rough)
+            return Reading(
+                state=now.state, origin=now.origin, rough=rough, **self.named(now, self.index, found), **seen
+            )
         title, note = self._why_not(now)
         earlier = self.fit.records.last(Looked)
         if earlier is not None and earlier.content == self._content:
             states = now.once(("earlier", self.index), lambda: earlier.states(self.index), of=(earlier,))
             # Of a slider that is held, the figure's own mark says more: the browser may draw what it would be.
             note = f"As the earlier fit read it. {note}" if self.is_new and not self.moving else ""
-            return Reading(trial, states, "stale", earlier.origin, title, note)
-        return Reading(trial, None, now.state, now.origin, title, note)
+            named = self.named(now, self.index, states)
+            return Reading(state="stale", origin=earlier.origin, note=note, **named, **seen)
+        return Unread(state=now.state, title=title, note=note, **seen)
+
+    def named(self, now: live.Shown, key: Hashable, soft: Array) -> dict[str, Any]:
+        """States as fitted [T, K] with what becomes of them here: the fields of a reading that follow from them."""
+        naming, rule, trial = self.naming_for(soft.shape[1]), self.rule, self.trial
+        states = now.once(("named", key), lambda: naming.apply(soft), of=(soft,), settings=naming)
+        cut = partial(rule.labels, states, trial.rate_hz)
+        bouts = now.once(("bouts", key), cut, of=(states, trial), settings=rule)
+        return {"states": states, "bouts": bouts, "naming": naming, "soft": soft}
+
+    def naming_for(self, n_states: int) -> Naming:
+        """The naming, unless the picture has another number of states."""
+        return self.naming if self.naming is not None and len(self.naming.into) == n_states else Naming.plain(n_states)
 
     @property
     def _content(self) -> tuple[str, str]:

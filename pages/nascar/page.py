@@ -8,7 +8,8 @@ from gdm_core.errors import GdmError
 from pages import lab
 from pages.nascar import pictures, simulator
 from pages.nascar.scorecard import score_rows
-from pages.ui import figures, limits, model_controls, shell
+from pages.ui import model_controls, shell
+from pages.ui.controls import one_of
 
 frame = shell.frame("nascar")
 with frame.controls:
@@ -25,15 +26,11 @@ with frame.controls:
 
 view = lab.begin(frame, data, choice, ships=list(simulator.BUNDLED))
 with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_alignment="center"):
-    limits.among("trial", "Trial", ["Fitted trial", "New trial"])
-    which = st.segmented_control(
+    which = one_of(
         "Trial",
-        ["train", "test"],
-        default="train",
-        format_func=lambda name: "New trial" if name == "test" else "Fitted trial",
-        required=True,
+        {"train": "Fitted trial", "test": "New trial"},
+        row=True,
         key="trial",
-        bind="query-params",
         label_visibility="collapsed",
         help="The model is fitted to one trial; the new one is another lap that it has never seen.",
     )
@@ -44,9 +41,7 @@ view = view.at(1 if which == "test" else 0)
 
 def export(view: lab.View, reading: lab.Reading) -> None:
     """Everything to take along."""
-    view = view.for_files
-    reading = view.read(exact=True)
-    lab.offer(view, reading, score_rows, pictures.tracks(reading))
+    lab.offer(view, reading, score_rows, pictures.tracks)
 
 
 with frame.picture:
@@ -67,5 +62,5 @@ lab.show_tabs(
     early=["Suggest settings"],
 )
 # Last: what the open tab asks is answered before the scores, which take longest.
-lab.honest_card(view, score_rows, figures.names_of(view.shown.n_states))
+lab.honest_card(view, score_rows, says=True)
 lab.end(view)

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from gdm_core.errors import DataError
 from gdm_core.trials import Trial
-from pages.lab import Reading, View, held, live
+from pages.lab import Reading, Unread, View, held, live
 from pages.ui import exports, figures, parts
 from pages.ui.figures.base import Figure
 from pages.ui.parts import Part
@@ -41,20 +42,26 @@ def _height(trial: Trial) -> tuple[int, int]:
     return STACKED if span[0] > 2 * span[1] else SIDE_BY_SIDE
 
 
-def flickers(reading: Reading) -> bool:
+def flickers(reading: Reading | Unread) -> bool:
     """Whether states change with every step: then they are shown step by step for a stretch, under an average of the whole."""
-    return any(figures.flickers(row) for row in (reading.trial.states, reading.states) if row is not None)
+    inferred = [] if isinstance(reading, Unread) else [reading.states]
+    return any(figures.flickers(row) for row in (driven(reading.trial)[1], *inferred))
 
 
-def drawn(view: View, reading: Reading, now: live.Shown, revision: str, *, close: bool) -> dict[str, Part]:
+def driven(trial: Trial) -> tuple[Array, Array]:
+    """(where the car was, [T, 2]; its true states, [T, 4]): every trial of the simulator knows both."""
+    if trial.position is None or trial.states is None:
+        raise DataError(f"{trial.name} has no places or no true states; every simulated lap has both.")
+    return trial.position, np.asarray(trial.states, np.float32)
+
+
+def drawn(view: View, reading: Reading | Unread, now: live.Shown, revision: str, *, close: bool) -> dict[str, Part]:
     """The two tracks and the strips.
 
     close  whether the strips show a stretch step by step, under an average of the whole: see `flickers`
     """
-    trial, which = reading.trial, view.index
-    assert trial.states is not None
-    assert trial.position is not None
-    position, truth, states = trial.position, trial.states, reading.states
+    trial, which, (position, truth) = reading.trial, view.index, driven(reading.trial)
+    states = None if isinstance(reading, Unread) else reading.states
     height, low = _height(trial)
     stands = view.shown  # what does not move is made once a run, and known to the browser
     true = stands.once(
@@ -69,7 +76,8 @@ def drawn(view: View, reading: Reading, now: live.Shown, revision: str, *, close
         ),
         of=(trial,),
     )
-    inferred = Picture(None, "inferred-track", revision=revision, title=reading.title, note=reading.note)
+    title = reading.title if isinstance(reading, Unread) else ""
+    inferred = Picture(None, "inferred-track", revision=revision, title=title, note=reading.note)
     if states is not None:
         made = now.once(
             ("inferred", which),
@@ -101,10 +109,16 @@ def followed(view: View) -> held.Followed:
 
 
 def _strips(
-    view: View, reading: Reading, now: live.Shown, rows: dict[str, Array], height: int, revision: str, close: bool
+    view: View,
+    reading: Reading | Unread,
+    now: live.Shown,
+    rows: dict[str, Array],
+    height: int,
+    revision: str,
+    close: bool,
 ) -> list[Picture]:
     """Both over time."""
-    trial, states, word = reading.trial, reading.states, BADGES[reading.state]
+    trial, states, word = reading.trial, rows.get("inferred"), BADGES[reading.state]
     # What is true stands whatever becomes of the fit, so that only the other strip fades.
     marks = {"inferred": (word, 0.5 if reading.state == "stale" else IN_QUESTION)} if word else {}
 
@@ -150,11 +164,7 @@ def seen_places(trial: Trial) -> Array | None:
 
 def tracks(reading: Reading) -> dict[str, Callable[[], Figure | None]]:
     """The two tracks, for files: with a legend, since a picture in a paper has no page around it."""
-    trial, states = reading.trial, reading.states
-    assert trial.position is not None
-    assert trial.states is not None
-    assert states is not None
-    position, truth = trial.position, np.asarray(trial.states)
+    (position, truth), states = driven(reading.trial), reading.states
     key = {"states": exports.legend.states(max(truth.shape[1], states.shape[1]))}
     return {
         "Inferred states": lambda: exports.legend.with_key(

@@ -12,9 +12,9 @@ import streamlit as st
 from datasets.nascar import PRESETS, parameters, train_test
 from gdm_core.trials import Trials
 from pages.lab.data import Data
-from pages.ui import limits, shell
+from pages.ui import shell
+from pages.ui.controls import number, one_of, slide
 from pages.ui.exports import Recipe
-from pages.ui.slider import slider
 
 SETTINGS = {
     "standard": "Standard",
@@ -97,37 +97,28 @@ def data_of(track: Track, *, moving: bool = False) -> Data:
 def choose() -> tuple[Track, bool]:
     """Show the controls: (what they describe, whether a slider of theirs is held)."""
     shell.section("Track")
-    limits.among("setting", "Setting", SETTINGS.values())
-    setting = st.selectbox(
+    setting = one_of(
         "Setting",
-        list(SETTINGS),
-        index=list(SETTINGS).index(FIRST.setting),
-        format_func=lambda name: SETTINGS.get(name, name),
+        SETTINGS,
+        FIRST.setting,
         key="setting",
-        bind="query-params",
         help="Standard switches sharply. Soft and sticky blends states and holds on to them. Variable speed draws a new "
         "speed for each stretch. The appendix of the paper and its notebooks differ in how steep the borders are.",
     )
-    setting = setting if setting in SETTINGS else FIRST.setting
     low, high, step = LENGTHS
-    limits.within("T", "Steps (T)", low, high)
-    limits.within("track", "Track (seed)", *SEEDS)
-    length, longer = slider(
-        "Steps (T)", low, high, 1000, step, key="T", bind="query-params", help="Length of each trial.", live=True
-    )
-    seed = st.number_input(
+    length, longer = slide("Steps (T)", low, high, 1000, step, key="T", help="Length of each trial.", live=True)
+    seed = number(
         "Track (seed)",
         *SEEDS,
         0,
         key="track",
-        bind="query-params",
         help="Draws another lap. The test trial is the track of 100 + this seed, seen through the same channels.",
     )
     chosen, moving = _parameters(setting)
     preset = PRESETS[setting]
     changes = tuple((name, value) for name, value in chosen.items() if value != getattr(preset, name))
     parameters(setting, **dict(changes))  # refuses what contradicts itself, before anything is drawn
-    return Track(setting, changes, length, int(min(max(seed, SEEDS[0]), SEEDS[1]))), longer or moving
+    return Track(setting, changes, length, seed), longer or moving
 
 
 def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
@@ -136,43 +127,26 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
     preset = PRESETS[setting]
     held: list[bool] = []
 
-    def slide(label: str, name: str, low: float, high: float, step: float, help: str) -> Any:
+    def held_slide(label: str, name: str, low: float, high: float, step: float, help: str) -> Any:
         start = type(step)(getattr(preset, name))
-        limits.within(f"{setting}.{name}", label, low, high, type(step))
-        found = slider(
-            label, low, high, start, step, key=f"{setting}.{name}", bind="query-params", help=help, live=True
-        )
+        found = slide(label, low, high, start, step, key=f"{setting}.{name}", help=help, live=True)
         held.append(found.held)
         return found.value
 
-    def number(label: str, name: str, low: float, high: float, step: float, help: str, shape: str = "%.3g") -> float:
-        value = float(getattr(preset, name))
-        limits.within(f"{setting}.{name}", label, low, high, float)
-        found = st.number_input(
-            label,
-            low,
-            high,
-            value,
-            step,
-            shape,
-            key=f"{setting}.{name}",
-            bind="query-params",
-            help=_ranged(help, low, high),
-        )
-        # The widget rounds: a value that was not touched stays the preset's own.
-        return value if found is None or math.isclose(found, value, rel_tol=1e-9) else float(min(max(found, low), high))
+    def typed(label: str, name: str, low: float, high: float, step: float, help: str) -> float:
+        return _typed(label, f"{setting}.{name}", getattr(preset, name), low, high, help, step)
 
     values: dict[str, Any] = {}
     with st.expander("Every parameter", icon=":material/tune:"):
         shell.section("Switching")
-        values["tau"] = number("Softness (τ)", "tau", 0.001, 5.0, 0.01, "Low: one state at a time. High: states blend.")
-        values["gamma"] = slide(
+        values["tau"] = typed("Softness (τ)", "tau", 0.001, 5.0, 0.01, "Low: one state at a time. High: states blend.")
+        values["gamma"] = held_slide(
             "Stickiness (γ)", "gamma", 0.0, 0.95, 0.05, "How much of the last state flows into the next one."
         )
-        values["transition_scale"] = number(
+        values["transition_scale"] = typed(
             "Pull of the place (c)", "transition_scale", 0.001, 10.0, 0.01, "How much the place decides against chance."
         )
-        values["transition_weight"] = number(
+        values["transition_weight"] = typed(
             "Steepness of borders",
             "transition_weight",
             0.1,
@@ -181,17 +155,17 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
             "How sharply one region of the plane ends and the next begins: 100 in the notebooks, 10 in the appendix.",
         )
         shell.section("Driving")
-        values["track"] = st.segmented_control(
+        values["track"] = one_of(
             "Shape",
-            ["rounded", "square"],
-            default=preset.track,
-            format_func=str.capitalize,
-            required=True,
+            {"rounded": "Rounded", "square": "Square"},
+            preset.track,
+            row=True,
             key=f"{setting}.track",
-            bind="query-params",
             help="Rounded: the ends turn. Square: every state is a straight move.",
         )
-        values["s_min"] = slide("Slowest speed (s)", "s_min", 0.05, 1.0, 0.05, "Speeds are drawn between this and 1.")
+        values["s_min"] = held_slide(
+            "Slowest speed (s)", "s_min", 0.05, 1.0, 0.05, "Speeds are drawn between this and 1."
+        )
         rounded = values["track"] != "square"
         if rounded:
             values["turn"] = math.radians(
@@ -200,51 +174,41 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
             upper, lower = preset.straight_steps
             left, right = st.columns(2, gap="small")
             with left:
-                upper = _pair("Upper step", f"{setting}.upper", upper, 0.01, 1.0, "Length of a move to the right.")
+                upper = _typed("Upper step", f"{setting}.upper", upper, 0.01, 1.0, "Length of a move to the right.")
             with right:
-                lower = _pair("Lower step", f"{setting}.lower", lower, 0.01, 1.0, "Length of a move to the left.")
+                lower = _typed("Lower step", f"{setting}.lower", lower, 0.01, 1.0, "Length of a move to the left.")
             values["straight_steps"] = (upper, lower)
             if math.isclose(values["turn"], preset.turn, rel_tol=1e-6):
                 values["turn"] = preset.turn
         else:
-            values["step"] = number("Step", "step", 0.005, 0.5, 0.01, "Length of a move on the square track.")
+            values["step"] = typed("Step", "step", 0.005, 0.5, 0.01, "Length of a move on the square track.")
         shell.section("Seen through")
-        values["n_channels"] = slide("Channels (N)", "n_channels", 2, MAX_CHANNELS, 1, "A random mixture each.")
-        values["noise"] = slide(
+        values["n_channels"] = held_slide("Channels (N)", "n_channels", 2, MAX_CHANNELS, 1, "A random mixture each.")
+        values["noise"] = held_slide(
             "Noise (σ)", "noise", 0.0, 2.0, 0.01, "Standard deviation of the noise on every channel."
         )
         shell.section("Start")
-        values["start_state"] = st.selectbox(
-            "First state",
-            list(PLACES),
-            index=preset.start_state,
-            format_func=lambda k: f"S{k + 1}, {PLACES[k]}",
-            key=f"{setting}.start_state",
-            bind="query-params",
+        places = {str(k): f"S{k + 1}, {place}" for k, place in PLACES.items()}
+        values["start_state"] = int(
+            one_of("First state", places, str(preset.start_state), key=f"{setting}.start_state")
         )
         left, right = st.columns(2, gap="small")
         with left:
-            x = _pair(
+            x = _typed(
                 "Start x", f"{setting}.x", preset.start[0], -5.0, 5.0, "Where the car stands before the first step."
             )
         with right:
-            y = _pair("Start y", f"{setting}.y", preset.start[1], -5.0, 5.0, "")
+            y = _typed("Start y", f"{setting}.y", preset.start[1], -5.0, 5.0, "")
         values["start"] = (x, y)
     return values, any(held)
 
 
 def _angle(setting: str, turn: float, label: str, help: str) -> float:
-    return _pair(label, f"{setting}.turn", math.degrees(turn), 0.5, 60.0, help, step=0.5)
+    return _typed(label, f"{setting}.turn", math.degrees(turn), 0.5, 60.0, help, step=0.5)
 
 
-def _ranged(help: str, low: float, high: float) -> str:
-    """A field that one types into says what it takes."""
-    return f"{help} {low:g} to {high:g}.".strip()
-
-
-def _pair(label: str, key: str, value: float, low: float, high: float, help: str, step: float = 0.05) -> float:
-    limits.within(key, label, low, high, float)
-    found = st.number_input(
-        label, low, high, float(value), step, "%.3g", key=key, bind="query-params", help=_ranged(help, low, high)
-    )
-    return value if found is None or math.isclose(found, value, rel_tol=1e-9) else float(min(max(found, low), high))
+def _typed(label: str, key: str, value: float, low: float, high: float, help: str, step: float = 0.05) -> float:
+    """A number whose field says what it takes; the field rounds, so one that was not touched stays as it is."""
+    said = f"{help} {low:g} to {high:g}.".strip()
+    found = number(label, low, high, float(value), key=key, step=step, format="%.3g", help=said)
+    return value if math.isclose(found, value, rel_tol=1e-9) else found

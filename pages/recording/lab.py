@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis import bout_scores, teaching
 from gdm_core.analysis.bouts import BoutRule
 from pages import lab
-from pages.lab import held, live
-from pages.recording import naming, player, scores, tabs, trial_choice
-from pages.recording import pinned as pinning
-from pages.recording.data import Data
-from pages.recording.labels import Words, colour_key
+from pages.lab import Data, View, held, live, naming, pin
+from pages.lab.bout_rule import longest, rule_words
+from pages.lab.labels import colour_key
+from pages.lab.view import Reading, Seen, Unread
+from pages.recording import player, scores, tabs, trial_choice
 from pages.recording.teach import taught_fit
 from pages.recording.teach.taught_fit import WithWords
-from pages.recording.units import longest, rule_words
-from pages.recording.view import Here, View, as_named
 from pages.ui import figures, model_controls, parts, settings, shell
 from pages.ui.card import Score
+from pages.ui.controls import slide
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
-from pages.ui.slider import slider
 from pages.ui.text import Text
 from pages.ui.units import unit_for
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
+BY_LABEL = "A state has the colour of the label that it mostly stands for in the fitted trials."
 PURPOSE = (
     "A model watches how animals (or anything else) move and cuts time into states by itself; here they stand beside what an "
     "expert called each moment, with scores on trials that it has never seen."
@@ -55,15 +56,10 @@ def show(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence
         index = trial_choice.pick(data, asking=tabs.teaches())
         with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
             followed.switch()
-    read: dict[str, Any] = {"rule": rule, "moving": base.moving or moving}
-    view = _view(untaught, index, naming=named, **read)
-    if followed.fit is not None:
-        view = _view(base, index, naming=named, **read, with_words=followed.fit, untaught=view)
-    measured, own = _measured(view)
-
-    def rows_of(found: Mapping[str, Any]) -> list[Score]:
-        return scores.by_words(scores.with_own(scores.score_rows(found, view.unit), found, own), found)
-
+    read: dict[str, Any] = {"naming": named, "rule": rule, "moving": base.moving or moving}
+    plain, taught = _view(untaught, index, **read), followed.fit
+    view = plain if taught is None else _view(base, index, taught, **read)
+    judged = _judged(view)
     with page.picture:
         _poses(view)
         beside_player = st.container()
@@ -71,23 +67,23 @@ def show(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence
 
     def drawn(now: live.Shown) -> Mapping[str, Part]:
         same = now.result is before.result and now.state == before.state
-        return strips(view, view.shown if same else now, measured, own)
+        return strips(view, view.shown if same else now, judged)
 
     lab.picture(view, drawn)
-    lab.follow(view, _followed(view, colours))
-    tabs.show(view, measured, own, rows_of, beside_player)
-    if lab.honest_card(view, rows_of, beside=_beside(view)) and measured is not None:
+    lab.follow(view, _followed(view, colours, taught))
+    tabs.show(view, judged, plain, taught, beside_player)
+    if lab.honest_card(view, judged.rows_of, beside=_beside(view, taught)) and judged.measured is not None:
         with page.card:
-            _remarks(view, measured)
+            _remarks(view, judged.measured)
     lab.end(view)
 
 
-def _followed(view: View, colours: Sequence[int]) -> held.Followed:
+def _followed(view: View, colours: Sequence[int], taught: WithWords | None) -> held.Followed:
     """What the browser draws by itself while a slider is held: poses, bouts and states; nothing of a fit that was taught.
 
     colours  that states have of their own here: another number of states has its own, and none that the visitor gave
     """
-    rate_hz, data = view.trial.rate_hz, view.data
+    trial, data, rule = view.trial, view.data, view.rule
 
     def parts(states: held.States, fitted: held.States | None) -> held.Parts:
         n_states = states[0].shape[1]
@@ -95,61 +91,64 @@ def _followed(view: View, colours: Sequence[int]) -> held.Followed:
         if fitted is not None:
             named = naming.arrange([""] * n_states, range(n_states), start=_label_colours(data, fitted))
         shown = named.apply(states[0])
-        return {"states": shown, "bouts": held.Labels(view.rule.labels(shown, rate_hz), shown.shape[1])}
+        return {"states": shown, "bouts": held.Labels(rule.labels(shown, trial.rate_hz), shown.shape[1])}
 
     rows = {"bouts": "bouts", "states": "states"}
     figures = {
-        "strips": held.strips(rows, view.unit.of(1 / rate_hz), waiting=["as labels", "as you say"]),
+        "strips": held.strips(rows, view.unit.of(1 / trial.rate_hz), waiting=["as labels", "as you say"]),
         **({} if data.pose(view.index) is None else {"player": held.player("states", "bouts")}),
     }
     own = view.naming_for(len(view.shown.order)).into
     plain = tuple(colours) if len(colours) == len(own) else tuple(range(len(own)))
-    trials = () if view.with_words is not None else (view.index,)
-    return held.Followed(trials, parts, figures, (view.index, view.naming, view.rule), other_k=own == plain)
+    trials = () if taught is not None else (view.index,)
+    return held.Followed(trials, parts, figures, (view.index, view.naming, rule), other_k=own == plain)
 
 
-def _view(base: lab.View, index: int, *, with_words: WithWords | None = None, **more: Any) -> View:
+def _view(base: View, index: int, taught: WithWords | None = None, *, rule: BoutRule, **more: Any) -> View:
     """What stands, as this page looks at it and measures it."""
-    rule, data = more["rule"], base.setting.data
-    assert isinstance(data, Data)
+    data = base.data
     options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
     measure = lab.Measure(bout_scores.score_parts, bout_scores.seed_parts, options, words)
-    if with_words is not None:
-        options = (*options, *with_words.options(data))
-        measure = lab.Measure(teaching.score_parts, teaching.seed_parts, options, f"{words}, taught {with_words.about}")
-    kept = {field.name: getattr(base, field.name) for field in fields(lab.View)}
-    setting = replace(base.setting, measure=measure)
-    return View(**kept | {"setting": setting, "index": index, "with_words": with_words} | more)
+    if taught is not None:
+        options = (*options, *taught.options(data))
+        measure = lab.Measure(teaching.score_parts, teaching.seed_parts, options, f"{words}, taught {taught.about}")
+    return replace(base, setting=replace(base.setting, measure=measure), index=index, rule=rule, **more)
 
 
-def _beside(view: View) -> lab.Beside:
-    """How a pinned result is read, drawn and measured here: as the page does it, and without what the visitor named."""
+def _beside(view: View, taught: WithWords | None) -> lab.Beside:
+    """How a pinned result is read and measured here: as the page does it, and without what the visitor named."""
 
-    def look(pinned: lab.View) -> View:
+    def look(pinned: View) -> View:
         n_states = pinned.choice.n_states
         _, colours = _by_labels(view.data, pinned.fit, pinned.shown, n_states)
-        return _view(pinned, view.index, naming=pinning.named(n_states, colours, view.naming), rule=view.rule)
+        named = naming.beside(n_states, colours, view.naming_for(len(view.shown.order)))
+        return _view(pinned, view.index, naming=named, rule=view.rule)
 
-    def rows(pinned: lab.View) -> list[Score]:
+    def rows(pinned: View) -> list[Score]:
         return lab.rows_beside(pinned, lambda found: scores.score_rows(found, view.unit))
 
-    return lab.Beside(lambda pinned, now: pinning.drawn(view, pinned, now), rows, look)
+    said = pin.MATCHING if view.data.words is None else BY_LABEL
+    return lab.Beside(
+        rows, look=look, said=said if taught is None else f"{said} What is pinned was not taught your words."
+    )
 
 
-def _measured(view: View) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
-    """(what was measured of the result that stands, the same of the visitor's own names and mergers)."""
-    answer, rule = lab.measured(view), view.rule
-    if not answer.fresh or "table" not in answer.value or not view.naming.judged:
-        return (answer.value if answer.fresh else None), None
-    sides = view.data.train, view.data.test
-    asked = view.ask("named", bout_scores.named, *sides, rule.smooth_s, rule.shortest_s, *view.stands())
-    with view.frame.card:
-        live.unanswered(view.fit, asked, "Your own names could not be scored")
-    return answer.value, asked.value if asked.fresh else None
+def _judged(view: View) -> scores.Judged:
+    """What was measured of the result that stands, and the same of the visitor's own names and mergers."""
+    answer, own = lab.measured(view), None
+    named = view.naming_for(len(view.shown.order))
+    if answer.fresh and "table" in answer.value and named.judged:
+        rule, sides = view.rule, (view.data.train, view.data.test)
+        stands = named.stands_for(view.shown.order)
+        asked = view.ask("named", bout_scores.named, *sides, rule.smooth_s, rule.shortest_s, *stands)
+        with view.frame.card:
+            live.unanswered(view.fit, asked, "Your own names could not be scored")
+        own = asked.value if asked.fresh else None
+    return scores.Judged(answer.value if answer.fresh else None, own, view.unit)
 
 
 def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
-    """The model's controls. K and D begin where a first look puts them; what a visitor set himself stays with the recording."""
+    """The model's controls. K and D begin where a first look puts them; what visitors set themselves stays with the recording."""
     memory = f"_model-{folder}"
     of = settings.of(data.of, data.start) if data.of else ""
     k, d = data.start
@@ -204,13 +203,13 @@ def bout_controls(data: Data) -> tuple[BoutRule, bool]:
         shell.quiet(
             f"No labels say how long bouts are. At first they are {rule_words(start, data.unit)}; 0 reads them as fitted."
         )
-    smooth, smoothing = slider(
-        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key=settings.key("smooth", of), bind="query-params",
-        live=True, help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
+    smooth, smoothing = slide(
+        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key="smooth", of=of, live=True,
+        help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
     )  # fmt: skip
-    shortest, cutting = slider(
-        f"Shortest bout ({unit.plural})", 0.0, most, start.shortest_s, step, key=settings.key("shortest", of),
-        bind="query-params", live=True, help="Bouts below it go to their neighbours." + why,
+    shortest, cutting = slide(
+        f"Shortest bout ({unit.plural})", 0.0, most, start.shortest_s, step, key="shortest", of=of, live=True,
+        help="Bouts below it go to their neighbours." + why,
     )  # fmt: skip
     return BoutRule(smooth, shortest), smoothing or cutting
 
@@ -253,61 +252,69 @@ def _poses(view: View) -> None:
     if pose is None:
         return
     here = view.read()
-    if view.moving and (before := view.fit.records.last(Here, "player")) is not None and before.trial is here.trial:
-        here = before  # bouts that a held slider changes do not send the poses again
-    here = view.fit.records.keep(here, "player")
+    if not isinstance(here, Unread):
+        before = view.fit.records.last(Reading, "player")
+        if view.moving and before is not None and before.trial is here.trial:
+            here = before  # bouts that a held slider changes do not send the poses again
+        view.fit.records.keep(here, "player")
     if pose.simulated:
         shell.quiet("Simulated mice: no frame of this is a recording, and how an attack looks is invented.")
-    player.show(
-        pose,
-        key="player",
-        recording=f"{view.data.key}/{view.index}",
-        states=here.states,
-        bouts=here.bouts,
-        names=here.names,
-        words=view.data.words,
-    )
+    found: dict[str, Any] = {}
+    if not isinstance(here, Unread):
+        found = {"states": here.states, "bouts": here.bouts, "names": here.names}
+    player.show(pose, key="player", recording=f"{view.data.key}/{view.index}", words=view.data.words, **found)
 
 
-def strips(
-    view: View, now: live.Shown, measured: Mapping[str, Any] | None = None, own: Mapping[str, Any] | None = None
-) -> dict[str, Part]:
+def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part]:
     """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words: by the
     fitted trials, and in the visitor's own judgement."""
     here = view.read(now)
     rows: dict[str, Any] = {}
-    words = view.data.words
-    if (expert := here.expert) is not None and words is not None:
-        rows["expert"] = words.hot(expert)
-        mapping = None if measured is None else measured.get("mapping")
-        read = None if mapping is None else view.as_labels(here, now.order, mapping)
-        if read is not None:
-            rows["as labels"] = words.hot(read)
-        if own is not None and "mapping" in own and here.bouts is not None and here.state == "fresh":
-            rows["as you say"] = words.hot(as_named(here, own["mapping"]))
-    if here.states is not None and here.bouts is not None:
-        rows |= {"bouts": figures.one_hot(here.bouts, here.states.shape[1]), "states": here.states}
+    words, known = view.data.words, here.known
+    found = None if isinstance(here, Unread) else here
+    if known is not None:
+        rows[known.who] = known.shares
+    if found is not None and words is not None and here.expert is not None and here.state == "fresh":
+        if (mapping := (judged.measured or {}).get("mapping")) is not None and len(mapping) == len(now.order):
+            rows["as labels"] = words.hot(as_labels(view, found, now.order, mapping))
+        if (mine := (judged.own or {}).get("mapping")) is not None:
+            rows["as you say"] = words.hot(as_named(found, mine))
+    if found is not None:
+        rows |= {"bouts": figures.one_hot(found.bouts, len(found.names)), "states": found.states}
     revision = f"{view.data.key}/{view.index}"
     if not rows:
-        return parts.by_key(Picture(None, "strips", revision=revision, title=here.title, note=here.note))
+        title = here.title if isinstance(here, Unread) else ""
+        return parts.by_key(Picture(None, "strips", revision=revision, title=title, note=here.note))
+    said = caption(here, rows, view.data.pose(view.index) is not None)
     made = now.once(
         "strips",
-        lambda: figures.state_strips(
-            rows,
-            start=here.start,
-            step=here.step,
-            unit=here.unit.name,
-            caption=caption(here, rows, view.data.pose(view.index) is not None, words),
-            height=max(120, 52 + 34 * len(rows)),
-        ),
-        of=(here.states, here.bouts),
+        lambda: figures.state_strips(rows, caption=said, height=max(120, 52 + 34 * len(rows)), **here.timing),
+        of=() if found is None else (found.states, found.bouts),
         settings=(here.trial.fingerprint, tuple(rows), view.naming, view.rule),
     )
-    state = here.state if here.states is not None else "running"
+    state = here.state if found is not None else "running"
     return parts.by_key(Picture(made, "strips", state, revision), Text(legend(view, here), "strips-legend"))
 
 
-def caption(here: Here, rows: Collection[str], poses: bool, words: Words | None = None) -> str:
+def as_labels(view: View, here: Reading, order: Sequence[int], mapping: Sequence[int]) -> npt.NDArray[np.int64]:
+    """[T] the label that each moment's state stands for, exactly as it is scored.
+
+    mapping [K] is in the model's own order of states; column j of the page is its state order[j].
+    """
+    cut = view.rule.labels(here.soft, here.trial.rate_hz)
+    found: npt.NDArray[np.int64] = np.asarray(mapping, np.int64)[list(order)][cut]
+    return found
+
+
+def as_named(here: Reading, mapping: Sequence[int]) -> npt.NDArray[np.int64]:
+    """[T] the label that each moment's state is in the visitor's judgement; `mapping` is that of `bout_scores.named`."""
+    label = np.full(len(here.names), -1, np.int64)
+    label[here.used] = np.asarray(mapping, np.int64)
+    found: npt.NDArray[np.int64] = label[here.bouts]
+    return found
+
+
+def caption(here: Seen, rows: Collection[str], poses: bool) -> str:
     """How to read the strips that are there."""
     said = [here.note] if here.note else []
     if here.expert is not None:
@@ -316,24 +323,24 @@ def caption(here: Here, rows: Collection[str], poses: bool, words: Words | None 
         said.append("As labels: each state under its most frequent label in the fitted trials.")
     if "as you say" in rows:
         said.append("As you say: with your names and mergers.")
-    if here.states is not None:
+    if "states" in rows:
         said.append("Bouts: the strongest state, smoothed as set.")
         said.append("States: as fitted, in mixed colours; faint means undecided.")
-    if here.expert is not None and here.states is not None:
-        said.append("A state has the colour of the label that it mostly stands for in the fitted trials.")
-    if words is not None and words.remark:
-        said.append(words.remark)
+    if here.expert is not None and "states" in rows:
+        said.append(BY_LABEL)
+    if here.words is not None and here.words.remark:
+        said.append(here.words.remark)
     if poses:
         said.append("Point at a moment to see the animals then.")
     return " ".join(said)
 
 
-def legend(view: View, here: Here) -> str:
+def legend(view: View, here: Reading | Unread) -> str:
     """Which colour is which state, and which label."""
     keys = []
-    if here.expert is not None and (words := view.data.words) is not None:
-        keys.append(colour_key("labels", words.names, range(len(words.names))))
-    if here.states is not None:
+    if here.expert is not None and here.words is not None:
+        keys.append(colour_key("labels", here.words.names, range(len(here.words.names))))
+    if not isinstance(here, Unread):
         keys.append(colour_key("states", here.names, here.used))
     return shell.marked("".join(keys), view.made_for if here.state == "fresh" else "")
 

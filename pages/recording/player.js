@@ -1,17 +1,12 @@
-// Two skeletons on a canvas, moved by the time cursor that all figures of the page share. Play, scrub and jump without
-// asking the server: keypoints come once, packed as whole numbers.
+// Two skeletons on a canvas, over the clock of pages/ui/player.js, which stands above this. Keypoints come once, packed as
+// whole numbers; the clock counts frames.
 
-const ANNOUNCE = "gdm:cursor";
 const STATES = "gdm:states"; // of a slider that is held (pages/ui/components/held.js): shown until they are null
 const MISSING = -32768;
 const TRAIL_S = 4;
 // The first two animals differ in colour; those after them, who share the second one's, in their lines and hollow dots.
 const DASHES = [[], [7, 5], [2, 5]];
 const HEIGHT = { wide: 300, narrow: 230 };
-
-function bytes(text) {
-  return text ? Uint8Array.from(atob(text), (c) => c.charCodeAt(0)) : null;
-}
 
 function unpack(data) {
   const raw = bytes(data.xy);
@@ -23,79 +18,6 @@ function unpack(data) {
     expert: bytes(data.expert),
     state: bytes(data.state),
   };
-}
-
-function build(parent) {
-  const find = (name) => parent.querySelector(`[data-role=${name}]`);
-  const view = { frame: 0, playing: false, parent };
-  for (const role of ["canvas", "play", "scrub", "speed", "time", "expert", "found", "jumps", "animals", "alt"]) {
-    view[role] = find(role);
-  }
-  const { canvas } = view;
-  view.play.onclick = () => setPlaying(view, !view.playing);
-  view.scrub.oninput = () => {
-    setPlaying(view, false);
-    seek(view, Number(view.scrub.value), true);
-  };
-  canvas.onkeydown = (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1, PageDown: 30, PageUp: -30 }[event.key];
-    if (event.key === " ") setPlaying(view, !view.playing);
-    else if (step) seek(view, view.frame + step, true);
-    else return;
-    event.preventDefault();
-  };
-  view.heard = ({ detail }) => {
-    if (detail.group !== view.data.group || detail.from === view || detail.time === null) return;
-    if (detail.follow) setPlaying(view, false);
-    if (view.playing) return;
-    seek(view, (detail.time - view.data.start) / view.data.step, false);
-  };
-  window.addEventListener(ANNOUNCE, view.heard);
-  view.follows = ({ detail }) => {
-    view.held = detail;
-    draw(view);
-  };
-  window.addEventListener(STATES, view.follows);
-  view.resize = new ResizeObserver(() => draw(view));
-  view.resize.observe(canvas);
-  return view;
-}
-
-function seek(view, frame, tell) {
-  view.frame = Math.max(0, Math.min(view.data.n - 1, frame));
-  draw(view);
-  if (tell) announce(view);
-}
-
-function announce(view) {
-  const time = view.data.start + view.frame * view.data.step;
-  window.dispatchEvent(new CustomEvent(ANNOUNCE, { detail: { group: view.data.group, time, from: view, follow: true } }));
-}
-
-function setPlaying(view, playing) {
-  if (playing && view.frame >= view.data.n - 1) view.frame = 0;
-  view.playing = playing;
-  view.play.textContent = playing ? "Pause poses" : "Play poses";
-  view.play.setAttribute("aria-pressed", playing);
-  view.last = null;
-  if (playing) requestAnimationFrame((now) => advance(view, now));
-}
-
-function advance(view, now) {
-  if (!view.playing || !view.canvas.isConnected) return;
-  if (view.last !== null) {
-    const frames = ((now - view.last) / 1000 / view.data.step) * Number(view.speed.value);
-    view.frame += frames;
-    if (view.frame >= view.data.n - 1) {
-      seek(view, view.data.n - 1, true);
-      setPlaying(view, false);
-      return;
-    }
-    draw(view);
-    announce(view);
-  }
-  view.last = now;
-  requestAnimationFrame((next) => advance(view, next));
 }
 
 // ---- where things are at a moment -----------------------------------------------------------------------------
@@ -131,20 +53,11 @@ function found(view, f) {
 // ---- drawing --------------------------------------------------------------------------------------------------
 function draw(view) {
   const { canvas, data } = view;
-  if (!data || !canvas.isConnected) return;
   const began = performance.now();
-  const width = canvas.clientWidth;
-  if (!width) return;
-  const height = width < 520 ? HEIGHT.narrow : HEIGHT.wide;
-  const ratio = window.devicePixelRatio || 1;
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    canvas.style.height = `${height}px`;
-  }
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
+  canvas.style.height = `${canvas.clientWidth < 520 ? HEIGHT.narrow : HEIGHT.wide}px`;
+  const on = paper(view);
+  if (!on) return;
+  const { pen, width, height } = on;
   const ink = getComputedStyle(canvas).color;
   const muted = getComputedStyle(view.time).color;
   const [left, top, right, bottom] = data.box;
@@ -154,8 +67,6 @@ function draw(view) {
     width / 2 + (x - (left + right) / 2) * scale,
     height / 2 + (y - (top + bottom) / 2) * scale,
   ];
-  pen.lineCap = "round";
-  pen.lineJoin = "round";
   frameBox(pen, toScreen, data.box, muted);
   for (let animal = 0; animal < data.animals.length; animal++) trail(pen, view, toScreen, animal, muted);
   for (let animal = data.animals.length - 1; animal >= 0; animal--) {
@@ -163,7 +74,7 @@ function draw(view) {
   }
   words(view);
   canvas.dataset.drawMs = (performance.now() - began).toFixed(2);
-  canvas.dataset.frame = view.frame.toFixed(1);
+  canvas.dataset.frame = view.at.toFixed(1);
 }
 
 function frameBox(pen, toScreen, [left, top, right, bottom], colour) {
@@ -177,7 +88,7 @@ function frameBox(pen, toScreen, [left, top, right, bottom], colour) {
 }
 
 function trail(pen, view, toScreen, animal, muted) {
-  const { data, frame } = view;
+  const { data, at: frame } = view;
   const last = Math.floor(frame);
   const first = Math.max(0, last - Math.round(TRAIL_S / data.step));
   pen.lineWidth = animal === 0 ? 5 : 2.5;
@@ -200,7 +111,7 @@ function trail(pen, view, toScreen, animal, muted) {
 }
 
 function skeleton(pen, view, toScreen, animal, colour, dash) {
-  const { data, frame } = view;
+  const { data, at: frame } = view;
   const points = data.parts.map((_, part) => place(data, frame, animal, part)).map((at) => at && toScreen(at));
   pen.strokeStyle = colour;
   pen.fillStyle = colour;
@@ -225,7 +136,7 @@ function skeleton(pen, view, toScreen, animal, colour, dash) {
 
 function words(view) {
   const { data } = view;
-  const f = Math.round(view.frame);
+  const f = Math.round(view.at);
   const seconds = data.start + f * data.step;
   view.time.textContent = `${seconds.toFixed(1)} s`;
   view.scrub.value = String(f);
@@ -264,7 +175,7 @@ function jumpButtons(view) {
     button.append(dot, name);
     button.onclick = () => {
       setPlaying(view, false);
-      seek(view, nextBout(data.state, k, Math.round(view.frame)), true);
+      seek(view, nextBout(data.state, k, Math.round(view.at)), true);
     };
     jumps.append(button);
   });
@@ -279,17 +190,8 @@ function nextBout(states, k, from) {
   return from;
 }
 
-export default function ({ data, parentElement }) {
-  const view = (parentElement.gdmPlayer ??= build(parentElement));
-  const another = view.data?.recording !== data.recording;
-  view.data = unpack(data);
-  if (another) {
-    view.frame = Math.min(view.data.n - 1, Math.round(TRAIL_S / view.data.step)); // the first moment with a whole trail
-    setPlaying(view, false);
-  }
-  view.scrub.max = String(data.n - 1);
-  view.alt.textContent = data.alt;
-  view.canvas.setAttribute("aria-label", data.alt);
+function dress(view) {
+  const { data } = view;
   view.animals.textContent = "";
   data.animals.forEach((name, animal) => {
     const item = document.createElement("span");
@@ -300,18 +202,28 @@ export default function ({ data, parentElement }) {
   });
   jumpButtons(view);
   for (const place of [view.expert, view.found]) place.dataset.shown = "";
-  draw(view);
-  view.canvas.dataset.ready = "yes";
-  // Streamlit calls this also when newer data overtook these, while the player lives on: what goes for good has left
-  // the document by the time of the next task.
-  return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
 }
 
-function tearDown(view, parentElement) {
-  if (parentElement.gdmPlayer !== view) return;
-  view.playing = false;
-  view.resize.disconnect();
-  window.removeEventListener(ANNOUNCE, view.heard);
-  window.removeEventListener(STATES, view.follows);
-  delete parentElement.gdmPlayer;
+function held(view) {
+  const shows = ({ detail }) => {
+    view.held = detail;
+    if (view.data) draw(view);
+  };
+  return { [STATES]: shows };
 }
+
+export default player({
+  of: "recording",
+  words: ["Play poses", "Pause poses"],
+  keys: { ArrowRight: 1, ArrowLeft: -1, PageDown: 30, PageUp: -30 },
+  follow: true,
+  decode: unpack,
+  begin: (data) => Math.min(data.n - 1, Math.round(TRAIL_S / data.step)), // the first moment with a whole trail
+  end: (data) => data.n - 1,
+  rate: (data) => 1 / data.step,
+  cursor: ({ data, at }) => data.start + at * data.step,
+  moment: ({ data }, time) => (time - data.start) / data.step,
+  dress,
+  draw,
+  listens: held,
+});

@@ -2,72 +2,46 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from streamlit.components.v2 import component
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
-from pages.recording.labels import Words
+from pages.lab.labels import Words
 from pages.ui import palette
+from pages.ui import player as players
 
 MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines
 LEVELS = 30_000
 MISSING = -32_768
 
-_HTML = """
-<div class="player">
-  <canvas data-role="canvas" role="img" tabindex="0"></canvas>
-  <div class="now"><span data-role="animals" class="animals"></span><span data-role="expert" class="chip"></span>
-    <span data-role="found" class="chip"></span></div>
-  <div class="row">
-    <button type="button" data-role="play">Play poses</button>
-    <input type="range" data-role="scrub" min="0" max="1" value="0" step="1" aria-label="Moment" />
-    <output data-role="time"></output>
-    <select data-role="speed" aria-label="Speed"><option value="0.25">¼×</option><option value="1" selected>1×</option>
-      <option value="4">4×</option><option value="16">16×</option></select>
-  </div>
-  <div data-role="jumps" class="jumps"></div>
-  <p data-role="alt" class="alt"></p>
-</div>
-"""
 _CSS = """
-.player { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.45rem; font-size: 0.82rem;
-  color: var(--gdm-ink, var(--st-text-color)); }
-canvas { width: 100%; height: 300px; display: block; border-radius: 8px; background: var(--gdm-sunken, transparent);
-  color: var(--gdm-ink, var(--st-text-color)); }
-canvas:focus-visible, button:focus-visible, select:focus-visible { outline: 2px solid var(--st-primary-color);
-  outline-offset: 1px; }
-.row, .now, .jumps { display: flex; align-items: center; gap: 0.35rem 0.7rem; flex-wrap: wrap; }
-.row { flex-wrap: nowrap; }
-.row input { flex: 1; min-width: 2rem; accent-color: var(--st-primary-color); }
-output { color: var(--gdm-muted, var(--st-text-color)); font-variant-numeric: tabular-nums; min-width: 3.6rem; text-align: right; }
+.now, .jumps { display: flex; align-items: center; gap: 0.35rem 0.7rem; flex-wrap: wrap; }
 .animals { display: inline-flex; gap: 0.8rem; color: var(--gdm-muted); margin-right: auto; }
 .animals span, .chip { display: inline-flex; align-items: center; gap: 0.35rem; white-space: nowrap; }
 .animals i { width: 0.9rem; height: 3px; border-radius: 2px; background: var(--gdm-muted); }
 .animals .first i { background: var(--gdm-ink); height: 4px; }
 .animals .dashed i { background: none; border-top: 3px dashed var(--gdm-muted); height: 0; }
 .animals .dotted i { background: none; border-top: 3px dotted var(--gdm-muted); height: 0; }
-.chip[hidden] { display: none; }
+.chip[hidden], .jumps[hidden] { display: none; }
 .chip i, .jumps i { width: 0.75rem; height: 0.75rem; border-radius: 3px; display: inline-block; flex: none; }
-button, select { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border-radius: var(--st-button-radius, 8px);
-  border: 1px solid var(--st-border-color); background: transparent; color: inherit; min-height: 2rem; }
-option { color: #1d1f27; background: #ffffff; }
-@media (max-width: 640px) { .row { gap: 0.35rem; } output { min-width: 2.8rem; } select { padding: 0.25rem; } }
-button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 [data-role=play] { min-width: 7.2rem; white-space: nowrap; }
 .jumps span { color: var(--gdm-muted); }
 .jumps button { display: inline-flex; align-items: center; gap: 0.35rem; padding: 0.1rem 0.55rem; }
-.jumps[hidden] { display: none; }
-.alt { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 """
-_player = component(
-    "gdm_player", html=_HTML, css=_CSS, js=(Path(__file__).parent / "player.js").read_text(encoding="utf-8")
+_player = players.player(
+    "gdm_player",
+    Path(__file__).parent / "player.js",
+    label="Moment",
+    speeds=(0.25, 1, 4, 16),
+    above='<div class="now"><span data-role="animals" class="animals"></span><span data-role="expert" class="chip"></span>'
+    '<span data-role="found" class="chip"></span></div>',
+    below='<div data-role="jumps" class="jumps"></div>',
+    css=_CSS,
 )
 
 
@@ -93,9 +67,9 @@ def packed(table: KeypointTable, stride: int) -> tuple[str, list[float]]:
     span = float(max((high - low).max(), 1e-6))
     unit = span / LEVELS
     levels = (xy - low[None, None, :, None]) / unit
-    whole = np.where(np.isfinite(levels), np.clip(np.rint(levels), -LEVELS, 32_000), MISSING).astype("<i2")
+    whole = np.where(np.isfinite(levels), np.clip(np.rint(levels), -LEVELS, 32_000), MISSING).astype(np.int16)
     box = [0.0, 0.0, float((high[0] - low[0]) / unit), float((high[1] - low[1]) / unit)]
-    return _base64(whole), box
+    return players.packed(whole, np.int16), box
 
 
 def show(
@@ -118,8 +92,8 @@ def show(
     if states is not None and bouts is not None and len(states) == table.n_frames:
         rgb, opacity = palette.mix(np.asarray(states)[::stride])
         mixed = {
-            "rgb": _base64(rgb),
-            "strength": _base64(np.round(opacity * 255).astype(np.uint8)),
+            "rgb": players.packed(rgb, np.uint8),
+            "strength": players.packed(np.round(opacity * 255), np.uint8),
             "state": _codes(np.asarray(bouts)[::stride]),
         }
     expert = None if table.labels is None or words is None else _codes(words.grouped(table.labels[::stride]))
@@ -148,8 +122,4 @@ def show(
 
 def _codes(labels: npt.NDArray[Any]) -> str:
     """Labels as bytes, 255 where there is none."""
-    return _base64(np.where((labels < 0) | (labels > 254), 255, labels).astype(np.uint8))
-
-
-def _base64(array: npt.NDArray[Any]) -> str:
-    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+    return players.packed(np.where((labels < 0) | (labels > 254), 255, labels), np.uint8)

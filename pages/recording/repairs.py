@@ -7,39 +7,23 @@ from typing import Any
 
 import streamlit as st
 
-from pages.ui import settings
+from pages.ui.controls import slide, switch
 from pages.ui.exports import Recipe
-from pages.ui.slider import slider
 
 
 def cleaning(of: str) -> dict[str, Any]:
     """What to repair in the tracked poses of the recording `of`."""
     with st.expander("Repairs", icon=":material/healing:"):
-        score, _ = slider(
-            "Least score", 0.0, 0.95, 0.3, 0.05, key=settings.key("score", of), bind="query-params", help=_SCORE_HELP
-        )
-        fill, _ = slider(
-            "Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key=settings.key("fill", of), bind="query-params",
-            help="Straight lines across short gaps; longer ones stay missing, and models skip them.",
-        )  # fmt: skip
-        outliers = st.toggle(
-            "Drop jumps",
-            True,
-            key=settings.key("outliers", of),
-            bind="query-params",
-            help="Parts that jump and return.",
-        )
-        flips = st.toggle("Undo left-right flips", False, key=settings.key("flips", of), bind="query-params")
-        swaps = st.toggle("Undo swapped animals", False, key=settings.key("swaps", of), bind="query-params")
-    return {
-        "min_score": score,
-        "fill_seconds": fill,
-        "drop_outliers": bool(outliers),
-        "undo_side_flips": bool(flips),
-        "undo_identity_swaps": bool(swaps),
-    }
+        return {
+            "min_score": slide("Least score", 0.0, 0.95, 0.3, 0.05, key="score", of=of, help=_SCORE_HELP).value,
+            "fill_seconds": slide("Fill gaps up to (s)", 0.0, 2.0, 0.2, 0.1, key="fill", of=of, help=_FILL_HELP).value,
+            "drop_outliers": switch("Drop jumps", True, key="outliers", of=of, help="Parts that jump and return."),
+            "undo_side_flips": switch("Undo left-right flips", False, key="flips", of=of),
+            "undo_identity_swaps": switch("Undo swapped animals", False, key="swaps", of=of),
+        }
 
 
+_FILL_HELP = "Straight lines across short gaps; longer ones stay missing, and models skip them."
 _SCORE_HELP = "Parts that the tracker is less sure of count as missing."
 REPAIRS = ("min_score", "fill_seconds", "drop_outliers", "undo_side_flips", "undo_identity_swaps")
 

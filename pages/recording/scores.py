@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,23 @@ _MARGIN = (
     "in turn, and how much that difference varies with the seed of the fit. "
     f"With fewer than {score_uncertainty.ENOUGH} pieces nothing is said."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What was measured of the result that stands.
+
+    measured   everything that was; `own`: the same of the visitor's own names and mergers
+    unit       that of time on the page
+    """
+
+    measured: Mapping[str, Any] | None
+    own: Mapping[str, Any] | None
+    unit: Unit
+
+    def rows_of(self, found: Mapping[str, Any]) -> list[Score]:
+        """The rows of the card."""
+        return by_words(with_own(score_rows(found, self.unit), found, self.own), found)
 
 
 def score_rows(found: Mapping[str, Any], unit: Unit = SECONDS) -> list[Score]:
@@ -55,9 +73,9 @@ def score_rows(found: Mapping[str, Any], unit: Unit = SECONDS) -> list[Score]:
 
 
 def with_own(rows: list[Score], found: Mapping[str, Any], own: Mapping[str, Any] | None) -> list[Score]:
-    """The rows, with scores of the visitor's own names and mergers beside the automatic ones, marked as his.
+    """The rows, with scores of the visitor's own names and mergers beside the automatic ones, marked as theirs.
 
-    They have no verdict: he may have looked at the new trials' labels while he named.
+    These have no verdict: who names may have looked at the new trials' labels.
     """
     made = list(rows)
     for name, field in (("Macro-F1", "macro_f1"), ("Balanced accuracy", "balanced_accuracy")):

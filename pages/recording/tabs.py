@@ -11,16 +11,19 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis.bouts import transition_shares
 from gdm_core.analysis.tables import harmless
 from pages import lab
-from pages.recording import analysis_figures, export, state_figures
-from pages.recording.labels import Words
+from pages.lab import analysis_figures
+from pages.lab.bout_rule import rule_words
+from pages.lab.tables import bouts_of
+from pages.lab.view import Reading, Unread, View
+from pages.recording import export
+from pages.recording.scores import Judged
 from pages.recording.tables import clicked_row, jump, show_table
 from pages.recording.teach import panel as teach
-from pages.recording.units import rule_words
-from pages.recording.view import Here, View
-from pages.ui import figures, shell
+from pages.recording.teach.taught_fit import WithWords
+from pages.ui import shell
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 MAX_ROWS = 2_000
@@ -28,28 +31,25 @@ EXPORT = "Export & reproduce"
 TEACH = "Teach"
 
 
-def show(
-    view: View,
-    measured: Mapping[str, Any] | None,
-    own: Mapping[str, Any] | None,
-    rows_of: lab.card.Rows,
-    beside_player: Any,
-) -> None:
-    """The tabs; only the open one is worked out. What Teach asks stands `beside_player`, where moments are watched."""
-    here = view.read()
+def show(view: View, shown: Judged, untaught: View, with_words: WithWords | None, beside_player: Any) -> None:
+    """The tabs; only the open one is worked out. What Teach asks stands `beside_player`, where moments are watched.
+
+    untaught     the same of the fit without words, which is what is taught
+    with_words   the fit that was taught words, where the page shows that
+    """
     named: dict[str, lab.tabs.Tab] = {
-        "Bouts": lambda _, __: bouts(view, here),
-        "Shares": lambda _, __: shares(view, here),
-        "Transitions": lambda _, __: transitions(view, here),
-        **({"Labels": lambda _, __: labels(view, measured, own)} if view.data.every_label else {}),
-        "Trials": lambda _, __: trials(view, measured),
+        "Bouts": bouts,
+        "Shares": lab.shares,
+        "Transitions": lab.transitions,
+        **({"Labels": lambda view, _: labels(view, shown)} if view.data.every_label else {}),
+        "Trials": lambda view, _: trials(view, shown.measured),
         "Prediction": lab.prediction,
-        TEACH: lambda _, __: teach.panel(view.untaught or view, here, beside_player),
-        "Features": lambda _, __: features(view, here),
+        TEACH: lambda _, here: teach.panel(untaught, here, beside_player),
+        "Features": features,
         "Suggest settings": lab.suggest,
-        EXPORT: lambda _, __: export.panel(view, rows_of),
+        EXPORT: lambda view, here: export.panel(view, here, shown.rows_of, with_words),
     }
-    lab.show_tabs(view, named, here, early=["Features", TEACH, "Suggest settings"])
+    lab.show_tabs(view, named, early=["Features", TEACH, "Suggest settings"])
 
 
 def teaches() -> bool:
@@ -57,32 +57,16 @@ def teaches() -> bool:
     return bool(st.session_state.get("view") == TEACH)
 
 
-def bouts(view: View, here: Here) -> None:
+def bouts(view: View, here: Reading) -> None:
     """How long states last, the expert's beside ours, and every bout in a table."""
-    assert here.bouts is not None
-    expert, words = here.expert, view.data.words
-    columns = st.columns(2 if expert is not None else 1, gap="small")
-    with columns[0], shell.panel("dwell-inferred", "Bouts of the model"):
-        plot(
-            state_figures.dwell(here),
-            key="dwell-inferred",
-            state=here.state,
-        )
-    if expert is not None and words is not None:
-        with columns[1], shell.panel("dwell-expert", "Bouts of the expert"):
-            figure = figures.dwell(
-                words.grouped(expert),
-                len(words.names),
-                names=words.names,
-                **state_figures.lengths(here, expert),
-            )
-            plot(_remarked(figure, words), key="dwell-expert")
-    table = export.bouts_of(here)
+    lab.stays(view, here)
+    table = bouts_of(here)
     with shell.panel("bout-table", "Every bout of this trial"):
         number = f"{len(table):,} {'bout' if len(table) == 1 else 'bouts'}"
-        shell.quiet(f"{number}, {rule_words(view.rule, view.data.unit)}. A click on a row shows its moment above.")
+        read_as = rule_words(view.rule, view.data.unit)
+        shell.quiet(f"{number}, {read_as}. A click on a row shows its moment above.")
         counted, unit = here.counted, here.unit
-        units = {"Start": unit, "Stop": unit, "Duration": here.stays(here.bouts)}
+        units = {"Start": unit, "Stop": unit, "Duration": here.unit_of_stays(here.bouts)}
         times = {f"{what} ({counted})": f"{what} ({its.plural})" for what, its in units.items()}
         shown = table[["Behavior", *times, "Mean share"]].head(MAX_ROWS).copy()
         shown[list(times)] = shown[list(times)] / [its.seconds for its in units.values()]
@@ -96,72 +80,17 @@ def bouts(view: View, here: Here) -> None:
             shell.quiet(f"The first {MAX_ROWS:,} are shown; the export has all.")
 
 
-def shares(view: View, here: Here) -> None:
-    """Stacked shares over time, and the use of each state."""
-    assert here.states is not None
-    left, right = st.columns([0.66, 0.34], gap="small")
-    with left, shell.panel("shares", "Shares of each state"):
-        plot(
-            state_figures.proportions(here),
-            key="proportions",
-            state=here.state,
-        )
-        plot(state_figures.entropy(here), key="entropy", state=here.state)
-    with right, shell.panel("usage", "Use of each state"):
-        plot(state_figures.usage(here), key="usage", state=here.state)
-        if (expert := here.expert) is not None and (words := view.data.words) is not None:
-            figure = figures.usage(
-                words.hot(expert), names=words.names, caption="The expert's labels of the same trial."
-            )
-            plot(_remarked(figure, words), key="usage-expert")
-
-
-def transitions(view: View, here: Here) -> None:
-    """What follows what: a matrix and a graph, of the bouts as they are shown."""
-    assert here.bouts is not None
-    assert here.states is not None
-    matrix = transition_shares(here.bouts, len(here.names))
-    visited = [k for k in here.used if (here.bouts == k).any()]
-    left, right = st.columns(2, gap="small")
-    with left, shell.panel("graph", "What follows what"):
-        plot(
-            analysis_figures.transition_graph(matrix, np.nanmean(here.states, axis=0), here.names, visited),
-            key="graph",
-            state=here.state,
-        )
-    with right, shell.panel("matrix", "In numbers"):
-        at = np.ix_(visited, visited)
-        plot(
-            figures.transition_matrix(
-                matrix[at],
-                names=[here.names[k] for k in visited],
-                caption="Among the bouts of the row that end, the share that goes to each column. Rows add up to 100 %.",
-            ),
-            key="matrix",
-            state=here.state,
-        )
-        if (expert := here.expert) is not None and (words := view.data.words) is not None:
-            noted = words.grouped(expert)
-            seen = [k for k in range(len(words.names)) if (noted == k).any()]
-            figure = figures.transition_matrix(
-                transition_shares(noted, len(words.names))[np.ix_(seen, seen)],
-                names=[words.names[k] for k in seen],
-                caption="The same for the expert's labels.",
-            )
-            plot(_remarked(figure, words), key="matrix-expert")
-
-
-def labels(view: View, measured: Mapping[str, Any] | None, own: Mapping[str, Any] | None) -> None:
+def labels(view: View, shown: Judged) -> None:
     """States against the expert's labels, both ways."""
+    measured = shown.measured
     if measured is None or "table" not in measured:
         shell.empty("Not measured yet", "States are held against the labels when the fit is done.")
         return
-    side = st.segmented_control(
-        "Counted in", list(SIDES), default="new", format_func=lambda name: SIDES.get(name, name), required=True,
-        key="counted", bind="query-params",
+    side = one_of(
+        "Counted in", SIDES, row=True, key="counted",
         help="What states stand for by themselves is learned in the fitted trials; whether it holds shows in the new ones.",
     )  # fmt: skip
-    counts, names, says = label_counts(view, measured, own, side if side in SIDES else "new")
+    counts, names, says = label_counts(view, measured, shown.own, side)
     if not counts.sum():
         shell.empty("Nothing is labelled here", "Look at the other trials.")
         return
@@ -287,7 +216,7 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:
     return {text: None if row.get(name) is None else round(row[name], 3) for name, text in words.items()}
 
 
-def features(view: View, here: Here) -> None:
+def features(view: View, here: Reading | Unread) -> None:
     """What the model sees: components, what they suggest, and what was found in the recording."""
     data = view.data
     start = data.start[1]
@@ -306,15 +235,11 @@ def features(view: View, here: Here) -> None:
         pca = data.components
         scaled = np.nan_to_num((here.trial.y - pca.center) / pca.scale) @ pca.components[:2].T
         if scaled.shape[1] > 1:
-            plot(analysis_figures.scatter(scaled, here.states), key="components", state=here.state)
+            states = None if isinstance(here, Unread) else here.states
+            plot(analysis_figures.scatter(scaled, states), key="components", state=here.state)
         else:
             shell.quiet("One channel has one component.")
     with shell.panel("channels", "Channels"):
         shell.quiet(", ".join(here.trial.channels))
         for line in data.notes:
             shell.quiet(f"{line[:1].upper()}{line[1:]}.".replace("..", "."))
-
-
-def _remarked(figure: figures.Figure, words: Words) -> figures.Figure:
-    """The figure, saying so where some labels share a colour."""
-    return figure | {"caption": f"{figure['caption']} {words.remark}".strip()}

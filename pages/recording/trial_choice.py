@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from pages.recording.data import Data
+from pages.lab import Data
 from pages.ui import settings
+from pages.ui.controls import one_of
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,9 @@ def pick(data: Data, *, asking: bool = False) -> int:
             st.session_state[key] = led.to
         elif now != led.to or not led.held:
             del st.session_state[place]
-    chosen = st.selectbox(
-        "Trial",
-        names,
-        index=names.index(first),
-        format_func=lambda name: data.title(names.index(name)) if name in names else str(name),
-        key=key,
-        bind="query-params",
-        help="The model is fitted to some trials and has never seen the new ones.",
-    )
-    return names.index(chosen) if chosen in names else names.index(first)
+    titles = {name: data.title(i) for i, name in enumerate(names)}
+    said = "The model is fitted to some trials and has never seen the new ones."
+    return names.index(one_of("Trial", titles, first, key="trial", of=data.of, help=said))
 
 
 def go_to(data: Data, index: int, *, hold: bool = False) -> None:

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -18,6 +18,7 @@ from pages.ui import shell
 from pages.ui.streamlit_internals import take_finite_numbers, this_run
 
 Kind = Callable[[float], float]
+N = TypeVar("N", int, float)
 # What the names in an address begin with, up to a digit or what names a recording: K, K-1a2b3c, K-A, name3, badge-weight.
 _NAMES = (
     "D K T about apart adaptive badge badges channel channels circuit colours counted data dice drawn driver even event example "
@@ -32,10 +33,11 @@ _SAID = "_out_of_range"  # by the control's key
 
 @dataclass
 class _Line:
-    """What is said of a control on a page, and the value that it had when that was said first."""
+    """What is said of a control on a page, how to know where it stands, and where it stood when that was said first."""
 
     text: str
     page: str
+    now: Callable[[], Any]
     value: Any = None
     told: bool = False
 
@@ -45,11 +47,8 @@ def within(key: str, name: str, low: float, high: float, kind: Kind = int) -> No
     asked = st.query_params.get(key)
     if asked is None or key in st.session_state:
         return
-    try:
-        value = float(asked)
-    except ValueError:  # there is no nearest one
-        value = math.nan
-    if math.isnan(value):
+    value = decimal(asked)
+    if math.isnan(value):  # there is no nearest one
         _say(key, f"{name} in the link is “{asked[:20]}”, which is no number: the usual value is used.")
         return
     if not low <= value <= high:
@@ -70,8 +69,26 @@ def whole(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
+def decimal(text: str) -> float:
+    """A number of an address; NaN where it is none."""
+    try:
+        return float(text) if text.isascii() else math.nan
+    except ValueError:
+        return math.nan
+
+
+def inside(value: N | None, low: float, high: float) -> N | None:
+    """The value where it lies in the range, else None."""
+    return value if value is not None and low <= value <= high else None
+
+
+def say(key: str, text: str, now: Callable[[], Any]) -> None:
+    """Have `tell` say `text` of a control, as long as `now` says that it stands where it does by then."""
+    st.session_state.setdefault(_SAID, {})[key] = _Line(text, this_run().page, now)
+
+
 def _say(key: str, text: str) -> None:
-    st.session_state.setdefault(_SAID, {})[key] = _Line(text, this_run().page)
+    say(key, text, lambda: st.session_state.get(key))
 
 
 def tell() -> None:
@@ -84,7 +101,7 @@ def tell() -> None:
         )
     said: dict[str, _Line] = st.session_state.get(_SAID, {})
     for key, line in list(said.items()):
-        value = st.session_state.get(key)
+        value = line.now()
         if line.page != this_run().page or (line.told and value != line.value):
             del said[key]
             continue

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import streamlit as st
 
 from gdm_core.models.registry import NAMED_MODELS, available
-from pages.ui import limits, palette, settings, shell
-from pages.ui.slider import slider
+from pages.ui import palette, settings, shell
+from pages.ui.controls import number, one_of, slide
 
 MODELS = {
     "gdm": "Gumbel Dynamical Model",
@@ -91,10 +91,6 @@ def _models_help(offered: Sequence[str]) -> str:
     return "\n\n".join(parts)
 
 
-def _clamp(value: Any, low: float, high: float) -> float:
-    return float(min(max(value, low), high))
-
-
 def choose(
     *,
     n_channels: int,
@@ -113,38 +109,20 @@ def choose(
     """
     shell.section("Model")
     offered = [name for name in (models or MODELS) if name in available()]
-    limits.among("model", "Model", [MODELS.get(name, name) for name in offered])
-    name = st.selectbox(
-        "Model",
-        offered,
-        format_func=lambda n: MODELS.get(n, n),
-        key="model",
-        bind="query-params",
-        help=_models_help(offered),
-    )
-    name = name if name in offered else offered[0]
+    name = one_of("Model", {name: MODELS[name] for name in offered}, key="model", help=_models_help(offered))
     shell.quiet(ABOUT[name])
     family, fixed = NAMED_MODELS[name]
     soft = family in SOFT
     most = int(min(K_RANGE[1], max(K_RANGE[0], n_samples // 2)))
-    limits.within(settings.key("K", of), "States (K)", *K_RANGE)
-    k, k_moves = slider(
-        "States (K)",
-        *K_RANGE,
-        n_states,
-        key=settings.key("K", of),
-        bind="query-params",
-        help="How many behaviours to look for.",
-        live=True,
+    k, k_moves = slide(
+        "States (K)", *K_RANGE, n_states, key="K", of=of, help="How many behaviours to look for.", live=True
     )
-    limits.within("tau", "Softness (τ)", *TAU_RANGE, float)
-    tau, tau_moves = slider(
+    tau, tau_moves = slide(
         "Softness (τ)",
         *TAU_RANGE,
         softness,
         0.01,
         key="tau",
-        bind="query-params",
         disabled=not soft,
         live=True,
         help="Low: nearly one state at a time. High: states blend. The paper uses 0.99."
@@ -152,16 +130,13 @@ def choose(
         else f"{MODELS[name]} has hard states: there is no softness to set.",
     )
     learn, gamma, gamma_moves = _stay(soft, stay, name)
-    options = ["moves", "places"]
-    limits.among(settings.key("sees", of), "States are made of", [option.capitalize() for option in options])
-    choice = st.segmented_control(
+    choice = one_of(
         "States are made of",
-        options,
-        default=sees,
-        format_func=str.capitalize,
-        required=True,
-        key=settings.key("sees", of),
-        bind="query-params",
+        {"moves": "Moves", "places": "Places"},
+        sees,
+        row=True,
+        key="sees",
+        of=of,
         disabled=family != "gdm" or "posterior" in fixed or fixed.get("transition") == "gru",
         help="Moves: a state is told by how things change from one moment to the next. Places: by where they are "
         "(the paper's linear posterior). Offered by the Gumbel Dynamical Model alone.",
@@ -169,7 +144,7 @@ def choose(
     d, seed = _more(n_channels, n_latent, of)
     moving = k_moves or tau_moves or gamma_moves
     stays: float | Literal["learn"] = "learn" if learn else gamma
-    return choice_of(name, min(k, most), tau, stays, SEES.get(choice, "window"), d, seed, of, moving)
+    return choice_of(name, min(k, most), tau, stays, SEES[choice], d, seed, of, moving)
 
 
 def choice_of(
@@ -195,32 +170,27 @@ def choice_of(
 
 def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]:
     """(whether gamma is learned, its value otherwise, whether its slider is held)."""
-    limits.among("stay", "How long to stay (γ)", STAY.values())
-    mode = st.segmented_control(
+    mode = one_of(
         "How long to stay (γ)",
-        list(STAY),
-        default="learn" if stay is None else "fix",
-        format_func=lambda mode: STAY[mode],
-        required=True,
+        STAY,
+        "learn" if stay is None else "fix",
+        row=True,
         key="stay",
-        bind="query-params",
         disabled=not soft,
         help="How much of the state before flows into the next one."
         if soft
         else f"{MODELS[name]} learns from the data how long it stays.",
     )
-    learn = mode != "fix"
+    learn = mode == "learn"
     start = 0.3 if stay is None else stay
     if learn or not soft:
         return learn, start, False
-    limits.within("gamma", "Stickiness (γ)", *GAMMA_RANGE, float)
-    gamma, moving = slider(
+    gamma, moving = slide(
         "Stickiness (γ)",
         *GAMMA_RANGE,
         start,
         0.01,
         key="gamma",
-        bind="query-params",
         help="0: each moment is decided anew. Towards 1: a state goes on until something speaks against it.",
         live=True,
     )
@@ -230,29 +200,28 @@ def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]
 def _more(n_channels: int, n_latent: int, of: str) -> tuple[int, int]:
     """(latent dimensions, seed)."""
     left, right = st.columns(2, gap="small")
-    limits.within(settings.key("D", of), "Dimensions (D)", *D_RANGE)
-    limits.within("seed", "Start (seed)", *SEED_RANGE)
-    d = left.number_input(
+    d = number(
         "Dimensions (D)",
         *D_RANGE,
         n_latent,
-        key=settings.key("D", of),
-        bind="query-params",
+        key="D",
+        of=of,
+        at=left,
         help=f"How many directions the dynamics see, {D_RANGE[0]} to {D_RANGE[1]} and at most the {n_channels} channels of the "
         "data.",
     )
-    seed = right.number_input(
+    seed = number(
         "Start (seed)",
         *SEED_RANGE,
         0,
         key="seed",
-        bind="query-params",
+        at=right,
         help="Another seed starts the fit elsewhere, 0 to 9999. States that come back are more to be trusted.",
     )
-    used = int(_clamp(d, D_RANGE[0], min(D_RANGE[1], n_channels)))
+    used = min(d, n_channels)
     if used != d:
         shell.quiet(f"{used} of {d} dimensions are used: the data has no more channels.")
-    return used, int(_clamp(seed, *SEED_RANGE))
+    return used, seed
 
 
 def apply(choice: Choice, wanted: Mapping[str, Any]) -> None:

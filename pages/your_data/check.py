@@ -14,11 +14,11 @@ from datasets.tables import Role, Table
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
 from pages.recording.tables import rows_high
-from pages.ui import figures, settings, shell
+from pages.ui import figures, shell
+from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.figures.base import Figure, axis, layout, note, typed
 from pages.ui.figures.states import plain
 from pages.ui.plot import plot
-from pages.ui.slider import slider
 from pages.ui.units import unit_for
 from pages.your_data.intake import KEPT, Opened, TableOptions, edited, rate_of
 
@@ -42,60 +42,33 @@ def table_options(file: Opened) -> TableOptions:
     unit: TimeUnit = "auto"
     clock = next((name for name, role in roles.items() if role == Role.TIME), None)
     if clock is not None and is_numeric(table.frame[clock]):
-        chosen = st.selectbox(
+        chosen = one_of(
             "Time is in",
-            list(UNITS),
-            format_func=lambda name: UNITS.get(name, str(name)),
-            key=settings.key("unit", of),
-            bind="query-params",
+            UNITS,
+            key="unit",
+            of=of,
             help=f"Guessed from the name and the size of {clock!r}; the rate that follows stands under What was found.",
         )
-        unit = chosen if chosen in UNITS else "auto"
-    rate = st.number_input(
-        "Samples a second (0: as found)",
-        0.0,
-        1e6,
-        0.0,
-        key=settings.key("rate", of),
-        bind="query-params",
-        help="As found in the time column; without one, samples are counted.",
-    )
+        unit = chosen
+    said = "As found in the time column; without one, samples are counted."
+    rate = number("Samples a second (0: as found)", 0.0, 1e6, 0.0, key="rate", of=of, help=said)
     timed = _is_timed(table, roles, unit, rate)
-    most, key = (5.0, settings.key("fill", of)) if timed else (50.0, settings.key("fill-steps", of))
-    fill, _ = slider(
-        f"Fill gaps up to ({'s' if timed else 'steps'})", 0.0, most, 0.0, 0.1 if timed else 1.0, key=key, bind="query-params",
-        help="Straight lines across short gaps. Longer ones stay missing, and models skip them.",
-    )  # fmt: skip
-    outliers = st.toggle(
-        "Drop outliers",
-        False,
-        key=settings.key("outliers", of),
-        bind="query-params",
-        help="Values that jump and return.",
-    )
-    resample = clock is not None and st.toggle(
-        "Even clock",
-        False,
-        key=settings.key("even", of),
-        bind="query-params",
-        help="For irregular time: samples at a fixed step.",
-    )
-    placed = Role.POSITION in roles.values()
-    place = not placed or st.toggle(
-        "Explain positions too",
-        True,
-        key=settings.key("places", of),
-        bind="query-params",
-        help="Whether x and y are channels as well.",
-    )
+    most, step, key, counted = (5.0, 0.1, "fill", "s") if timed else (50.0, 1.0, "fill-steps", "steps")
+    said = "Straight lines across short gaps. Longer ones stay missing, and models skip them."
+    fill, _ = slide(f"Fill gaps up to ({counted})", 0.0, most, 0.0, step, key=key, of=of, help=said)
+    outliers = switch("Drop outliers", False, key="outliers", of=of, help="Values that jump and return.")
+    said = "For irregular time: samples at a fixed step."
+    resample = clock is not None and switch("Even clock", False, key="even", of=of, help=said)
+    said = "Whether x and y are channels as well."
+    place = Role.POSITION not in roles.values() or switch("Explain positions too", True, key="places", of=of, help=said)
     return TableOptions(
         tuple(roles.items()),
-        rate_hz=float(rate) if rate else None,
+        rate_hz=rate or None,
         unit=unit,
-        resample=bool(resample),
+        resample=resample,
         fill_seconds=fill,
-        drop_outliers=bool(outliers),
-        position_is_channel=bool(place),
+        drop_outliers=outliers,
+        position_is_channel=place,
     )
 
 

@@ -19,8 +19,8 @@ from datasets.keypoints import KeypointTable
 from datasets.readers.timing import TimeUnit
 from datasets.splits import split_trials
 from datasets.tables import Role, Table
-from pages.lab import live
-from pages.recording.data import Data, from_trials
+from pages.lab import Data, live
+from pages.recording.data import from_trials
 from pages.ui import settings, turning
 from pages.ui.exports import Recipe
 from pages.your_data import example

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.trials import labels_of
-from pages.recording.data import Data
+from pages.lab import Data
 from pages.recording.tables import show_table
 from pages.ui import figures, shell
 from pages.ui.plot import plot

@@ -13,10 +13,10 @@ import streamlit as st
 from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
 from gdm_core.errors import GdmError
-from pages.lab import live
+from pages.lab import Data, live
 from pages.recording import lab, tabs
-from pages.recording.data import Data
-from pages.ui import settings, shell
+from pages.ui import shell
+from pages.ui.controls import switch
 from pages.ui.downloads import download
 from pages.your_data import check, example, intake, pose_check, poses, visit
 from pages.your_data.label_check import label_panel
@@ -119,13 +119,9 @@ def ask_how_to_read(file: intake.Opened) -> intake.Opened:
     table = file.content
     if not isinstance(table, tables.Table) or flat_columns(list(table.columns)) is None:
         return file
-    wanted = st.toggle(
-        "Read as keypoints",
-        keypoints.looks_like_keypoints(table),
-        key=settings.key("posed", file.of),
-        bind="query-params",
-        help="Columns such as nose_x and nose_y, or mouse1_nose_x, are parts of a body. Without it, they are channels.",
-    )
+    said = "Columns such as nose_x and nose_y, or mouse1_nose_x, are parts of a body. Without it, they are channels."
+    start = keypoints.looks_like_keypoints(table)
+    wanted = switch("Read as keypoints", start, key="posed", of=file.of, help=said)
     return intake.as_poses(file) if wanted else file
 
 

@@ -18,7 +18,8 @@ from gdm_core.errors import GdmError
 from pages.recording.data import FEATURES
 from pages.recording.repairs import cleaning
 from pages.recording.tables import rows_high
-from pages.ui import settings, shell
+from pages.ui import shell
+from pages.ui.controls import number, one_of, switch
 from pages.ui.plot import plot
 from pages.your_data import pose_sketch, problems
 from pages.your_data.check import sentences
@@ -32,34 +33,26 @@ def pose_options(file: Opened) -> PoseOptions:
     assert isinstance(table, KeypointTable)
     animals, parts = edited_names(file)
     shell.section("Poses")
-    rate = st.number_input(
-        "Frames a second", 1.0, 1000.0, float(np.clip(table.rate_hz, 1.0, 1000.0)),
-        key=settings.key("fps", file.of), bind="query-params", help="Most tracking files do not say.",
-    )  # fmt: skip
-    features = st.segmented_control(
+    start, said = float(np.clip(table.rate_hz, 1.0, 1000.0)), "Most tracking files do not say."
+    rate = number("Frames a second", 1.0, 1000.0, start, key="fps", of=file.of, help=said)
+    features = one_of(
         "Features",
-        list(FEATURES),
-        default="egocentric" if len(parts) > 1 else "keypoints",
-        format_func=lambda name: FEATURES.get(name, name),
-        required=True,
-        key=settings.key("features", file.of),
-        bind="query-params",
+        FEATURES,
+        "egocentric" if len(parts) > 1 else "keypoints",
+        row=True,
+        key="features",
+        of=file.of,
         help="What they do: body shape, speeds and the relation to a partner. Raw keypoints: every coordinate.",
     )
-    apart = not table.recordings or st.toggle(
-        "Each recording a trial",
-        True,
-        key=settings.key("apart", file.of),
-        bind="query-params",
-        help="As columns such as recording and animal tell them apart. Without it, all rows are one recording.",
-    )
+    said = "As columns such as recording and animal tell them apart. Without it, all rows are one recording."
+    apart = not table.recordings or switch("Each recording a trial", True, key="apart", of=file.of, help=said)
     return PoseOptions(
-        float(rate or table.rate_hz),
-        features if features in FEATURES else "egocentric",
+        rate,
+        features,
         tuple(cleaning(file.of).items()),
         animals,
         parts,
-        bool(apart),
+        apart,
     )
 
 

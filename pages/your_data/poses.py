@@ -13,7 +13,8 @@ from datasets import keypoints
 from datasets.keypoints import KeypointTable
 from datasets.splits import split_recording
 from gdm_core.errors import DataError
-from pages.recording.data import Data, from_recordings
+from pages.lab import Data
+from pages.recording.data import from_recordings
 from pages.recording.repairs import pose_recipe
 from pages.your_data.intake import OWN, Opened
 

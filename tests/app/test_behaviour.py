@@ -14,11 +14,11 @@ from datasets import mice
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from pages.behaviour import recordings, shipped
+from pages.lab import naming
 from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted
 from pages.lab.shipped import both
 from pages.recording import lab as recording_lab
-from pages.recording import naming
 from pages.ui import navigation
 from pages.ui.figures.base import untyped
 from tests.support.controls import control

@@ -16,9 +16,10 @@ from gdm_core.analysis.metrics import macro_f1
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings, shipped
+from pages.lab import analysis_figures, naming
 from pages.lab.card import with_spread
-from pages.recording import analysis_figures, naming, scores
-from pages.recording.naming import Naming, arrange
+from pages.lab.naming import Naming, arrange
+from pages.recording import scores
 from pages.recording.tabs import label_counts, shortened, trial_table
 from pages.ui import navigation
 from pages.ui.result_files import load_card
@@ -137,7 +138,7 @@ def test_the_table_of_labels_counts_each_frame_once_and_says_what_is_yours(sketc
     made = arrange(["", "mount", "", ""], [0, 1, 1, 3], labels=data.label_names)
     shown = SimpleNamespace(order=(2, 0, 3, 1), train=(), result=None)
     view = view_of(data, made, BoutRule(0.3, 0.3), shown=shown)
-    into, stands = view.stands()
+    into, stands = view.naming_for(len(view.shown.order)).stands_for(view.shown.order)
     assert into == (1, 2, 0, 1), "the model's first state is the page's second, which is called mount"
     assert stands == (-1, data.label_names.index("mount"), -1)
     own = bout_scores.named(content, data.train, data.test, 0.3, 0.3, into, stands)

@@ -7,8 +7,8 @@ import pytest
 
 from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from gdm_core.errors import ConfigError
-from pages.recording import naming
-from pages.recording.naming import arrange
+from pages.lab import naming
+from pages.lab.naming import arrange
 
 
 # ---- bouts --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.recording.labels import OTHERS, Words
+from pages.lab.labels import OTHERS, Words
 from pages.ui import navigation
 from tests.support.drawn import words
 

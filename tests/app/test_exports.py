@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from html import unescape
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -23,14 +24,18 @@ from datasets.nascar import train_test
 from gdm_core import load_model
 from gdm_core.analysis.tables import states_table
 from gdm_core.errors import DataError
-from gdm_core.trials import Trial
+from gdm_core.trials import Trial, Trials
+from pages.lab import Data
 from pages.lab.live import screen
+from pages.lab.tables import files_of
 from pages.ui import exports, figures, navigation, palette
 from pages.ui.card import Score
 from pages.ui.figures import entropy_of
+from pages.ui.units import STEPS
 from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered
+from tests.support.recording import reading_of
 from tests.support.reports import sources_in
 from tests.support.scripts import run_script
 
@@ -43,21 +48,27 @@ STATES = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.5, 0.25
 TRIAL = Trial(np.zeros((4, 2)), rate_hz=2.0, name="lap 1")
 
 
+def file(label: str, trial: Trial, names: tuple[str, ...] = (), **more: Any) -> io.BytesIO:
+    """A file of data of a trial that has `STATES`."""
+    files = files_of(Data("laps", Trials((trial,)), Trials((trial,)), RECIPE), reading_of(trial, STATES, names, **more))
+    return io.BytesIO(dict((name, make) for name, make, _ in files)[label]())
+
+
 # ---- tables -------------------------------------------------------------------------------------------------------
 def test_states_csv_and_parquet_read_back_the_same():
-    table = pd.read_csv(io.BytesIO(exports.states_csv(STATES, TRIAL)))
-    assert list(table.columns) == ["time", "p_1", "p_2", "p_3", "state", "entropy"]
+    table = pd.read_csv(file("States (CSV)", TRIAL))
+    assert list(table.columns) == ["time", "frame", "p_1", "p_2", "p_3", "state", "entropy", "bout"]
     np.testing.assert_allclose(table["time"], [0, 0.5, 1, 1.5])
     np.testing.assert_allclose(table[["p_1", "p_2", "p_3"]], STATES, atol=1e-6)
     np.testing.assert_array_equal(table["state"], [1, 1, 2, 1])
     np.testing.assert_allclose(table["entropy"], entropy_of(STATES), atol=1e-6)
-    other = pd.read_parquet(io.BytesIO(exports.states_parquet(STATES, TRIAL)))
+    other = pd.read_parquet(file("States (Parquet)", TRIAL))
     assert list(other.columns) == list(table.columns)
     np.testing.assert_array_equal(other[["p_1", "p_2", "p_3"]].to_numpy(np.float32), STATES)
 
 
 def test_bouts_cover_the_trial_without_gap_or_overlap():
-    table = pd.read_csv(io.BytesIO(exports.bouts_csv(STATES, TRIAL, ["rest", "run", "turn"])))
+    table = pd.read_csv(file("Bouts (CSV, as in BORIS)", TRIAL, ("rest", "run", "turn")))
     assert list(table["Behavior"]) == ["rest", "run", "rest"]
     np.testing.assert_allclose(table["Start (s)"], [0, 1, 1.5])
     np.testing.assert_allclose(table["Stop (s)"], [1, 1.5, 2])
@@ -70,16 +81,16 @@ def test_bouts_cover_the_trial_without_gap_or_overlap():
 def test_times_go_on_where_a_part_was_cut_out_and_keep_their_digits():
     late = Trial(np.zeros((4, 2)), rate_hz=30.0, name="hours later", start_seconds=20_000.0)
     times = 20_000 + np.arange(5) / 30
-    table = pd.read_csv(io.BytesIO(exports.states_csv(STATES, late)))
+    table = pd.read_csv(file("States (CSV)", late))
     np.testing.assert_allclose(table["time"], times[:4], atol=1e-6, rtol=0)
-    bouts = pd.read_csv(io.BytesIO(exports.bouts_csv(STATES, late)))
+    bouts = pd.read_csv(file("Bouts (CSV, as in BORIS)", late))
     np.testing.assert_allclose(bouts["Start (s)"], times[[0, 2, 3]], atol=1e-6, rtol=0)
     np.testing.assert_allclose(bouts["Stop (s)"], times[[2, 3, 4]], atol=1e-6, rtol=0)
 
 
 def test_bouts_of_what_has_no_seconds_are_counted_in_steps():
     part = Trial(np.zeros((8, 2))).slice(4, 8)
-    bouts = pd.read_csv(io.BytesIO(exports.bouts_csv(STATES, part, unit="step")))
+    bouts = pd.read_csv(file("Bouts (CSV, as in BORIS)", part, unit=STEPS))
     assert not [name for name in bouts if "(s)" in name]
     assert bouts[["Start (step)", "Stop (step)", "Duration (step)"]].to_numpy().tolist() == [
         [4, 6, 2],

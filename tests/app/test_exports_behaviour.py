@@ -5,6 +5,7 @@ To the bit only what the same calls give in the same process.
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,20 +21,21 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.tables import csv, harmless
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings
+from pages.lab import Data, Setting, live, tables
 from pages.lab import export as lab_export
-from pages.lab import live
+from pages.lab import figures as made
+from pages.lab import tabs as lab_tabs
+from pages.lab.labels import colour_key
 from pages.lab.live import Wanted, screen
-from pages.lab.live.pictures import Origin
-from pages.recording import export, lab, player, state_figures, tabs
+from pages.lab.naming import Naming, arrange
+from pages.lab.view import View
+from pages.recording import export, lab, player, scores, tabs
 from pages.recording import tables as shown_tables
-from pages.recording.data import Data, from_recordings
-from pages.recording.labels import colour_key
-from pages.recording.naming import Naming, arrange
-from pages.recording.view import Here, View
+from pages.recording.data import from_recordings
 from pages.ui import exports, figures, palette
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
-from tests.support.recording import view_of
+from tests.support.recording import reading_of, view_of
 from tests.support.scripts import run_script
 
 SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
@@ -51,7 +53,8 @@ def data() -> Data:
 def fitted(data: Data, config: dict, engine: QuickEngine, naming: Naming) -> View:
     """A look at the first new trial, with the exact states at hand."""
     fit = live.Live(engine, "s")
-    fit.want(Wanted("gdm", config, data.train, data.test))
+    choice = SimpleNamespace(label="GDM", facts=[])
+    fit.want(Wanted("gdm", config, data.train, data.test, where=Setting(data, choice)))
     shown = fit.poll()
     screen.states_of(fit, shown)
     look = screen.states_of(fit, shown).value
@@ -71,13 +74,21 @@ def merged(view) -> View:
     return replace(view, naming=arrange(["rest", "", "lost"], [0, 1, 0]))
 
 
+def offered(view, monkeypatch) -> lab_export.Export:
+    """What the panel of files is given."""
+    given = []
+    monkeypatch.setattr(lab_export, "panel", given.append)
+    export.panel(view, view.read(), lambda found: [], None)
+    return given[0]
+
+
 # ---- the clock ----------------------------------------------------------------------------------------------------
 def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data):
     here = view.read()
     times = FIT_S + np.arange(120) / 30
-    np.testing.assert_allclose(export.named_states(here)["time"], times)
-    np.testing.assert_allclose(export.features_of(here)["time"], times)
-    bouts = export.bouts_of(here)
+    np.testing.assert_allclose(tables.named_states(here)["time"], times)
+    np.testing.assert_allclose(tables.features_of(here)["time"], times)
+    bouts = tables.bouts_of(here)
     assert bouts["Start (s)"].iloc[0] == pytest.approx(FIT_S)
     assert bouts["Stop (s)"].iloc[-1] == pytest.approx(300 / 30)
 
@@ -86,7 +97,9 @@ def test_strips_and_player_point_at_the_same_moment(view, data, monkeypatch):
     shown = {}
     monkeypatch.setattr(player, "_player", lambda key, data: shown.update({key: data}))
     lab._poses(view)
-    assert lab.strips(view, view.shown)["strips"].figure["data"][0]["x0"] == pytest.approx(FIT_S)
+    assert lab.strips(view, view.shown, scores.Judged(None, None, view.unit))["strips"].figure["data"][0][
+        "x0"
+    ] == pytest.approx(FIT_S)
     assert shown["player"]["start"] == pytest.approx(FIT_S)
 
 
@@ -95,7 +108,7 @@ def test_the_same_samples_read_again_on_another_clock_stay_on_the_page(view, dat
                   for side in (data.train, data.test))  # fmt: skip
     remade = replace(view, setting=replace(view.setting, data=replace(data, train=again[0], test=again[1])))
     assert remade.read().state == "fresh"
-    assert remade.read().start == 50.0
+    assert remade.read().timing["start"] == 50.0
 
 
 # ---- names --------------------------------------------------------------------------------------------------------
@@ -104,19 +117,20 @@ def test_the_experts_labels_have_their_names_beside_their_codes(view, data):
     expert = np.array(here.expert)
     expert[:5] = -1
     marked = replace(here, trial=replace(here.trial, labels=expert))
-    table = export.named_states(marked, export.label_words(data, expert))
+    table = tables.named_states(marked, data.every_label)
     assert list(table["expert_code"]) == list(expert)
     assert list(table["expert"][:5]) == [""] * 5
     assert [data.label_names.index(word) for word in table["expert"][5:]] == list(expert[5:])
 
 
 def test_labels_without_a_name_are_numbered(data):
+    most = max(int(trial.labels.max()) for trial in data.trials)
     nameless = replace(data, train=replace(data.train, label_names=("rest",)))
-    assert export.label_words(nameless, np.array([0, 2, -1])) == ["rest", "behaviour 2", "behaviour 3"]
+    assert nameless.every_label == ("rest", *(f"behaviour {k + 1}" for k in range(1, most + 1)))
 
 
 def test_strips_say_which_colour_is_which_state_and_which_label(merged, data):
-    figure = export.strips(merged, merged.read())
+    figure = made.strips(merged.read(), cut=True)
     shown = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
     expert = [f"expert: {word}" for word in data.label_names]
     assert shown[-2:] == ["states: rest", "states: S2"]
@@ -131,7 +145,7 @@ def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
     here = emptied.read()
     assert list(here.used) == [1, 2]
     colours = palette.colours(3)
-    use, stays = state_figures.usage(here), state_figures.dwell(here)
+    use, stays = made.usage(here), made.stays(here)
     for figure in (use, stays):
         assert figure["layout"]["yaxis"]["ticktext"] == ["walk", "S3"]
     assert list(use["data"][0]["marker"]["color"]) == colours[1:]
@@ -141,11 +155,11 @@ def test_what_a_merger_emptied_has_no_row_and_others_keep_their_colours(view):
 
 def test_a_colour_that_no_state_has_counts_neither_in_the_picture_of_the_shares_nor_in_the_table(view):
     here = replace(view, naming=arrange([""] * 3, [0, 1, 2], start=[5, 0, 3])).read()
-    table = export.named_states(here)
+    table = tables.named_states(here)
     mean = float(table["entropy"].mean())
-    assert f"on average {mean:.2f}." in state_figures.entropy(here)["alt"]
+    assert f"on average {mean:.2f}." in made.entropy(here)["alt"]
     assert mean == pytest.approx(float(figures.entropy_of(view.read().states).mean()), abs=1e-6)
-    shares = state_figures.proportions(here)
+    shares = made.shares(here)
     assert shares["alt"].startswith("Stacked shares of 3 states")
     assert [trace["name"] for trace in shares["data"]] == ["S1", "S2", "S3"]
     assert [trace["fillcolor"] for trace in shares["data"]] == [palette.colours(6)[k] for k in (5, 0, 3)]
@@ -153,16 +167,17 @@ def test_a_colour_that_no_state_has_counts_neither_in_the_picture_of_the_shares_
 
 def test_figures_of_the_panel_hold_the_states_of_the_table_or_say_that_they_do_not(view, monkeypatch):
     """A result that ships is drawn in 8 bits; files of data have the exact states, and the figures beside them, too."""
-    given = {}
-    monkeypatch.setattr(export.lab, "offer", lambda view, here, rows_of, figures, **more: given.update(here=here))
     exact = view.look
     rough = replace(exact, test=tuple(np.round(one * 255) / 255 for one in exact.test))
     eight_bits = replace(view, look=rough, shipped=SimpleNamespace(look=rough))
     assert eight_bits.read().rough
-    export.panel(eight_bits, lambda found: [])
-    np.testing.assert_array_equal(given["here"].soft, view.read().soft)
-    assert not given["here"].rough
-    drawn = {"Use": lambda: state_figures.usage(eight_bits.read())}
+    given = offered(eight_bits, monkeypatch)
+    assert given.figures["Use of each state"]() == made.usage(view.read())
+    states = pd.read_csv(
+        io.BytesIO(dict((label, make) for label, make, _ in given.files(view.index))["States (CSV)"]())
+    )
+    np.testing.assert_allclose(states["p_1"], view.read().states[:, 0], atol=1e-6)
+    drawn = {"Use": lambda: made.usage(eight_bits.read())}
     said = {
         rough: lab_export._said_rough(drawn, SimpleNamespace(rough=rough))["Use"]()["caption"]
         for rough in (True, False)
@@ -173,18 +188,16 @@ def test_figures_of_the_panel_hold_the_states_of_the_table_or_say_that_they_do_n
 
 def test_a_name_with_markup_stands_everywhere_as_it_was_typed(view, data, monkeypatch):
     named = "Bremsen <b>A&B"
-    marked, given = replace(view, naming=arrange([named, "", ""], [0, 1, 2])), {}
-    monkeypatch.setattr(
-        export.lab, "offer", lambda view, here, rows_of, figures, **more: given.update(figures=figures, **more)
-    )
-    export.panel(marked, lambda found: [])
-    here = marked.read()
-    assert named in set(export.named_states(here)["bout"])
-    assert named in set(export.bouts_of(here)["Behavior"])
-    assert export.key_of(here)["name"][0] == given["names"][0] == named
-    assert repr(named) in "\n".join(given["after"])
-    assert dict(given["facts"])["names"].startswith(named)
-    for name, make in given["figures"].items():
+    marked = replace(view, naming=arrange([named, "", ""], [0, 1, 2]))
+    given, here = offered(marked, monkeypatch), marked.read()
+    assert named in set(tables.named_states(here)["bout"])
+    assert named in set(tables.bouts_of(here)["Behavior"])
+    assert tables.key_of(here)["name"][0] == named
+    assert repr(named) in "\n".join(given.recipe.after)
+    assert dict(given.facts)["names"].startswith(named)
+    for name, make in given.figures.items():
+        if name == lab_export.PREDICTION:  # of channels, which have names of their own
+            continue
         drawn = json.dumps([make()["data"], make()["layout"]])
         assert "Bremsen &lt;b&gt;A&amp;B" in drawn, name
         assert "<b>" not in drawn, name
@@ -193,22 +206,21 @@ def test_a_name_with_markup_stands_everywhere_as_it_was_typed(view, data, monkey
 
 
 def test_transitions_are_among_the_figures(merged):
-    here = merged.read()
-    made = {name: make() for name, make in export.transitions(here, here.used).items()}
-    assert len(made) == 2
-    assert made["What follows what, in numbers"]["layout"]["xaxis"]["ticktext"] == ["rest", "S2"]
+    figure = made.matrix(merged.read())
+    assert figure["layout"]["xaxis"]["ticktext"] == ["rest", "S2"]
+    assert "rest" in made.graph(merged.read())["alt"]
 
 
 def test_a_row_of_the_table_of_bouts_leads_to_its_moment(view, monkeypatch):
     here, asked, shown = view.read(), [], []
-    table = export.bouts_of(here)
+    table = tables.bouts_of(here)
 
     def clicked(frame, most, key, **more):
         shown.append(frame)
         return SimpleNamespace(selection=SimpleNamespace(cells=[(1, "Behavior")]))
 
     monkeypatch.setattr(tabs, "show_table", clicked)
-    monkeypatch.setattr(tabs, "plot", lambda *_, **__: None)
+    monkeypatch.setattr(lab_tabs, "plot", lambda *_, **__: None)
     monkeypatch.setattr(tabs, "jump", lambda time, recording: asked.append(time))
     tabs.bouts(view, here)
     assert asked == [pytest.approx(table["Start (s)"][1])], "on the clock of the recording, as the strips have it"
@@ -240,7 +252,7 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
         [
-            export.bouts_of(view.at(i).read(), data.observation(data.trials[i]), data.subject)
+            tables.bouts_of(view.at(i).read(), data.observation(data.trials[i]), data.subject)
             for i in range(len(data.trials))
         ],
         ignore_index=True,
@@ -257,18 +269,18 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
 def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
     soft = np.eye(3, dtype=np.float32)[np.repeat([0, 1, 2, 0], [30, 20, 40, 10])]
     trial = Trial(np.zeros((100, 2)), 10.0, labels=np.repeat([0, 1], 50), name="t")
-    made = arrange(["", "walk", ""], [0, 1, 1])
-    states = made.apply(soft)
-    here = Here(trial, states, "fresh", Origin(), naming=made, bouts=BoutRule().labels(states, 10.0))
-    bouts = export.bouts_of(here)
+    named = arrange(["", "walk", ""], [0, 1, 1])
+    states = named.apply(soft)
+    here = replace(reading_of(trial, states), naming=named)
+    bouts = tables.bouts_of(here)
     assert list(bouts["Behavior"]) == ["S1", "walk", "S1"]
     assert list(bouts["Stop (s)"]) == [3.0, 9.0, 10.0]
     assert (bouts["Mean share"] == 1).all()
-    table = export.named_states(here)
+    table = tables.named_states(here)
     assert [name for name in table if name.startswith("p_")] == ["p_1", "p_2"]
     assert list(table["bout"][[0, 40, 99]]) == ["S1", "walk", "S1"]
     assert set(table["state"]) == {1, 2}
-    assert list(export.features_of(here)) == ["time", "frame", "y1", "y2"]
+    assert list(tables.features_of(here)) == ["time", "frame", "y1", "y2"]
 
 
 @pytest.mark.parametrize("features", ["egocentric", "keypoints"])
@@ -302,20 +314,20 @@ def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path, m
 # ---- other programs ------------------------------------------------------------------------------------------------
 def test_bouts_name_the_recording_and_its_animals_and_count_frames(view, data):
     here = view.read()
-    table = export.bouts_of(here, data.observation(here.trial), data.subject)
+    table = tables.bouts_of(here, data.observation(here.trial), data.subject)
     assert set(table["Observation id"]) == {data.train.name}
     assert "last 40" not in table["Observation id"].iloc[0]
     assert set(table["Subject"]) == {", ".join(data.poses[0].animals)}
     assert table["Image index start"].iloc[0] == 180
     assert table["Image index stop"].iloc[-1] == 300
     assert set(table["FPS"]) == {30.0}
-    assert list(export.named_states(here)["frame"]) == list(range(180, 300))
+    assert list(tables.named_states(here)["frame"]) == list(range(180, 300))
 
 
 def test_the_key_says_which_column_is_which_state(merged):
     here = merged.read()
-    key = export.key_of(here)
-    states = export.named_states(here)
+    key = tables.key_of(here)
+    states = tables.named_states(here)
     assert list(key["column"]) == [name for name in states if name.startswith("p_")] == ["p_1", "p_2"]
     assert list(key["name"]) == ["rest", "S2"]
     assert list(key["colour"]) == [palette.colours(3)[column] for column in here.used]

@@ -14,9 +14,9 @@ from pages.formula1 import data, findings, gain_figures, time_gained
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver
 from pages.formula1.time_gained import Between, Gain
-from pages.lab.live.pictures import Origin
 from pages.ui.figures.base import untyped
 from tests.support.formula1_page import arrange, box, one_of, visit, words
+from tests.support.recording import reading_of
 
 PLACE = Place(circuit="shanghai")
 
@@ -85,7 +85,8 @@ def test_segments_minisectors_and_states_share_one_gain():
     for code in found.codes:
         laps = data.laps_of(PLACE, code, Looked())
         first = (laps.distance < circuit.length / 2).astype(np.float32)
-        drivers.append(Driver(laps.trials[0], np.column_stack([first, 1 - first]), "fresh", Origin(), laps=laps))
+        halves = np.column_stack([first, 1 - first])
+        drivers.append(reading_of(laps.trials[0], halves, kind=Driver, laps=laps))
     states = time_gained.in_states(circuit, found.won, drivers, ["S1 first", "S2 second"])
     half = found.won.won[:, found.won.edges[1:] <= 0.5].sum(axis=1).mean()
     assert states.mean[0] == pytest.approx(half, abs=0.005)

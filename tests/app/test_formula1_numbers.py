@@ -23,6 +23,7 @@ from pages.ui.figures.base import untyped
 from tests.support.formula1 import LAP_S
 from tests.support.formula1_page import RING, arrange, ring_race
 from tests.support.live_engine import Sketch
+from tests.support.recording import reading_of
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +91,7 @@ def test_the_average_lap_is_the_mean_at_each_place():
 def test_a_lap_driven_evenly_has_an_even_clock(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     states = np.eye(4, dtype=np.float32)[laps.segment]
-    here = Driver(laps.trials[0], states, "fresh", Origin(), laps=laps)
+    here = reading_of(laps.trials[0], states, kind=Driver, laps=laps)
     session = ring_race()
     one = trace(session, circuit, here, 2)
     assert one is not None
@@ -128,8 +129,8 @@ def test_states_of_two_fits_cannot_be_put_into_one_picture(monkeypatch):
     _, other = _laps(monkeypatch, "BBB")
     eight, nine = Origin(), Origin()
     many, fewer = (np.full((len(one.lap), k), 1 / k, np.float32) for one, k in ((laps, 9), (other, 8)))
-    ours = Driver(laps.trials[0], many, "preview", nine, laps=laps)
-    theirs = Driver(other.trials[0], fewer, "stale", eight, laps=other)
+    ours = reading_of(laps.trials[0], many, kind=Driver, state="preview", origin=nine, laps=laps)
+    theirs = reading_of(other.trials[0], fewer, kind=Driver, state="stale", origin=eight, laps=other)
     drivers = lab.together([ours, theirs])
     assert drivers == [ours]
     figure = picture.strips(circuit, drivers, ("AAA", "BBB"))

@@ -13,9 +13,9 @@ import pytest
 from pages.formula1 import data, lap_player, teams, traces
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver
-from pages.lab.live.pictures import Origin
 from pages.ui import palette, theme
 from pages.ui.figures.base import untyped
+from tests.support.recording import reading_of
 
 SHANGHAI = Place(circuit="shanghai")
 
@@ -30,7 +30,7 @@ def race():
         laps = data.laps_of(SHANGHAI, code, Looked("2-6"))
         slow = laps.car["speed"] < 180
         states = np.column_stack([slow, ~slow, 0 * slow]).astype(np.float32)
-        found.append(Driver(laps.trials[0], states, "fresh", Origin(), laps=laps))
+        found.append(reading_of(laps.trials[0], states, kind=Driver, laps=laps))
     return session, circuit, found
 
 

@@ -17,6 +17,7 @@ from pages.lab.live.pictures import Origin
 from pages.ui.card import Score
 from pages.ui.model_controls import Choice
 from tests.support.nascar_page import text
+from tests.support.recording import reading_of
 
 PAGE = Path(__file__).parents[1] / "support" / "pendulum_page.py"
 
@@ -56,9 +57,9 @@ def test_its_export_says_how_to_get_the_data(engine):
 def test_states_of_two_fits_never_meet_in_one_figure():
     trial = train_test("standard", 0, 200)[0]
     one, other = Origin(), Origin()
-    first = lab.Reading(trial, np.zeros((200, 8), np.float32), "stale", one)
-    second = lab.Reading(trial, np.zeros((200, 9), np.float32), "fresh", other)
-    unread = lab.Reading(trial, None, "running", one)
+    first = reading_of(trial, np.zeros((200, 8), np.float32), state="stale", origin=one)
+    second = reading_of(trial, np.zeros((200, 9), np.float32), origin=other)
+    unread = lab.Unread(trial=trial, state="running")
     assert lab.together([unread, first, second]) == [first]
     assert lab.together([second, first]) == [second]
     assert lab.together([unread]) == []

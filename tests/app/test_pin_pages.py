@@ -7,9 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.formula1 import picture
-from pages.recording import lab as recording_lab
-from pages.recording import pinned
-from pages.recording.naming import Naming, arrange
+from pages.lab import naming
+from pages.lab.naming import Naming, arrange
 from pages.ui import navigation
 from pages.ui.figures.base import untyped
 from tests.support.controls import control
@@ -106,27 +105,27 @@ def _behaviour(**query: str) -> AppTest:
 
 
 def test_behaviour_draws_what_is_pinned_beside_the_experts_labels(engine, monkeypatch):
-    drawn = record(monkeypatch, pinned, recording_lab)
+    drawn = record(monkeypatch)
     app = _behaviour()
     app.button(key="behaviour-pin").click().run()
     control(app, "slider", "K").set_value(3).run()
     app = _settled(app, "behaviour")
     text = one_of(app.query_params["pin"])
     assert text.startswith("gdm_5_0.99_learn_linear_")
-    rows = _rows(drawn["pinned-strips"][0])
+    rows = _rows(drawn["pinned-bouts"][0])
     assert list(rows) == ["expert", "pinned", "now"]
-    living, soft = _rows(drawn["strips"][0]), _rows(drawn["pinned-states"][0])
+    living, soft = _rows(drawn["strips"][0]), _rows(drawn["pinned-strips"][0])
     for row, same in ((rows["expert"], "expert"), (rows["now"], "bouts"), (soft["now"], "states")):
         np.testing.assert_array_equal(row, living[same])
-    assert "the colour of the label" in drawn["pinned-strips"][0]["caption"]
+    assert "the colour of the label" in drawn["pinned-bouts"][0]["caption"]
     assert '<th scope="row">Macro-F1</th>' in html(app)
     assert "pinned states:" in html(app)
 
 
 def test_a_pinned_fit_of_the_same_settings_looks_like_the_one_that_stands(engine, monkeypatch):
-    drawn = record(monkeypatch, pinned, recording_lab)
+    drawn = record(monkeypatch)
     _behaviour(K="4", seed="1", sees="Places", D="2", pin="gdm_4_0.99_learn_linear_2_0")
-    for kind in ("pinned-strips", "pinned-states"):
+    for kind in ("pinned-bouts", "pinned-strips"):
         rows = _rows(drawn[kind][0])
         np.testing.assert_array_equal(rows["pinned"], rows["now"])
 
@@ -154,7 +153,7 @@ def test_another_recording_has_what_is_pinned_fitted_to_it(engine):
 
 # ---- Your data ----------------------------------------------------------------------------------------------------
 def test_a_file_has_what_is_pinned_beside_it_and_so_has_the_next_one(engine, monkeypatch):
-    drawn = record(monkeypatch, pinned, recording_lab)
+    drawn = record(monkeypatch)
     app = uploaded("waves.csv", waves(900, 20.0))
     app.button(key="fit").click().run()
     app = _settled(app, "your_data")
@@ -162,9 +161,9 @@ def test_a_file_has_what_is_pinned_beside_it_and_so_has_the_next_one(engine, mon
     control(app, "slider", "K").set_value(5).run()
     app = _settled(app, "your_data")
     pin = one_of(app.query_params["pin"])
-    rows = _rows(drawn["pinned-strips"][0])
+    rows = _rows(drawn["pinned-bouts"][0])
     assert list(rows) == ["pinned", "now"], "there are no labels"
-    assert "States that match have the same colour" in drawn["pinned-strips"][0]["caption"]
+    assert "States that match have the same colour" in drawn["pinned-bouts"][0]["caption"]
     assert '<th scope="row">Explains new trials (R²)</th>' in html(app)
     before = app.session_state["live-your_data-pinned"].poll().wanted
     assert not before.keep, "nothing of a file is kept"
@@ -193,4 +192,4 @@ def test_a_file_has_what_is_pinned_beside_it_and_so_has_the_next_one(engine, mon
 def test_a_pinned_state_has_the_colour_of_its_label_or_of_the_state_that_stands_there(
     n_states, by_labels, stands, into
 ):
-    assert pinned.named(n_states, by_labels, stands).into == into
+    assert naming.beside(n_states, by_labels, stands).into == into

@@ -16,12 +16,15 @@ from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings
-from pages.lab import live
+from pages.lab import analysis_figures, live
+from pages.lab import data as lab_data
+from pages.lab.data import MOST_LATENT
 from pages.lab.live import screen
 from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
-from pages.recording import analysis_figures, player, scores, tabs
-from pages.recording.data import MOST_LATENT
-from pages.recording.naming import Naming
+from pages.lab.naming import Naming
+from pages.lab.view import Unread
+from pages.recording import lab as recording_lab
+from pages.recording import player, scores, tabs
 from tests.support.live_engine import Sketch
 from tests.support.recording import view_of
 
@@ -135,20 +138,22 @@ def test_a_new_trial_waits_for_the_exact_look(engine):
     fit.want(Wanted("gdm", CONFIG | {"n_states": 4}, data.train, data.test))
     shown = fit.poll()
     view = view_of(data, Naming.plain(4), BoutRule(), fit=fit, shown=shown, index=len(data.train))
-    assert view.read().states is None
+    assert isinstance(view.read(), Unread)
     screen.states_of(fit, shown)
     look = screen.states_of(fit, shown).value
     here = replace(view, look=look).read()
     expected = np.asarray(look.test[0])[:, list(shown.order)]
     np.testing.assert_array_equal(here.states, expected)
     mapping = [3, 1, 0, 2]
-    read = view.as_labels(here, shown.order, mapping)
+    read = recording_lab.as_labels(view, here, shown.order, mapping)
     np.testing.assert_array_equal(read, np.array(mapping)[np.asarray(look.test[0]).argmax(axis=1)])
 
 
 def test_where_it_starts_is_within_what_is_offered(monkeypatch):
     data = recordings.load_simulated(SMALL)
-    wide = replace(data, suggestion=replace(data.suggestion, n_latent=MOST_LATENT + 2, why_latent="8 hold 91 %"))
+    looked = replace(data.suggestion, n_latent=MOST_LATENT + 2, why_latent="8 hold 91 %")
+    monkeypatch.setattr(lab_data, "suggest", lambda trials: looked)
+    wide = replace(data)
     assert wide.start[1] == MOST_LATENT
     assert wide.why_latent == "as many as are offered; 8 hold 91 %"
     drawn, said = {}, []

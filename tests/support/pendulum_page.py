@@ -64,9 +64,11 @@ view = lab.begin(frame, data, choice)
 def drawn(now: live.Shown) -> dict[str, Part]:
     """The states over time."""
     reading = view.read(now)
-    if (states := reading.states) is None:
+    if isinstance(reading, lab.Unread):
         return parts.by_key(Picture(None, "strips", title=reading.title, note=reading.note))
-    made = now.once("strips", lambda: figures.state_strips({"states": states}, step=0.1, unit="s"), of=(states,))
+    made = now.once(
+        "strips", lambda: figures.state_strips({"states": reading.states}, step=0.1, unit="s"), of=(reading.states,)
+    )
     return parts.by_key(Picture(made, "strips", reading.state))
 
 
@@ -77,7 +79,7 @@ lab.show_tabs(
         "Shares": lab.shares,
         "How long": lab.stays,
         "Prediction": lab.prediction,
-        "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows_of, {}),
+        "Export & reproduce": lambda view, reading: lab.offer(view, reading, rows_of),
     },
 )
 lab.honest_card(view, rows_of)

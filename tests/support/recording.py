@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy.typing as npt
+
 from gdm_core.analysis.bouts import BoutRule
+from gdm_core.trials import Trial
 from pages import lab
-from pages.lab import live
+from pages.lab import Data, View, live
+from pages.lab.live.pictures import Origin
 from pages.lab.live.records import Records
-from pages.recording.data import Data
-from pages.recording.naming import Naming
-from pages.recording.view import View
+from pages.lab.naming import Naming
+from pages.lab.view import R, Reading
 from pages.ui.shell import Frame
 
 FRAME = Frame("behaviour", "Behaviour", *(None,) * 5)
@@ -25,3 +29,12 @@ def view_of(
     fit = SimpleNamespace(records=Records()) if fit is None else fit
     setting = lab.Setting(data, choice)
     return View(FRAME, setting, fit, shown or live.Shown("running"), look, index=index, naming=naming, rule=rule)
+
+
+def reading_of(
+    trial: Trial, states: npt.NDArray[Any], names: Sequence[str] = (), kind: type[R] = Reading, **more: Any
+) -> R:
+    """A trial with these states, which nothing merges or smooths."""
+    naming = Naming.called(names) if names else Naming.plain(states.shape[1])
+    known: dict[str, Any] = {"state": "fresh", "origin": Origin(), "bouts": states.argmax(axis=1)} | more
+    return kind(trial=trial, states=states, soft=states, naming=naming, **known)

@@ -18,7 +18,7 @@ from gdm_core.errors import DataError, GdmError
 from gdm_core.models.gdm.labels import check_labels
 from gdm_core.trials import Trial, Trials, labels_of
 from pages import lab
-from pages.recording.data import Data
+from pages.lab import Data
 from pages.ui import figures, palette, settings, slider
 
 MOST_WORD = 30  # letters

@@ -10,19 +10,19 @@ import streamlit as st
 from gdm_core.analysis.teaching import Stretch
 from gdm_core.errors import DataError, GdmError
 from pages.lab import live
-from pages.recording.labels import colour_key
+from pages.lab.labels import colour_key
+from pages.lab.view import Seen, View
 from pages.recording.teach import agreement, lessons, marking, marks_panel
 from pages.recording.teach.lessons import Vocabulary
 from pages.recording.teach.proposals import proposals
 from pages.recording.teach.taught_fit import TEACHABLE, ready
 from pages.recording.teach.taught_model import Teaching, ask, found_in
 from pages.recording.trial_choice import go_to
-from pages.recording.view import Here, View
 from pages.ui import figures, limits, settings, shell
 from pages.ui.plot import State, plot
 
 
-def panel(view: View, here: Here, beside_player: Any) -> None:
+def panel(view: View, here: Seen, beside_player: Any) -> None:
     """The tab, and what stands in the picture while it is open: which moment it is, and what the model makes of it."""
     of, data = lessons.key_of(view.data), view.data
     if why := lessons.no_names(data):
@@ -75,7 +75,7 @@ def _strips(taught: Teaching, answer: live.Answer) -> None:
     else:
         live.unanswered(view.fit, answer, "This could not be taught")
     found = found_in(taught, view.trial, answer)
-    timing: dict[str, Any] = {"start": here.start, "step": here.step, "unit": here.unit.name}
+    timing = here.timing
     zoom = f"{view.data.key}/{view.index}"
     rows: dict[str, Any] = {}
     names = taught.words.names

@@ -13,9 +13,8 @@ from datasets.marks import Marks
 from gdm_core.analysis import teaching
 from gdm_core.engine import FitResult
 from pages import lab
-from pages.lab import live
+from pages.lab import Data, live
 from pages.lab.live.pictures import Origin
-from pages.recording.data import Data
 from pages.recording.teach import lessons
 from pages.ui import settings, shell
 

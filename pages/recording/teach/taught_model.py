@@ -12,10 +12,10 @@ from gdm_core.analysis.teaching import Taught
 from gdm_core.trials import Trial
 from pages import lab
 from pages.lab import live
+from pages.lab.view import Seen, View
 from pages.recording.teach import lessons
 from pages.recording.teach.lessons import Clock, Vocabulary
 from pages.recording.teach.taught_fit import ready
-from pages.recording.view import Here, View
 
 CLIP_S = 2.0
 CLIP_STEPS = 30.0
@@ -71,7 +71,7 @@ class Teaching(AnyTeaching):
     """That of a recording, which counts time."""
 
     view: View
-    here: Here
+    here: Seen
 
     @property
     def known(self) -> tuple[int, ...]:

@@ -5,12 +5,11 @@ from pages.ui.exports.address import install, link, slug
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
 from pages.ui.exports.save import save_picture
-from pages.ui.exports.tables import bouts_csv, parquet, states_csv, states_parquet
+from pages.ui.exports.tables import parquet
 
 __all__ = [
     "Fit",
     "Recipe",
-    "bouts_csv",
     "figure_html",
     "install",
     "legend",
@@ -22,6 +21,4 @@ __all__ = [
     "save_picture",
     "script",
     "slug",
-    "states_csv",
-    "states_parquet",
 ]

@@ -13,6 +13,7 @@ import streamlit as st
 
 from gdm_core.errors import DataError
 from pages.ui import palette, settings, shell
+from pages.ui.controls import one_of
 
 UNSAID = "as its name says"
 COLOURS = (
@@ -28,7 +29,7 @@ class Naming:
     into     [K] the column that each state goes to. A column is a colour, so an empty one stays in its place, and there
              are more of them than states where one wears a colour beyond the first K
     numbers  of each column, which state it is, counted from one; 0 for an empty one
-    stands   of each column, which label the visitor says that it is; -1 where he left that to the fitted trials
+    stands   of each column, which label the visitor says that it is; -1 where that is left to the fitted trials
     """
 
     names: tuple[str, ...]
@@ -40,15 +41,21 @@ class Naming:
     def plain(cls, n_states: int) -> Naming:
         return arrange([""] * n_states, range(n_states))
 
+    @classmethod
+    def called(cls, names: Sequence[str]) -> Naming:
+        """States that have names, and nothing else."""
+        return cls(tuple(names), tuple(range(len(names))), tuple(range(1, len(names) + 1)), (-1,) * len(names))
+
     @property
     def used(self) -> list[int]:
         """Columns that hold a state, in the order of states."""
         return sorted(set(self.into), key=lambda column: self.numbers[column])
 
     @property
-    def changed(self) -> bool:
-        """Whether anything but colours is the visitor's."""
-        return self.merges or any(self.names[c] != f"S{self.numbers[c]}" for c in self.used)
+    def short(self) -> list[str]:
+        """What fits onto a figure for each state: its name, or its number alone where the name begins with that."""
+        said = [(self.names[column], f"S{self.numbers[column]}") for column in self.used]
+        return [number if name.startswith(f"{number} ") else name for name, number in said]
 
     @property
     def merges(self) -> bool:
@@ -68,6 +75,15 @@ class Naming:
         if self.into == tuple(range(len(self.names))):
             return soft
         return soft @ np.eye(len(self.names), dtype=np.float32)[list(self.into)]
+
+    def stands_for(self, order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(the merged state that each of the model's goes to, the label that each merged one is said to be), as `named` in
+        bout_scores takes them. Merged states are counted in the order of the page's, whose state k is the model's order[k]."""
+        place = {column: j for j, column in enumerate(self.used)}
+        into = [0] * len(self.into)
+        for k, column in enumerate(self.into):
+            into[order[k]] = place[column]
+        return tuple(into), tuple(self.stands[column] for column in self.used)
 
     def code(self) -> list[str]:
         """Lines of Python that name and merge `states` and `new_states`, in the order of the page's states."""
@@ -121,6 +137,21 @@ def arrange(
         if root[k] != k and not found[column[k]]:
             found[column[k]] = f"(in {shown[root[k]]})"
     return Naming(tuple(found), into, tuple(numbers), tuple(said))
+
+
+def beside(n_states: int, by_labels: Sequence[int], stands: Naming) -> Naming:
+    """The colours of a pinned fit: those of the labels, else those of the states that stand in the same columns.
+
+    by_labels  [K] as `label_colours` gives them, () without labels
+    """
+    plain = [""] * n_states
+    if len(by_labels) == n_states:
+        return arrange(plain, range(n_states), start=by_labels)
+    worn: list[int | None] = []
+    for colour in [*stands.into, *[None] * n_states][:n_states]:
+        worn.append(None if colour in worn else colour)  # merged states share one
+    free = iter(colour for colour in range(palette.MAX_STATES) if colour not in worn)
+    return arrange(plain, range(n_states), start=[next(free) if colour is None else colour for colour in worn])
 
 
 def label_called(name: str, labels: Sequence[str]) -> int:
@@ -178,32 +209,23 @@ def controls(
                 or ""
             )
             first, second = st.columns(2, gap="small")
-            with first:
-                target = st.selectbox(
-                    f"{own[k]} goes into", ["itself", *own], key=settings.key(f"into{k + 1}", of), bind="query-params"
-                )
-            with second:
-                colour = st.selectbox(
-                    f"Colour of {own[k]}",
-                    ["its own", *COLOURS],
-                    key=settings.key(f"hue{k + 1}", of),
-                    bind="query-params",
-                )
+            target = one_of(f"{own[k]} goes into", ["itself", *own], key=f"into{k + 1}", of=of, at=first)
+            colour = one_of(f"Colour of {own[k]}", ["its own", *COLOURS], key=f"hue{k + 1}", of=of, at=second)
             merged.append(own.index(target) if target in own else k)
             colours.append(COLOURS.index(colour) if colour in COLOURS else None)
-            stands.append(_stands_for(own[k], settings.key(f"is{k + 1}", of), labels))
+            stands.append(_stands_for(own[k], f"is{k + 1}", of, labels))
     return arrange(names, merged, colours, start=start, labels=labels, stands=stands)
 
 
-def _stands_for(state: str, key: str, labels: Sequence[str]) -> int | None:
+def _stands_for(state: str, key: str, of: str, labels: Sequence[str]) -> int | None:
     """Which behaviour the visitor says that a state is."""
     if not labels:
         return None
-    chosen = st.selectbox(
+    chosen = one_of(
         f"{state} is",
         [UNSAID, *labels],
         key=key,
-        bind="query-params",
+        of=of,
         help="The behaviour that this state is, in your judgement: the card then has scores of your naming beside the "
         "automatic one. As its name says: a state that you call like a label is that behaviour.",
     )
@@ -219,7 +241,7 @@ def clear(of: str) -> None:
 
 
 def _take_over(of: str, names: tuple[str, ...]) -> None:
-    """Names for states that have none of the visitor's; those that he merged into others need none."""
+    """Names for states that have none of the visitor's; those that were merged into others need none."""
     for k, name in enumerate(names):
         key = settings.key(f"name{k + 1}", of)
         if (

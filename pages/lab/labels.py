@@ -1,4 +1,4 @@
-"""What an expert saw, as pictures show it: at most as many labels as the palette has colours."""
+"""What states are held against, as pictures show it: what an expert saw, or the true states of a simulation."""
 
 from __future__ import annotations
 
@@ -70,6 +70,34 @@ class Words:
     def hot(self, labels: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """[T, names], as strips and bars take them."""
         return figures.one_hot(self.grouped(labels), len(self.names))
+
+    def known(self, labels: npt.ArrayLike) -> Known:
+        """The labels of a trial beside its states."""
+        return Known("expert", self.grouped(labels), self.hot(labels), self.names, self.remark)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of a trial besides the fit.
+
+    who      "expert", or "true" of a simulation
+    labels   [T] which of `names` each moment is, -1 where nothing is known
+    shares   [T, names] the same as states
+    remark   what a picture has to say about it
+    """
+
+    who: str
+    labels: npt.NDArray[np.int64]
+    shares: npt.NDArray[np.float32]
+    names: tuple[str, ...]
+    remark: str = ""
+
+    @classmethod
+    def truth(cls, states: npt.ArrayLike) -> Known:
+        """True soft states [T, K]."""
+        shares = np.asarray(states, np.float32)
+        names = tuple(figures.names_of(shares.shape[1]))
+        return cls("true", np.asarray(shares.argmax(axis=1), np.int64), shares, names)
 
 
 def colour_key(who: str, names: Sequence[str], columns: Iterable[int]) -> str:

@@ -1,0 +1,77 @@
+"""Controls whose value stands in the address, one call each: its name there, where it starts, what it takes, and what is refused.
+
+A link that asks for anything else gets the nearest value or the start, and one line says so (limits.py). What browsers send is
+bounded once more, since theirs are no limits. `of` names the recording that a value belongs to (settings.py), `at` is where
+the control stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import streamlit as st
+
+from pages.ui import limits, settings
+from pages.ui.slider import Position, slider
+
+N = TypeVar("N", int, float)
+W = TypeVar("W", bound=str)
+IN_ADDRESS: Literal["query-params"] = "query-params"
+
+
+def slide(
+    label: str, low: float, high: float, start: float, step: float | None = None, *, key: str, of: str = "", **more: Any
+) -> Position:
+    """A slider (slider.py), whole where its range is."""
+    name = settings.key(key, of)
+    limits.within(name, label, low, high, _kind(low, high, start))
+    return slider(label, low, high, start, step, key=name, bind=IN_ADDRESS, **more)
+
+
+def number(label: str, low: N, high: N, start: N, *, key: str, of: str = "", at: Any = st, **more: Any) -> N:
+    """A box to type a number into, whole where its range is."""
+    name, kind = settings.key(key, of), _kind(low, high, start)
+    limits.within(name, label, low, high, kind)
+    found = at.number_input(label, low, high, start, key=name, bind=IN_ADDRESS, **more)
+    return kind(min(max(start if found is None else found, low), high))
+
+
+def one_of(
+    label: str,
+    options: Mapping[W, str] | Sequence[W],
+    start: W | None = None,
+    *,
+    key: str,
+    of: str = "",
+    at: Any = st,
+    row: bool = False,
+    **more: Any,
+) -> W:
+    """A box, or with `row` a row of buttons, for one of some words; the first of them unless `start` says another.
+
+    options   what they are called on the screen and in the address, by what they are
+    """
+    words: dict[W, str] = dict(options) if isinstance(options, Mapping) else {option: option for option in options}
+    names, name = list(words), settings.key(key, of)
+    start = start if start is not None and start in words else names[0]
+    limits.among(name, label, words.values())
+    shared: dict[str, Any] = {
+        "format_func": lambda one: words.get(one, str(one)),
+        "key": name,
+        "bind": IN_ADDRESS,
+    } | more
+    if row:
+        chosen = at.segmented_control(label, names, default=start, required=True, **shared)
+    else:
+        chosen = at.selectbox(label, names, names.index(start), **shared)
+    return chosen if chosen in words else start
+
+
+def switch(label: str, start: bool, *, key: str, of: str = "", at: Any = st, **more: Any) -> bool:
+    """On or off."""
+    return bool(at.toggle(label, start, key=settings.key(key, of), bind=IN_ADDRESS, **more))
+
+
+def _kind(*values: float) -> Any:
+    return int if all(isinstance(value, int) for value in values) else float

@@ -1,0 +1,128 @@
+// What players share: a canvas over one clock. Play, scrub, keys and the page's cursor ask no server. A player brings `own`:
+//   of       names what is played among its data: something else starts anew
+//   words    of the button: where it stands, while it plays
+//   keys     how far each goes
+//   follow   whether figures of the page come along with it
+//   decode   (data) what was sent, unpacked; begin and end (data): where the clock starts, and where it stops
+//   rate     (data) how far the clock goes in a second
+//   cursor   (view) where the page's cursor is at this moment; moment (view, cursor): the other way round
+//   dress    (view) what stands around the canvas; draw (view): the moment itself
+//   listens  (view) events of the window besides
+const ANNOUNCE = "gdm:cursor";
+const STILL_MS = 1000; // who asks for less motion gets a picture a second in place of an animation
+const CALM = matchMedia("(prefers-reduced-motion: reduce)");
+
+const bytes = (text) => (text ? Uint8Array.from(atob(text), (c) => c.charCodeAt(0)) : null);
+
+function build(parent, own) {
+  const view = { at: 0, playing: false, own };
+  for (const place of parent.querySelectorAll("[data-role]")) view[place.dataset.role] = place;
+  view.play.onclick = () => setPlaying(view, !view.playing);
+  view.scrub.oninput = () => {
+    setPlaying(view, false);
+    seek(view, Number(view.scrub.value), true);
+  };
+  view.canvas.onkeydown = (event) => {
+    const step = own.keys[event.key];
+    if (event.key === " ") setPlaying(view, !view.playing);
+    else if (event.key === "Home") seek(view, 0, true);
+    else if (event.key === "End") seek(view, own.end(view.data), true);
+    else if (step) seek(view, view.at + step, true);
+    else return;
+    event.preventDefault();
+  };
+  const heard = ({ detail }) => {
+    if (detail.group !== view.data.group || detail.from === view || detail.time === null) return;
+    if (detail.follow) setPlaying(view, false);
+    if (!view.playing) seek(view, own.moment(view, detail.time), false);
+  };
+  view.listens = { [ANNOUNCE]: heard, ...own.listens?.(view) };
+  for (const [name, hears] of Object.entries(view.listens)) window.addEventListener(name, hears);
+  view.resize = new ResizeObserver(() => view.data && own.draw(view));
+  view.resize.observe(view.canvas);
+  return view;
+}
+
+function seek(view, at, tell) {
+  const { own, data } = view;
+  view.at = Math.max(0, Math.min(own.end(data), at));
+  own.draw(view);
+  if (!tell) return;
+  const detail = { group: data.group, time: own.cursor(view), from: view, follow: own.follow };
+  window.dispatchEvent(new CustomEvent(ANNOUNCE, { detail }));
+}
+
+function setPlaying(view, playing) {
+  if (playing && view.at >= view.own.end(view.data)) view.at = 0;
+  view.playing = playing;
+  view.play.textContent = view.own.words[playing ? 1 : 0];
+  view.play.setAttribute("aria-pressed", playing);
+  view.last = null;
+  clearTimeout(view.timer);
+  if (playing) next(view);
+}
+
+function next(view) {
+  if (CALM.matches) view.timer = setTimeout(() => advance(view, performance.now()), view.last === null ? 0 : STILL_MS);
+  else requestAnimationFrame((now) => advance(view, now));
+}
+
+function advance(view, now) {
+  if (!view.playing || !view.canvas.isConnected) return;
+  if (view.last !== null) {
+    seek(view, view.at + ((now - view.last) / 1000) * view.own.rate(view.data) * Number(view.speed.value), true);
+    if (view.at >= view.own.end(view.data)) {
+      setPlaying(view, false);
+      return;
+    }
+  }
+  view.last = now;
+  next(view);
+}
+
+// A clean canvas as large as it is shown, or null while it is not.
+function paper({ canvas }) {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  if (!canvas.isConnected || !width || !height) return null;
+  const ratio = window.devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  pen.lineJoin = "round";
+  pen.lineCap = "round";
+  return { pen, width, height };
+}
+
+function player(own) {
+  return ({ data, parentElement }) => {
+    const view = (parentElement.gdmPlayer ??= build(parentElement, own));
+    const another = view.data?.[own.of] !== data[own.of];
+    view.data = own.decode(data);
+    if (another) {
+      view.at = own.begin(view.data);
+      setPlaying(view, false);
+    }
+    view.scrub.max = String(own.end(view.data));
+    view.alt.textContent = data.alt;
+    view.canvas.setAttribute("aria-label", data.alt);
+    own.dress(view);
+    own.draw(view);
+    view.canvas.dataset.ready = "yes";
+    // Streamlit calls this also when newer data overtook these, while the player lives on: what goes for good has left
+    // the document by the time of the next task.
+    return () => setTimeout(() => parentElement.isConnected || tearDown(view, parentElement));
+  };
+}
+
+function tearDown(view, parentElement) {
+  if (parentElement.gdmPlayer !== view) return;
+  view.playing = false;
+  clearTimeout(view.timer);
+  view.resize.disconnect();
+  for (const [name, hears] of Object.entries(view.listens)) window.removeEventListener(name, hears);
+  delete parentElement.gdmPlayer;
+}

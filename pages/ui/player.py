@@ -1,0 +1,76 @@
+"""What plays moments on a canvas: Play, a scrubber, time and speed, over a clock that the page's cursor shares (player.js)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from streamlit.components.v2 import component
+
+_HTML = """
+<div class="player">
+  <canvas data-role="canvas" role="img" tabindex="0"></canvas>
+  {above}
+  <div class="row">
+    <button type="button" data-role="play">Play</button>
+    <input type="range" data-role="scrub" min="0" max="1" value="0" step="{step}" aria-label="{label}" />
+    <output data-role="time"></output>
+    <select data-role="speed" aria-label="Speed">{speeds}</select>
+  </div>
+  {below}
+  <p data-role="alt" class="alt"></p>
+</div>
+"""
+_CSS = """
+.player { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem; font-size: 0.82rem;
+  color: var(--gdm-ink, var(--st-text-color)); }
+canvas { width: 100%; height: 300px; display: block; border-radius: 8px; background: var(--gdm-sunken, transparent);
+  color: var(--gdm-ink, var(--st-text-color)); outline-color: var(--gdm-surface, #ffffff); }
+canvas:focus-visible, button:focus-visible, select:focus-visible { outline: 2px solid var(--st-primary-color);
+  outline-offset: 1px; }
+.row { display: flex; align-items: center; gap: 0.35rem 0.7rem; }
+.row input { flex: 1; min-width: 2rem; accent-color: var(--st-primary-color); }
+output { color: var(--gdm-muted, var(--st-text-color)); font-variant-numeric: tabular-nums; min-width: 4rem; text-align: right; }
+button, select { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border-radius: var(--st-button-radius, 8px);
+  border: 1px solid var(--st-border-color); background: transparent; color: inherit; min-height: 2rem; }
+option { color: #1d1f27; background: #ffffff; }
+button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
+@media (max-width: 640px) { .row { gap: 0.35rem; } output { min-width: 2.8rem; } select { padding: 0.25rem; } }
+.alt { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+"""
+_FRACTIONS = {0.25: "¼", 0.5: "½"}
+
+
+def player(
+    name: str,
+    js: Path,
+    *,
+    label: str,
+    speeds: Sequence[float],
+    step: float = 1,
+    above: str = "",
+    below: str = "",
+    css: str = "",
+) -> Callable[..., Any]:
+    """A component that plays; `js` says what a moment looks like, over what all players share.
+
+    label, step    of the scrubber
+    above, below   what stands around its line, as HTML whose places have roles
+    """
+    offered = "".join(
+        f'<option value="{speed:g}"{" selected" * (speed == 1)}>{_FRACTIONS.get(speed, f"{speed:g}")}×</option>'
+        for speed in speeds
+    )
+    sources = [path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "player.js", js)]
+    html = _HTML.format(above=above, below=below, step=step, label=label, speeds=offered)
+    return component(name, html=html, css=_CSS + css, js="\n".join(sources))
+
+
+def packed(values: npt.ArrayLike, kind: npt.DTypeLike) -> str:
+    """Numbers as the browser reads them, in base64."""
+    array = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<"))
+    return base64.b64encode(array.tobytes()).decode("ascii")
