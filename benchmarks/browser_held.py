@@ -88,7 +88,7 @@ def hold(page: Page, slider: str, figure: str, values: Sequence[float], seconds:
     began = time.monotonic()
     least, most = min(values), max(values)
     while (passed := time.monotonic() - began) < seconds:
-        share = abs((passed / 2) % 2 - 1)  # there and back in four seconds
+        share = abs(passed % 2 - 1)  # there and back in two seconds: slower, K has no ten values a second to show
         thumb.go(least + (most - least) * share)
         page.wait_for_timeout(1000 * EVERY_S)
     pictures = int(page.evaluate("window.gdmHeld.pictures.length"))
