@@ -8,6 +8,7 @@ register_components modules of this folder as components, without a package of t
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,11 +122,15 @@ def take_any_upload() -> None:
 
 
 # ---- components ---------------------------------------------------------------------------------------------------
+_registering = threading.Lock()  # two first visitors at once
+
+
 def register_components(package: str, names: Sequence[str], folder: Path) -> bool:
     """Have the modules of `folder`/components known to the server that runs this script; whether they were not yet."""
     manager = get_bidi_component_manager()
-    if manager.get_component_asset_root(f"{package}.{names[0]}") is not None:
-        return False
-    manifest = ComponentManifest(package, "1", [ComponentConfig(each, "components") for each in names])
-    manager.register_from_manifest(manifest, folder)
+    with _registering:
+        if manager.get_component_asset_root(f"{package}.{names[0]}") is not None:
+            return False
+        manifest = ComponentManifest(package, "1", [ComponentConfig(each, "components") for each in names])
+        manager.register_from_manifest(manifest, folder)
     return True
