@@ -1,0 +1,39 @@
+"""Study: many recordings, their conditions on a sheet, and what differs between them, with animals as the unit."""
+
+from __future__ import annotations
+
+from pages.study import answer, bring, look, questions, tabs, work
+from pages.ui import limits, shell
+from pages.ui.styles import style
+
+style("study.css")
+page = shell.frame("study", card_share=0.34)
+with page.controls:
+    brought = bring.choose()
+    asked = None if brought is None else questions.choose(brought)
+if brought is None:
+    page.header("many recordings, their conditions, and what differs")
+    shell.footer()
+    shell.end_page()
+study = brought.study
+page.header(
+    brought.about,
+    [("recordings", str(len(study.sheet.names))), ("states", str(len(study.states)))],
+)
+with page.picture:
+    limits.tell()
+answers = None
+if asked is not None:
+    working = questions.answers(brought, asked)
+    with page.card:
+        if work.follow("study-asking", [working]):
+            if working.error is not None:
+                shell.error("This cannot be answered", str(working.error))
+            else:
+                answers = working.value
+                answer.card(asked, answers)
+with page.picture:
+    look.draw(brought, asked, answers)
+with page.below:
+    tabs.show(brought, asked, answers)
+shell.footer(["Animals are the unit everywhere: frames of one animal are no samples of their own."])
