@@ -3,7 +3,7 @@ which recordings are of one animal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import DataError, FitError
 from gdm_core.models.base import StateModel, Status
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import counted, listed
 from gdm_core.study.states import Recording
 from gdm_core.trials import UNLABELLED, Trial, Trials
@@ -131,6 +132,25 @@ def read_states(model: StateModel, recordings: Mapping[str, Trial], rule: BoutRu
         soft[unseen] = np.nan
         found[name] = Recording(labels, trial.rate_hz, soft, trial.start_seconds)
     return found
+
+
+def read_by(
+    model: bytes, names: Sequence[str], recordings: Trials, smooth_s: float, shortest_s: float
+) -> Iterator[float | tuple[dict[str, Recording], dict[str, str]]]:
+    """The same for who has no model at hand but a file of one, such as a page whose fits run elsewhere: how far it is by and
+    by, then what was read, and which recordings are unlike the rest.
+
+    model        a model file
+    names        of the recordings
+    recordings   in that order
+    smooth_s, shortest_s   of the rule by which soft states become bouts
+    """
+    fitted_one, rule = model_from_bytes(model), BoutRule(smooth_s, shortest_s)
+    found: dict[str, Recording] = {}
+    for i, (name, trial) in enumerate(zip(names, recordings, strict=True)):
+        found |= read_states(fitted_one, {name: trial}, rule)
+        yield (i + 1) / (len(recordings) + 1)
+    yield found, unlike(fitted_one, dict(zip(names, recordings, strict=True)))
 
 
 def _long_runs(mask: npt.NDArray[np.bool_], longer_than: int) -> npt.NDArray[np.bool_]:

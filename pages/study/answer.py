@@ -26,9 +26,10 @@ def groups_of(table: pd.DataFrame) -> list[str]:
     return [str(name).removeprefix("mean_") for name in table if str(name).startswith("mean_")]
 
 
-def flow_sentence(flow: Flow) -> str:
-    """The one number for the whole, as one reads it."""
-    names = list(flow.sizes)
+def flow_sentence(flow: Flow, column: str) -> str:
+    """The one number for the whole, as one reads it: "session 1 and session 2" where values are numbers."""
+    bare = all(name.replace(".", "").replace("-", "").isdigit() for name in flow.sizes)
+    names = [f"{column} {name}" if bare else name for name in flow.sizes]
     between = f"{', '.join(names[:-1])} and {names[-1]}"
     if flow.p < LEVEL:
         return f"As a whole, behaviour differs between {between}."
@@ -44,7 +45,7 @@ def card(asked: Asked, found: Answers) -> None:
     """The answer."""
     st.html('<p class="gdm-panel-title">Does it differ?</p>')
     if found.flow is not None:
-        shell.finding(flow_sentence(found.flow))
+        shell.finding(flow_sentence(found.flow, asked.between[0]))
         flow = found.flow
         st.html(
             f'<dl class="gdm-facts"><div><dt>flow distance</dt><dd>{flow.distance:.1f}</dd></div>'

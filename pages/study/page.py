@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from pages.study import answer, bring, look, questions, tabs, work
+import streamlit as st
+
+from pages.lab import live
+from pages.study import answer, bring, look, names, questions, tabs, work
 from pages.ui import limits, shell
 from pages.ui.styles import style
 
 style("study.css")
 page = shell.frame("study", card_share=0.34)
-with page.controls:
-    brought = bring.choose()
-    asked = None if brought is None else questions.choose(brought)
+live.mind_departure()
+brought = bring.choose(page)
 if brought is None:
     page.header("many recordings, their conditions, and what differs")
-    shell.footer()
+    with page.picture:
+        limits.tell()
+    with page.card:
+        st.html('<p class="gdm-panel-title">What comes then</p>')
+        shell.quiet(
+            "All recordings side by side, animals as dots, and an answer: does it differ between groups, doses or sessions, by how "
+            "much, and what the design cannot say. Animals are the unit, never frames."
+        )
+    shell.footer(["What you bring stays in this session."])
     shell.end_page()
+brought = names.named(brought)
+with page.controls:
+    asked = questions.choose(brought)
 study = brought.study
 page.header(
     brought.about,

@@ -56,11 +56,15 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
     bin_s = longest / STRIP_COLUMNS
     shares = study.counts.usage_over_time(bin_s)
     own, names = shown_states(study)
-    rows = {}
-    for place in order:
+    starts = [i for i, group in enumerate(groups) if i == 0 or group != groups[i - 1]]
+    apart = bool(sorted_by) and len(starts) <= LABELLED_ROWS
+    rows: dict[str, Any] = {}
+    for row, place in enumerate(order):
         mine = shares[place][:, own]
         if len(names) > len(own):
             mine = np.hstack([mine, np.maximum(0.0, 1 - mine.sum(axis=1, keepdims=True))])
+        if apart and row and row in starts:  # an empty row between two groups
+            rows["\u200b" * row] = np.full((1, mine.shape[1]), np.nan, np.float32)
         rows[plain(study.sheet.names[place])] = mine.astype(np.float32)
     height = int(np.clip(15 * len(rows), 90, 560))
     made = state_strips(
@@ -69,27 +73,17 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
         + (f"; rows by {sorted_by}." if sorted_by else "."),
     )  # fmt: skip
     made["data"][0]["ygap"] = 2 if len(rows) <= 60 else 0
-    yaxis = made["layout"]["yaxis"]
-    named = list(rows)
-    if len(rows) > LABELLED_ROWS:
-        starts = [i for i, group in enumerate(groups) if i == 0 or group != groups[i - 1]]
+    named = [plain(study.sheet.names[place]) for place in order]
+    words = [_short(study.sheet.names[place], 16) for place in order]
+    if len(order) > LABELLED_ROWS:
         ends = [*starts[1:], len(groups)]
-        few = sorted_by and len(starts) <= LABELLED_ROWS
-        yaxis |= {
-            "tickvals": [named[(a + b - 1) // 2] for a, b in zip(starts, ends, strict=True)] if few else [],
-            "ticktext": [plain(_short(groups[a], 14)) for a in starts] if few else [],
-        }
-    else:
-        yaxis |= {"ticktext": [plain(_short(study.sheet.names[place], 16)) for place in order]}
-    yaxis["automargin"] = True
-    yaxis["tickfont"] = {"size": 11, "color": "$ink"}
-    edges = [i - 0.5 for i in range(1, len(groups)) if groups[i] != groups[i - 1]] if sorted_by else []
-    made["layout"]["shapes"] = [
-        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": edge, "y1": edge,
-         "line": {"color": "$ink", "width": 2}}
-        for edge in (edges if len(edges) <= LABELLED_ROWS else [])
-    ]  # fmt: skip
-    made["alt"] = f"{len(rows)} recordings as strips of their states."
+        named = [named[(a + b - 1) // 2] for a, b in zip(starts, ends, strict=True)] if apart else []
+        words = [_short(groups[a], 14) for a in starts] if apart else []
+    made["layout"]["yaxis"] |= {
+        "tickvals": named, "ticktext": [plain(one) for one in words], "automargin": True,
+        "tickfont": {"size": 11, "color": "$ink"},
+    }  # fmt: skip
+    made["alt"] = f"{len(order)} recordings as strips of their states."
     return made
 
 

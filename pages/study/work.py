@@ -21,7 +21,7 @@ KEPT = turning.stays("study-")
 _WORKS = f"{KEPT}works"
 MOST_KEPT = 24
 AT_ONCE_S = 2.5  # that a page waits before it says what it waits for
-STOPPED = "Stopped. What was done is kept, and pressing the button again goes on from there."
+STOPPED = "Stopped."
 
 Say = Callable[[str, float], None]
 
