@@ -3,7 +3,7 @@ which recordings are of one animal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -134,23 +134,17 @@ def read_states(model: StateModel, recordings: Mapping[str, Trial], rule: BoutRu
     return found
 
 
-def read_by(
-    model: bytes, names: Sequence[str], recordings: Trials, smooth_s: float, shortest_s: float
-) -> Iterator[float | tuple[dict[str, Recording], dict[str, str]]]:
-    """The same for who has no model at hand but a file of one, such as a page whose fits run elsewhere: how far it is by and
-    by, then what was read, and which recordings are unlike the rest.
+def read_by(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> tuple[Recording, float]:
+    """The states of one recording and how well the model explains it, for who has a file of the model and no model at hand:
+    a page whose fits run elsewhere.
 
     model        a model file
-    names        of the recordings
-    recordings   in that order
+    recording    its one trial
     smooth_s, shortest_s   of the rule by which soft states become bouts
     """
-    fitted_one, rule = model_from_bytes(model), BoutRule(smooth_s, shortest_s)
-    found: dict[str, Recording] = {}
-    for i, (name, trial) in enumerate(zip(names, recordings, strict=True)):
-        found |= read_states(fitted_one, {name: trial}, rule)
-        yield (i + 1) / (len(recordings) + 1)
-    yield found, unlike(fitted_one, dict(zip(names, recordings, strict=True)))
+    fitted_one, trial = model_from_bytes(model), recording[0]
+    read = read_states(fitted_one, {"": trial}, BoutRule(smooth_s, shortest_s))[""]
+    return read, _explained(fitted_one, trial)
 
 
 def _long_runs(mask: npt.NDArray[np.bool_], longer_than: int) -> npt.NDArray[np.bool_]:
@@ -164,7 +158,16 @@ def _long_runs(mask: npt.NDArray[np.bool_], longer_than: int) -> npt.NDArray[np.
 
 def unlike(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]:
     """Recordings that the model explains far worse than the rest, with a sentence each: another camera, animal or tracking."""
-    scores = np.array([model.score(Trials(tuple(_pieces(trial, LOOKED_AT)))) for trial in recordings.values()])
+    return far_below({name: _explained(model, trial) for name, trial in recordings.items()})
+
+
+def _explained(model: StateModel, trial: Trial) -> float:
+    return float(model.score(Trials(tuple(_pieces(trial, LOOKED_AT)))))
+
+
+def far_below(explained: Mapping[str, float]) -> dict[str, str]:
+    """The same of what is known already: recording -> nats a sample."""
+    scores = np.array(list(explained.values()))
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
     if len(scores) < 4 or not spread > 0:
@@ -172,6 +175,6 @@ def unlike(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]
     below = (middle - scores) / spread
     return {
         name: f"explained far worse than the rest ({score:.2f} nats a sample, the others about {middle:.2f}): look at its tracking"
-        for name, score, far in zip(recordings, scores, below, strict=True)
+        for name, score, far in zip(explained, scores, below, strict=True)
         if far > UNLIKE
     }

@@ -197,9 +197,8 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             shell.quiet("What you send stays in the memory of this session; what a folder holds is read there.")
             return None
         reading = files.read(given, options)
-        if not reading.done:
-            st.button("Stop reading", key="study-read-stop", on_click=reading.stop, icon=":material/stop:")
         if not work.follow("study-reading", [reading]):
+            st.button("Stop reading", key="study-read-stop", on_click=reading.stop, icon=":material/stop:")
             return None
         if reading.error is not None:
             if shell.error("Reading was stopped", "What was read so far is kept.", retry="study-read-again"):

@@ -10,11 +10,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from gdm_core.engine import FitRequest, Job
+from gdm_core.engine import Engine, FitRequest, Job
 from gdm_core.engine.messages import JobStatus
 from gdm_core.models.registry import FAMILIES
 from gdm_core.study import Study, fitting
 from gdm_core.study.sheet import checked
+from gdm_core.study.states import Recording
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
@@ -27,7 +28,8 @@ from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
 
 _GO = f"{KEPT}go"
-FIT_S, READ_S = 1_800.0, 1_800.0
+FIT_S, READ_S = 1_800.0, 600.0
+AT_A_TIME = 4  # recordings on their way to workers and back
 LOOK_EVERY_S = 0.2
 OF_A_FIT = 0.8  # of all the work; the rest is reading
 
@@ -63,10 +65,10 @@ def choose(page: Frame, wanted: Wanted, of: str) -> tuple[Study | None, Choice]:
             if not st.button("Fit one model to all", type="primary", key="study-fit"):
                 return None, choice
             st.session_state[_GO] = key
+            st.rerun()
         fit = _begun(key, wanted, choice)
-        if not fit.done:
-            st.button("Stop the fit", key="study-fit-stop", on_click=fit.stop, icon=":material/stop:")
         if not work.follow("study-fit-progress", [fit]):
+            st.button("Stop the fit", key="study-fit-stop", on_click=fit.stop, icon=":material/stop:")
             return None, choice
         if fit.error is not None:
             stopped = str(fit.error) == work.STOPPED
@@ -89,29 +91,51 @@ def _begun(key: str, wanted: Wanted, choice: Choice) -> Work:
         kept, aside = fitting.prepared({name: wanted.recordings[name] for name in known.names}, notes)
         trials = Study.training(kept, known, notes)
         request = FitRequest(choice.family, choice.config, trials, preview=(), deadline_s=FIT_S, use_cache=wanted.keep)
-        result = _waited(engine.submit(request, session=session), say, 0.0, OF_A_FIT, "Fitting one model to all")
-        names, rule = tuple(kept), fitting.STEADY
-        asked = (result.model_bytes, names, Trials(tuple(kept.values())), rule.smooth_s, rule.shortest_s)
-        job = engine.call(fitting.read_by, *asked, session=session, slot="read", deadline_s=READ_S)
-        read, odd = _waited(job, say, OF_A_FIT, 1.0, f"Reading {len(names)} recordings with it")
+        result = _waited(engine.submit(request, session=session), say, "Fitting one model to all")
+        read, scores = _read_all(engine, result.model_bytes, kept, session, say)
+        odd = fitting.far_below(scores)
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
         return Study.of_read(result.model(), read, odd, part)
 
     return work.of(("fit", key), do)
 
 
-def _waited(job: Job, say: Say, low: float, high: float, words: str) -> Any:
+def _waited(job: Job, say: Say, words: str) -> Any:
     """What a job gives; it ends with whoever waits for it."""
     try:
         while not job.wait(LOOK_EVERY_S):
             view = job.poll()
-            share = view.found if isinstance(view.found, float) else view.step / view.total if view.total else 0.0
             waits = ", waiting for a worker" if view.status is JobStatus.QUEUED else ""
-            say(f"{words}{waits}", low + (high - low) * share)
+            say(f"{words}{waits}", OF_A_FIT * view.step / view.total if view.total else 0.0)
         return job.result(0)
     except work.Stopped:
         job.cancel()
         raise
+
+
+def _read_all(
+    engine: Engine, model: bytes, recordings: Mapping[str, Trial], session: str, say: Say
+) -> tuple[dict[str, Recording], dict[str, float]]:
+    """Every recording read with the model, a few at a time, and how well it explains each."""
+    rule = fitting.STEADY
+    found: dict[str, Recording] = {}
+    scores: dict[str, float] = {}
+    left, under_way = list(recordings), dict[str, Job]()
+    try:
+        while left or under_way:
+            while left and len(under_way) < AT_A_TIME:
+                name = left.pop(0)
+                asked = (model, Trials((recordings[name],)), rule.smooth_s, rule.shortest_s)
+                under_way[name] = engine.call(fitting.read_by, *asked, session=session, deadline_s=READ_S)
+            next(iter(under_way.values())).wait(LOOK_EVERY_S)
+            for name in [name for name, job in under_way.items() if job.poll().status.final]:
+                found[name], scores[name] = under_way.pop(name).result(0)
+            share = OF_A_FIT + (1 - OF_A_FIT) * len(found) / len(recordings)
+            say(f"Reading recordings with it, {len(found)} of {len(recordings)}", share)
+    finally:
+        for job in under_way.values():
+            job.cancel()
+    return {name: found[name] for name in recordings}, {name: scores[name] for name in recordings}
 
 
 def code(choice: Choice) -> Iterator[str]:

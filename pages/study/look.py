@@ -60,7 +60,7 @@ def _sortable(column: Any) -> Any:
 
 def word(value: Any) -> str:
     """A cell of the sheet in words."""
-    return "nothing" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else str(value)
+    return "nothing" if pd.isna(value) else f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def with_groups(asked: Asked, table: pd.DataFrame) -> pd.DataFrame:

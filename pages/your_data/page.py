@@ -16,7 +16,7 @@ from gdm_core.errors import GdmError
 from pages.lab import live
 from pages.recording import lab, tabs
 from pages.recording.data import Data
-from pages.ui import settings, shell
+from pages.ui import navigation, settings, shell
 from pages.ui.downloads import download
 from pages.your_data import check, example, intake, pose_check, poses, visit
 from pages.your_data.label_check import label_panel
@@ -100,6 +100,10 @@ def introduction() -> None:
             "A table with one row a moment (CSV, Parquet, XLSX, NPZ), or a tracking file of DeepLabCut or SLEAP. Drop it "
             "here, or choose it."
         )
+        st.page_link(
+            navigation.page("study"), label="Many recordings and their conditions: Study", icon=":material/groups:",
+            query_params={"data": "Your files"},
+        )  # fmt: skip
         st.button("Try it with an example", key="example", on_click=intake.try_example, icon=":material/play_arrow:")
         shell.quiet(example.ABOUT)
         shell.quiet(
