@@ -8,6 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import cohort
+from gdm_core.analysis.tables import csv
+from gdm_core.study import Study
 from pages.study import work
 from pages.ui import navigation
 from tests.support.drawn import record, words
@@ -104,3 +106,18 @@ def test_one_model_is_fitted_to_all_animals(engine):
     request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
     assert request.use_cache, "what was simulated may stay on disk"
     assert len(readings) == 12
+
+
+def test_what_leaves_repeats_the_answer_and_opens_again(monkeypatch, tmp_path):
+    app = opened(view="Take along", animals="4")
+    given = {key: file.make() for key, file in app.session_state["_downloads"].files.items()}
+    assert given["study-tests-csv"].startswith(b"state,name,mean_control,mean_treated,effect")
+    again = Study.from_bytes(given["study-file"])
+    assert csv(again.compare("usage", "group")) == given["study-tests-csv"]
+    report = given["study-report"].decode()
+    assert "against 10,000 studies with animals re-labelled" in report
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    exec(given["study-script"].decode(), space)
+    pd.testing.assert_frame_equal(space["table"], again.compare("usage", "group"))
+    assert (tmp_path / "bouts.csv").read_text().startswith("recording,state,name,start_s")
