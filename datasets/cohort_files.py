@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from io import BytesIO
+from pathlib import Path, PurePath
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,53 @@ from .readers.formats import read_frame
 from .readers.source import Readable, open_source
 
 Features = Literal["egocentric", "keypoints"]
+Given = Path | IO[bytes]  # an open file has a `name`
+MOST_FILES = 1_000
+MOST_BYTES = 4 << 30  # that the files of one zip may hold together
+_NO_RECORDING = (".zip", ".mp4", ".avi", ".png", ".jpg", ".md", ".json", ".yaml", ".pickle")
+
+
+def files_in(given: Given) -> list[Given]:
+    """The files of a folder or of a zip; any other file is itself.
+
+    given   a path, or an open file with a name
+    """
+    name = given.name
+    if isinstance(given, Path) and given.is_dir():
+        found: list[Given] = [p for p in sorted(given.rglob("*")) if p.is_file() and _may_be_one(p.name)]
+    elif name.lower().endswith(".zip"):
+        found = _unpacked(given)
+    else:
+        return [given]
+    if not found:
+        raise DataError(f"{name} holds no file that could be a recording.")
+    if len(found) > MOST_FILES:
+        raise DataError(f"{name} holds {len(found):,} files; {MOST_FILES:,} may be brought at once.")
+    return found
+
+
+def _may_be_one(name: str) -> bool:
+    return not name.startswith(".") and not name.lower().endswith(_NO_RECORDING)
+
+
+def _unpacked(given: Given) -> list[Given]:
+    try:
+        with zipfile.ZipFile(given) as archive:
+            inside = [
+                one for one in archive.infolist() if not one.is_dir() and _may_be_one(PurePath(one.filename).name)
+            ]
+            if sum(one.file_size for one in inside) > MOST_BYTES:
+                raise DataError(
+                    f"{given.name} holds more than {MOST_BYTES >> 30} GB. Bring it as a folder below the data folder."
+                )
+            found: list[Given] = []
+            for one in inside:
+                content = BytesIO(archive.read(one))
+                content.name = PurePath(one.filename).name
+                found.append(content)
+    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
+        raise DataError(f"{given.name} cannot be unpacked ({error}).") from error
+    return found
 
 
 def read_sheet(source: Readable, name: str | None = None, page: str | None = None) -> pd.DataFrame:
@@ -42,25 +91,44 @@ def read_sheet(source: Readable, name: str | None = None, page: str | None = Non
 
 
 def read_recordings(
-    paths: Iterable[Path], rate_hz: float | None = None, features: Features = "egocentric"
+    paths: Iterable[Given], rate_hz: float | None = None, features: Features = "egocentric"
 ) -> dict[str, Trial]:
     """Recordings by name of their file; of a long table with several, by the value of its column that tells them apart.
 
-    paths      of pose files and tables
+    paths      of pose files and tables, or open files
     rate_hz    samples a second, where files do not say
     features   of poses: "egocentric" (shape and motion, wherever the animal is) or "keypoints" (coordinates)
     """
     found: dict[str, Trial] = {}
     for path in paths:
-        data = keypoints.read_any(path, rate_hz=rate_hz)
-        if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
-            data = keypoints.from_table(data, rate_hz) or data
-        trials = (
-            data.to_trials(features) if isinstance(data, keypoints.KeypointTable) else data.to_trials(rate_hz=rate_hz)
-        )
-        for trial in trials:
-            called = path.name if len(trials) == 1 else trial.name.partition(" ")[2] or trial.name
+        for called, trial in read_one(path, rate_hz, features).items():
             _add(found, called, trial, path)
+    return with_seen(found)
+
+
+def read_one(given: Given, rate_hz: float | None = None, features: Features = "egocentric") -> dict[str, Trial]:
+    """The recordings of one file: as for `read_recordings`.
+
+    given      a path, or an open file with a name
+    rate_hz    samples a second, where the file does not say
+    features   of poses
+    """
+    data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz)
+    if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
+        data = keypoints.from_table(data, rate_hz) or data
+    trials = data.to_trials(features) if isinstance(data, keypoints.KeypointTable) else data.to_trials(rate_hz=rate_hz)
+    found: dict[str, Trial] = {}
+    for trial in trials:
+        called = PurePath(given.name).name if len(trials) == 1 else trial.name.partition(" ")[2] or trial.name
+        _add(found, called, trial, given)
+    return found
+
+
+def with_seen(found: Mapping[str, Trial]) -> dict[str, Trial]:
+    """Recordings without the features that none of them has.
+
+    found   by name
+    """
     # A feature that no recording has (a width of two parts) says nothing, and no model takes it.
     seen = {
         channel
@@ -78,32 +146,33 @@ def _with_channels(trial: Trial, seen: set[str]) -> Trial:
     return replace(trial, y=trial.y[:, kept], channels=tuple(trial.channels[j] for j in kept))
 
 
-def read_states(paths: Iterable[Path], rate_hz: float) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
+def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
     """States that another tool found, by recording, and their names where files have words.
 
     An NPZ holds an array for each recording, [T] whole numbers (-1 unlabelled) or soft states [T, K]; any other file is one
     recording: BORIS's exports, tables of bouts, a label a row.
 
-    paths     of the files
+    paths     of the files, or open files
     rate_hz   samples a second, for times in seconds
     """
     found: dict[str, npt.NDArray[Any]] = {}
     words: dict[str, npt.NDArray[np.int64]] = {}
     codes: dict[str, int] = {}
     for path in paths:
-        if path.suffix.lower() in (".npz", ".npy"):
-            for key, array in read_arrays(open_source(path)).items():
-                _add(found, path.name if path.suffix == ".npy" else key, array, path)
+        name = PurePath(path.name).name
+        if name.lower().endswith((".npz", ".npy")):
+            for key, array in read_arrays(open_source(path, name)).items():
+                _add(found, name if name.lower().endswith(".npy") else key, array, path)
             continue
-        read = keypoints.read_annotation(path, rate_hz)
+        read = keypoints.read_annotation(path, rate_hz, name=name)
         numbers = np.array([codes.setdefault(word, len(codes)) for word in read.label_names] + [UNLABELLED])
-        _add(words, path.name, numbers[read.labels], path)
+        _add(words, name, numbers[read.labels], path)
     if found and words:
         raise DataError("Some files hold states as numbers and some as words; give those of one kind.")
     return (found, {}) if found else ({**words}, {code: word for word, code in codes.items()})
 
 
-def _add(found: dict[str, Any], name: str, value: Any, path: Path) -> None:
+def _add(found: dict[str, Any], name: str, value: Any, path: Given) -> None:
     if name in found:
-        raise DataError(f"{path}: there is a recording {name!r} already. Each needs a name of its own.")
+        raise DataError(f"{path.name}: there is a recording {name!r} already. Each needs a name of its own.")
     found[name] = value

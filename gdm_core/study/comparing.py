@@ -299,7 +299,9 @@ def _means(design: Design, values: Floats) -> pd.DataFrame:
 
 def sentence(row: Any, name: str, measure: str) -> str:
     """One row in words, effect first."""
-    marks = f"{row['effect_is']} {row['effect']:.3g}, 95 % interval {row['effect_low']:.3g} to {row['effect_high']:.3g}"
+    marks = (
+        f"{row['effect_is']} is {row['effect']:.3g}, 95 % interval {row['effect_low']:.3g} to {row['effect_high']:.3g}"
+    )
     return (
         f"{name}, {measure}: {marks}; p = {row['p']:.2g} ({row['p_holm']:.2g} with all states in mind), n = {row['n']}."
     )

@@ -74,8 +74,8 @@ class Factor:
 
     @property
     def words(self) -> list[str]:
-        """Its levels in words."""
-        return [f"{level:g}" if self.numeric else str(level) for level in self.levels]
+        """Its levels in words. Dates such as 20251003 keep all their digits: two of them are not to read alike."""
+        return [f"{level:.12g}" if self.numeric else str(level) for level in self.levels]
 
 
 @dataclass(frozen=True, eq=False)

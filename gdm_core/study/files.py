@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import DataError, ModelFileError
-from gdm_core.files import write_whole
 from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import Recording
 
@@ -22,10 +21,10 @@ _OWN = ("states", "soft", "rate_hz", "start_seconds")
 _SHEET = "sheet."
 
 
-def write(
-    path: Path, frame: pd.DataFrame, recordings: Mapping[str, Recording], header: Mapping[str, Any], model: bytes | None
-) -> None:
-    """Everything of a study into one file."""
+def encoded(
+    frame: pd.DataFrame, recordings: Mapping[str, Recording], header: Mapping[str, Any], model: bytes | None
+) -> bytes:
+    """Everything of a study, as one file holds it."""
     import pyarrow as pa
     from pyarrow import feather
 
@@ -47,18 +46,28 @@ def write(
     }
     said = {"format": FORMAT, "format_version": FORMAT_VERSION, **header}
     table = pa.table(columns).replace_schema_metadata({b"study": json.dumps(said).encode(), b"model": model or b""})
-    write_whole(path, lambda file: feather.write_feather(table, file, compression="zstd"))
+    made = BytesIO()
+    feather.write_feather(table, made, compression="zstd")
+    return made.getvalue()
 
 
-def read(path: Path) -> tuple[pd.DataFrame, dict[str, Recording], dict[str, Any], bytes | None]:
-    """(sheet, recordings, header, model) of a file that `write` wrote, or a message that says what is wrong with it."""
+def content_of(path: Path) -> bytes:
+    """What a file holds, or a message that there is none."""
+    if not path.is_file():
+        raise DataError(f"There is no study at {path}.")
+    return path.read_bytes()
+
+
+def read(content: bytes, path: str) -> tuple[pd.DataFrame, dict[str, Recording], dict[str, Any], bytes | None]:
+    """(sheet, recordings, header, model) of what `encoded` made, or a message that says what is wrong with it.
+
+    path   what messages call it
+    """
     import pyarrow as pa
     from pyarrow import feather
 
-    if not path.is_file():
-        raise DataError(f"There is no study at {path}.")
     try:
-        table = feather.read_table(BytesIO(path.read_bytes()), memory_map=False)
+        table = feather.read_table(BytesIO(content), memory_map=False)
         table.validate(full=True)
         metadata = table.schema.metadata or {}
         header = json.loads(metadata.get(b"study", b"null"))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import DataError, FitError
 from gdm_core.models.base import StateModel, Status
+from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import counted, listed
 from gdm_core.study.states import Recording
 from gdm_core.trials import UNLABELLED, Trial, Trials
@@ -133,6 +134,19 @@ def read_states(model: StateModel, recordings: Mapping[str, Trial], rule: BoutRu
     return found
 
 
+def read_by(model: bytes, recording: Trials, smooth_s: float, shortest_s: float) -> tuple[Recording, float]:
+    """The states of one recording and how well the model explains it, for who has a file of the model and no model at hand:
+    a page whose fits run elsewhere.
+
+    model        a model file
+    recording    its one trial
+    smooth_s, shortest_s   of the rule by which soft states become bouts
+    """
+    fitted_one, trial = model_from_bytes(model), recording[0]
+    read = read_states(fitted_one, {"": trial}, BoutRule(smooth_s, shortest_s))[""]
+    return read, _explained(fitted_one, trial)
+
+
 def _long_runs(mask: npt.NDArray[np.bool_], longer_than: int) -> npt.NDArray[np.bool_]:
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     found = np.zeros(len(mask), bool)
@@ -144,7 +158,16 @@ def _long_runs(mask: npt.NDArray[np.bool_], longer_than: int) -> npt.NDArray[np.
 
 def unlike(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]:
     """Recordings that the model explains far worse than the rest, with a sentence each: another camera, animal or tracking."""
-    scores = np.array([model.score(Trials(tuple(_pieces(trial, LOOKED_AT)))) for trial in recordings.values()])
+    return far_below({name: _explained(model, trial) for name, trial in recordings.items()})
+
+
+def _explained(model: StateModel, trial: Trial) -> float:
+    return float(model.score(Trials(tuple(_pieces(trial, LOOKED_AT)))))
+
+
+def far_below(explained: Mapping[str, float]) -> dict[str, str]:
+    """The same of what is known already: recording -> nats a sample."""
+    scores = np.array(list(explained.values()))
     middle = np.median(scores)
     spread = 1.4826 * np.median(np.abs(scores - middle))
     if len(scores) < 4 or not spread > 0:
@@ -152,6 +175,6 @@ def unlike(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]
     below = (middle - scores) / spread
     return {
         name: f"explained far worse than the rest ({score:.2f} nats a sample, the others about {middle:.2f}): look at its tracking"
-        for name, score, far in zip(recordings, scores, below, strict=True)
+        for name, score, far in zip(explained, scores, below, strict=True)
         if far > UNLIKE
     }

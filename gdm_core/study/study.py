@@ -14,6 +14,7 @@ import pandas as pd
 from gdm_core import __version__
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import ConfigError, DataError, ModelFileError
+from gdm_core.files import write_whole
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, files, fitting
 from gdm_core.study.counted import Counted
@@ -134,8 +135,24 @@ class Study(Counted):
         rule         how soft states become bouts
         """
         known = sheet if isinstance(sheet, Sheet) else checked(sheet, recordings, RESERVED)
-        made = cls._of(known, fitting.read_states(model, recordings, rule), as_names(names))
-        odd = fitting.unlike(model, recordings)
+        read = fitting.read_states(model, recordings, rule)
+        return cls.of_read(model, read, fitting.unlike(model, recordings), known, names, rule)
+
+    @classmethod
+    def of_read(
+        cls, model: StateModel, read: Mapping[str, Recording], odd: Mapping[str, str], sheet: Sheet, names: Names = None,
+        rule: BoutRule = fitting.STEADY,
+    ) -> Study:  # fmt: skip
+        """The study of recordings that were read with a model elsewhere, as `fitting.read_by` reads them.
+
+        model   fitted
+        read    recording -> its states
+        odd     recording -> in what it is unlike the rest
+        sheet   of the study
+        names   of states
+        rule    by which soft states became bouts
+        """
+        made = cls._of(sheet, read, as_names(names))
         said = [f"{name} is {why}." for name, why in odd.items()]
         if not rule.plain:
             said.append(
@@ -334,6 +351,10 @@ class Study(Counted):
 
         path   where to
         """
+        write_whole(Path(path), self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes."""
         header = {
             "version": __version__,
             "names": {str(state): name for state, name in self.names.items()},
@@ -344,9 +365,8 @@ class Study(Counted):
             "questions": list(self.questions),
             "notes": list(self.notes),
         }
-        files.write(
-            Path(path), self.sheet.frame, self.recordings, header, None if self.model is None else self.model.to_bytes()
-        )
+        model = None if self.model is None else self.model.to_bytes()
+        return files.encoded(self.sheet.frame, self.recordings, header, model)
 
     @classmethod
     def open(cls, path: str | Path) -> Study:
@@ -354,9 +374,18 @@ class Study(Counted):
 
         path   of the file
         """
+        return cls.from_bytes(files.content_of(Path(path)), str(path))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, path: str = "The study") -> Study:
+        """The study whose `to_bytes` this is.
+
+        content   of the file
+        path      what messages call it
+        """
         from gdm_core.models.loading import model_from_bytes
 
-        frame, recordings, header, model = files.read(Path(path))
+        frame, recordings, header, model = files.read(content, path)
         try:
             sheet = Sheet(frame, {str(k): str(v) for k, v in header["set_aside"].items()}, ())
             names = {int(state): str(name) for state, name in header["names"].items()}
@@ -370,7 +399,7 @@ class Study(Counted):
             raise ModelFileError(
                 f"{path}: recordings have states that its description does not know. The file is damaged."
             )
-        read = None if model is None else model_from_bytes(model, str(path))
+        read = None if model is None else model_from_bytes(model, path)
         return cls(sheet, recordings, states, names, read, flagged, marks, questions, notes)
 
 

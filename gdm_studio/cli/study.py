@@ -118,12 +118,13 @@ def _opened(options: argparse.Namespace) -> Study:
             raise ConfigError(f"{options.sheet} is a sheet; name the files of its recordings after it.")
         return Study.open(options.sheet)
     sheet = cohort_files.read_sheet(options.sheet, page=options.page)
+    own = options.sheet.resolve()
     paths = [
         path
         for given in options.files
-        for path in (sorted(p for p in given.iterdir() if p.is_file()) if given.is_dir() else [given])
+        for path in cohort_files.files_in(given)
+        if not (isinstance(path, Path) and path.resolve() == own)
     ]
-    paths = [path for path in paths if path.resolve() != options.sheet.resolve()]
     if options.labels:
         if options.rate is None:
             raise ConfigError("States of another tool do not say how many there are a second: give --rate.")

@@ -49,6 +49,7 @@ def introduction() -> None:
                 query_params={k: str(v) for k, v in first.query.items()} if first else None,
             )
             st.page_link(navigation.page("your_data"), label="Bring a recording", icon=":material/upload_file:")
+            st.page_link(navigation.page("study"), label="Bring many, and ask what differs", icon=":material/groups:")
     with picture, shell.panel("home-animation"):
         st.html(animation())
 

@@ -42,6 +42,7 @@ REGISTRY = (
     PageInfo("formula1", "formula1", "Formula 1", ":material/sports_score:", "Where drivers switch, lap after lap."),
     PageInfo("behaviour", "behaviour", "Behaviour", ":material/pets:", "Poses of animals beside expert labels."),
     PageInfo("your_data", "your-data", "Your data", ":material/upload_file:", "A file of your own."),
+    PageInfo("study", "study", "Study", ":material/groups:", "Many recordings, their conditions, and what differs."),
     PageInfo("compare", "compare", "Compare", ":material/compare_arrows:", "Models and settings side by side."),
     PageInfo(
         "playground", "playground", "Playground", ":material/change_history:", "The soft switch under the finger."

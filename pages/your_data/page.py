@@ -15,7 +15,7 @@ from datasets.readers.deeplabcut import flat_columns
 from gdm_core.errors import GdmError
 from pages.lab import Data, live
 from pages.recording import lab, tabs
-from pages.ui import shell
+from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
 from pages.your_data import check, example, intake, pose_check, poses, visit
@@ -100,6 +100,10 @@ def introduction() -> None:
             "A table with one row a moment (CSV, Parquet, XLSX, NPZ), or a tracking file of DeepLabCut or SLEAP. Drop it "
             "here, or choose it."
         )
+        st.page_link(
+            navigation.page("study"), label="Many recordings and their conditions: Study", icon=":material/groups:",
+            query_params={"data": "Your files"},
+        )  # fmt: skip
         st.button("Try it with an example", key="example", on_click=intake.try_example, icon=":material/play_arrow:")
         shell.quiet(example.ABOUT)
         shell.quiet(

@@ -102,6 +102,8 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/your-data", "desktop"): (your_data, True),
     ("/your-data", "phone"): (your_data, False),
     ("/your-data?example=open", "desktop"): (anything, True),
+    ("/study", "desktop"): (anything, True),
+    ("/study", "phone"): (anything, False),
     ("/compare?settings=2&seeds=1", "desktop"): (anything, True),
     ("/playground?about=Export+%26+reproduce", "desktop"): (playground, True),
     ("/playground", "phone"): (playground, False),

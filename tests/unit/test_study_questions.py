@@ -408,3 +408,9 @@ def test_a_state_that_hardly_anybody_has_spoils_no_other():
     )
     assert table["p"].isna().tolist() == [False, False, True, True]
     assert table["n"].tolist() == [5, 5, 2, 0]
+
+
+def test_dates_as_numbers_keep_their_digits():
+    days = [20251003] * 4 + [20251024] * 4
+    table = valued(day=days, value=np.arange(8.0)).compare("value", "day", n_permutations=99)
+    assert table[["mean_20251003", "mean_20251024"]].iloc[0].tolist() == [1.5, 5.5]

@@ -1,0 +1,139 @@
+"""What came of a question, in words and tables: first the whole, then each state, then what cannot be said."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis.tables import harmless
+from gdm_core.study import Flow
+from gdm_core.study.sheet import ANIMAL
+from pages.study.bring import Brought
+from pages.study.questions import MEASURES, SHORT, Answers, Asked
+from pages.ui import shell
+
+LEVEL = 0.05
+MOST_SENTENCES = 4
+MINUS = "\N{MINUS SIGN}"  # a hyphen before a number is taken for the beginning of a formula elsewhere
+
+
+def groups_of(table: pd.DataFrame) -> list[str]:
+    """The values that are compared, in order."""
+    return [str(name).removeprefix("mean_") for name in table if str(name).startswith("mean_")]
+
+
+def flow_sentence(flow: Flow, column: str) -> str:
+    """The one number for the whole, as one reads it: "session 1 and session 2" where values are numbers."""
+    bare = all(name.replace(".", "").replace("-", "").isdigit() for name in flow.sizes)
+    names = [f"{column} {name}" if bare else name for name in flow.sizes]
+    between = f"{', '.join(names[:-1])} and {names[-1]}"
+    if flow.p < LEVEL:
+        return f"As a whole, behaviour differs between {between}."
+    return f"As a whole, no difference between {between} can be told from chance."
+
+
+def p_text(p: float) -> str:
+    """A p as papers print it."""
+    return "not tested" if np.isnan(p) else "< .001" if p < 0.001 else f"= {p:.3f}".replace("0.", ".")
+
+
+def card(asked: Asked, found: Answers) -> None:
+    """The answer."""
+    st.html('<p class="gdm-panel-title">Does it differ?</p>')
+    if found.flow is not None:
+        shell.finding(flow_sentence(found.flow, asked.between[0]))
+        flow = found.flow
+        st.html(
+            f'<dl class="gdm-facts"><div><dt>flow distance</dt><dd>{flow.distance:.1f}</dd></div>'
+            f"<div><dt>z</dt><dd>{flow.z:.1f}</dd></div><div><dt>p</dt><dd>{p_text(flow.p).removeprefix('= ')}</dd></div>"
+            f"<div><dt>n</dt><dd>{flow.n}</dd></div></dl>"
+        )
+        shell.quiet(
+            "How far the groups lie apart in what follows what, against 10,000 studies with the same animals under other labels."
+        )
+    elif found.no_flow and found.table is not None:
+        shell.quiet(f"No one number for the whole: {found.no_flow}")
+    if found.table is None:
+        shell.error("This cannot be asked so", found.trouble)
+        return
+    table = found.table
+    st.html(f'<p class="gdm-panel-title gdm-study-part">{escape(SHORT.get(asked.measure, asked.measure))}</p>')
+    named = differing(table, asked.correction)
+    if len(named):
+        sentences = table.attrs["sentences"]
+        for place in named[:MOST_SENTENCES]:
+            shell.finding(sentences[place])
+        if len(named) > MOST_SENTENCES:
+            shell.quiet(f"And {len(named) - MOST_SENTENCES} more: see the table below.")
+        if len(table) > len(named):
+            shell.quiet(f"All other rows ({len(table) - len(named)} of {len(table)}) stay above .05, corrected.")
+    elif table["p"].notna().any():
+        best = int(table["p"].argmin())
+        alone = "It does not differ by more than chance."
+        shell.finding("No single one differs, with all of them in mind." if len(table) > 1 else alone)
+        shell.quiet(f"Nearest to it: {table.attrs['sentences'][best]}")
+    notes(found)
+
+
+def differing(table: pd.DataFrame, correction: str) -> list[int]:
+    """Places of the rows that differ, corrected, the surest first."""
+    p = table[correction].fillna(1.0).to_numpy()
+    return [int(place) for place in np.argsort(p, kind="stable") if p[place] < LEVEL]
+
+
+def notes(found: Answers) -> None:
+    """What the design cannot say."""
+    said = [*(found.flow.notes if found.flow else ()), *(found.table.attrs["notes"] if found.table is not None else ())]
+    if said:
+        st.html('<p class="gdm-panel-title gdm-study-part">What this design cannot say</p>')
+        for one in dict.fromkeys(said):
+            shell.quiet(one)
+
+
+def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
+    """A row a state: effect with interval first, p second."""
+    groups = groups_of(found)
+    percent = asked.measure in ("usage", "transition_shares")
+    shown: dict[str, Any] = {}
+    if "term" in found:
+        shown["of"] = found["term"]
+    study = brought.study
+    shown["state"] = [
+        f"{study.called(row['from_state'])} to {study.called(row['to_state'])}"
+        if "to_state" in row
+        else "whole recording" if row["state"] == "all" else study.called(row["state"])
+        for _, row in found.iterrows()
+    ]  # fmt: skip
+
+    def number(value: float, share: bool = percent) -> str:
+        return "–" if not np.isfinite(value) else (f"{value:.1%}" if share else f"{value:.3g}").replace("-", MINUS)
+
+    bare = [
+        percent and "omega" not in words for words in found["effect_is"]
+    ]  # a share explained is no share of the time
+    low_high = zip(found["effect_low"], found["effect_high"], bare, strict=True)
+    shown["effect"] = [number(value, share) for value, share in zip(found["effect"], bare, strict=True)]
+    shown["95 % interval"] = [f"{number(low, share)} to {number(high, share)}" for low, high, share in low_high]
+    for name, words in (("p", "p"), (asked.correction, "p corrected")):
+        shown[words] = [p_text(value).removeprefix("= ") for value in found[name]]
+    if "p_trend" in found:
+        shown["p of the trend"] = [p_text(value).removeprefix("= ") for value in found["p_trend"]]
+    for group in groups:
+        shown[f"mean {group}"] = [number(value) for value in found[f"mean_{group}"]]
+    if found["d"].notna().any():
+        shown["d"] = [number(value, False) for value in found["d"]]
+    shown["classical p"] = [p_text(value).removeprefix("= ") for value in found["p_classical"]]
+    shown["n"] = found["n"].astype(str)
+    ready = pd.DataFrame(shown)
+    ready["state"] = ready["state"].map(harmless)
+    ready = ready.rename(columns=harmless)
+    st.dataframe(ready, hide_index=True, height="content" if len(ready) < 16 else 560, key="study-table")
+    test = str(found["test"].iloc[0]).removeprefix("permutation, ")
+    shell.quiet(
+        f"{MEASURES.get(asked.measure, asked.measure).capitalize()}. Effect: {found['effect_is'].iloc[0]}. p by 10,000 "
+        f"permutations of {ANIMAL}s; beside it {test}. d: in standard deviations between {ANIMAL}s."
+    )

@@ -1,0 +1,270 @@
+"""Files of a study and its sheet: read in the background, matched by name; what does not fit is listed with what can be done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import streamlit as st
+
+from datasets import cohort_files
+from datasets.cohort_files import Given
+from datasets.storage import data_dir
+from datasets.tables import path_within
+from gdm_core.errors import DataError, GdmError
+from gdm_core.study.fitting import RATES_ALIKE
+from gdm_core.study.sheet import ANIMAL, RECORDING, checked
+from gdm_core.study.study import RESERVED
+from gdm_core.trials import UNLABELLED, Trial
+from pages.study import work
+from pages.study.work import KEPT, Say, Work
+from pages.ui import settings, shell
+from pages.ui.shell import Frame
+
+UPLOAD, SHEET, SAVED = "study-upload", "study-sheet", "study-saved"  # of the controls
+_SENT = f"{KEPT}sent-"  # what was sent: it outlives the control, which another page takes away
+_READ = f"{KEPT}read"  # what has been read of each file, so that a stopped import goes on
+KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp", "annot", "zip"]
+SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
+HOLD = {"recordings": "Poses or tables", "states": "States of another tool"}
+FEATURES = {"egocentric": "Shape and motion", "keypoints": "Places of body parts"}
+
+
+@dataclass
+class Read:
+    """What files hold.
+
+    trials    recordings by name; empty where files hold states
+    states    by recording
+    words     of states
+    troubles  file -> why it could not be read
+    """
+
+    trials: dict[str, Trial] = field(default_factory=dict)
+    states: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    words: dict[int, str] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.trials, *self.states]
+
+    def without(self, left_out: Iterable[str]) -> Read:
+        """The same without some recordings."""
+        out = set(left_out)
+        trials = {name: one for name, one in self.trials.items() if name not in out}
+        states = {name: one for name, one in self.states.items() if name not in out}
+        return Read(trials, states, self.words, self.troubles)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    hold: str
+    rate_hz: float | None
+    features: str
+
+
+def keep_sent(key: str) -> None:
+    """Keep what a control was given; merely turning to another page and back does not come here."""
+    st.session_state[f"{_SENT}{key}"] = st.session_state.get(key)
+
+
+def sent(key: str) -> Any:
+    """What a control was given last."""
+    return st.session_state.get(f"{_SENT}{key}")
+
+
+def forget() -> None:
+    """The visitor is done with these files."""
+    for name in [str(name) for name in st.session_state if str(name).startswith((_SENT, _READ))]:
+        del st.session_state[name]
+
+
+def how() -> Reading:
+    """The controls that say how files are read."""
+    hold = st.segmented_control(
+        "Files hold", list(HOLD), default="recordings", format_func=lambda one: HOLD.get(one, one), required=True,
+        key="hold", bind="query-params",
+    )  # fmt: skip
+    hold = hold if hold in HOLD else "recordings"
+    rate = st.number_input(
+        "Samples a second", 0.0, 10_000.0, 0.0 if hold == "recordings" else 25.0, key=settings.key("rate", settings.of(hold)),
+        bind="query-params", help="0 takes what the files say. States of another tool do not say it.",
+    )  # fmt: skip
+    features = "egocentric"
+    if hold == "recordings":
+        features = st.selectbox(
+            "Poses as", list(FEATURES), format_func=lambda one: FEATURES.get(one, one), key="features", bind="query-params",
+            help="Shape and motion are the same wherever the animal is.",
+        )  # fmt: skip
+    return Reading(hold, rate or None, features if features in FEATURES else "egocentric")
+
+
+def uploaded() -> list[tuple[str, Given]]:
+    """(what names its content, file) of those that were sent."""
+    st.file_uploader(
+        "Recordings", KINDS, accept_multiple_files=True, key=UPLOAD, on_change=keep_sent, args=(UPLOAD,),
+        help="Any number of files at once, or a zip of them. 200 MB each; more by a folder below the data folder.",
+    )  # fmt: skip
+    return [(one.file_id, one) for one in sent(UPLOAD) or []]
+
+
+def below(path: str) -> list[tuple[str, Given]]:
+    """The same of a folder or zip below the data folder, and never of its sheet."""
+    found = path_within(data_dir(), path)
+    if not found.exists():
+        raise DataError(
+            f"There is nothing called {path!r} below the data folder, {data_dir()}. Look at how it is written."
+        )
+    files = cohort_files.files_in(found) if found.is_dir() else [found]
+    return [(f"{one}/{one.stat().st_mtime_ns}", one) for one in files if not _is_sheet(one.name)]  # type: ignore[union-attr]
+
+
+def _is_sheet(name: str) -> bool:
+    stem, _, ending = name.lower().rpartition(".")
+    return stem in SHEETS and ending in ("csv", "tsv", "xlsx")
+
+
+def read(files: list[tuple[str, Given]], options: Reading) -> Work:
+    """What they hold, under way or done. What was read stays, also where somebody stops it."""
+    known: dict[Any, Any] = st.session_state.setdefault(_READ, {})
+
+    def do(say: Say) -> Read:
+        every: list[tuple[Any, Given]] = []
+        made = Read()
+        for key, given in files:
+            try:
+                every += [((key, i, options), one) for i, one in enumerate(cohort_files.files_in(given))]
+            except GdmError as error:
+                made.troubles[given.name] = str(error)
+        for i, (one_key, one) in enumerate(every):
+            say(f"Reading {one.name}, {i + 1} of {len(every)}", i / len(every))
+            if one_key not in known:
+                try:
+                    known[one_key] = _read(one, options)
+                except GdmError as error:
+                    known[one_key] = str(error)
+            _join(made, one.name, known[one_key])
+        made.trials = cohort_files.with_seen(made.trials)
+        return made
+
+    return work.of(("read", tuple(key for key, _ in files), options), do)
+
+
+def _read(one: Given, options: Reading) -> Any:
+    if options.hold == "recordings":
+        return cohort_files.read_one(
+            one, options.rate_hz, "keypoints" if options.features == "keypoints" else "egocentric"
+        )
+    if options.rate_hz is None:
+        raise DataError("States of another tool do not say how many there are a second. Set it at the left.")
+    return cohort_files.read_states([one], options.rate_hz)
+
+
+def _join(made: Read, file: str, found: Any) -> None:
+    if isinstance(found, str):
+        made.troubles[file] = found
+        return
+    target: dict[str, Any] = made.trials if isinstance(found, dict) else made.states
+    content, words = (found, {}) if isinstance(found, dict) else found
+    for name, value in content.items():
+        if name in made.names:
+            made.troubles[f"{name} in {file}"] = "There is a recording of that name already; the first one is used."
+            continue
+        if words:  # numbers of words are those of one file alone
+            codes = {word: code for code, word in made.words.items()}
+            numbers = np.array([codes.setdefault(word, len(codes)) for word in words.values()] + [UNLABELLED])
+            made.words = {code: word for word, code in codes.items()}
+            value = numbers[value]
+        target[name] = value
+
+
+# ---- the sheet ----------------------------------------------------------------------------------------------------------
+def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str, str]:
+    """(the sheet, its name, what is wrong with it): sent, lying in the folder, or typed."""
+    file = sent(SHEET)
+    named = "" if file is None else file.name
+    given: Any = file
+    if file is None and path:
+        folder = path_within(data_dir(), path)
+        given = (
+            next((one for one in sorted(folder.iterdir()) if _is_sheet(one.name)), None) if folder.is_dir() else None
+        )
+        named = "" if given is None else given.name
+    if given is not None:
+        try:
+            return cohort_files.read_sheet(given, named), named, ""
+        except GdmError as error:
+            return None, named, str(error)
+    blank = pd.DataFrame({RECORDING: read_.names, ANIMAL: "", "group": ""}).astype("string").fillna("")
+    st.html('<p class="gdm-panel-title">The sheet</p>')
+    shell.quiet(
+        "Send one as CSV or XLSX at the left, or fill this in: whose each recording is, and what was done to whom."
+    )
+    typed = st.data_editor(
+        blank,
+        key=f"{KEPT}typed-{of}",
+        hide_index=True,
+        width="stretch",
+        disabled=[RECORDING],
+        height=min(420, 38 + 35 * len(blank)),
+    )
+    filled = typed.replace("", np.nan).dropna(axis=1, how="all")
+    if "group" not in filled:
+        return None, "", ""
+    return pd.DataFrame({str(c): filled[c].astype(object) for c in filled}), "typed", ""
+
+
+# ---- what fits ------------------------------------------------------------------------------------------------------------
+def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
+    """Recording -> why it cannot take part as things are."""
+    said: dict[str, str] = {}
+    try:
+        checked(sheet, found.names, RESERVED)
+    except DataError as whole:
+        for name in found.names:
+            try:
+                checked(sheet, [name], RESERVED)
+            except DataError as error:
+                said[name] = str(error).split(" Rows without a recording")[0]
+        if len(said) == len(found.names):  # nothing of this sheet can be used: that is the sentence to read
+            raise whole from None
+    if found.trials:
+        rates = {name: one.rate_hz for name, one in found.trials.items()}
+        usual = float(np.median(list(rates.values())))
+        parts = Counter(tuple(one.channels) for one in found.trials.values()).most_common(1)[0][0]
+        for name, one in found.trials.items():
+            if abs(one.rate_hz / usual - 1) > RATES_ALIKE:
+                said[name] = (
+                    f"{one.rate_hz:g} samples a second, where most have {usual:g}: resample it, or leave it out."
+                )
+            elif tuple(one.channels) != parts:
+                other = sorted(set(one.channels) ^ set(parts))
+                said[name] = (
+                    f"Other channels than most ({', '.join(other[:6])}): bring it with the same parts, or leave it out."
+                )
+    return said
+
+
+def listed(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
+    """The list of all that does not fit; whether the visitor has it left out."""
+    lines = [*found.troubles.items(), *wrong.items()]
+    if not lines:
+        return True
+    with page.picture:
+        st.html('<p class="gdm-panel-title">What does not fit</p>')
+        table = pd.DataFrame(lines, columns=["file or recording", "why, and what can be done"])
+        st.dataframe(table.map(str), hide_index=True, height="content" if len(lines) < 9 else 320, key="study-misfits")
+        if not wrong:
+            return True
+        return st.toggle(
+            f"Leave out {len(wrong)} of {len(found.names)} recordings and go on", key="leave-out",
+            help="Or correct the sheet or the files and send them again.",
+        )  # fmt: skip

@@ -1,0 +1,119 @@
+"""What leaves a study: tidy tables, figures, a methods paragraph, a report, a script that repeats it, and one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis.tables import csv
+from gdm_core.errors import DataError
+from pages.study import answer, look, pictures
+from pages.study.bring import Brought
+from pages.study.questions import N_PERMUTATIONS, SHORT, Answers, Asked
+from pages.ui import exports, shell
+from pages.ui.downloads import download
+from pages.ui.exports import legend
+from pages.ui.figures.base import Figure
+
+
+def panel(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    """Buttons for all of it, and the paragraph to copy."""
+    study = brought.study
+    found = [one for one in (answers.flow, answers.table) if one is not None] if answers is not None else []
+    tables: dict[str, tuple[str, Callable[[], bytes]]] = {
+        "measures": ("Measures: a row a recording and state", lambda: csv(study.measures())),
+        "bouts": ("Bouts: a row each", lambda: csv(study.bouts())),
+        "changes": ("Changes: a row a recording and pair of states", lambda: csv(study.transitions())),
+    }
+    if answers is not None and answers.table is not None:
+        tests, each = answers.table, answers.per_unit
+        tables["tests"] = ("Tests: a row each", lambda: csv(tests))
+        if each is not None:
+            tables["animals"] = ("What was compared: a row an animal and state", lambda: csv(each))
+    left, middle, right = st.columns(3, gap="medium")
+    with left:
+        st.html('<p class="gdm-panel-title">Tables (CSV)</p>')
+        for key, (label, make) in tables.items():
+            download(label, make, f"{brought.name}-{key}.csv", key=f"study-{key}-csv")
+    with middle:
+        st.html('<p class="gdm-panel-title">Figures</p>')
+        for key, (words, made) in _figures(brought, asked, answers).items():
+            shell.quiet(words)
+            exports.save_picture(key, f"{brought.name}-{key.removeprefix('study-')}", made)
+    with right:
+        st.html('<p class="gdm-panel-title">All of it</p>')
+        download("The study as one file", study.to_bytes, f"{brought.name}.study", key="study-file")
+        shell.quiet("States, sheet, names and model. It opens here, by Study.open, and by gdm study.")
+        download(
+            "Script that repeats it", lambda: script(brought, asked).encode(), f"{brought.name}.py", key="study-script"
+        )
+        download(
+            "Report (HTML)", lambda: report(brought, asked, answers), f"{brought.name}-report.html", key="study-report"
+        )
+    st.html('<p class="gdm-panel-title gdm-study-part">Methods, for a paper</p>')
+    st.code(study.methods(*found), language=None, wrap_lines=True)
+
+
+def _figures(brought: Brought, asked: Asked | None, answers: Answers | None) -> dict[str, tuple[str, Figure]]:
+    """Those that stand on the page, by their keys."""
+    found: dict[str, tuple[str, Figure]] = {}
+    if asked is not None and answers is not None and answers.table is not None:
+        found["study-dots"] = ("Animals as dots", look.dots(brought, asked, answers))
+    by = "" if asked is None else asked.between[0]
+    order, groups = look.ordered(brought, by)
+    found["study-strips"] = ("All recordings", pictures.strips(brought.study, order, groups, by))
+    return found
+
+
+def script(brought: Brought, asked: Asked | None) -> str:
+    """A script that makes the study again and asks the same."""
+    lines = [f'"""The study of {exports.slug(brought.name)}, again. Needs GDM Studio: {exports.install()}"""', ""]
+    lines += [*dict.fromkeys(brought.imports), "", *brought.code]
+    if brought.study.names and not brought.private:
+        lines += [f"study = study.with_names({dict(brought.study.names)!r})"]
+    lines += [
+        "",
+        "study.measures().to_csv('measures.csv', index=False)",
+        "study.bouts().to_csv('bouts.csv', index=False)",
+    ]
+    if asked is not None:
+        more = "".join(f", {name}={value!r}" for name, value in asked.arguments.items())
+        flow = "".join(f", {name}={value!r}" for name, value in asked.design.items() if value)
+        lines += ["", f"table = study.compare({asked.measure!r}, {asked.one!r}{more}, n_permutations={N_PERMUTATIONS})"]
+        lines += ["table.to_csv('tests.csv', index=False)", "print(table.to_string())"]
+        if len(asked.between) == 1:
+            lines += [f"flow = study.flow({asked.between[0]!r}{flow}, n_permutations={N_PERMUTATIONS})"]
+            lines += ["print(flow.distance, flow.z, flow.p)", "print(study.methods(flow, table))"]
+        else:
+            lines += ["print(study.methods(table))"]
+    return "\n".join([*lines, ""])
+
+
+def report(brought: Brought, asked: Asked | None, answers: Answers | None) -> bytes:
+    """One page that needs nothing else: the question, the answer, figures, methods and the script."""
+    study = brought.study
+    if asked is None or answers is None or answers.table is None:
+        raise DataError("There is no answer to report yet: ask a question that has one.")
+    found: pd.DataFrame = answers.table
+    facts = [
+        ("Study", brought.about),
+        ("Compared between", " and ".join(asked.between)),
+        ("Measure", SHORT.get(asked.measure, asked.measure)),
+        *[(name.capitalize(), str(value)) for name, value in asked.arguments.items()],
+    ]
+    if answers.flow is not None:
+        flow = answers.flow
+        numbers = f"Distance {flow.distance:.1f}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}, n = {flow.n}."
+        facts.append(("As a whole", f"{answer.flow_sentence(flow, asked.between[0])} {numbers}"))
+    facts += [(f"Row {i + 1}", sentence) for i, sentence in enumerate(found.attrs["sentences"])]
+    facts += [
+        ("To keep in mind", note) for note in dict.fromkeys([*found.attrs["notes"], *brought.notes, *study.notes])
+    ]
+    facts.append(("Methods", study.methods(*[one for one in (answers.flow, found) if one is not None])))
+    _, names = pictures.shown_states(study)
+    figures = {words: figure for words, figure in _figures(brought, asked, answers).values()}
+    figures["All recordings"] = legend.with_key(figures["All recordings"], {"states": legend.states(len(names), names)})
+    link = "" if brought.private else exports.link()
+    return exports.report_html("Study", brought.about, facts, [], figures, script(brought, asked), link)

@@ -1,0 +1,86 @@
+"""The picture of a study: animals as dots, and all recordings as strips."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from gdm_core.study.sheet import RECORDING
+from pages.study import answer, pictures
+from pages.study.bring import Brought
+from pages.study.questions import MEASURES, NOTHING, Answers, Asked
+from pages.ui import limits, settings, shell
+from pages.ui.figures.base import Figure
+from pages.ui.plot import plot
+
+
+def draw(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    """Dots where a question has an answer; strips always."""
+    if asked is not None and answers is not None and answers.table is not None:
+        plot(dots(brought, asked, answers), key="study-dots", filename=f"{brought.name}-animals")
+    by = sorted_by(brought, asked)
+    order, groups = ordered(brought, by)
+    _, names = pictures.shown_states(brought.study)
+    plot(
+        pictures.strips(brought.study, order, groups, by), key="study-strips", revision=brought.key,
+        filename=f"{brought.name}-recordings",
+    )  # fmt: skip
+    shell.state_key(len(names), names)
+
+
+def sorted_by(brought: Brought, asked: Asked | None) -> str:
+    """The column that strips are sorted by, chosen beside them."""
+    columns = [str(c) for c in brought.study.conditions if c != RECORDING]
+    first = asked.between[0] if asked is not None else NOTHING
+    key = settings.key("sort", settings.key(brought.of, settings.of(first)))
+    options = [NOTHING, *columns]
+    limits.among(key, "Recordings sorted by", options)
+    found = st.selectbox(
+        "Recordings sorted by", options, index=options.index(first), key=key, bind="query-params", width=260
+    )
+    return "" if found == NOTHING or found not in options else found
+
+
+def ordered(brought: Brought, by: str) -> tuple[list[int], list[str]]:
+    """(places of the recordings in the order of strips, what each of them belongs to)."""
+    frame = brought.study.conditions
+    if not by:
+        return list(range(len(frame))), [""] * len(frame)
+    animal = brought.study.sheet.animal
+    keys = frame[[by]] if animal in (None, by) else frame[[by, animal]]
+    order = keys.sort_values(list(keys.columns), kind="stable", key=_sortable).index.tolist()
+    return order, [word(frame[by].iloc[place]) for place in order]
+
+
+def _sortable(column: Any) -> Any:
+    return column if pd.api.types.is_numeric_dtype(column.dtype) else column.astype(str)
+
+
+def word(value: Any) -> str:
+    """A cell of the sheet in words."""
+    return "nothing" if pd.isna(value) else f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def with_groups(asked: Asked, table: pd.DataFrame) -> pd.DataFrame:
+    """The table with what each row belongs to, as the comparison calls it."""
+    words = [[word(value) for value in table[name]] for name in asked.between]
+    return table.assign(**{pictures.GROUP: ["_".join(each) for each in zip(*words, strict=True)]})
+
+
+def dots(brought: Brought, asked: Asked, answers: Answers) -> Figure:
+    """A dot an animal; of many states or changes, those whose difference is surest."""
+    found, values = answers.table, answers.per_unit
+    assert found is not None
+    assert values is not None
+    n = len(found) // (1 if "term" not in found else found["term"].nunique())
+    sure = found["p"].to_numpy()[:n].argsort(kind="stable")
+    shown = sorted(sure[: pictures.MOST_COLUMNS].tolist())
+    made = pictures.dots(
+        brought.study, with_groups(asked, values), asked.measure, MEASURES.get(asked.measure, asked.measure),
+        str(values.columns[0]), asked.between, answer.groups_of(found), asked.within is not None, shown,
+    )  # fmt: skip
+    if n > len(shown):
+        made["caption"] += f" The {len(shown)} of {n} whose p is smallest."
+    return made

@@ -1,0 +1,52 @@
+"""Study: many recordings, their conditions on a sheet, and what differs between them, with animals as the unit."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.lab import live
+from pages.study import answer, bring, look, names, questions, tabs, work
+from pages.ui import limits, shell
+from pages.ui.styles import style
+
+style("study.css")
+page = shell.frame("study", card_share=0.34)
+live.mind_departure()
+brought = bring.choose(page)
+if brought is None:
+    page.header("many recordings, their conditions, and what differs")
+    with page.picture:
+        limits.tell()
+    with page.card:
+        st.html('<p class="gdm-panel-title">What comes then</p>')
+        shell.quiet(
+            "All recordings side by side, animals as dots, and an answer: does it differ between groups, doses or sessions, by how "
+            "much, and what the design cannot say. Animals are the unit, never frames."
+        )
+    shell.footer(["What you bring stays in this session."])
+    shell.end_page()
+brought = names.named(brought)
+with page.controls:
+    asked = questions.choose(brought)
+study = brought.study
+page.header(
+    brought.about,
+    [("recordings", str(len(study.sheet.names))), ("states", str(len(study.states)))],
+)
+with page.picture:
+    limits.tell()
+answers = None
+if asked is not None:
+    working = questions.answers(brought, asked)
+    with page.card:
+        if work.follow("study-asking", [working]):
+            if working.error is not None:
+                shell.error("This cannot be answered", str(working.error))
+            else:
+                answers = working.value
+                answer.card(asked, answers)
+with page.picture:
+    look.draw(brought, asked, answers)
+with page.below:
+    tabs.show(brought, asked, answers)
+shell.footer(["Animals are the unit everywhere: frames of one animal are no samples of their own."])

@@ -1,0 +1,189 @@
+"""What is asked of a study: the controls, in the address, and the answers, each worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from gdm_core.errors import GdmError
+from gdm_core.study import Flow
+from gdm_core.study.design import FRAME
+from gdm_core.study.sheet import RECORDING
+from gdm_core.study.states import OF_CHANGES, OF_RECORDINGS, OF_STATES
+from pages.study import work
+from pages.study.bring import Brought
+from pages.study.work import Say, Work
+from pages.ui import limits, settings, shell
+
+NOTHING = "–"
+MEASURES = OF_STATES | OF_CHANGES | OF_RECORDINGS
+SHORT = {
+    "usage": "Share of the time",
+    "bouts_per_min": "Bouts a minute",
+    "bouts": "Number of bouts",
+    "mean_bout_s": "Mean length of a bout",
+    "median_bout_s": "Median length of a bout",
+    "transitions": "Changes from state to state",
+    "transition_shares": "Which state follows",
+    "entropy": "Entropy of usage",
+    "changes_per_min": "Changes a minute",
+}
+CORRECTIONS = {"p_holm": "Holm: none of them is a false alarm", "p_bh": "Benjamini-Hochberg: few of them are"}
+N_PERMUTATIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question, as the controls put it. `where` is a column and its values, None for all recordings."""
+
+    measure: str
+    between: tuple[str, ...]
+    within: str | None
+    blocks: str | None
+    covariates: tuple[str, ...]
+    where: tuple[str, tuple[Any, ...]] | None
+    correction: str
+
+    @property
+    def design(self) -> dict[str, Any]:
+        """The arguments that say who is compared with whom, for `Study.per_unit` and `Study.flow`."""
+        chosen = {} if self.where is None else {self.where[0]: list(self.where[1])}
+        return {"within": self.within, "blocks": self.blocks, "where": chosen}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of `Study.compare` that are not its usual ones, as a script writes them."""
+        given = {**self.design, "covariates": list(self.covariates)}
+        return {name: value for name, value in given.items() if value}
+
+    @property
+    def one(self) -> str | list[str]:
+        """What is compared between, as a script writes it."""
+        return self.between[0] if len(self.between) == 1 else list(self.between)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.measure, self.between, self.within, self.blocks, self.covariates, self.where)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What came of a question. `table` is None, and `trouble` says why, where it cannot be answered."""
+
+    flow: Flow | None
+    no_flow: str
+    table: pd.DataFrame | None
+    per_unit: pd.DataFrame | None
+    trouble: str = ""
+
+
+def columns_of(brought: Brought) -> list[str]:
+    """Columns that recordings can be grouped by: with more than one value, and not the recording's own name."""
+    frame = brought.study.conditions
+    return [str(c) for c in frame if c not in (RECORDING, "file") and frame[c].nunique() > 1]
+
+
+def choose(brought: Brought) -> Asked | None:
+    """The controls of a question; None, with a sentence, where the sheet has nothing to compare."""
+    shell.section("Question")
+    study, of = brought.study, brought.of
+    frame, animal = study.conditions, study.sheet.animal
+    offered = columns_of(brought)
+    groups = [c for c in offered if c != animal]
+    if not groups:
+        shell.quiet(
+            "The sheet has no column that differs between recordings: add one (group, dose, session ...) to compare."
+        )
+        return None
+    first = next(
+        (c for c in groups if c.casefold() in ("group", "treatment", "condition", "dose", "genotype")), groups[0]
+    )
+    between = _select(
+        "Does it differ between", groups, first, "between", of, "A column of the sheet: groups, doses, sessions."
+    )
+    second = _select("and (a second factor)", [NOTHING, *[c for c in groups if c != between]], NOTHING, "and", of)
+    measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
+    measure = _select("Measure", measures, "usage", "measured", of, words=SHORT)
+    paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
+    comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
+    within = _select(
+        "Paired within", paired, str(animal) if comes_again else NOTHING, "within", settings.key(of, settings.of(between)),
+        "Whose sessions belong together: the animal, where each comes under several conditions.",
+    )  # fmt: skip
+    others = [c for c in groups if c not in (between, second)]
+    blocks = _select(
+        "Blocks", [NOTHING, *others], NOTHING, "blocks", of, "Animals are exchanged within one batch only."
+    )
+    key = settings.key("covariates", of)
+    covariates = st.multiselect(
+        "Covariates", others, key=key, bind="query-params", placeholder="none",
+        help="Their share is taken away first, age for instance.",
+    )  # fmt: skip
+    where = _select("Only where", [NOTHING, *offered], NOTHING, "where", of)
+    chosen: tuple[str, tuple[Any, ...]] | None = None
+    if where != NOTHING:
+        by_word = {str(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
+        its = st.multiselect(
+            f"{where} is", list(by_word), list(by_word)[:1], key=settings.key("values", settings.key(of, settings.of(where))),
+            bind="query-params",
+        )  # fmt: skip
+        chosen = (where, tuple(by_word[word] for word in its if word in by_word)) if its else None
+    correction = _select("Corrected by", list(CORRECTIONS), "p_holm", "correct", of, words=CORRECTIONS)
+    several = (between,) if second in (NOTHING, between) else (between, second)
+    return Asked(
+        measure, several, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
+        tuple(c for c in covariates if c in others and c != blocks), chosen, correction,
+    )  # fmt: skip
+
+
+def _select(
+    label: str, options: Sequence[str], start: str, name: str, of: str, help: str | None = None,
+    words: dict[str, str] | None = None,
+) -> str:  # fmt: skip
+    """A select box in the address; whatever an address says, what it gives is one of the options."""
+    key, words = settings.key(name, of), words or {}
+    limits.among(key, label, [words.get(one, one) for one in options])
+    found = st.selectbox(
+        label, options, index=list(options).index(start), key=key, bind="query-params", help=help,
+        format_func=lambda one: words.get(one, one),
+    )  # fmt: skip
+    return found if found in options else start
+
+
+def answers(brought: Brought, asked: Asked) -> Work:
+    """The answers to a question, under way or done."""
+    study = brought.study
+
+    def do(say: Say) -> Answers:
+        flow, no_flow = None, "The flow test compares the groups of one column."
+        say("Comparing how one state follows another", 0.1)
+        if len(asked.between) == 1:
+            try:
+                flow, no_flow = study.flow(asked.between[0], n_permutations=N_PERMUTATIONS, **asked.design), ""
+            except GdmError as error:
+                no_flow = str(error)
+        say("Comparing each state", 0.5)
+        try:
+            table = study.compare(
+                asked.measure, asked.between, covariates=asked.covariates, n_permutations=N_PERMUTATIONS, **asked.design
+            )
+            return Answers(flow, no_flow, table, study.per_unit(asked.measure, asked.between, **asked.design))
+        except GdmError as error:
+            return Answers(flow, no_flow, None, None, str(error))
+
+    return work.of((brought.key, "answers", asked.key), do)
+
+
+def by_frames(brought: Brought, asked: Asked) -> Work:
+    """What frames as units would have claimed."""
+
+    def do(say: Say) -> pd.DataFrame:
+        say("Counting frames", 0.5)
+        measure = asked.measure if asked.measure in OF_STATES and asked.measure != "median_bout_s" else "usage"
+        return brought.study.compare(measure, asked.between, unit=FRAME, where=asked.design["where"])
+
+    return work.of((brought.key, "frames", asked.key), do)

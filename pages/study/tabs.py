@@ -1,0 +1,232 @@
+"""What stands below the picture of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis.tables import harmless
+from gdm_core.study import Power
+from gdm_core.study.sheet import RECORDING
+from gdm_core.study.states import OF_STATES
+from pages.study import answer, leave, look, names, pictures, questions, work
+from pages.study.bring import Brought
+from pages.study.questions import Answers, Asked
+from pages.study.work import Say
+from pages.ui import limits, settings, shell
+from pages.ui.plot import plot
+from pages.ui.slider import slider
+
+BIN_S = 60.0
+ALL = "whole recording"
+
+
+def show(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    """The tabs; those that are closed cost nothing."""
+    limits.among("view", "Tab", list(TABS))
+    places = st.tabs(list(TABS), key="view", on_change="rerun", bind="query-params")
+    for place, (draw, needs_answer) in zip(places, TABS.values(), strict=True):
+        if not place.open:
+            continue
+        with place:
+            if needs_answer and (answers is None or answers.table is None):
+                shell.empty("No answer yet", "The question at the left has to have one first.")
+            else:
+                draw(brought, asked, answers)
+
+
+def _table(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    assert asked is not None
+    assert answers is not None
+    assert answers.table is not None
+    answer.table(brought, asked, answers.table)
+
+
+def _changes(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    if asked is None or answers is None or answers.flow is None:
+        shell.empty("No flow to show", "" if answers is None else answers.no_flow)
+        return
+    flow = answers.flow
+    shell.finding(answer.flow_sentence(flow, asked.between[0]))
+    plot(pictures.changes(brought.study, flow), key="study-changes", filename=f"{brought.name}-changes")
+    shell.quiet(f"Distance {flow.distance:.1f}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}: {flow.test}.")
+
+
+def _over_time(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    assert asked is not None
+    assert answers is not None
+    assert answers.table is not None
+    study = brought.study
+    place = _state(brought, "Usage of", _surest(answers.table, len(study.states)))
+    counts, frame = study.counts, study.conditions
+    longest = max(one.n_samples / one.rate_hz for one in counts.recordings)
+    bin_s = BIN_S if longest >= 3 * BIN_S else max(longest / 6, 1e-9)
+    unit = study.sheet.animal or RECORDING
+    parts = []
+    for row, usage in enumerate(counts.usage_over_time(bin_s)):
+        if not frame.iloc[row][list(asked.between)].isna().any() and _takes_part(asked, frame.iloc[row]):
+            minutes = (np.arange(len(usage)) + 0.5) * bin_s / 60
+            its = {name: frame.iloc[row][name] for name in {unit, *asked.between}}
+            parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
+    whole = look.with_groups(asked, pd.concat(parts, ignore_index=True))
+    each = whole.groupby([pictures.GROUP, unit, "minute"], as_index=False, sort=False)["usage"].mean()
+    table = each.groupby([pictures.GROUP, "minute"], as_index=False)["usage"].agg(["mean", "std", "count"])
+    table = table[table["count"] >= table["count"].max() / 2].copy()  # at the end only the longest recordings are left
+    table["half"] = _t(table["count"].to_numpy()) * table["std"] / np.sqrt(table["count"])
+    words = f"{study.called(study.states[place])}, share of the time"
+    plot(
+        pictures.over_time(table, answer.groups_of(answers.table), words),
+        key="study-time",
+        filename=f"{brought.name}-minutes",
+    )
+
+
+def _t(n: np.ndarray) -> np.ndarray:
+    from scipy import stats
+
+    return np.where(n > 1, stats.t.ppf(0.975, np.maximum(n - 1, 1)), np.nan)
+
+
+def _takes_part(asked: Asked, row: pd.Series) -> bool:
+    return asked.where is None or row[asked.where[0]] in asked.where[1]
+
+
+def _state(brought: Brought, label: str, first: int) -> int:
+    """The place of a state that is chosen."""
+    study = brought.study
+    words = [study.called(state) for state in study.states]
+    key = settings.key("state", brought.of)
+    found = st.selectbox(
+        label, range(len(words)), index=first, format_func=lambda i: words[i] if i in range(len(words)) else str(i), key=key,
+        width=260,
+    )  # fmt: skip
+    return found if found in range(len(words)) else first
+
+
+def _surest(table: pd.DataFrame, n_states: int) -> int:
+    """The place of the state that differs most surely, where the comparison is one of states."""
+    if len(table) != n_states or table["p"].isna().all():
+        return 0
+    return int(table["p"].argmin())
+
+
+def _power(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    """How many animals it would take, and what frames as units would have claimed."""
+    assert asked is not None
+    assert answers is not None
+    assert answers.table is not None
+    if len(asked.between) > 1:
+        shell.empty(
+            "Power is that of one factor", "Take the second one away at the left, or choose its value under Only where."
+        )
+        return
+    left, right = st.columns(2, gap="medium")
+    by_state = asked.measure in OF_STATES
+    with left:
+        place = _state(brought, "Of", _surest(answers.table, len(brought.study.states))) if by_state else 0
+    with right:
+        limits.within("effect", "Difference", 0.1, 3.0, float)
+        effect, _ = slider(
+            "Difference (standard deviations between animals)", 0.1, 3.0, 1.0, 0.1, key="effect", bind="query-params",
+            help="Of paired sessions: standard deviations of differences.",
+        )  # fmt: skip
+    if asked.measure in questions.OF_CHANGES:
+        shell.empty(
+            "Power of single changes is not offered", "Choose a measure of states or of recordings at the left."
+        )
+        return
+    state = brought.study.states[place] if by_state else None
+    asking = {"within": asked.within, "where": asked.design["where"]}
+
+    def do(say: Say) -> Power:
+        return brought.study.power(asked.measure, asked.between[0], state, float(effect), **asking)
+
+    simulated = work.of((brought.key, "power", asked.key, state, effect), do)
+    if work.follow("study-power", [simulated], "Simulating 1,000 studies of every size"):
+        if simulated.error is not None:
+            shell.error("This has no power to speak of", str(simulated.error))
+            return
+        found: Power = simulated.value
+        needed = "more than 200" if found.needed is None else f"{found.needed}"
+        what = ALL if state is None else brought.study.called(state)
+        pairs = "pairs" if asked.within else "animals a group"
+        shell.finding(
+            f"A difference of {found.effect:.1f} standard deviations in {what} ({found.raw:.3g}) would be found by this study in "
+            f"{found.power:.0%} of cases; {needed} {pairs} find it in four of five."
+        )
+        plot(pictures.power(found), key="study-power-curve", filename=f"{brought.name}-power")
+        for one in found.notes:
+            shell.quiet(one)
+
+
+def _frames(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    """What frames as units would have claimed, and why not."""
+    assert asked is not None
+    if len(asked.between) > 1 or asked.within:
+        shell.empty(
+            "This is shown between the groups of one column", "Take the pairs or the second factor away at the left."
+        )
+        return
+    counted = questions.by_frames(brought, asked)
+    if not work.follow("study-frames", [counted], "Counting frames"):
+        return
+    if counted.error is not None:
+        shell.error("Frames cannot be counted here", str(counted.error))
+        return
+    table: pd.DataFrame = counted.value
+    claimed, true = int((table["p"] < answer.LEVEL).sum()), int((table["p_by_animal"] < answer.LEVEL).sum())
+    shell.finding(
+        f"With frames for samples, {claimed} of {len(table)} states would 'differ' (p < .05, uncorrected); with animals, {true}."
+    )
+    shown = pd.DataFrame(
+        {
+            "state": [harmless(brought.study.called(state)) for state in table["state"]],
+            "p claimed by frames": [answer.p_text(p).removeprefix("= ") for p in table["p"]],
+            "p by animals": [answer.p_text(p).removeprefix("= ") for p in table["p_by_animal"]],
+            "frames": [f"{n:,}" for n in table["n"]],
+        }
+    )
+    st.dataframe(shown, hide_index=True, height="content" if len(shown) < 16 else 560, key="study-frames-table")
+    shell.quiet(table.attrs["notes"][0].replace("p_by_animal", "p by animals"))
+
+
+def _names(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    names.panel(brought, asked)
+
+
+def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    """The sheet as it was understood, and all that was left out or set aside."""
+    study = brought.study
+    counts = study.counts
+    table = study.conditions.copy()
+    table.insert(1, "minutes with a state", np.round(counts.labelled_minutes, 2))
+    table.insert(2, "Hz", counts.rates)
+    table.insert(3, "unlike the rest", [study.flagged.get(name, "") for name in table[RECORDING]])
+    if not study.flagged:
+        table = table.drop(columns="unlike the rest")
+    for name, why in study.sheet.set_aside.items():
+        shell.quiet(f"{name} is set aside: {why}.")
+    for note in dict.fromkeys([*brought.notes, *study.notes]):
+        shell.quiet(note)
+    shown = table.map(harmless).rename(columns=harmless)
+    st.dataframe(shown, hide_index=True, height="content" if len(shown) < 13 else 460, key="study-sheet-table")
+
+
+def _take_along(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    leave.panel(brought, asked, answers)
+
+
+Draw = Callable[[Brought, Asked | None, Answers | None], None]
+TABS: dict[str, tuple[Draw, bool]] = {
+    "State by state": (_table, True),
+    "Changes": (_changes, False),
+    "By the minute": (_over_time, True),
+    "How many animals": (_power, True),
+    "Frames as units": (_frames, True),
+    "Names": (_names, False),
+    "Recordings": (_recordings, False),
+    "Take along": (_take_along, False),
+}

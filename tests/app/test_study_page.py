@@ -1,0 +1,123 @@
+"""Study: a first visit, other questions, files and a sheet, and what is wrong with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from datasets import cohort
+from gdm_core.analysis.tables import csv
+from gdm_core.study import Study
+from pages.study import work
+from pages.ui import navigation
+from tests.support.drawn import record, words
+from tests.support.nascar_page import APP
+
+PAGE = str(navigation.info("study").path)
+
+
+@pytest.fixture(autouse=True)
+def _no_hurry(engine, monkeypatch):
+    monkeypatch.setattr(work, "AT_ONCE_S", 60.0)
+
+
+def opened(**address: str) -> AppTest:
+    app = AppTest.from_file(APP).run().switch_page(PAGE)
+    for name, value in address.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, app.exception[0].message
+    return app
+
+
+def test_a_first_visit_finds_an_answer_its_dots_and_all_recordings(monkeypatch):
+    drawn = record(monkeypatch)
+    said = words(opened())
+    assert "As a whole, behaviour differs between control and treated." in said
+    assert "groom, share of the labelled time: treated minus control" in said
+    assert "What this design cannot say" in said
+    figure, _ = drawn["study-dots"]
+    assert "treated" in figure["alt"]
+    assert "5 of 6" in said
+    assert len(drawn["study-strips"][0]["data"][0]["y"]) == 41, "40 recordings, and a line between the groups"
+
+
+def test_another_question_gives_another_answer():
+    said = words(opened(between="session"))
+    assert "no difference between session 1 and session 2 can be told from chance" in said
+    assert "No single one differs" in said
+
+
+def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:
+    """States of another tool of twelve animals, and their sheet, in a folder below the data folder."""
+    made = cohort.simulate(6, change=cohort.Change("groom", times=3.0), minutes=2, seed=1)
+    place = tmp_path / "mice"
+    place.mkdir()
+    for name, labels in made.states.items():
+        np.savez(place / f"{name}.npz", **{name: labels})
+    sheet = pd.DataFrame(made.sheet).replace({"recording": {misspelt: f"{misspelt}x"}})
+    if lone:
+        sheet.loc[sheet["animal"] != lone, "group"] = "control"
+        sheet.loc[sheet["animal"] == lone, "group"] = "treated"
+    sheet.to_csv(place / "sheet.csv", index=False)
+    return "mice"
+
+
+def of_folder(tmp_path, **more: str) -> AppTest:
+    return opened(data="A folder below the data folder", path=folder(tmp_path, **more), hold="States of another tool")
+
+
+def test_a_folder_of_states_and_its_sheet_become_a_study(tmp_path):
+    said = words(of_folder(tmp_path))
+    assert "12 recordings, in states of another tool" in said
+    assert "between control and treated" in said
+    assert "state 4, share of the labelled time: treated minus control" in said
+
+
+def test_a_misspelt_file_is_listed_and_can_be_left_out(tmp_path):
+    app = of_folder(tmp_path, misspelt="animal03")
+    shown = app.dataframe[0].value.to_string()
+    assert "did you mean 'animal03x'" in shown
+    assert "does not differ" not in words(app)
+    app.toggle(key="leave-out").set_value(True).run()
+    assert "11 recordings, in states of another tool" in words(app)
+
+
+def test_a_group_of_one_and_an_empty_folder_are_told_in_a_sentence(tmp_path):
+    said = words(of_folder(tmp_path, lone="animal02"))
+    assert "The group group 'treated' has a single animal" in said.replace("&#x27;", "'")
+    (tmp_path / "empty").mkdir()
+    said = words(opened(data="A folder below the data folder", path="empty"))
+    assert "holds no file that could be a recording" in said
+    assert "nothing called" in words(opened(data="A folder below the data folder", path="nowhere"))
+
+
+def test_one_model_is_fitted_to_all_animals(engine):
+    app = opened(animals="3", found="Found by a fit")
+    assert "12 recordings" in words(app)
+    (button,) = [each for each in app.button if each.key == "study-fit"]
+    button.click().run()
+    assert not app.exception
+    said = words(app)
+    assert "8 states found by one model" in said
+    assert "Does it differ?" in said
+    request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
+    assert request.use_cache, "what was simulated may stay on disk"
+    assert len(readings) == 12
+
+
+def test_what_leaves_repeats_the_answer_and_opens_again(monkeypatch, tmp_path):
+    app = opened(view="Take along", animals="4")
+    given = {key: file.make() for key, file in app.session_state["_downloads"].files.items()}
+    assert given["study-tests-csv"].startswith(b"state,name,mean_control,mean_treated,effect")
+    again = Study.from_bytes(given["study-file"])
+    assert csv(again.compare("usage", "group")) == given["study-tests-csv"]
+    report = given["study-report"].decode()
+    assert "against 10,000 studies with animals re-labelled" in report
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    exec(given["study-script"].decode(), space)
+    pd.testing.assert_frame_equal(space["table"], again.compare("usage", "group"))
+    assert (tmp_path / "bouts.csv").read_text().startswith("recording,state,name,start_s")

@@ -1,0 +1,27 @@
+"""Study in a browser: a first visit shows an answer, and another question another one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_first_visit_shows_the_answer_and_another_question_another_one(visit):
+    opened = visit("/study")
+    page = opened.ready(".st-key-study-dots .gdm-figure[data-updates]")
+    answer = page.locator(".st-key-gdm-panel-card-study")
+    expect(answer).to_contain_text("behaviour differs between control and treated")
+    expect(answer).to_contain_text("groom, share of the labelled time: treated minus control")
+    page.get_by_role("combobox", name="Does it differ between").click()
+    page.get_by_role("option", name="session").click()
+    expect(answer).to_contain_text("no difference between session 1 and session 2 can be told from chance")
+    expect(page).to_have_url(re.compile("between=session"))
+    page.get_by_role("tab", name="Changes").click()
+    expect(page.locator(".st-key-study-changes .gdm-figure[data-updates]")).to_be_visible()
+    assert page.locator(".stException").count() == 0
+    assert opened.overflow() <= 0
+    assert opened.errors == []
