@@ -142,5 +142,6 @@ class Bulk:
         try:
             self._progress(done, self._total)
         except Exception:
-            # On the one thread that serves everybody: who asked to be told pays for his own mistakes.
+            # Not narrower: `progress` is the caller's own function, which may raise anything, and this is the one thread that
+            # serves everybody. Whose function it is loses the telling, and the log has why; the work goes on.
             logger.exception("A bulk job's progress could not be told.")
