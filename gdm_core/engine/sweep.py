@@ -128,9 +128,11 @@ def start(sweep: Sweep, engine: Engine, session: str, progress: Progress | None 
     return SweepJob(sweep, sweep.fits().start(engine, session, sweep.key, progress))
 
 
-def run(sweep: Sweep, cache: ResultCache | None = None, progress: Progress | None = None) -> list[Record]:
-    """Run a sweep in this process, one fit after the other."""
-    return sweep.records(sweep.fits().found(cache=cache, progress=progress))
+def run(
+    sweep: Sweep, cache: ResultCache | None = None, progress: Progress | None = None, engine: Engine | None = None
+) -> list[Record]:
+    """Run a sweep to its end: in this process, one fit after the other, or on an engine."""
+    return sweep.records(sweep.fits().found(engine, "sweep", cache=cache, progress=progress))
 
 
 def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, test: Trials) -> dict[str, Any]:
