@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from datasets import formula1, mice, nascar
 from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
 from gdm_core.analysis.ranges import next_ranges
@@ -23,6 +21,7 @@ from gdm_core.engine.grid import Grid
 from gdm_core.errors import ConfigError
 from gdm_core.files import write_whole
 from gdm_core.models.registry import NAMED_MODELS
+from gdm_core.text import mean_and_spread
 from gdm_core.trials import Trials
 
 FILE = Path(__file__).resolve().parents[1] / "assets" / "paper.json"
@@ -217,16 +216,8 @@ def summary(found: dict[str, Any]) -> list[str]:
                     cell["scores"]["paper_accuracy"] for cell in by_seed.values() if "paper_accuracy" in cell["scores"]
                 ]
                 values.setdefault(label, []).extend(known)
-        lines += [f"  {label:24} {_spread(v)}" for label, v in values.items()]
+        lines += [f"  {label:24} {mean_and_spread(v, 3)} ({len(v)})" for label, v in values.items()]
     return lines
-
-
-def _spread(values: list[float]) -> str:
-    return (
-        f"{np.mean(values):.3f} ± {np.std(values, ddof=1) if len(values) > 1 else 0:.3f} ({len(values)})"
-        if values
-        else "-"
-    )
 
 
 # ---- what is stored -------------------------------------------------------------------------------------------------
