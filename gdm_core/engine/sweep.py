@@ -102,7 +102,7 @@ class SweepJob:
     """A sweep on an engine."""
 
     def __init__(self, sweep: Sweep, bulk: Bulk) -> None:
-        self.sweep, self._bulk = sweep, bulk
+        self.sweep, self.estimate, self._bulk = sweep, bulk.estimate, bulk
 
     def poll(self) -> BulkView:
         """How far it is; see `records` for what it has found."""
