@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from statistics import fmean, stdev
 from typing import Any
 
 
 def listed(parts: Sequence[str]) -> str:
     """As in a sentence: "a, b and c"; "" of nothing."""
     return " and ".join([part for part in (", ".join(parts[:-1]), *parts[-1:]) if part])
+
+
+def mean_and_spread(values: Iterable[float], digits: int) -> str:
+    """As it is printed: the mean ± the standard deviation, which one value alone does not have; "" of nothing."""
+    known = [value for value in values if math.isfinite(value)]
+    spread = f" ± {stdev(known):.{digits}f}" if len(known) > 1 else ""
+    return f"{fmean(known):.{digits}f}{spread}" if known else ""
 
 
 def shortened(what: object, most: int = 160) -> str:

@@ -6,23 +6,23 @@ The Paper page draws stored fits at once and fits them anew when asked; `gdm rep
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from datasets import formula1, mice, nascar
 from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
 from gdm_core.analysis.ranges import next_ranges
 from gdm_core.engine.compare import Comparison, Setting
-from gdm_core.errors import ConfigError, GdmError
+from gdm_core.engine.engine import Engine
+from gdm_core.engine.grid import Grid
+from gdm_core.errors import ConfigError
 from gdm_core.files import write_whole
 from gdm_core.models.registry import NAMED_MODELS
+from gdm_core.text import mean_and_spread
 from gdm_core.trials import Trials
-from gdm_studio.processes import run_all
 
 FILE = Path(__file__).resolve().parents[1] / "assets" / "paper.json"
 SETTINGS = {"standard": "standard", "soft": "soft-sticky"}
@@ -41,6 +41,9 @@ SHOWN_STATES = 8
 F1_LAPS, F1_DIMENSIONS = 8, 2
 MICE_TRIALS, MICE_FRAMES, MICE_STATES, MICE_DIMENSIONS = 6, 2000, 5, 3
 N_SEEDS = {"table": 10, "formula1": 5, "mice": 3}
+DEADLINE_S = 3600.0  # of one fit
+
+Cells = dict[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,55 +138,52 @@ def _mice() -> tuple[Trials, Trials]:
 
 
 # ---- doing it -------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Work:
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    place: tuple[Any, ...]  # where the result goes
-
-
-def n_pieces(n_seeds: int | None = None) -> int:
-    """How many pieces of work `reproduce_all` has."""
-    return len(list(_all_work(n_seeds, 1000)))
-
-
-def reproduce_all(
-    n_seeds: int | None = None, jobs: int = 1, samples: int = 1000, progress: Callable[[int], None] | None = None
-) -> dict[str, Any]:
-    """Every fit of every experiment, as plain values; what failed is listed."""
-    made = {name: experiment(name, n_seeds, samples).keys for name in names()}
-    found: dict[str, Any] = {"made": made, "experiments": {}, "lines": {}, "ranges": {}, "failed": []}
-    for done, (one, value) in enumerate(run_all(_do, list(_all_work(n_seeds, samples)), jobs), start=1):
-        if isinstance(value, str):
-            found["failed"].append(f"{'/'.join(map(str, one.place))}: {value}")
-        else:
-            _put(found, one.place, value)
-        if progress is not None:
-            progress(done)
-    return found
-
-
-def _do(work: _Work) -> dict[str, Any] | str:
-    """A failure is told, so that one fit that diverges does not end the others."""
-    try:
-        value: dict[str, Any] = work.function(*work.arguments)
-    except GdmError as error:
-        return str(error)
-    return value
-
-
-def _all_work(n_seeds: int | None, samples: int) -> Iterator[_Work]:
+def grids(n_seeds: int | None = None, samples: int = 1000) -> list[Grid]:
+    """All that `reproduce_all` does. A cell's name is the place of its result, as JSON; nothing is taken from the store."""
+    fits: Cells = {}
+    lines: Cells = {}
     for name in names():
         asked = experiment(name, n_seeds, samples)
         for i, one in enumerate(asked.comparisons):
             for label, (family, config) in one.settings.items():
                 for seed in one.seeds:
-                    arguments = (family, {**config, "seed": seed}, one.train, one.test)
-                    yield _Work(fitted_cell, arguments, ("experiments", name, i, label, seed))
+                    place = json.dumps(["experiments", name, i, label, seed])
+                    fits[place] = (family, {**config, "seed": seed}, one.train, one.test)
         first = asked.comparisons[0]
-        yield _Work(lines_to_beat, (first.train, first.test, first.n_states), ("lines", name))
-    for setting in SETTINGS:
-        yield _Work(next_ranges, range_arguments(setting, samples), ("ranges", setting))
+        lines[json.dumps(["lines", name])] = (first.train, first.test, first.n_states)
+    ranges: Cells = {json.dumps(["ranges", setting]): range_arguments(setting, samples) for setting in SETTINGS}
+    work: list[tuple[Callable[..., Any], Cells]] = [(fitted_cell, fits), (lines_to_beat, lines), (next_ranges, ranges)]
+    return [Grid(function, cells, kept=False, deadline_s=DEADLINE_S) for function, cells in work]
+
+
+def n_pieces(n_seeds: int | None = None) -> int:
+    """How many pieces of work `reproduce_all` has."""
+    return sum(len(grid.cells) for grid in grids(n_seeds))
+
+
+def reproduce_all(
+    n_seeds: int | None = None,
+    samples: int = 1000,
+    engine: Engine | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Every fit of every experiment, as plain values; what failed is listed. In this process, or on an engine."""
+    made = {name: experiment(name, n_seeds, samples).keys for name in names()}
+    found: dict[str, Any] = {"made": made, "experiments": {}, "lines": {}, "ranges": {}, "failed": []}
+    work, before = grids(n_seeds, samples), 0
+    total = sum(len(grid.cells) for grid in work)
+
+    def told(done: int, _: int) -> None:
+        if progress is not None:
+            progress(before + done, total)
+
+    for grid in work:
+        view = grid.found(engine, "reproduce", progress=told)
+        before += view.done
+        for place, value in view.results.items():
+            _put(found, json.loads(place), value)
+        found["failed"] += [f"{'/'.join(map(str, json.loads(at)))}: {said}" for at, said in view.failures.items()]
+    return found
 
 
 def range_arguments(setting: str, samples: int = 1000) -> tuple[Any, ...]:
@@ -192,7 +192,7 @@ def range_arguments(setting: str, samples: int = 1000) -> tuple[Any, ...]:
     return (family, {**config, "seed": 0}, *_tracks(setting, None, samples))
 
 
-def _put(found: dict[str, Any], place: tuple[Any, ...], value: dict[str, Any]) -> None:
+def _put(found: dict[str, Any], place: Sequence[Any], value: dict[str, Any]) -> None:
     kind, name, *rest = place
     if kind != "experiments":
         found[kind][name] = value
@@ -216,16 +216,8 @@ def summary(found: dict[str, Any]) -> list[str]:
                     cell["scores"]["paper_accuracy"] for cell in by_seed.values() if "paper_accuracy" in cell["scores"]
                 ]
                 values.setdefault(label, []).extend(known)
-        lines += [f"  {label:24} {_spread(v)}" for label, v in values.items()]
+        lines += [f"  {label:24} {mean_and_spread(v, 3)} ({len(v)})" for label, v in values.items()]
     return lines
-
-
-def _spread(values: list[float]) -> str:
-    return (
-        f"{np.mean(values):.3f} ± {np.std(values, ddof=1) if len(values) > 1 else 0:.3f} ({len(values)})"
-        if values
-        else "-"
-    )
 
 
 # ---- what is stored -------------------------------------------------------------------------------------------------

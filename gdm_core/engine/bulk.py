@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.jobs import Call, Job
 from gdm_core.engine.messages import JobStatus, QueueFull
 from gdm_core.errors import FitError
@@ -57,6 +58,7 @@ class Bulk:
         self._results: dict[str, Any] = {}
         self._failures: dict[str, str] = {}
         self._notes: dict[str, None] = {}
+        self.estimate = Estimate()  # of how long it takes, for all who look
         self._began, self._seconds = time.monotonic(), 0.0
         self._cancelled = False
         self._ended = threading.Event()
@@ -142,5 +144,6 @@ class Bulk:
         try:
             self._progress(done, self._total)
         except Exception:
-            # On the one thread that serves everybody: who asked to be told pays for his own mistakes.
+            # Not narrower: `progress` is the caller's own function, which may raise anything, and this is the one thread that
+            # serves everybody. Whose function it is loses the telling, and the log has why; the work goes on.
             logger.exception("A bulk job's progress could not be told.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from typing import Any
 from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
+from gdm_core.engine.grid import Grid, key_of
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
 
-DEADLINE_S = 600.0
 MOST_FITS = 200
 
 Setting = tuple[str, Mapping[str, Any]]  # family and parameters, all but the seed
@@ -71,8 +70,21 @@ class Comparison:
 
     @property
     def key(self) -> str:
-        cells = [self.name_of(setting, seed) for setting in self.settings.values() for seed in self.seeds]
-        return "compare-" + hashlib.sha256("\n".join(sorted(cells)).encode()).hexdigest()
+        return "compare-" + key_of(self.fits().cells)
+
+    def fits(self) -> Grid:
+        """Every fit."""
+        cells = {
+            self.name_of(setting, seed): (setting[0], {**setting[1], "seed": seed}, self.train, self.test)
+            for setting in self.settings.values()
+            for seed in self.seeds
+        }
+        return Grid(fitted_cell, cells, self.keep)
+
+    def lines(self) -> Grid:
+        """What has to be beaten: one cell for all lines."""
+        name = f"lines/{self.n_states}/{self.data}"
+        return Grid(lines_to_beat, {name: (self.train, self.test, self.n_states)}, self.keep)
 
 
 @dataclass(frozen=True)
@@ -98,18 +110,9 @@ class CompareJob:
     def __init__(self, comparison: Comparison, engine: Engine, session: str) -> None:
         self.comparison = comparison
         self.estimate = Estimate(comparison.usual_s / max(1, len(engine.info().workers)))
-        sides = (comparison.train, comparison.test)
-        fits = {
-            comparison.name_of(setting, seed): (setting[0], {**setting[1], "seed": seed}, *sides)
-            for setting in comparison.settings.values()
-            for seed in comparison.seeds
-        }
-        self._lines = f"lines/{comparison.n_states}/{comparison.data}"
-        lines = {self._lines: (*sides, comparison.n_states)}
         key = f"{session}/{comparison.key}"  # one for each visitor: stopping it stops nobody else's
-        how: dict[str, Any] = {"session": session, "deadline_s": DEADLINE_S, "cached": comparison.keep}
-        self._fits = engine.map(fitted_cell, fits, key=key, **how)
-        self._other = engine.map(lines_to_beat, lines, key=f"{key}-lines-{comparison.n_states}", **how)
+        self._fits = comparison.fits().start(engine, session, key)
+        self._other = comparison.lines().start(engine, session, f"{key}-lines-{comparison.n_states}")
 
     def poll(self) -> Compared:
         """How far it is; returns at once."""
@@ -124,7 +127,7 @@ class CompareJob:
                     cells[label][seed] = Cell.from_dict(fits.results[name])
                 elif name in fits.failures:
                     failures[label] = fits.failures[name]
-        lines = {name: Cell.from_dict(cell) for name, cell in other.results.get(self._lines, {}).items()}
+        lines = {name: Cell.from_dict(cell) for known in other.results.values() for name, cell in known.items()}
         if other.failures:
             failures["Lines to beat"] = next(iter(other.failures.values()))
         notes = tuple(dict.fromkeys([*fits.notes, *other.notes]))

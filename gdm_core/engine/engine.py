@@ -176,11 +176,12 @@ class Engine:
             self._dispatcher.wake()
             return job
 
+        window = max(BULK_WINDOW, 2 * len(self._dispatcher.workers()))
         with self._lock:
             known = self._bulks.get(key)
             if known is not None and known.to_be_kept:
                 return known
-            bulk = self._bulks[key] = Bulk(calls, submit, self.cache.get_value, BULK_WINDOW, progress)
+            bulk = self._bulks[key] = Bulk(calls, submit, self.cache.get_value, window, progress)
             self._bulks.move_to_end(key)
             over = [name for name, one in self._bulks.items() if one.ended][:-MAX_BULKS_REMEMBERED]
             for name in over:

@@ -5,23 +5,22 @@ A suggestion that was stopped, with its page or with the server, goes on where i
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, choose_value, probe, thinned
-from gdm_core.engine.bulk import Bulk
-from gdm_core.engine.cache import ResultCache, call_key
+from gdm_core.engine.bulk import Bulk, BulkView, Progress
+from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
+from gdm_core.engine.grid import Grid, key_of
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.registry import NAMED_MODELS, available, import_family
 from gdm_core.trials import Trials
 
-DEADLINE_S = 600.0
 SEEDS = (0, 1)
 MOST_STATES = 9
 # Samples that are read at the most, so that all fits of a question take a minute of one core: by how long models take.
@@ -30,7 +29,6 @@ MOST_READ_OF_OTHERS = 3000
 TEMPERATURES = (0.3, 0.6, 0.99)
 STICKINESSES = ("learn", 0.0, 0.5, 0.9)
 
-Progress = Callable[[int, int], None]
 Settings = dict[str, dict[str, Any]]  # by the name of what a probe of each depends on
 
 
@@ -98,8 +96,7 @@ class Question:
     @property
     def key(self) -> str:
         """Names the whole question."""
-        asked = f"{self.name_of(self.base())}/{sorted(set(self.states))}"
-        return hashlib.sha256(asked.encode()).hexdigest()
+        return key_of([f"{self.name_of(self.base())}/{sorted(set(self.states))}"])
 
     @property
     def fits_each(self) -> int:
@@ -160,9 +157,20 @@ class Plan:
     def finished(self) -> bool:
         return not self.settings
 
-    def take(self, found: dict[str, Probe], failures: Sequence[str]) -> None:
+    def grid(self) -> Grid:
+        """The probes of `settings`."""
+        question = self.question
+        cells = {
+            name: (question.family, setting, question.read, tuple(question.seeds))
+            for name, setting in self.settings.items()
+        }
+        return Grid(probe, cells)
+
+    def take(self, view: BulkView) -> None:
         """Decide from the probes of `settings`, and move on."""
         assert self._steps is not None
+        found = {name: Probe.from_dict(view.results[name]) for name in self.settings if name in view.results}
+        failures = list(view.failures.values())
         if len(found) < 2 and self.suggestion is None:
             said = failures[0] if failures else "it was stopped before two numbers of states were tried"
             raise FitError(f"Settings cannot be compared: {said}")
@@ -194,31 +202,23 @@ class Plan:
 
 
 def suggest(
-    question: Question, cache: ResultCache | None = None, progress: Progress | None = None
+    question: Question, cache: ResultCache | None = None, progress: Progress | None = None, engine: Engine | None = None
 ) -> Iterator[Suggestion]:
-    """In this process, one setting after the other: a suggestion that gains a verdict each time, K first."""
-    kept, plan, done = cache or ResultCache(), Plan(question), 0
+    """A suggestion that gains a verdict each time, K first. In this process, one setting after the other, or on an engine.
+
+    progress  is told how many fits are done, and of how many
+    """
+    plan, each, before = Plan(question), question.fits_each, 0
+
+    def told(cells: int, fits: int = 0) -> None:
+        if progress is not None:
+            progress(before + each * cells + fits, question.n_fits())
+
     while not plan.finished:
-        found: dict[str, Probe] = {}
-        failures: list[str] = []
-        done -= question.fits_each * plan.known  # which come from the store, and were counted
-        for name, setting in plan.settings.items():
-            key = call_key(probe, name)
-            known, value = kept.get_value(key)
-            try:
-                fits = iter(()) if known else probe(question.family, setting, question.read, question.seeds)
-                for number, value in enumerate(fits, start=1):
-                    if progress is not None and value is None:
-                        progress(done + number, question.n_fits())
-                if not known:
-                    kept.put_value(key, value)
-                found[name] = Probe.from_dict(value)
-            except GdmError as error:
-                failures.append(str(error))
-            done += question.fits_each
-            if progress is not None:
-                progress(done, question.n_fits())
-        plan.take(found, failures)
+        before -= each * plan.known  # which come from the store, and were counted
+        view = plan.grid().found(engine, "suggest", cache=cache, progress=lambda done, _: told(done), within=told)
+        before += each * view.done
+        plan.take(view)
         if plan.suggestion is not None:
             yield plan.suggestion
 
@@ -249,16 +249,16 @@ class SuggestJob:
         each, done = self._plan.question.fits_each, self._done
         while not (self._plan.finished or self._message or self._cancelled):
             if self._bulk is None:
-                self._bulk = self._send()
+                grid = self._plan.grid()
+                self._bulk = grid.start(self._engine, self._session, "suggest-" + key_of(grid.cells))
             view = self._bulk.poll()
             if not view.finished:
                 done = self._done + each * max(0, view.done - self._plan.known)
                 break
             self._done = done = self._done + each * (len(self._plan.settings) - self._plan.known)
             self._bulk = None
-            found = {name: Probe.from_dict(view.results[name]) for name in self._plan.settings if name in view.results}
             try:
-                self._plan.take(found, list(view.failures.values()))
+                self._plan.take(view)
             except GdmError as error:
                 self._message = str(error)
         finished = self._plan.finished or bool(self._message) or self._cancelled
@@ -270,9 +270,3 @@ class SuggestJob:
         self._cancelled = True
         if self._bulk is not None:
             self._bulk.cancel()
-
-    def _send(self) -> Bulk:
-        question, settings = self._plan.question, self._plan.settings
-        items = {name: (question.family, s, question.read, tuple(question.seeds)) for name, s in settings.items()}
-        key = "suggest-" + hashlib.sha256("\n".join(sorted(items)).encode()).hexdigest()
-        return self._engine.map(probe, items, session=self._session, key=key, deadline_s=DEADLINE_S)

@@ -6,29 +6,26 @@ cells are kept on disk: a sweep started again does only what is missing.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gdm_core.engine.bulk import Bulk, BulkView
-from gdm_core.engine.cache import ResultCache, call_key
+from gdm_core.engine.bulk import Bulk, BulkView, Progress
+from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.control import checkpoint
 from gdm_core.engine.engine import Engine
+from gdm_core.engine.grid import Grid, key_of
 from gdm_core.engine.messages import require_for_workers, resolve, resolve_family
 from gdm_core.engine.records import Record, numbers_in
-from gdm_core.errors import ConfigError, FitError, GdmError
+from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trials
 
 EVALUATE = "gdm_core.analysis.metrics:evaluate"
 MAX_CELLS = 5000
-CELL_DEADLINE_S = 600.0
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,18 +77,32 @@ class Sweep:
     @property
     def key(self) -> str:
         """Names the whole sweep."""
-        return "sweep-" + hashlib.sha256("\n".join(sorted(self.cells())).encode()).hexdigest()
+        return "sweep-" + key_of(self.cells())
 
-    def arguments(self, config: dict[str, Any]) -> tuple[Any, ...]:
-        """What `run_cell` takes."""
-        return self.family, config, self.scorer, self.train, self.test
+    def fits(self) -> Grid:
+        """What is to be done for its cells."""
+        cells = self.cells().items()
+        return Grid(
+            run_cell, {name: (self.family, config, self.scorer, self.train, self.test) for name, config in cells}
+        )
+
+    def records(self, view: BulkView) -> list[Record]:
+        """The fits that have ended, in the order of the grid."""
+        found = []
+        for name, config in self.cells().items():
+            own = {parameter: value for parameter, value in config.items() if parameter != "seed"}
+            if name in view.results:
+                found.append(Record(own, config["seed"], **view.results[name]))
+            elif name in view.failures:
+                found.append(Record(own, config["seed"], message=view.failures[name]))
+        return found
 
 
 class SweepJob:
     """A sweep on an engine."""
 
     def __init__(self, sweep: Sweep, bulk: Bulk) -> None:
-        self.sweep, self._bulk = sweep, bulk
+        self.sweep, self.estimate, self._bulk = sweep, bulk.estimate, bulk
 
     def poll(self) -> BulkView:
         """How far it is; see `records` for what it has found."""
@@ -99,14 +110,7 @@ class SweepJob:
 
     def records(self) -> list[Record]:
         """Finished fits in the order of the grid."""
-        view = self._bulk.poll()
-        found = []
-        for name, config in self.sweep.cells().items():
-            if name in view.results:
-                found.append(_record(config, view.results[name]))
-            elif name in view.failures:
-                found.append(_failure(config, view.failures[name]))
-        return found
+        return self.sweep.records(self._bulk.poll())
 
     def wait(self, timeout: float | None = None) -> list[Record]:
         """Wait for the end and return every record."""
@@ -121,29 +125,14 @@ class SweepJob:
 
 def start(sweep: Sweep, engine: Engine, session: str, progress: Progress | None = None) -> SweepJob:
     """Run a sweep on the engine, or come back to the one that runs there already."""
-    items = {name: sweep.arguments(config) for name, config in sweep.cells().items()}
-    bulk = engine.map(run_cell, items, session=session, key=sweep.key, deadline_s=CELL_DEADLINE_S, progress=progress)
-    return SweepJob(sweep, bulk)
+    return SweepJob(sweep, sweep.fits().start(engine, session, sweep.key, progress))
 
 
-def run(sweep: Sweep, cache: ResultCache | None = None, progress: Progress | None = None) -> list[Record]:
-    """Run a sweep in this process, one fit after the other."""
-    cache = cache or ResultCache()
-    cells = sweep.cells()
-    records: list[Record] = []
-    for name, config in cells.items():
-        key = call_key(run_cell, name)
-        known, value = cache.get_value(key)
-        try:
-            if not known:
-                value = run_cell(*sweep.arguments(config))
-                cache.put_value(key, value)
-            records.append(_record(config, value))
-        except GdmError as error:
-            records.append(_failure(config, str(error)))
-        if progress is not None:
-            progress(len(records), len(cells))
-    return records
+def run(
+    sweep: Sweep, cache: ResultCache | None = None, progress: Progress | None = None, engine: Engine | None = None
+) -> list[Record]:
+    """Run a sweep to its end: in this process, one fit after the other, or on an engine."""
+    return sweep.records(sweep.fits().found(engine, "sweep", cache=cache, progress=progress))
 
 
 def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, test: Trials) -> dict[str, Any]:
@@ -165,15 +154,3 @@ def run_cell(family: str, config: dict[str, Any], scorer: str, train: Trials, te
         "scores": {} if evaluate is None else numbers_in(evaluate(model, train, test)),
         "seconds": seconds,
     }
-
-
-def _record(config: Mapping[str, Any], value: Mapping[str, Any]) -> Record:
-    return Record(_without_seed(config), config["seed"], **value)
-
-
-def _failure(config: Mapping[str, Any], message: str) -> Record:
-    return Record(_without_seed(config), config["seed"], message=message)
-
-
-def _without_seed(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name != "seed"}

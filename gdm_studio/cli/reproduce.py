@@ -8,9 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import FitError
+from gdm_studio.cli.data import names as listed_names
+from gdm_studio.cli.jobs import add_jobs_option, require_one, working
 from gdm_studio.cli.output import say, write_json
-from gdm_studio.cli.progress import Bar
 
 if TYPE_CHECKING:
     from gdm_studio.reproduce import ComparisonRun
@@ -37,7 +38,7 @@ def add_reproduce(commands: Any) -> None:
     parser.add_argument("--seeds", type=int, help="seeds 0..N-1 (default: 10; of 'all', what the paper has)")
     parser.add_argument("--protocol", choices=["fair", "paper"], default="fair", help="see above (default: fair)")
     parser.add_argument("--samples", type=int, default=1000, metavar="T", help="samples a trial (default: 1000)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; use 1 for honest times (default: 1)")
+    add_jobs_option(parser, "worker processes; use 1 for honest times")
     parser.add_argument(
         "--json", type=Path, nargs="?", const=_STDOUT, metavar="FILE", help="write every score to FILE (or print them)"
     )
@@ -52,17 +53,11 @@ def reproduce(options: argparse.Namespace) -> int:
     if options.experiment == "all":
         return _reproduce_all(options)
     options.seeds = 10 if options.seeds is None else options.seeds
-    names = available() if options.models == "all" else tuple(n.strip() for n in options.models.split(",") if n.strip())
+    names = available() if options.models == "all" else listed_names(options.models)
     settings = SETTINGS if options.setting == "both" else (options.setting,)
     work = tasks(names, settings, options.protocol, options.seeds, options.samples)
-    bar = Bar(f"Reproducing {options.experiment}", len(work))
-    runs: list[ComparisonRun] = []
-    for result in run_tasks(work, options.jobs):
-        runs.append(result)
-        bar.update(len(runs), f"{result.task.model}, {result.task.setting}, seed {result.task.seed}")
-    bar.close()
-    position = {task: i for i, task in enumerate(work)}  # several processes finish in any order
-    runs.sort(key=lambda r: position[r.task])
+    with working(f"Reproducing {options.experiment}", len(work), options.jobs) as (engine, told):
+        runs = run_tasks(work, engine, told)
     by_setting: dict[str, list[ComparisonRun]] = defaultdict(list)
     for result in runs:
         by_setting[result.task.setting].append(result)
@@ -101,11 +96,10 @@ def _reproduce_all(options: argparse.Namespace) -> int:
     from gdm_core.engine.messages import code_version
     from gdm_studio import paper
 
-    if options.seeds is not None and options.seeds < 1:
-        raise ConfigError(f"seeds is {options.seeds}; at least 1 is needed.")
-    bar = Bar("Reproducing the paper", paper.n_pieces(options.seeds))
-    found = paper.reproduce_all(options.seeds, options.jobs, options.samples, bar.update)
-    bar.close()
+    if options.seeds is not None:
+        require_one(seeds=options.seeds)
+    with working("Reproducing the paper", paper.n_pieces(options.seeds), options.jobs) as (engine, told):
+        found = paper.reproduce_all(options.seeds, options.samples, engine, told)
     if options.json == _STDOUT:
         say({"code": code_version(), **found})
     elif options.json is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from gdm_core.analysis.scores import align
 from gdm_core.errors import ConfigError, FitError
 from gdm_studio.cli.data import add_data_options, names, read_trials
+from gdm_studio.cli.jobs import add_jobs_option, require_one, working
 from gdm_studio.cli.models import add_model_options, n_latent, stickiness
 from gdm_studio.cli.output import say
-from gdm_studio.cli.progress import Bar
 
 if TYPE_CHECKING:
     from gdm_core.engine.records import Aggregate, Record
@@ -45,7 +44,7 @@ def add_sweep(commands: Any) -> None:
         "--holdout", type=float, default=0.2, help="share of each trial's end to judge by (default: 0.2)"
     )
     parser.add_argument("--scores", action="store_true", help="every score of each fit, too (see docs/scores.md)")
-    parser.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
+    add_jobs_option(parser)
     parser.add_argument("--json", action="store_true", help="print the outcomes as JSON")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="also write a row for each fit to FILE (.csv or .parquet)"
@@ -55,18 +54,15 @@ def add_sweep(commands: Any) -> None:
 
 def sweep(options: argparse.Namespace) -> int:
     """Fit the grid; a line a combination, the best of them marked."""
+    from gdm_core.engine import sweep as sweeps
     from gdm_core.engine.records import aggregate
 
+    require_one(jobs=options.jobs, seeds=options.seeds)
     wanted = _sweep_of(options, read_trials(options))
-    if options.jobs < 1:
-        raise ConfigError(f"jobs is {options.jobs}; at least 1 process is needed.")
     if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--out is {options.out}; its name must end in .csv or .parquet.")
-    bar = Bar(f"Sweeping {options.model}", len(wanted.cells()))
-    try:
-        records = _run(wanted, options.jobs, bar)
-    finally:
-        bar.close()
+    with working(f"Sweeping {options.model}", len(wanted.cells()), options.jobs) as (engine, told):
+        records = sweeps.run(wanted, progress=told, engine=engine)
     if options.out is not None:
         _write(records, options.out)
     groups = aggregate(records, by=list(wanted.grid))
@@ -139,8 +135,6 @@ def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
     from gdm_core.engine.sweep import EVALUATE, Sweep
     from gdm_core.models.registry import NAMED_MODELS, available, import_family
 
-    if options.seeds < 1:
-        raise ConfigError(f"seeds is {options.seeds}; at least 1 is needed.")
     if options.model not in available():
         raise ConfigError(f"There is no model {options.model!r}; choose one of {', '.join(available())}.")
     family, given = NAMED_MODELS[options.model]
@@ -158,20 +152,6 @@ def _sweep_of(options: argparse.Namespace, trials: Trials) -> Sweep:
 def _given(options: argparse.Namespace, name: str) -> list[Any] | None:
     found: list[Any] | None = getattr(options, "states" if name == "n_states" else name)
     return found
-
-
-def _run(wanted: Sweep, jobs: int, bar: Bar) -> list[Record]:
-    from gdm_core.engine import Engine
-    from gdm_core.engine import sweep as sweeps
-
-    def report(done: int, total: int) -> None:
-        bar.update(done)
-
-    if jobs == 1:
-        return sweeps.run(wanted, progress=report)
-    os.environ["GDM_WORKERS"] = str(jobs)  # of the engine's own processes; a cluster of yours keeps its size
-    with Engine() as engine:
-        return sweeps.start(wanted, engine, session="gdm sweep", progress=report).wait()
 
 
 def _table(groups: Sequence[Aggregate], winner: Aggregate | None) -> list[tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,6 @@ GRIDS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "temperature": ("softness (τ)", (0.3, 0.6, 0.99, 1.5)),
     "stickiness": ("stickiness (γ)", tuple(stay if stay == "learn" else float(stay) for stay in STAYS)),
 }
-_KEPT = "_compare-grid"
-
-
-@dataclass
-class Asked:
-    """The grid that this visitor has started."""
-
-    key: str
-    job: CompareJob
 
 
 def tab(source: Source, chosen: list[Chosen]) -> None:
@@ -52,17 +43,17 @@ def tab(source: Source, chosen: list[Chosen]) -> None:
     )
     against = against if against in offered else None
     comparison = Comparison(settings_of(one, against), (0,), source.train, source.test, keep=source.keep)
-    kept: Asked | None = st.session_state.get(_KEPT)
-    if kept is None or kept.key != comparison.key:
+    job: CompareJob | None = background.begun("compare-grid", comparison.key)
+    if job is None:
         if right.button(f"Fit {comparison.n_fits} models", type="primary", width="stretch", key="grid-start"):
-            if kept is not None:
-                kept.job.cancel()
+            session = f"{live.visitor()}/compare-grid"
             try:
-                job = CompareJob(comparison, screen.engine(), f"{live.visitor()}/compare-grid")
+                background.begin(
+                    "compare-grid", comparison.key, lambda: CompareJob(comparison, screen.engine(), session)
+                )
             except GdmError as error:
                 shell.error("The fits could not be started", str(error))
                 return
-            st.session_state[_KEPT] = Asked(comparison.key, job)
             st.rerun()
         shell.empty(
             f"{one.letter} with other numbers of states",
@@ -70,7 +61,7 @@ def tab(source: Source, chosen: list[Chosen]) -> None:
             "not what is best: compare what looks good with several.",
         )
         return
-    _watch(source, one, against, kept.job)
+    _watch(source, one, against, job)
 
 
 def _name(k: int, value: Any) -> str:

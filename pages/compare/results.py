@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from html import escape
 
 import numpy as np
@@ -14,6 +14,7 @@ from gdm_core.analysis import comparisons, consensus
 from gdm_core.analysis.comparisons import MEASURES, Verdict
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, CompareJob
+from gdm_core.text import mean_and_spread
 from pages.compare import grid, pictures
 from pages.compare.settings import Chosen
 from pages.compare.sources import Source
@@ -115,28 +116,26 @@ def scores_table(found: Compared) -> pd.DataFrame:
         if not cells:
             continue
         row = {
-            words: _spread([c.mean(name) for c in cells.values()], digits) for name, (words, digits) in MEASURES.items()
+            words: mean_and_spread([c.mean(name) for c in cells.values()], digits)
+            for name, (words, digits) in MEASURES.items()
         }
         row |= {
-            words: _spread([c.scores[name] for c in cells.values() if name in c.scores], 3)
+            words: mean_and_spread([c.scores[name] for c in cells.values() if name in c.scores], 3)
             for name, words in SCORES.items()
         }
         one = next(iter(cells.values()))
-        row |= {"parameters": f"{one.parameters:,}", "seconds a fit": _spread([c.seconds for c in cells.values()], 2)}
+        row |= {
+            "parameters": f"{one.parameters:,}",
+            "seconds a fit": mean_and_spread([c.seconds for c in cells.values()], 2),
+        }
         rows[label] = row
     for name, cell in found.lines.items():
-        rows[name] = {words: _spread([cell.mean(m)], digits) for m, (words, digits) in MEASURES.items()}
-        rows[name] |= {words: _spread([cell.scores[m]] if m in cell.scores else [], 3) for m, words in SCORES.items()}
+        rows[name] = {words: mean_and_spread([cell.mean(m)], digits) for m, (words, digits) in MEASURES.items()}
+        rows[name] |= {
+            words: mean_and_spread([cell.scores[m]] if m in cell.scores else [], 3) for m, words in SCORES.items()
+        }
     table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     return table.loc[:, (table != "").any()]
-
-
-def _spread(values: Sequence[float], digits: int) -> str:
-    known = [value for value in values if np.isfinite(value)]
-    if not known:
-        return ""
-    spread = f" ± {np.std(known, ddof=1):.{digits}f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.{digits}f}{spread}"
 
 
 def _differences(found: Compared) -> None:

@@ -13,7 +13,6 @@ import streamlit as st
 from gdm_core.analysis.controls import accuracy_controls
 from gdm_core.engine import sweep as engine_sweep
 from gdm_core.engine.bulk import BulkView
-from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.records import Record
 from gdm_core.engine.sweep import Sweep, SweepJob
 from gdm_core.errors import GdmError
@@ -37,14 +36,6 @@ RSLDS = {"transitions": "recurrent"}
 UNTRAINED, CLUSTERS, MAJORITY = "untrained", "best clusters", "majority class"
 
 Controls = dict[int, dict[str, dict[str, float]]]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """How long the sweep of this name takes, as far as it is known."""
-
-    key: str
-    estimate: Estimate
 
 
 @dataclass(frozen=True)
@@ -155,7 +146,8 @@ def _leave(wanted: Iterable[Sweep], visitor: str) -> None:
 def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
     views: list[BulkView] = [job.poll() for job in jobs.values()]
     done, total = sum(v.done for v in views), sum(v.total for v in views)
-    background.follow_fits("accuracy-progress", lambda: [job.poll() for job in jobs.values()], _estimate(view, jobs))
+    first = next(iter(jobs.values()))
+    background.follow_fits("accuracy-progress", lambda: [job.poll() for job in jobs.values()], first.estimate)
     records = {name: job.records() for name, job in jobs.items()}
     _keep(view, records)
     beaten, more = controls(view) if done == total else ({}, live.Answer())  # after the fits that were asked for
@@ -175,15 +167,6 @@ def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
         + ", ".join(f"{took:.0f} s ({name})" for name, took in spent.items())
         + ". Scores are of the driver whom the model has not seen."
     )
-
-
-def _estimate(view: View, jobs: Mapping[str, SweepJob]) -> Estimate:
-    """Of the sweep that is watched: another one begins anew."""
-    key = "/".join(job.sweep.key for job in jobs.values())
-    known = view.fit.records.last(Watched)
-    return (
-        known if known is not None and known.key == key else view.fit.records.keep(Watched(key, Estimate()))
-    ).estimate
 
 
 def _keep(view: View, records: dict[str, list[Record]]) -> None:

@@ -14,6 +14,7 @@ from gdm_core.analysis.comparisons import Cell
 from gdm_core.analysis.ranges import SPREADS
 from gdm_core.analysis.segments import composition
 from gdm_core.engine.compare import Compared
+from gdm_core.text import mean_and_spread
 from gdm_core.trials import UNLABELLED, Trials
 from gdm_studio import paper
 from pages.lab import live
@@ -87,10 +88,7 @@ class Material:
 
 def spread(cells: Sequence[Cell], score: str, digits: int = 3) -> str:
     """Mean and standard deviation over fits, as it is printed."""
-    values = [cell.scores[score] for cell in cells if score in cell.scores]
-    if not values:
-        return ""
-    return f"{np.mean(values):.{digits}f}" + (f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
+    return mean_and_spread([cell.scores[score] for cell in cells if score in cell.scores], digits)
 
 
 # ---- Table 1 --------------------------------------------------------------------------------------------------------

@@ -38,24 +38,19 @@ def kl_against_softness(sampled: SampledKl, exact: float) -> Figure:
                     "line": {"color": "$accent", "width": 2},
                 }
             ],
-            annotations=[
-                note(
-                    f"exact: {exact:.4f}",
-                    1,
-                    1,
-                    xref="paper",
-                    yref="paper",
-                    xanchor="right",
-                    yanchor="top",
-                    font={"size": 12, "color": "$accent"},
-                )
-            ],
+            annotations=[_in_corner(f"exact: {exact:.4f}", "$accent")],
         ),
         "caption": "Divergence (KL) of the dots in the triangle from the hollow ones: estimates with two standard errors, "
         "and the exact integral, which does not contain the softness at all.",
         "alt": f"Sampled divergence at {len(tau)} softnesses; the exact value is {exact:.4f} nats at each of them.",
         "height": 215,
     }
+
+
+def _in_corner(text: str, colour: str, row: int = 0) -> Dict:
+    """A label in the upper right corner, below `row` others."""
+    at: Dict = {"xref": "paper", "yref": "paper", "xanchor": "right", "yanchor": "top"}
+    return note(text, 1, 1 - 0.09 * row, font={"size": 12, "color": colour}, **at)
 
 
 def survival(stays: Stays, chosen: int, longest: int) -> Figure:
@@ -79,18 +74,8 @@ def survival(stays: Stays, chosen: int, longest: int) -> Figure:
                 "hovertemplate": name + ": %{y:.1%} last %{x} steps or more<extra></extra>",
             }
         )
-        marks.append(
-            note(
-                f"{name}: {stays.mean()[index]:.1f} steps on average",
-                1,
-                1 - 0.09 * len(marks),
-                xref="paper",
-                yref="paper",
-                xanchor="right",
-                yanchor="top",
-                font={"size": 12, "color": line["color"]},
-            )
-        )
+        said = f"{name}: {stays.mean()[index]:.1f} steps on average"
+        marks.append(_in_corner(said, str(line["color"]), len(marks)))
     return {
         "data": traces,
         "layout": layout(

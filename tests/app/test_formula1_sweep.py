@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -66,7 +68,7 @@ def test_nobody_stops_the_sweep_of_somebody_else(feed, monkeypatch):
     feed.auto = False
 
     def of(name: str) -> None:
-        monkeypatch.setattr(accuracy, "_visitor", lambda: name)
+        monkeypatch.setattr(accuracy, "this_run", lambda: SimpleNamespace(session=name))
 
     of("one")
     _press(app, "Fit 9 models")

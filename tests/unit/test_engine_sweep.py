@@ -12,6 +12,7 @@ import pytest
 
 from gdm_core.engine import Engine, ResultCache
 from gdm_core.engine import sweep as sweeps
+from gdm_core.engine.grid import Grid
 from gdm_core.engine.records import Record, aggregate
 from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError, FitError
@@ -71,6 +72,20 @@ def test_the_engine_finds_what_a_process_finds(engine: Engine, tmp_path: Path) -
     ]
     assert job.poll().finished
     assert sweeps.start(sweep(), engine, session="b").records() == there
+
+
+def test_a_grid_that_is_not_kept_is_the_same_on_an_engine_and_here(engine: Engine) -> None:
+    """Results need not be what JSON can hold, and a cell that fails ends no other."""
+    cells = {str(n): (FAMILY, {"n_states": 2, "n_steps": n}, "", TRAIN, TEST) for n in (3, 4)}
+    cells["wrong"] = (FAMILY, {"n_states": 2, "misbehave": "data_error"}, "", TRAIN, TEST)
+    asked, told = Grid(sweeps.run_cell, cells, kept=False), []
+    there = asked.found(engine, "a", progress=lambda *how: told.append(how))
+    here = asked.found()
+    assert told[-1] == (3, 3)
+    assert {name: value["elbo_test"] for name, value in there.results.items()} == {
+        name: value["elbo_test"] for name, value in here.results.items()
+    }
+    assert there.failures == here.failures == {"wrong": "Channel 'x' of trial 'lap 3' is unusable. Drop it."}
 
 
 def test_a_sweep_does_only_what_is_missing(engine: Engine, tmp_path: Path) -> None:

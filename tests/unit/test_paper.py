@@ -53,8 +53,8 @@ def test_an_unknown_experiment_is_refused_with_those_there_are():
 
 def test_everything_is_stored_and_found_again(quick, tmp_path):
     steps = []
-    found = paper.reproduce_all(2, samples=100, progress=steps.append)
-    assert steps == list(range(1, paper.n_pieces(2) + 1))
+    found = paper.reproduce_all(2, samples=100, progress=lambda done, total: steps.append((done, total)))
+    assert steps == [(i + 1, paper.n_pieces(2)) for i in range(paper.n_pieces(2))]
     assert found["failed"], "p-dLDS diverged, and it is said"
     paper.save(found, tmp_path / "paper.json", "code")
     stored = paper.load(tmp_path / "paper.json")

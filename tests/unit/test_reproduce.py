@@ -1,4 +1,4 @@
-"""The comparison of all models: every seed, every line to beat, in this process or in several."""
+"""The comparison of all models: every seed, every line to beat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from gdm_core.errors import ConfigError
 from gdm_core.models import registry as named_models
 from gdm_studio import reproduce
 from gdm_studio.cli import main
-from gdm_studio.processes import run_all
 
 pytestmark = pytest.mark.usefixtures("simple_family")
 
@@ -57,13 +56,3 @@ def test_every_available_name_builds():
     for name in named_models.available():
         model = named_models.build(name, n_states=3, n_latent=2, seed=7)
         assert (model.config.n_states, model.config.n_latent, model.config.seed) == (3, 2, 7)
-
-
-# ---- several processes --------------------------------------------------------------------------------------------
-def test_processes_give_the_same_answers_as_none():
-    assert dict(run_all(abs, [-1, 2, -3], jobs=2)) == dict(run_all(abs, [-1, 2, -3])) == {-1: 1, 2: 2, -3: 3}
-
-
-def test_a_failure_in_a_process_reaches_the_caller():
-    with pytest.raises(TypeError):
-        list(run_all(abs, ["x", "y"], jobs=2))

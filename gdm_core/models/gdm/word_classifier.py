@@ -13,9 +13,8 @@ Ints = npt.NDArray[np.int32]
 
 TREES = 40
 _LEAST_LEAF = 3
-_INVERSE_PENALTY = (
-    0.01  # of the logistic regression, for standardised channels (benchmarks/teach.py says how it was chosen)
-)
+# Of the logistic regression, for standardised channels (`git log -- benchmarks/teach.py` has how it was chosen).
+_INVERSE_PENALTY = 0.01
 _UNKNOWN = -1e4  # score of a word that no row has
 _FLOOR = 1e-3  # no word is impossible: what was never marked there may still occur
 

@@ -1,10 +1,12 @@
-"""Work in the background on the screen: how far it is, over the live channel, and a run of the page for what has come in."""
+"""Work in the background: what a visitor has begun, how far it is, over the live channel, and a run of the page for news."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+import streamlit as st
 
 from gdm_core.engine.estimate import Estimate
 from pages.channel import Moving, channel
@@ -21,6 +23,37 @@ class Polled(Protocol):
     def total(self) -> int: ...
     @property
     def finished(self) -> bool: ...
+
+
+class Cancelled(Protocol):
+    """Work that can be ended before it is done."""
+
+    def cancel(self) -> None: ...
+
+
+Work = TypeVar("Work", bound=Cancelled)
+_BEGUN = "_begun"  # what of: (what it is about, the work)
+
+
+def begun(what: str, about: Hashable) -> Any:
+    """The work of that kind which this visitor has begun, None if there is none or it is about something else."""
+    known, work = st.session_state.get(_BEGUN, {}).get(what, (None, None))
+    return work if known == about else None
+
+
+def begin(what: str, about: Hashable, make: Callable[[], Work]) -> Work:
+    """Begin work of that kind: the latest wish wins, and what this visitor has begun before ends."""
+    end(what)
+    work = make()
+    st.session_state.setdefault(_BEGUN, {})[what] = (about, work)
+    return work
+
+
+def end(what: str) -> None:
+    """End it, if there is any; finished fits stay in the store."""
+    _, work = st.session_state.get(_BEGUN, {}).pop(what, (None, None))
+    if work is not None:
+        work.cancel()
 
 
 NEWS_EVERY_S = 2.0  # between two runs of a page for results that come in one after the other
