@@ -10,7 +10,7 @@ from typing import Any
 from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
-from gdm_core.engine.grid import Grid, key_of
+from gdm_core.engine.grid import Grid, key_of, require_seeds
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trials
 
@@ -35,14 +35,11 @@ class Comparison:
     def __post_init__(self) -> None:
         if not self.settings:
             raise ConfigError("There is no setting to compare; give one or more.")
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise ConfigError(f"seeds is {list(self.seeds)}; it must hold one seed or more, each once.")
+        require_seeds(self.seeds, (config for _, config in self.settings.values()))
         if self.n_fits > MOST_FITS:
             raise ConfigError(
                 f"{self.n_fits} fits are asked for; {MOST_FITS} may be compared at once. Take fewer seeds or values."
             )
-        if any("seed" in config for _, config in self.settings.values()):
-            raise ConfigError("Put seeds in `seeds`, not in a setting: they are what results are averaged over.")
 
     @property
     def n_fits(self) -> int:

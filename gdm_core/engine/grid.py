@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from gdm_core.engine.bulk import Bulk, BulkView, Progress
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.engine import Engine
-from gdm_core.errors import GdmError
+from gdm_core.errors import ConfigError, GdmError
 
 DEADLINE_S = 600.0  # of one cell
 
@@ -25,6 +25,14 @@ DEADLINE_S = 600.0  # of one cell
 def key_of(names: Iterable[str]) -> str:
     """One name for a set of names, whatever their order."""
     return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
+
+
+def require_seeds(seeds: Sequence[int], configs: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse seeds that are none or not each once, and settings that hold one of their own."""
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise ConfigError(f"seeds is {list(seeds)}; it must hold one seed or more, each once.")
+    if any("seed" in config for config in configs):
+        raise ConfigError("Put seeds in `seeds`, not in a setting: they are what results are averaged over.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,16 +49,13 @@ class Aggregate:
     std: dict[str, float]
 
 
-def aggregate(records: Iterable[Record], by: Sequence[str] | None = None) -> list[Aggregate]:
+def aggregate(records: Iterable[Record], by: Sequence[str]) -> list[Aggregate]:
     """Mean and spread over seeds (and whatever else is not in `by`) for each configuration, in order of appearance.
 
-    Without `by`, the parameters that differ between records make the groups. Failed fits are counted, not averaged.
+    Failed fits are counted, not averaged.
     """
-    rows = list(records)
-    if by is None:
-        by = [name for name in (rows[0].config if rows else {}) if len({repr(r.config.get(name)) for r in rows}) > 1]
     groups: dict[str, list[Record]] = {}
-    for record in rows:
+    for record in records:
         missing = [name for name in by if name not in record.config]
         if missing:
             known = ", ".join(record.config)

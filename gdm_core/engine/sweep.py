@@ -18,7 +18,7 @@ from gdm_core.engine.bulk import Bulk, BulkView, Progress
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.control import checkpoint
 from gdm_core.engine.engine import Engine
-from gdm_core.engine.grid import Grid, key_of
+from gdm_core.engine.grid import Grid, key_of, require_seeds
 from gdm_core.engine.messages import require_for_workers, resolve, resolve_family
 from gdm_core.engine.records import Record, numbers_in
 from gdm_core.errors import ConfigError, FitError
@@ -48,10 +48,7 @@ class Sweep:
         empty = [name for name, values in self.grid.items() if not len(values)]
         if empty:
             raise ConfigError(f"The grid has no value for {empty[0]!r}. Give it one or more, or leave it out.")
-        if "seed" in self.grid or "seed" in self.base:
-            raise ConfigError("Put seeds in `seeds`, not in `grid` or `base`: they are what results are averaged over.")
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise ConfigError(f"seeds is {list(self.seeds)}; it must hold one seed or more, each once.")
+        require_seeds(self.seeds, (self.grid, self.base))
         if self.scorer:
             if ":" not in self.scorer:
                 raise ConfigError(f"scorer is {self.scorer!r}; write 'module:function'.")

@@ -129,7 +129,7 @@ def test_mean_and_spread_over_seeds() -> None:
         Record({"K": 2, "tau": 0.5}, 2, message="diverged"),
         Record({"K": 3, "tau": 0.5}, 0, -5.0, -6.0, {"r2": 0.25}, 5.0),
     ]
-    two, three = aggregate(records)
+    two, three = aggregate(records, by=["K"])
     assert (two.config, two.n, two.failed) == ({"K": 2}, 2, 1)
     assert two.mean == {"elbo_train": -2.0, "elbo_test": -3.0, "seconds": 2.0, "r2": 0.5}
     assert two.std["elbo_train"] == pytest.approx(math.sqrt(2))
@@ -139,7 +139,7 @@ def test_mean_and_spread_over_seeds() -> None:
     assert (all_of_them.config, all_of_them.n) == ({"tau": 0.5}, 3)
     with pytest.raises(ConfigError, match=r"no parameter 'gamma'.*K, tau"):
         aggregate(records, by=["gamma"])
-    assert aggregate([]) == []
+    assert aggregate([], by=["K"]) == []
 
 
 @pytest.mark.parametrize(
