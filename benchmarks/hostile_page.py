@@ -82,7 +82,6 @@ def addresses(n: int, rng: Rng, found: Found) -> None:
         read = ADDRESSES[int(rng.integers(len(ADDRESSES)))]
         attempt(found, text, lambda read=read, name=name, text=text: read(name, text))
     limits.tell()
-    choices.corrections()
 
 
 def messages(n: int, rng: Rng, found: Found) -> None:

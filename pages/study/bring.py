@@ -229,7 +229,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             shell.quiet("The study opens once everything fits, or what does not is left out.")
             return None
     kept = found.without(wrong)
-    digest = settings.of(sheet.to_csv(), sorted(wrong))
+    digest = settings.of(sheet.to_json(), sorted(wrong))
     notes = [f"{name} is left out: {why}" for name, why in wrong.items()]
     notes += [f"{name} could not be read: {why}" for name, why in found.troubles.items()]
     return _studied(page, kept, sheet, options, f"files/{of}/{digest}/{options}", settings.of(of, digest), path, notes)

@@ -70,19 +70,20 @@ def _figures(brought: Brought, asked: Asked | None, answers: Answers | None) -> 
 def script(brought: Brought, asked: Asked | None) -> str:
     """A script that makes the study again and asks the same."""
     lines = [f'"""The study of {exports.slug(brought.name)}, again. Needs GDM Studio: {exports.install()}"""', ""]
-    lines += [*dict.fromkeys(brought.imports), "", *brought.code]
+    needed = ["from pathlib import Path", "", *brought.imports, "from gdm_core.analysis.tables import csv"]
+    lines += [*dict.fromkeys(needed), "", *brought.code]
     if brought.study.names and not brought.private:
         lines += [f"study = study.with_names({dict(brought.study.names)!r})"]
     lines += [
         "",
-        "study.measures().to_csv('measures.csv', index=False)",
-        "study.bouts().to_csv('bouts.csv', index=False)",
+        "Path('measures.csv').write_bytes(csv(study.measures()))",
+        "Path('bouts.csv').write_bytes(csv(study.bouts()))",
     ]
     if asked is not None:
         more = "".join(f", {name}={value!r}" for name, value in asked.arguments.items())
         flow = "".join(f", {name}={value!r}" for name, value in asked.design.items() if value)
         lines += ["", f"table = study.compare({asked.measure!r}, {asked.one!r}{more}, n_permutations={N_PERMUTATIONS})"]
-        lines += ["table.to_csv('tests.csv', index=False)", "print(table.to_string())"]
+        lines += ["Path('tests.csv').write_bytes(csv(table))", "print(table.to_string())"]
         if len(asked.between) == 1:
             lines += [f"flow = study.flow({asked.between[0]!r}{flow}, n_permutations={N_PERMUTATIONS})"]
             lines += ["print(flow.distance, flow.z, flow.p)", "print(study.methods(flow, table))"]

@@ -14,6 +14,7 @@ from pages.study import work
 from pages.ui import navigation
 from tests.support.drawn import record, words
 from tests.support.nascar_page import APP
+from tests.support.patience import until
 
 PAGE = str(navigation.info("study").path)
 
@@ -34,7 +35,9 @@ def opened(**address: str) -> AppTest:
 
 def test_a_first_visit_finds_an_answer_its_dots_and_all_recordings(monkeypatch):
     drawn = record(monkeypatch)
-    said = words(opened())
+    app = opened()
+    until(lambda: "study-dots" in drawn or not app.run())  # what takes long is worked out beside the script
+    said = words(app)
     assert "As a whole, behaviour differs between control and treated." in said
     assert "groom, share of the labelled time: treated minus control" in said
     assert "What this design cannot say" in said

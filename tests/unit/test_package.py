@@ -205,8 +205,8 @@ app = AppTest.from_file(str(APP / "app.py"), default_timeout=600).run()
 print([error.message for error in app.exception], len(app.get("page_link")))
 """
     assert (
-        run_code(installed, code, tmp_path).splitlines()[-1] == "[] 5"
-    )  # Home's three cards, the first step, and the way to data of one's own
+        run_code(installed, code, tmp_path).splitlines()[-1] == "[] 6"
+    )  # Home's three cards, the first step, and the ways to data and to studies of one's own
 
 
 def test_studio_serves_from_any_folder(installed, tmp_path):
