@@ -38,7 +38,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return Together(config, log)
 
 
-# A test that waits in vain for something costs minutes. Where so many do, the same is broken for all of them.
+# A test that waits in vain for something costs minutes. Where so many do, the same is broken for all of them. Where the process
+# of one had to be ended, the run ends with it: xdist 3.8 would run the same test again in the next process, and waits for
+# ever where it was the last of its group.
 MOST_IN_VAIN = 3
 WATCH = pytest.StashKey[Watch]()
 
@@ -72,14 +74,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 class InVain:
-    """Ends the run, and says so, where one test after another waits in vain."""
+    """Ends the run, and says so, where one test after another waits in vain, or a process is gone."""
 
     def __init__(self) -> None:
         self._tests: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and (report.duration >= WAIT_S or report.when not in ("setup", "call", "teardown")):
-            self._tests.append(report.nodeid)  # it took a minute, or its process had to be ended
+        if report.failed and report.when not in ("setup", "call", "teardown"):
+            pytest.exit(f"The process that ran it is gone, and the other tests are not run.\n{report.nodeid}", 1)
+        if report.failed and report.duration >= WAIT_S:
+            self._tests.append(report.nodeid)
         if len(self._tests) == MOST_IN_VAIN:
             tests = "\n".join(self._tests)
             pytest.exit(

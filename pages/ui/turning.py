@@ -46,7 +46,7 @@ def remember(page: StreamlitPage) -> None:
 
 
 def left_at(url_path: str) -> Address:
-    """The address that a page had when this visitor last left it; empty for one that he has not opened."""
+    """The address that a page had when this visitor last left it; empty for one not opened yet."""
     found: Address = st.session_state.get(_LEFT, {}).get(url_path, {})
     return dict(found)
 

@@ -64,9 +64,16 @@ def _address(notes: Path) -> str:
 def children(process: psutil.Process) -> list[psutil.Process]:
     """Those that live; none of a process that has ended."""
     try:
-        return [child for child in process.children() if child.status() != psutil.STATUS_ZOMBIE]
+        return [child for child in process.children() if _lives(child)]
     except psutil.NoSuchProcess:
         return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def command(process: psutil.Process) -> str:

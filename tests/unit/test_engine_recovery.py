@@ -312,8 +312,15 @@ def test_what_workers_are_copies_of_is_made_anew_when_it_dies_with_the_same_load
 
         (first,) = copied()
         first.kill()
-        until(lambda: copied() and copied() != [first])
-        assert "['distributed']" in command(*copied()), "and not what Dask would have loaded"
+        anew: list[str] = []
+
+        def made_anew() -> bool:
+            """A look: what it found may be gone at the next, where a worker is made once more."""
+            anew[:] = [words for process in copied() if process != first and (words := command(process))]
+            return bool(anew)
+
+        until(made_anew)
+        assert "['distributed']" in anew[0], "and not what Dask would have loaded"
 
 
 @pytest.mark.parametrize(

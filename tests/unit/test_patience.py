@@ -72,4 +72,17 @@ def test_a_run_ends_where_one_test_after_another_waits_in_vain():
     for _ in range(MOST_IN_VAIN - 1):
         heard.pytest_runtest_logreport(report(patience.WAIT_S))
     with pytest.raises(pytest.exit.Exception, match="Something hangs: 3 tests waited in vain"):
-        heard.pytest_runtest_logreport(report(0.0, "???"))
+        heard.pytest_runtest_logreport(report(patience.WAIT_S))
+
+
+def test_a_run_ends_with_the_process_that_was_ended(tmp_path):
+    (tmp_path / "test_that_goes.py").write_text(
+        "import os, pytest\n\n@pytest.mark.parametrize('number', range(4))\ndef test(number):\n    os._exit(1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-n", "2", str(tmp_path)],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=patience.patience_s(),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "The process that ran it is gone, and the other tests are not run." in done.stdout
+    assert "test_that_goes.py::test[" in done.stdout

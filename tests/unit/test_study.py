@@ -319,7 +319,7 @@ def test_a_study_opens_again_with_all_that_it_had(tmp_path):
     study = replace(study, marks=[{"recording": "t0", "at": 3}], questions=[{"measure": "usage", "between": "group"}])
     study.save(tmp_path / "a.study")
     again = Study.open(tmp_path / "a.study")
-    pd.testing.assert_frame_equal(again.measures(), study.measures())
+    pd.testing.assert_frame_equal(again.measures().fillna(""), study.measures().fillna(""))
     pd.testing.assert_frame_equal(again.sheet.frame.fillna(""), study.sheet.frame.fillna(""))
     assert (again.states, again.names, again.notes) == (study.states, study.names, study.notes)
     assert (again.marks, again.questions) == (study.marks, study.questions)

@@ -1,6 +1,6 @@
-"""Fits that a visitor may ask for next, begun while his hand is at the slider that would ask for them.
+"""Fits that a visitor may ask for next, begun while a hand is at the slider that would ask for them.
 
-They are the very fits that he would get, in the engine's lane of bulk work: whatever anybody watches goes before them. What
+They are the very fits that would be asked for, in the engine's lane of bulk work: whatever anybody watches goes before them. What
 is fitted here lies in the engine's cache; one that is under way when it is asked for becomes the visitor's own.
 """
 

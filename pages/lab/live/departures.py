@@ -1,4 +1,4 @@
-"""When a visitor has left: what was kept for him goes, here and on the workers.
+"""When a visitor has left: what was kept for the visitor goes, here and on the workers.
 
 Streamlit keeps a session for two minutes, for one whose connection broke, and lets go of it when it next has a reason to
 look. On a quiet server that may be never: neither an uploaded file nor its copies on the workers would go.
@@ -27,7 +27,7 @@ KEPT_S = 120.0  # how long Streamlit keeps a session where its configuration doe
 
 @dataclass
 class Visit:
-    """What waits for somebody who comes back with its token: what his session held by name, and whether that session has ended."""
+    """What waits for somebody who comes back with its token: what the session held by name, and whether that session has ended."""
 
     session: str
     held: Mapping[str, Any]
@@ -37,7 +37,7 @@ class Visit:
 # session -> name -> its live fit. Held here until it is closed: Streamlit may drop a session before its timer rings.
 _lives: defaultdict[str, dict[str, Live]] = defaultdict(dict)
 _visits: dict[str, Visit] = {}  # by their tokens, which are secret
-_handing_over = threading.Lock()  # whoever comes back and the timer that ends his visit may meet
+_handing_over = threading.Lock()  # whoever comes back and the timer that ends the visit may meet
 
 
 def watch_over(session: str, live: Live | None = None) -> None:

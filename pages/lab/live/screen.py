@@ -52,7 +52,7 @@ def fit(page: str, wanted: Wanted, *, moving: bool = False, linked: bool = True)
 
 
 def opened() -> dict[str, Any]:
-    """What this visitor last asked for on each page that he has opened in this session: the settings that travel with a fit."""
+    """What this visitor last asked for on each page opened in this session: the settings that travel with a fit."""
     lives = {
         key.removeprefix("live-"): st.session_state[key]
         for key in map(str, st.session_state)
@@ -73,7 +73,7 @@ def beforehand(usual_s: float) -> str:
 
 
 def mind_departure() -> None:
-    """For a page that keeps much for its visitor before there is a fit: let go of it when he has left."""
+    """For a page that keeps much for its visitor before there is a fit: let go of it when the visitor has left."""
     departures.watch_over(visitor())
 
 

@@ -7,6 +7,7 @@ const ROOT = new URL("../../..", import.meta.url); // this file is served three 
 const RUN = "gdm:run"; // a script has run to its end
 const RETRY_MS = [250, 500, 1000, 2000, 4000];
 const ALONE_MS = 1000; // between two runs where there is no channel
+const STANDS_MS = 1000;
 const GIVE_UP = 3; // tries that failed before the page goes on by runs alone
 const LEAVE_MS = 10_000; // for the run of a page that somebody turns to
 const LATE_MS = 10_000; // without a finished run, it is said what is waited for
@@ -48,7 +49,7 @@ const TAKES = {
 };
 
 // Somebody turns to another page, or steps back: of two requests that wait for the same run, Streamlit takes the page and the
-// address of the later one, so that ours would undo his. The server asks again where no run follows.
+// address of the later one, so that ours would undo theirs. The server asks again where no run follows.
 for (const [name, leaves] of [["click", ({ target }) => target.closest?.("a[href]")], ["popstate", () => true]])
   window.addEventListener(
     name,
@@ -105,11 +106,11 @@ function connect() {
   address.protocol = address.protocol.replace("http", "ws");
   const socket = (line.socket = new WebSocket(address));
   socket.onopen = () => {
-    line.failed = 0;
     say("present");
-    mark();
+    setTimeout(() => line.socket === socket && stands(), STANDS_MS);
   };
   socket.onmessage = ({ data }) => {
+    stands();
     const message = JSON.parse(data);
     if (message.v === VERSION) TAKES[message.type]?.(message);
   };
@@ -120,6 +121,13 @@ function connect() {
     mark();
     setTimeout(connect, RETRY_MS[Math.min(line.failed, RETRY_MS.length) - 1]);
   };
+}
+
+// A proxy may let a connection through and end it at once: one is taken for good when something came over it, or it has stood.
+function stands() {
+  if (!line.failed) return;
+  line.failed = 0;
+  mark();
 }
 
 function hangUp() {
