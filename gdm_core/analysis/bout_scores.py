@@ -118,7 +118,7 @@ def named(
     into: tuple[int, ...],
     stands: tuple[int, ...],
 ) -> dict[str, Any]:
-    """Scores of states as somebody named and merged them: what that person judged, and not what the fitted trials say by themselves.
+    """Scores of states as somebody named and merged them: what is judged is that, and not what the fitted trials say.
 
     into    [K] which of the merged states each of the model's goes to
     stands  of each merged state, the label that it is said to be; -1 for the most frequent one in the fitted trials
