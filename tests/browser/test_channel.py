@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 pytestmark = pytest.mark.browser
 
 LINE = "window.gdmChannel?.socket?.readyState === 1"
-# As behind a proxy that lets no WebSocket of ours through. (A route of Playwright's own that closes them hung now and then.)
+# As behind a proxy that lets no WebSocket of ours through.
 NO_LINE = """window.WebSocket = class extends WebSocket {
   constructor(address, ...more) {
     super(String(address).replace("/gdm/live/", "/gdm/nowhere/"), ...more);
@@ -72,7 +72,7 @@ def test_a_script_runs_when_something_is_settled_and_not_while_anything_moves(vi
     assert opened.errors == []
 
 
-def test_a_line_that_breaks_comes_back_and_without_one_the_page_goes_on_by_runs(visit):
+def test_a_line_that_breaks_comes_back_and_without_one_the_page_goes_on_by_runs(visit, app_url):
     opened = visit("/nascar?K=5&seed=3")
     page = opened.ready()
     page.wait_for_function(LINE)
@@ -82,7 +82,7 @@ def test_a_line_that_breaks_comes_back_and_without_one_the_page_goes_on_by_runs(
 
     alone = visit("/home", anew=True)
     alone.page.add_init_script(NO_LINE)
-    alone.page.goto(alone.page.url.split("/home")[0] + "/nascar?K=6&seed=4")
+    alone.page.goto(app_url + "/nascar?K=6&seed=4")
     expect(alone.page.get_by_text("Live pictures cannot reach this browser")).to_be_visible()
     said(alone.page, "Fitted in")
 
