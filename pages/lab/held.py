@@ -79,7 +79,7 @@ class Followed:
     other_k: bool = True
 
 
-# ---- how a figure is drawn over (components/overlay.js) -----------------------------------------------------------------
+# ---- how a figure is drawn over (components/states_canvas.js) ------------------------------------------------------------
 PREVIEW = {"badge": BADGES["preview"]}  # said of a whole figure
 
 

@@ -6,8 +6,7 @@ const axis = (full) => ({
   length: full._length,
   range: full.range,
   autorange: full.autorange,
-  within: (value) => full.l2p(value), // from data to pixels from the axis's start
-  at: (value) => full._offset + full.l2p(value), // and from the figure's corner
+  at: (value) => full._offset + full.l2p(value), // from data to pixels from the figure's corner
   value: (pixels) => full.p2l(pixels - full._offset),
   category: (value) => full.c2p(value),
 });

@@ -3,7 +3,8 @@
 
 import { hear } from "../gdm.channel/channel.js"; // under the address at which Streamlit loads it, so that it is one module
 import { frameOf } from "./axes.js";
-import { uncover } from "./overlay.js";
+import { decode } from "./colours.js";
+import { clearStates } from "./states_canvas.js";
 
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
 const ANNOUNCE = "gdm:cursor";
@@ -287,12 +288,6 @@ function showCursor(view, time) {
   cursor.style.cssText = `left:${left}px;top:${top}px;height:${height}px`;
 }
 
-function decode(array) {
-  if (!array?.bdata) return array;
-  const bytes = Uint8Array.from(atob(array.bdata), (c) => c.charCodeAt(0));
-  return new { f4: Float32Array, f8: Float64Array }[array.dtype](bytes.buffer);
-}
-
 async function draw(Plotly, view, figure, options, tokens) {
   const { plot } = view;
   const coloured = withColours(figure.data, tokens);
@@ -356,7 +351,7 @@ export default function show(given) {
       const known = look !== null && look === view.look;
       view.look = look; // said before drawing, which a newer figure may overtake
       if (!known) await draw(Plotly, view, figure, options, picture);
-      if (!view.waits) uncover(view);
+      if (!view.waits) clearStates(view);
       view.updates += 1;
       root.dataset.updateMs = (performance.now() - began).toFixed(1);
       root.dataset.updates = view.updates;
