@@ -51,7 +51,7 @@ ALIKE = """
 async ([known, selector, k]) => {
   const { data, value } = eval(known);
   const { decode, mixed, statesAt } = await import("/_stcore/bidi-components/gdm.plot/colours.js");
-  const { frameOf } = await import("/_stcore/bidi-components/gdm.plot/axes.js");
+  const { frameOf } = await import("/_stcore/bidi-components/gdm.plot/plotly_internals.js");
   const { values, parts } = data.tables.find(({ values }) => values.length > 1 || values[0] === value);
   const { rgb, strength } = mixed(statesAt(parts.states, values, value), { ...data.mixing, lab: data.mixing.lab.slice(0, k) });
   const figure = document.querySelector(selector);

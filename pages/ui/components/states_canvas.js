@@ -2,7 +2,7 @@
 // picture of Plotly's takes ten times as long. It looks as Plotly would draw it, whose next picture takes its place. What
 // follows from the states and cannot be worked out here fades. pages/lab/held.py says how each figure is drawn.
 
-import { edgesOfCells, frameOf } from "./axes.js";
+import { edgesOfCells, frameOf } from "./plotly_internals.js";
 import { averaged, decode, quantise } from "./colours.js";
 
 const STROKE = /^#[0-9a-f]{8}$/; // the colour of a piece of the path; other shapes of a track have plain ones
