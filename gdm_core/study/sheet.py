@@ -16,7 +16,21 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
-_ALSO = {RECORDING: ("recording", "file", "filename", "file name"), ANIMAL: ("animal", "subject", "participant", "patient", "person", "animal_id", "subject_id", "mouse", "mouse_id", "rat")}  # fmt: skip
+_ALSO = {
+    RECORDING: ("recording", "file", "filename", "file name"),
+    ANIMAL: (
+        "animal",
+        "subject",
+        "participant",
+        "patient",
+        "person",
+        "animal_id",
+        "subject_id",
+        "mouse",
+        "mouse_id",
+        "rat",
+    ),
+}
 _YES = {"1", "1.0", "true", "yes", "y", "x", "exclude", "excluded"}
 _NO = {"0", "0.0", "false", "no", "n", "", "-", "keep", "nan", "none"}
 _SHOWN = 8
@@ -45,6 +59,13 @@ class Sheet:
     def animal(self) -> str | None:
         """The column that says whose a recording is."""
         return _known(self.frame, ANIMAL)
+
+    @property
+    def animals(self) -> dict[str, str]:
+        """Recording -> whose it is."""
+        names = self.frame[RECORDING]
+        whose = names if self.animal is None else self.frame[self.animal].fillna(names)
+        return dict(zip(names, whose.astype(str), strict=True))
 
 
 def checked(sheet: Any, recordings: Iterable[str], reserved: Sequence[str]) -> Sheet:
