@@ -62,8 +62,8 @@ def flow_of(design: Design, changes: Floats, states: tuple[int, ...], n_permutat
     if sizes.min() < 2:
         word = factor.words[int(sizes.argmin())]
         raise DataError(
-            f"The group {factor.name} {word!r} has {sizes.min()} {design.unit_word}s with all that is compared; "
-            "a mean needs at least 2. Join groups, or compare others with where."
+            f"The group {factor.name} {word!r} has {int(sizes.min()) or 'no'} {design.unit_word} with all that is compared; a mean "
+            "needs 2 or more. Join groups, or compare others with where."
         )
     used = flat.any(axis=0)
     weights = (levels == np.arange(len(sizes))[:, None]) / sizes[:, None]  # [G, n]

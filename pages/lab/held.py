@@ -79,7 +79,7 @@ class Followed:
     other_k: bool = True
 
 
-# ---- how a figure is drawn over (components/overlay.js) -----------------------------------------------------------------
+# ---- how a figure is drawn over (components/states_canvas.js) ------------------------------------------------------------
 PREVIEW = {"badge": BADGES["preview"]}  # said of a whole figure
 
 
@@ -302,7 +302,7 @@ class _Beside:
             for k in numbers
             if drawn and (self._readable or self._few(k))
         ]
-        self._soon = bool(self.wanted) and view.fit.past.quickest(self.wanted[0]) <= SOON_S
+        self._soon = bool(self.wanted) and view.fit.history.quickest(self.wanted[0]) <= SOON_S
 
     def _few(self, n_states: int) -> bool:
         return max(trial.n_samples for trial in self._view.data.trials) * n_states <= MOST_AHEAD
@@ -318,7 +318,7 @@ class _Beside:
     def _states(self, wanted: Wanted) -> tuple[str, Mapping[int, Array]] | None:
         """(what they are of, states [T, K] of the trials that are there, in the model's order)."""
         view, n_states = self._view, int(wanted.config["n_states"])
-        result = view.fit.ahead.known(wanted)
+        result = view.fit.prefetch.known(wanted)
         known: dict[int, Array] = {}
         if result is not None and result.snapshot is not None:
             known = dict(enumerate(unpack(result.snapshot, wanted.train)))

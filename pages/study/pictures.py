@@ -10,12 +10,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
+from gdm_core.trials import Trial
 from pages.ui import palette
 from pages.ui.figures.base import Dict, Figure, axis, layout, note, plain, typed
 from pages.ui.figures.strips import state_strips
 
 STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
 LABELLED_ROWS = 26  # strips whose recordings are named at their left; of more, groups are
+MOST_CHANNELS = 8  # that clips show
 MOST_COLUMNS = 12  # states or changes that dots are drawn for
 OTHERS = "the other states"
 # Groups are told apart by shape and place, not by colour, which belongs to states.
@@ -85,6 +87,43 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
     }  # fmt: skip
     made["alt"] = f"{len(order)} recordings as strips of their states."
     return made
+
+
+def clips(study: Study, trials: Mapping[str, Trial], found: pd.DataFrame, names: Sequence[str], place: int) -> Figure:
+    """Channels of clips, one clip beside the other on the same scales; the bout itself stands in the colour of its state."""
+    model = trials[found["recording"].iloc[0]]
+    n, m, gap = len(found), min(model.n_channels, MOST_CHANNELS), 0.12
+    places: list[tuple[Any, ...]] = [tuple(row) for row in found.to_numpy().tolist()]
+    parts = [trials[name].y[first:after, :m] for name, first, after, _, _ in places]
+    low, high = np.nanmin(np.concatenate(parts), axis=0), np.nanmax(np.concatenate(parts), axis=0)
+    traces, shapes, at = [], [], 0.0
+    ticks: list[float] = []
+    for (name, first, _, begin, end), y in zip(places, parts, strict=True):
+        rate = trials[name].rate_hz
+        for j in range(m):
+            scaled = m - 1 - j + 0.9 * (y[:, j] - low[j]) / max(float(high[j] - low[j]), 1e-9)
+            traces.append({"type": "scatter", "mode": "lines", "x": typed(at + np.arange(len(y)) / rate), "y": typed(scaled),
+                           "line": {"color": "$ink", "width": 1.2}, "hoverinfo": "skip", "showlegend": False})  # fmt: skip
+        x0, x1 = (at + (edge - first) / rate for edge in (begin, end))
+        shapes.append({"type": "rect", "xref": "x", "yref": "paper", "x0": x0, "x1": x1, "y0": 0, "y1": 1, "layer": "below",
+                       "fillcolor": colour_of(study, place), "opacity": 0.25, "line": {"width": 0}})  # fmt: skip
+        ticks.append(at + len(y) / rate / 2)
+        at += len(y) / rate + gap
+    more = "" if m == model.n_channels else f" The first {m} of {model.n_channels} channels."
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis(tickvals=ticks, ticktext=[plain(_short(one, max(7, 100 // n))) for one in names], showgrid=False,
+                       range=[-gap, at], tickfont={"size": 12, "color": "$ink"}),
+            yaxis=axis(tickvals=[m - 1 - j + 0.45 for j in range(m)], ticktext=[plain(_short(c, 16)) for c in model.channels[:m]],
+                       showgrid=False, tickfont={"size": 11, "color": "$ink"}, automargin=True),
+            shapes=shapes,
+        ),
+        "caption": f"Bouts of {study.called(study.states[place])} (shaded), with half a second around each; all clips on the same "
+        f"scales.{more}",
+        "alt": f"{n} clips of {study.called(study.states[place])}, {m} channels each.",
+        "height": 60 + 44 * m,
+    }  # fmt: skip
 
 
 def _short(text: str, most: int) -> str:

@@ -12,7 +12,7 @@ from gdm_core.analysis.tables import harmless
 from gdm_core.study import Power
 from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import OF_STATES
-from pages.study import answer, leave, look, names, pictures, questions, work
+from pages.study import answer, leave, look, names, pictures, questions, words, work
 from pages.study.bring import Brought
 from pages.study.questions import Answers, Asked
 from pages.study.work import Say
@@ -193,6 +193,13 @@ def _frames(brought: Brought, asked: Asked | None, answers: Answers | None) -> N
     shell.quiet(table.attrs["notes"][0].replace("p_by_animal", "p by animals"))
 
 
+def _clips(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    table = None if answers is None else answers.table
+    words.panel(
+        brought, asked, _state(brought, "Clips of", 0 if table is None else _surest(table, len(brought.study.states)))
+    )
+
+
 def _names(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
     names.panel(brought, asked)
 
@@ -224,6 +231,7 @@ TABS: dict[str, tuple[Draw, bool]] = {
     "State by state": (_table, True),
     "Changes": (_changes, False),
     "By the minute": (_over_time, True),
+    "Clips and words": (_clips, False),
     "How many animals": (_power, True),
     "Frames as units": (_frames, True),
     "Names": (_names, False),

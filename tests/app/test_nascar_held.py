@@ -111,7 +111,7 @@ def test_a_held_k_brings_the_first_steps_of_fits_that_would_take_long(engine, mo
     np.testing.assert_allclose(np.sort(sent.mean(axis=0)), np.sort(begun.mean(axis=0)), atol=0.003)
     np.testing.assert_allclose(sent.max(axis=1), begun.max(axis=1), atol=0.003)
     assert len(engine.waiting()) == 0
-    assert live_of(app).ahead.known(replace(live_of(app)._wanted, config=fitted_with(app, 6))) is None, (
+    assert live_of(app).prefetch.known(replace(live_of(app)._wanted, config=fitted_with(app, 6))) is None, (
         "nothing is fitted for it"
     )
 

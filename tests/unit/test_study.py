@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -481,3 +482,33 @@ def test_a_long_table_of_several_recordings_is_taken_apart(tmp_path):
     assert {name: trial.n_samples for name, trial in tracked.items()} == {"m1": 30, "m2": 30}
     with pytest.raises(DataError, match="a recording 'm1' already"):
         cohort_files.read_recordings([tmp_path / "all.csv"] * 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "groups"),
+    [
+        (pd.Categorical(["b", "a"] * 4, categories=["b", "a", "never"]), ["b", "a"]),
+        (pd.to_datetime(["2025-01-02", "2025-01-01"] * 4), ["2025-01-01", "2025-01-02"]),
+        (np.array([True, False] * 4), ["False", "True"]),
+        (np.array([1, "1", "x", "x"] * 2, dtype=object), ["1", "x"]),
+    ],
+    ids=["categories with one that nobody has", "dates", "yes or no", "1 and '1' are one group"],
+)
+def test_groups_of_any_kind_are_compared_and_chosen_in_words(column, groups):
+    sheet = pd.DataFrame({"file": [f"r{i}" for i in range(8)], "participant": range(8), "state": column}).set_index(
+        "file"
+    )
+    labels = {f"r{i}": np.arange(40 + i) // 3 % 3 for i in range(8)}
+    study = Study.of_states(labels, sheet, rate_hz=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = study.compare("usage", between="state", where={"state": groups}, n_permutations=9)
+    assert [name for name in table if name.startswith("mean_")] == [f"mean_{group}" for group in groups]
+    assert table["n"][0] == 8
+
+
+def test_yes_or_no_and_a_column_of_states_are_states():
+    sheet = pd.DataFrame({"recording": ["a", "b"]})
+    freezing = np.array([True, True, False, True])
+    study = Study.of_states({"a": freezing, "b": freezing.astype(int)[:, None]}, sheet, rate_hz=1)
+    assert study.measures()["usage"].tolist() == [0.25, 0.75] * 2
