@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path, PurePath
 from typing import IO, Any, Literal
 
@@ -53,22 +52,15 @@ def _may_be_one(name: str) -> bool:
 
 def _unpacked(given: Given) -> list[Given]:
     try:
-        with zipfile.ZipFile(given) as archive:
-            inside = [
-                one for one in archive.infolist() if not one.is_dir() and _may_be_one(PurePath(one.filename).name)
-            ]
-            if sum(one.file_size for one in inside) > MOST_BYTES:
-                raise DataError(
-                    f"{given.name} holds more than {MOST_BYTES >> 30} GB. Bring it as a folder below the data folder."
-                )
-            found: list[Given] = []
-            for one in inside:
-                content = BytesIO(archive.read(one))
-                content.name = PurePath(one.filename).name
-                found.append(content)
+        archive = zipfile.ZipFile(given)
+        inside = [one for one in archive.infolist() if not one.is_dir() and _may_be_one(PurePath(one.filename).name)]
+        if sum(one.file_size for one in inside) > MOST_BYTES:
+            raise DataError(
+                f"{given.name} holds more than {MOST_BYTES >> 30} GB. Bring it as a folder below the data folder."
+            )
+        return [archive.open(one) for one in inside]  # each is unpacked while it is read, none before
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
         raise DataError(f"{given.name} cannot be unpacked ({error}).") from error
-    return found
 
 
 def read_sheet(source: Readable, name: str | None = None, page: str | None = None) -> pd.DataFrame:
@@ -113,15 +105,36 @@ def read_one(given: Given, rate_hz: float | None = None, features: Features = "e
     rate_hz    samples a second, where the file does not say
     features   of poses
     """
-    data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz)
-    if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
-        data = keypoints.from_table(data, rate_hz) or data
+    data = _data(given, rate_hz)
     trials = data.to_trials(features) if isinstance(data, keypoints.KeypointTable) else data.to_trials(rate_hz=rate_hz)
     found: dict[str, Trial] = {}
     for trial in trials:
-        called = PurePath(given.name).name if len(trials) == 1 else trial.name.partition(" ")[2] or trial.name
-        _add(found, called, trial, given)
+        _add(found, _called(trial.name, len(trials), given), trial, given)
     return found
+
+
+def read_poses(given: Given, name: str, rate_hz: float | None = None) -> keypoints.KeypointTable | None:
+    """The poses of a recording that `read_one` found in a file; None where the file holds none.
+
+    given     the file
+    name      of the recording
+    rate_hz   samples a second, where the file does not say
+    """
+    data = _data(given, rate_hz)
+    parts = data.split() if isinstance(data, keypoints.KeypointTable) else ()
+    return next((part for part in parts if _called(part.name, len(parts), given) == name), None)
+
+
+def _data(given: Given, rate_hz: float | None) -> keypoints.KeypointTable | keypoints.Table:
+    data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz)
+    if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
+        data = keypoints.from_table(data, rate_hz) or data
+    return data
+
+
+def _called(name: str, of: int, given: Given) -> str:
+    """What a recording is called: as its file, unless there are several in it."""
+    return PurePath(given.name).name if of == 1 else name.partition(" ")[2] or name
 
 
 def with_seen(found: Mapping[str, Trial]) -> dict[str, Trial]:
