@@ -20,7 +20,7 @@ import streamlit as st
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import ordered
 from gdm_core.engine import FitResult
-from gdm_core.models.registry import import_family
+from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from pages.channel import Tables, channel
 from pages.lab.live import Answer, Wanted
 from pages.lab.live.pictures import unpack
@@ -233,8 +233,9 @@ def _asked(
 
 def _way(family: str, setting: str) -> str:
     """How a fit of this family is looked at with another value: "read" as it is, "begun" anew, or not at all ("")."""
-    known = import_family(family)
-    return "read" if setting in known.adjustable else "begun" if setting in (known.warm_changes or ()) else ""
+    return (
+        "read" if setting in ADJUSTABLE.get(family, ()) else "begun" if setting in WARM_CHANGES.get(family, ()) else ""
+    )
 
 
 def _samples(view: View, followed: Followed, how: str) -> int:
