@@ -151,10 +151,11 @@ def follow(view: View, followed: Followed) -> None:
     """
     states = settings.key("K", view.choice.of)
     fitting = view.fit.running
-    if fitting:
-        view.fit.aside.give_up_all()
     offers: dict[str, str] = {}
-    if not (view.data.moving or view.moving or fitting):
+    if fitting:  # it goes on, and nothing is worked out beside it: a hand that moves on sees what it waits for
+        view.fit.aside.give_up_all()
+        offers = dict.fromkeys((*SETTINGS, states), "")
+    elif not (view.data.moving or view.moving):
         known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
         offers = {key: asked[0].name for key, asked in known.items()}
         beside = _Beside(view, followed)
@@ -162,7 +163,7 @@ def follow(view: View, followed: Followed) -> None:
             offers[states] = beside.wanted[0].key
 
     def tables(key: str, held: bool, value: float) -> Tables:
-        if key not in offers:  # anybody may send anything
+        if not offers.get(key):  # anybody may send anything
             return Tables()
         if key != states:
             return _sweep(view, followed, known[key])
