@@ -24,6 +24,8 @@ from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
+from gdm_core.models.checks import require_count
+from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.scaling import FitData, Scaler, scaler_for
 from gdm_core.store import encoded
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
@@ -61,6 +63,7 @@ class StateModel(ABC):
     family: ClassVar[str]
     config_class: ClassVar[type]
     warm_changes: ClassVar[frozenset[str] | None] = None  # parameters that `warm_start` may change; None for all
+    why_not_online: ClassVar[str] = "it has no filter"
     # Parameters that say how a fitted model is read: `adjusted` takes them.
     adjustable: ClassVar[frozenset[str]] = frozenset()
 
@@ -133,6 +136,10 @@ class StateModel(ABC):
     @abstractmethod
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         """(y [T, N], z [T, K], x [T, D]) drawn from the model."""
+
+    def _sample_reader(self, lag: int) -> SampleReader:
+        """What reads one standardised sample after the other, for `online`."""
+        raise ConfigError(f"{type(self).__name__} cannot follow a recording as it is made: {self.why_not_online}.")
 
     def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """(tensors, entries of the header) that a family keeps in a file, too; its `from_file` takes them back."""
@@ -295,6 +302,25 @@ class StateModel(ABC):
             return (adapted(found, y) if adaptive else found).rescaled(self._scaler.center, self._scaler.scale)
 
         return self._each(data, ahead)
+
+    def online(self, lag: int = 0, resume: bytes | None = None) -> Online:
+        """Follow one recording as it is made: `online().step(sample)` says what is known of the present moment.
+
+        lag     say it of the sample so many steps ago, with what has followed since
+        resume  what `to_bytes` gave of another that followed the same recording up to here
+        """
+        self._require_fitted()
+        require_count("lag", lag, 0)
+        online = Online(self._sample_reader(lag), self._scaler, self.config.n_states, lag)
+        if resume is not None:
+            online.resume(resume)
+        return online
+
+    def filter(self, data: TrialsLike, lag: int = 0) -> Any:
+        """Soft states [T, K] of `data` as they could have been known then, or `lag` samples later; a list for several."""
+
+        found = [self.online(lag).follow(trial.y) for trial in self._checked(data)]
+        return found[0] if is_single(data) else found
 
     def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
         """[G, K] probability of the state after observing each row of `y` [G, N], over states before it by `shares` [K].

@@ -99,6 +99,7 @@ class GDMMixture(SoftModel[MixtureModule]):
     config_class: ClassVar[type] = GDMMixtureConfig
     warm_changes = frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed"})
     adjustable = frozenset({"temperature"})
+    why_not_online = "its shares are weighed by a path that is smoothed over whole recordings. A GDM can"
     config: GDMMixtureConfig
 
     @parameters_of(GDMMixtureConfig)
