@@ -15,6 +15,7 @@ MODULES = (
     "gdm_core.analysis.bouts",
     "gdm_core.study",
     "gdm_core.analysis.tables",
+    "gdm_studio.plot",
     "datasets.nascar",
     "datasets.formula1",
     "datasets.calms21",
