@@ -242,7 +242,9 @@ def _label_colours(data: Data, states: held.States) -> tuple[int, ...]:
     """[K] the colour of each of these states of the first fitted trials, by the labels; () where they say nothing."""
     if (words := data.words) is None:
         return ()
-    labels = [None if trial.labels is None else words.grouped(trial.labels) for trial in data.train[: len(states)]]
+    labels = [
+        None if trial.labels is None else words.grouped(trial.labels) for trial in data.train.trials[: len(states)]
+    ]
     grouped = naming.weights(states, labels, len(words.names))
     return () if grouped is None else naming.label_colours(grouped)
 
