@@ -7,6 +7,7 @@ MODULES = (
     "gdm_core.forecast",
     "gdm_core.adaptation",
     "gdm_core.streams",
+    "gdm_core.neighbours",
     "gdm_core.errors",
     "gdm_core.engine",
     "gdm_core.engine.sweep",
