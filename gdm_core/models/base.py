@@ -26,6 +26,7 @@ from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
 from gdm_core.models.checks import require_count
 from gdm_core.models.online import Online, SampleReader
+from gdm_core.models.pipeline import PipelineStep
 from gdm_core.models.scaling import FitData, Scaler, scaler_for
 from gdm_core.store import encoded
 from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
@@ -57,7 +58,7 @@ class Progress:
     objective: float
 
 
-class StateModel(ABC):
+class StateModel(PipelineStep, ABC):
     """A model of a time series with K states. Parameters in the constructor, learned values with a trailing underscore."""
 
     family: ClassVar[str]

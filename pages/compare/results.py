@@ -15,11 +15,12 @@ from gdm_core.analysis.comparisons import MEASURES, Verdict
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, CompareJob
 from gdm_core.text import mean_and_spread
+from gdm_studio.plot import figures
 from pages.compare import grid, pictures
 from pages.compare.settings import Chosen
 from pages.compare.sources import Source
 from pages.lab.live import background
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.exports import parquet
 from pages.ui.plot import plot

@@ -21,13 +21,14 @@ from gdm_core.analysis import looks
 from gdm_core.analysis.matching import ordered
 from gdm_core.engine import FitResult
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import typed
 from pages.channel import Tables, channel
 from pages.lab.live import Answer, Wanted
 from pages.lab.live.pictures import unpack
 from pages.lab.view import View, question_key
-from pages.ui import palette, settings
+from pages.ui import settings
 from pages.ui.browser import renderer
-from pages.ui.figures.base import typed
 from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
 from pages.ui.plot import BADGES
 
