@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "build" / "api"
 MODULES = (
     "gdm_core",
     "gdm_core.relaxed",
-    "gdm_core.metrics",
+    "gdm_core.models.online",
     "gdm_core.forecast",
     "gdm_core.adaptation",
     "gdm_core.streams",

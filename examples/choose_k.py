@@ -1,14 +1,15 @@
 """How many states? Two halves of a lap judge each other's models. Run it twice: fits are kept, and `gdm suggest` asks the same."""
 
-from gdm_core import Trials
-from gdm_core.engine.suggest import Question, suggest
+import gdm_core
 from gdm_studio.datasets import nascar
 
-lap = Trials((nascar.simulate("standard", T=800, seed=0),))
-question = Question("arhmm-ro", lap, states=[1, 2, 3, 4, 5], seeds=[0])
-found = next(suggest(question, progress=lambda done, total: print(f"{done} of at most {total} fits", end="\r")))
-for tried in found.verdicts[0].probes:
-    k = tried.setting["n_states"]
-    mark = "<- taken" if k == found.settings["n_states"] else ""
-    print(f"K = {k}: {tried.mean:.2f} nats a step on the other half, halves agree on {tried.agreement:.0%} {mark}")
-print(*found.sentences, sep="\n")
+lap = nascar.simulate("standard", T=800, seed=0)
+found = gdm_core.suggest(
+    lap,
+    "arhmm-ro",
+    states=[1, 2, 3, 4, 5],
+    seeds=[0],
+    progress=lambda done, total: print(f"{done} of at most {total} fits", end="\r"),
+)
+print(found)
+print(found.to_frame().to_string(float_format="{:.2f}".format))

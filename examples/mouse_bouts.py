@@ -9,9 +9,9 @@ from gdm_studio.datasets import mice
 trials = mice.simulate(n_trials=3, n_frames=900, seed=0, features="egocentric")
 train, new = trials.trials[:2], trials.trials[2]
 model = GDM(n_states=4, n_latent=4, seed=0).fit(train)
-rule = like_expert(
-    [trial.labels for trial in train], new.rate_hz
-)  # how long the expert's bouts are says what a bout is
+expert = [trial.labels for trial in trials if trial.labels is not None]
+rule = like_expert(expert[:2], new.rate_hz)  # how long the expert's bouts are says what a bout is
+assert rule is not None  # as it would be of an expert who marked nothing
 print(f"bouts: states averaged over {rule.smooth_s:.1f} s, none shorter than {rule.shortest_s:.1f} s")
 bouts = rule.labels(model.predict_proba(new), new.rate_hz)
 states, lengths = runs(bouts)
@@ -19,6 +19,6 @@ print(f"{len(states)} bouts in {new.n_samples / new.rate_hz:.0f} s, the longest 
 print("what follows what (rows end, columns begin):")
 print(np.nan_to_num(transition_shares(bouts, 4)).round(2))
 for state in np.unique(bouts):
-    shares = np.bincount(new.labels[bouts == state], minlength=len(trials.label_names)) / (bouts == state).sum()
+    shares = np.bincount(expert[2][bouts == state], minlength=len(trials.label_names)) / (bouts == state).sum()
     most = int(shares.argmax())
     print(f"S{state + 1}: {trials.label_names[most]} in {shares[most]:.0%} of its frames")

@@ -10,8 +10,8 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # name -> what it must say, and the files it must leave
 SAYS = {
-    "choose_k": (("<- taken", "K = 5:", "Take four states"), ()),
-    "compare_models": (("GDM", "ARHMM", "SLDS", "to beat"), ()),
+    "choose_k": (("Take four states", "n_states      5", "halves agree on"), ()),
+    "compare_models": (("GDM", "ARHMM", "SLDS", "matches the labels: ", "to beat"), ()),
     "fit_and_predict": (("the same model from its file: True", "states that match the truth"), ("lap.gdm",)),
     "forecast": (("a 90 % envelope held", "+10"), ()),
     "mouse_bouts": (("bouts in 30 s", "of its frames"), ()),
