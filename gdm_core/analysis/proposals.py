@@ -39,7 +39,8 @@ def propose(
 ) -> tuple[Clip, ...]:
     """Up to `n` clips, the best first; fewer where the recordings are used up.
 
-    labels  what is marked so far; clips that touch it are left out, and so are those that were `asked` before
+    trials        the recordings that clips are taken of, each `clip_seconds` long
+    labels        what is marked so far; clips that touch it are left out, and so are those that were `asked` before
     A model that was taught no words yet, or so few that nothing is in doubt, proposes clips that differ most from each other.
     """
     data = as_trials(trials)

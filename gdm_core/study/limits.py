@@ -28,7 +28,7 @@ def check_sizes(design: Design) -> None:
         single = [words for words, n in zip(factor.words, sizes, strict=True) if n < 2]
         if single and len(factor.levels) == 2:
             raise DataError(
-                f"The group {factor.name} {single[0]!r} has a single {word}, so how much {word}s of it differ is unknown and "
+                f"Of {factor.name} {single[0]!r} there is a single {word}, so how much {word}s of it differ is unknown and "
                 f"nothing can be said of the group. Add {word}s, or compare other groups with where."
             )
         if len(sizes) >= (n := int(sizes.sum())) and not (factor.numeric and n > 2):

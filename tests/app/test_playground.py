@@ -13,10 +13,11 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.maths.relaxed import gumbel_softmax_kl
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import untyped
+from gdm_studio.plot.figures.simplex import barycentric
 from pages.playground import export, gumbel
-from pages.ui import figures, navigation
-from pages.ui.figures.base import untyped
-from pages.ui.figures.simplex import barycentric
+from pages.ui import navigation
 from tests.support.drawn import record
 from tests.support.offered import offered
 from tests.support.scripts import run_script

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -572,3 +573,46 @@ def test_settings_are_tried_on_one_stretch_of_each_animal():
     assert [trial.n_samples for trial in trials] == [100] * 12
     first, second = halves(trials)
     assert not {trial.name for trial in first} & {trial.name for trial in second}, "whole animals are held out"
+
+
+def test_a_long_table_holds_its_own_sheet_and_labels_of_several_recordings(tmp_path, capsys):
+    one = cohort.simulate(3, minutes=1, rate_hz=5, seed=2)
+    sheet = pd.DataFrame(one.sheet)
+    words = np.array(cohort.BEHAVIOURS)
+    rows = [
+        pd.DataFrame({"label": words[one.states[row.recording]]}).assign(
+            recording=row.recording, animal=row.animal, group=row.group
+        )
+        for row in sheet.itertuples()
+    ]
+    path = tmp_path / "everything.csv"
+    pd.concat(rows).to_csv(path, index=False)
+    states, found = cohort_files.read_states([path], 5)
+    assert [[found[code] for code in states[name][:9]] for name in states] == [
+        words[one.states[name][:9]].tolist() for name in sheet["recording"]
+    ]
+    within = cohort_files.sheet_within(path)
+    pd.testing.assert_frame_equal(within, sheet[["recording", "animal", "group"]])
+    options = ["--labels", "--rate", "5", "--between", "group", "--permutations", "19", "--json"]
+    assert main(["study", str(path), str(path), *options]) == 0
+    assert json.loads(capsys.readouterr().out)["recordings"] == 6
+    sheet.to_csv(tmp_path / "sheet.csv", index=False)
+    assert cohort_files.sheet_within(tmp_path / "sheet.csv") is None
+
+
+def test_poses_of_a_recording_are_found_again_in_its_file(tmp_path):
+    walk = np.random.default_rng(1).normal(size=(60, 4)).cumsum(axis=0)
+    poses = pd.DataFrame(walk, columns=["nose_x", "nose_y", "tail_x", "tail_y"])
+    poses.to_csv(tmp_path / "one.csv", index=False)
+    poses.assign(recording=np.repeat(["m1", "m2"], 30)).to_csv(tmp_path / "two.csv", index=False)
+    assert cohort_files.read_poses(tmp_path / "one.csv", "one.csv").n_frames == 60
+    second = cohort_files.read_poses(tmp_path / "two.csv", "m2")
+    np.testing.assert_allclose(second.xy[:, 0, :, 0], walk[30:, :2], rtol=1e-5)
+    assert cohort_files.read_poses(tmp_path / "two.csv", "m3") is None
+    pd.DataFrame(walk, columns=list("abcd")).to_csv(tmp_path / "table.csv", index=False)
+    assert cohort_files.read_poses(tmp_path / "table.csv", "table.csv") is None
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.write(tmp_path / "one.csv", "deep/one.csv")
+    (packed,) = cohort_files.files_in(tmp_path / "all.zip")
+    assert list(cohort_files.read_recordings([packed])) == ["one.csv"]
+    assert cohort_files.read_poses(packed, "one.csv").n_frames == 60, "read again"
