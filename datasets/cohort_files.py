@@ -109,7 +109,7 @@ def _long(given: Given) -> tuple[str, pd.DataFrame] | None:
     frame = read_sheet(given, name)
     if not isinstance(given, Path):
         given.seek(0)
-    key = next((c for c in frame if c.strip().casefold() in _KEYS), None)
+    key = next((c for c in map(str, frame.columns) if c.strip().casefold() in _KEYS), None)
     several = key is not None and 1 < frame[key].nunique() < len(frame) and frame[key].notna().all()
     return (key, frame) if key is not None and several else None
 
