@@ -8,8 +8,9 @@ same states.
 # The question names a model and what to try. Fits are kept on disk, so that a second run is done at once; `gdm suggest TABLE` asks
 # the same on the command line.
 
-from gdm_core import Trials
+from gdm_core import ARHMM, Trials
 from gdm_core.engine.suggest import Question, suggest
+from gdm_studio import plot
 from gdm_studio.datasets import nascar
 
 lap = Trials((nascar.simulate("standard", T=800, seed=0),))
@@ -25,3 +26,8 @@ for tried in found.verdicts[0].probes:
     mark = "<- taken" if k == found.settings["n_states"] else ""
     print(f"K = {k}: {tried.mean:.2f} nats a step on the other half, halves agree on {tried.agreement:.0%} {mark}")
 print(*found.sentences, sep="\n")
+
+# %% The lap in that many states
+
+model = ARHMM(n_states=found.settings["n_states"], transitions="recurrent_only", seed=0).fit(lap)
+plot.track(lap[0], model.predict_proba(lap[0])).show()

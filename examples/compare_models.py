@@ -6,6 +6,7 @@ Three models on the same laps, each score beside the best of what learns no dyna
 # %% Three models with the same verbs
 
 from gdm_core import ARHMM, GDM, SLDS, evaluate
+from gdm_studio import plot
 from gdm_studio.datasets import nascar
 
 train, test = nascar.train_test("soft", seed=0, T=400)
@@ -24,3 +25,9 @@ for model in models:
     name, line = scores.line_to_beat("matched_accuracy")
     print(f"{scores.model:6} matched {scores.matched_accuracy:.3f} (to beat: {line:.3f}, {name}),", end=" ")
     print(f"R2 ten steps ahead {scores.forecast_r2[-1]:.4f} (linear AR(1): {scores.ar1_r2[-1]:.4f})")
+
+# %% Where they disagree
+# The true states above those of each model, in the colours of the model's own numbers.
+
+rows = {type(model).__name__: model.predict_proba(test) for model in models}
+plot.ethogram({"truth": test.states} | rows).show()

@@ -9,6 +9,7 @@ Fit the model to one simulated lap, read the soft states of another, and compare
 
 from gdm_core import GDM, load_model
 from gdm_core.analysis.metrics import matched_accuracy
+from gdm_studio import plot
 from gdm_studio.datasets import nascar
 
 train, test = nascar.train_test("soft", seed=0)
@@ -26,6 +27,12 @@ print(model)
 shares = model.predict_proba(test)
 print(shares.shape, "first moment:", shares[0].round(2), "true state there:", test.labels[0] + 1)
 print(f"states that match the truth: {matched_accuracy(shares.argmax(axis=1), test.labels):.1%}")
+
+# %% Look at it
+# Each piece of the path wears the mixed colour of its states. Figures are Plotly's: `show()`, or `write_html("lap.html")`.
+
+plot.track(test, shares).show()
+plot.strip(shares).show()
 
 # %% Keep it
 # One safetensors file: it opens anywhere and runs no code.

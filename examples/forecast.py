@@ -8,6 +8,7 @@ Predict the next samples with envelopes, and count how often what came lies insi
 
 from gdm_core import GDM
 from gdm_core.forecast import coverage
+from gdm_studio import plot
 from gdm_studio.datasets import nascar
 
 train, test = nascar.train_test("standard", seed=1)
@@ -23,6 +24,7 @@ print(f"channel 1 from sample {origin}:")
 for step in range(0, 10, 3):
     bounds = f"{low[origin, step, 0]:6.2f} .. {forecast.mean[origin, step, 0]:6.2f} .. {high[origin, step, 0]:6.2f}"
     print(f"  +{step + 1:2d}  {bounds}  came: {test.y[origin + step + 1, 0]:6.2f}")
+plot.envelope(forecast, test.y, origin=origin, title="channel 1").show()
 
 # %% Does the band keep its word?
 # A band of 90 % should hold nine of ten outcomes, at every horizon.

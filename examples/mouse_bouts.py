@@ -11,6 +11,7 @@ import numpy as np
 
 from gdm_core import GDM
 from gdm_core.analysis.bouts import like_expert, runs, transition_shares
+from gdm_studio import plot
 from gdm_studio.datasets import mice
 
 trials = mice.simulate(n_trials=3, n_frames=900, seed=0, features="egocentric")
@@ -34,3 +35,5 @@ print(np.nan_to_num(transition_shares(bouts, 4)).round(2))
 for state in np.unique(bouts):
     words = np.bincount(new.labels[bouts == state], minlength=len(trials.label_names)) / (bouts == state).sum()
     print(f"S{state + 1}: {trials.label_names[words.argmax()]} in {words.max():.0%} of its frames")
+plot.ethogram({"bouts": bouts, "states": shares}, rate_hz=new.rate_hz).show()
+plot.usage(shares).show()

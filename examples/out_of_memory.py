@@ -14,6 +14,7 @@ import numpy as np
 from gdm_studio.datasets.large import open_large
 
 from gdm_core import GDM
+from gdm_studio import plot
 from gdm_studio.datasets import nascar
 
 folder = Path("year")
@@ -31,6 +32,7 @@ print(model)
 model.predict_to("states.npy", recording)
 states = np.load("states.npy", mmap_mode="r")
 print(f"{len(states):,} rows of {states.shape[1]} shares on disk")
+plot.strip(states[:1000], rate_hz=20).show()
 
 # %% Or take the blocks yourself
 

@@ -16,6 +16,7 @@ from sklearn.cluster import KMeans
 from gdm_core import Progress, Status, evaluate
 from gdm_core.models.base import Array, StateModel
 from gdm_core.models.parameters import Configuration, parameter, parameters_of
+from gdm_studio import plot
 from gdm_studio.datasets import nascar
 
 
@@ -108,3 +109,4 @@ print(model)
 print(f"matched {scores.matched_accuracy:.3f} (to beat: {line:.3f}, {name})")
 low, high = model.forecast(test, horizon=3).interval(0.90)
 print("forecasts with calibrated bands:", low.shape)
+plot.track(test, model.predict_proba(test)).show()

@@ -14,6 +14,7 @@ import pandas as pd
 
 from gdm_core import GDM, Trial, Trials
 from gdm_core.analysis.tables import csv, states_table
+from gdm_studio import plot
 from gdm_studio.datasets import nascar, tables
 
 lap = nascar.simulate("soft", T=600, seed=3, n_channels=4)
@@ -58,3 +59,4 @@ for trial, shares in zip(trials, model.predict_proba(trials), strict=True):
     with open(name, "wb") as file:
         file.write(csv(states_table(shares, trial)))
     print(name, "written; moments in each state:", np.bincount(shares.argmax(axis=1), minlength=3))
+plot.strip(model.predict_proba(recording[0]), rate_hz=recording[0].rate_hz).show()

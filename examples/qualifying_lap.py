@@ -10,6 +10,7 @@ Which ways of driving make up a lap, and where are they driven? With a network, 
 import numpy as np
 
 from gdm_core import GDM
+from gdm_studio import plot
 from gdm_studio.datasets import formula1
 
 session = formula1.simulate_race("suzuka", drivers=2, laps=5, seed=0)
@@ -32,3 +33,8 @@ for k in range(4):
     most = np.bincount(corners, weights=shares[:, k]).argsort()[::-1][:3]
     where = ", ".join(laps.label_names[part] for part in most)
     print(f"S{k + 1}, {shares[:, k].mean():.0%} of the time, speed {speed:+.1f}: {where}")
+
+# %% One lap on the map
+
+lap = laps[0].segments == laps[0].segments[len(laps[0].segments) // 2]
+plot.track(laps[0].position[lap], shares[: len(lap)][lap], title=f"{driver}, one lap").show()

@@ -10,6 +10,7 @@ unit. Simulated, so that it is known that one behaviour lasts twice as long in t
 import pandas as pd
 
 from gdm_core import GDM, Study
+from gdm_studio import plot
 from gdm_studio.datasets import cohort
 
 made = cohort.simulate(n_animals=10, minutes=1.5, change=cohort.Change("rear", times=2.0), seed=1)
@@ -32,3 +33,10 @@ print(f"flow: distance {flow.distance:.2f}, p = {flow.p:.3f} ({flow.n} animals)"
 table = study.compare("mean_bout_s", between="group")
 shown = ["state", "mean_control", "mean_treated", "effect_low", "effect_high", "p_holm"]
 print(table[shown].round(3).to_string(index=False))
+
+# %% Animals beside each other
+# A minute of three animals of each group.
+
+shown = [*sheet["recording"][:3], *sheet["recording"][-3:]]
+rows = {name: study.model.predict_proba(recordings[name])[:1500] for name in shown}
+plot.ethogram(rows, rate_hz=made.rate_hz).show()

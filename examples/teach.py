@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score
 
 from gdm_core import GDM
 from gdm_core.analysis.proposals import propose
+from gdm_studio import plot
 from gdm_studio.datasets import mice
 
 trials = mice.simulate(n_trials=2, n_frames=3000, seed=0, features="egocentric")
@@ -34,6 +35,8 @@ score = f1_score(new.labels, named, average="macro")
 common = f1_score(new.labels, np.full(new.n_samples, np.bincount(train.labels).argmax()), average="macro")
 print(f"macro-F1 on a recording without marks: {score:.2f} (always the commonest word: {common:.2f})")
 print("states stand for:", ", ".join(f"S{k + 1} {word or 'free'}" for k, word in enumerate(model.state_words_)))
+rows = {"expert": new.labels, "named": named}
+plot.ethogram(rows, rate_hz=new.rate_hz, names=trials.label_names).show()
 
 # %% What to mark next
 # The moments whose words would teach most, for you to look at in the video.

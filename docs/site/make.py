@@ -76,7 +76,7 @@ def write_pages() -> None:
         to.parent.mkdir(parents=True, exist_ok=True)
         text = laid_out(page, page.read_text(encoding="utf-8"), listed)
         if page.name == "api.md":
-            text = re.sub(r"`((?:gdm_core|datasets)[\w.]*)`(?=[^|]*\|)", _linked_module, text)
+            text = re.sub(r"`((?:gdm_core|datasets|gdm_studio)[\w.]*)`(?=[^|]*\|)", _linked_module, text)
             text += _below(f"api/{name}" for name in MODULES)
         if page == ROOT / "docs/decisions/README.md":
             text += _below(other.stem for other in sorted(page.parent.glob("*.md")) if other != page)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, axis, bare, layout, note, typed
-from pages.ui.figures.states import plain
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, typed
+from gdm_studio.plot.figures.states import plain
 
 COLUMNS = (
     ("train", "r2", "fitted trials<br>R²", "persistence"),

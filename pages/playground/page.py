@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from gdm_studio.plot import figures, palette
+from gdm_studio.plot.figures import Figure
 from pages.playground import export, gumbel, pictures
-from pages.ui import exports, figures, limits, palette, shell
-from pages.ui.figures import Figure
+from pages.ui import exports, limits, shell
 from pages.ui.plot import plot
 from pages.ui.slider import slider
 

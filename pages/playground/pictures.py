@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, typed
 from pages.playground.gumbel import SampledKl, Stays
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, axis, bare, layout, note, typed
 
 
 def winners(

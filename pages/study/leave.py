@@ -13,13 +13,13 @@ from datasets.storage import cannot_write, data_dir
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
+from gdm_studio.plot.figures.base import Figure
 from pages.study import answer, files, look, pictures, words
 from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Answers, Asked
 from pages.ui import exports, shell
 from pages.ui.downloads import download
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure
 
 FOLDER = "studies"  # below the data folder
 _TROUBLE = "study-keep-trouble"

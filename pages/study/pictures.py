@@ -12,10 +12,10 @@ import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
 from gdm_core.trials import Trial
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, plain, typed
+from gdm_studio.plot.figures.strips import state_strips
 from pages.lab.analysis_figures import arrow
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, axis, bare, layout, note, plain, typed
-from pages.ui.figures.strips import state_strips
 
 STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
 LABELLED_ROWS = 26  # strips whose recordings are named at their left; of more, groups are

@@ -7,11 +7,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import looks
+from gdm_studio.plot.figures.base import untyped
 from pages.formula1.data import along_lap
 from pages.lab import held
 from pages.lab.live import screen, session
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from tests.support import formula1_page
 from tests.support.controls import control
 from tests.support.held import labels, offers, shares, tables

@@ -6,9 +6,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_studio import paper
+from gdm_studio.plot.figures.base import untyped
 from pages.paper import numbers, panels
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from tests.support.compared import lines, made_up
 from tests.support.drawn import record
 from tests.support.nascar_page import APP, text

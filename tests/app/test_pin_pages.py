@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gdm_studio.plot.figures.base import untyped
 from pages.lab import naming
 from pages.lab.naming import Naming, arrange
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from tests.support.controls import control
 from tests.support.drawn import record
 from tests.support.formula1_page import arrange as arrange_sessions

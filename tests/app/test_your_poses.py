@@ -18,8 +18,8 @@ from streamlit.testing.v1 import AppTest
 
 from datasets import keypoints, mice, tables
 from gdm_core.errors import DataError
+from gdm_studio.plot.figures.base import untyped
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from pages.your_data import intake, pose_check, pose_sketch, problems
 from pages.your_data.intake import Opened
 from pages.your_data.poses import PoseOptions, chosen, from_poses

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gdm_studio.plot.figures import Figure
 from pages.ui import plot as plotting
-from pages.ui.figures import Figure
 
 
 def record(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Figure, str]]:

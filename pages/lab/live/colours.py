@@ -4,8 +4,8 @@ states are told apart."""
 from __future__ import annotations
 
 from gdm_core.analysis.matching import Order, inverse, order_of, ordered
+from gdm_studio.plot import palette
 from pages.lab.live.pictures import Array, Shown, Wanted
-from pages.ui import palette
 
 
 class Colours:

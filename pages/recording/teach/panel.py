@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.view import Seen, View
 from pages.recording.teach import agreement, desk, lessons, marks_panel
@@ -14,7 +15,7 @@ from pages.recording.teach.proposals import keep_some
 from pages.recording.teach.taught_fit import TEACHABLE, ready
 from pages.recording.teach.taught_model import Teaching, ask, found_in
 from pages.recording.trial_choice import go_to
-from pages.ui import figures, settings, shell
+from pages.ui import settings, shell
 from pages.ui.plot import plot
 
 
@@ -38,7 +39,7 @@ def panel(view: View, here: Seen, beside_player: Any) -> None:
             "Name a few moments, and the model names all others. Answer what it asks, press keys while it plays, or drag over the "
             "timeline and press what it is. Marks stay in this browser."
         )
-        desk.show(taught, found, keep_some(taught, "moment", "trials"))
+        desk.show(taught, found, keep_some(taught, "moment", "trials", meanwhile=True))
         news = st.container()
         if lesson.said:
             shell.error("Not marked", lesson.said)
