@@ -16,9 +16,10 @@ from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Trial
 
 from . import keypoints
+from .readers.annotations import annotation_of
 from .readers.arrays import read_arrays
 from .readers.formats import read_frame
-from .readers.source import Readable, open_source
+from .readers.source import DEFAULT_LIMITS, Readable, Source, open_source
 
 Features = Literal["egocentric", "keypoints"]
 Given = Path | IO[bytes]  # an open file has a `name`
@@ -109,7 +110,7 @@ def _long(given: Given) -> tuple[str, pd.DataFrame] | None:
     frame = read_sheet(given, name)
     if not isinstance(given, Path):
         given.seek(0)
-    key = next((c for c in frame if c.strip().casefold() in _KEYS), None)
+    key = next((c for c in map(str, frame.columns) if c.strip().casefold() in _KEYS), None)
     several = key is not None and 1 < frame[key].nunique() < len(frame) and frame[key].notna().all()
     return (key, frame) if key is not None and several else None
 
@@ -209,17 +210,15 @@ def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.N
             for key, array in read_arrays(open_source(path, name)).items():
                 _add(found, name if name.lower().endswith(".npy") else key, array, path)
             continue
-        parts: dict[str, Readable] = {name: path}
-        if (long := _long(path)) is not None:  # each recording as a file of its own would hold it
+        if (long := _long(path)) is None:
+            read = {name: keypoints.read_annotation(path, rate_hz, name=name)}
+        else:
             key, frame = long
-            parts = {
-                str(one): rows.drop(columns=key).to_csv(index=False).encode()
-                for one, rows in frame.groupby(key, sort=False)
-            }
-        for called, part in parts.items():
-            read = keypoints.read_annotation(part, rate_hz, name=called if part is path else f"{called}.csv")
-            numbers = np.array([codes.setdefault(word, len(codes)) for word in read.label_names] + [UNLABELLED])
-            _add(words, called, numbers[read.labels], path)
+            parts = {str(one): rows.drop(columns=key) for one, rows in frame.groupby(key, sort=False)}
+            read = {one: annotation_of(rows, rate_hz, Source(name, DEFAULT_LIMITS)) for one, rows in parts.items()}
+        for called, one in read.items():
+            numbers = np.array([codes.setdefault(word, len(codes)) for word in one.label_names] + [UNLABELLED])
+            _add(words, called, numbers[one.labels], path)
     if found and words:
         raise DataError("Some files hold states as numbers and some as words; give those of one kind.")
     return (found, {}) if found else ({**words}, {code: word for word, code in codes.items()})

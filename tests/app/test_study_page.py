@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import cohort
+from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
 from pages.study import words as marking
@@ -177,3 +178,35 @@ def test_a_long_table_needs_no_sheet(tmp_path):
     said = words(opened(data="A folder below the data folder", path="long", hold="States of another tool"))
     assert "8 recordings, in states of another tool" in said
     assert "between control and treated" in said
+
+
+def test_settings_are_suggested_from_half_of_the_animals_and_judged_by_the_others(engine, monkeypatch):
+    tried = []
+
+    def made_up(family, setting, trials, seeds):
+        tried.append(trials)
+        better = {1: 10.0, 2: 18.0, 3: 25.0}.get(setting["n_states"], 25.0)
+        return Probe(dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0, better, 0, 4.0, 10).to_dict()
+
+    monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
+    app = opened(animals="4", found="Found by a fit")
+    app.button(key="study-suggest").click().run()
+    assert not app.exception, app.exception[0].message
+    assert "Take three states" in "\n".join(element.value for element in app.markdown)
+    names = [trial.name.partition("_")[0] for trial in tried[0]]
+    assert len(names) == len(set(names)) == 8, "a stretch of each animal"
+    app.button(key="study-suggest-use").click().run()
+    assert app.session_state["K-study"] == 3
+
+
+def test_a_model_is_fitted_to_some_animals_and_applied_to_the_rest(engine):
+    app = opened(animals="3", found="Found by a fit")
+    (choice,) = [each for each in app.selectbox if each.label == "Fitted to"]
+    choice.set_value("group").run()
+    (button,) = [each for each in app.button if each.key == "study-fit"]
+    assert button.label == "Fit one model to 6 of them"
+    button.click().run()
+    assert not app.exception
+    request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
+    assert {trial.name[:8] for trial in request.trials} == {"animal01", "animal02", "animal03"}
+    assert len(readings) == 12
