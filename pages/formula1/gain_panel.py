@@ -10,12 +10,12 @@ import streamlit as st
 from datasets import formula1
 from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
+from gdm_studio.plot.figures.base import Figure
 from pages.formula1 import gain_figures, time_gained
 from pages.formula1.choices import choose_of_few, choose_one
 from pages.formula1.driver_states import Driver, race_of
 from pages.lab import Unread, View
 from pages.ui import shell
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}

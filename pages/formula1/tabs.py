@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure
 from pages import lab
 from pages.formula1 import accuracy, all_drivers, compare_laps, findings, gain_panel, state_names, teach
 from pages.formula1.data import Circuit
@@ -17,9 +19,8 @@ from pages.formula1.picture import Options, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, Unread, View
 from pages.lab.figures import matrix
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3

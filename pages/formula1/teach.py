@@ -15,6 +15,8 @@ from gdm_core.analysis.tables import csv
 from gdm_core.analysis.teaching import Overview, Stretch, Taught
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trials
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import numbered
 from pages.formula1 import state_names
 from pages.formula1.data import Floats, Race
 from pages.formula1.driver_states import race_of
@@ -28,9 +30,8 @@ from pages.recording.teach.lessons import Vocabulary
 from pages.recording.teach.proposals import proposals
 from pages.recording.teach.taught_fit import TEACHABLE, ready
 from pages.recording.teach.taught_model import AnyTeaching, ask, found_in
-from pages.ui import figures, settings, shell
+from pages.ui import settings, shell
 from pages.ui.downloads import download
-from pages.ui.figures.base import numbered
 from pages.ui.plot import State, plot
 
 CLIP_M = 200.0  # what From and To span to begin with

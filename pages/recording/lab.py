@@ -12,6 +12,7 @@ import streamlit as st
 
 from gdm_core.analysis import bout_scores, teaching
 from gdm_core.analysis.bouts import BoutRule
+from gdm_studio.plot import figures
 from pages import lab
 from pages.lab import Data, View, held, live, naming, pin
 from pages.lab.bout_rule import longest, rule_words
@@ -20,7 +21,7 @@ from pages.lab.view import Reading, Seen, Unread
 from pages.recording import player, scores, tabs, trial_choice, videos
 from pages.recording.teach import taught_fit
 from pages.recording.teach.taught_fit import WithWords
-from pages.ui import figures, model_controls, parts, settings, shell
+from pages.ui import model_controls, parts, settings, shell
 from pages.ui.card import Score
 from pages.ui.controls import slide
 from pages.ui.parts import Part
@@ -238,10 +239,12 @@ def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> 
 
 
 def _label_colours(data: Data, states: held.States) -> tuple[int, ...]:
-    """[K] the colour of each of these states of the fitted trials, by the labels; () where they say nothing."""
+    """[K] the colour of each of these states of the first fitted trials, by the labels; () where they say nothing."""
     if (words := data.words) is None:
         return ()
-    labels = [None if trial.labels is None else words.grouped(trial.labels) for trial in data.train]
+    labels = [
+        None if trial.labels is None else words.grouped(trial.labels) for trial in data.train.trials[: len(states)]
+    ]
     grouped = naming.weights(states, labels, len(words.names))
     return () if grouped is None else naming.label_colours(grouped)
 

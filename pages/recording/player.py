@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
+from gdm_studio.plot import palette
 from pages.lab.labels import Words
-from pages.ui import palette
 from pages.ui import player as players
 
 MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines

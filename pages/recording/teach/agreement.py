@@ -15,11 +15,12 @@ from gdm_core.analysis import teaching
 from gdm_core.analysis.tables import csv, first_frame
 from gdm_core.analysis.teaching import Overview, Taught, Trust
 from gdm_core.trials import Trial
+from gdm_studio.plot import figures
 from pages.lab import live
 from pages.recording.tables import show_table
 from pages.recording.teach.taught_fit import TEACHABLE, ready
 from pages.recording.teach.taught_model import AnyTeaching, Teaching, found_in
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
 

@@ -17,12 +17,12 @@ from streamlit.components.v2 import component
 
 from gdm_core.analysis.teaching import Taught
 from gdm_core.trials import Stretch
+from gdm_studio.plot import palette
 from pages.recording import player
 from pages.recording.teach import lessons
 from pages.recording.teach.lessons import Entry
 from pages.recording.teach.taught_model import Teaching
 from pages.recording.trial_choice import go_to
-from pages.ui import palette
 from pages.ui import player as players
 
 KEY = "teach-desk"

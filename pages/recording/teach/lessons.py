@@ -16,9 +16,10 @@ from datasets.marks import Mark, Marks, from_labels
 from gdm_core.errors import DataError, GdmError
 from gdm_core.models.gdm.labels import check_labels
 from gdm_core.trials import Stretch, Trial, Trials, labels_of
+from gdm_studio.plot import figures, palette
 from pages import lab
 from pages.lab import Data
-from pages.ui import figures, palette, settings, slider
+from pages.ui import settings, slider
 
 MOST_WORD = 30  # letters
 KEYS = range(1, 10)

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.view import Seen, View
 from pages.recording.teach import agreement, desk, lessons, marks_panel
@@ -14,7 +15,7 @@ from pages.recording.teach.proposals import keep_some
 from pages.recording.teach.taught_fit import TEACHABLE, ready
 from pages.recording.teach.taught_model import Teaching, ask, found_in
 from pages.recording.trial_choice import go_to
-from pages.ui import figures, settings, shell
+from pages.ui import settings, shell
 from pages.ui.plot import plot
 
 

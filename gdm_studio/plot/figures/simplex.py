@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, bare, layout, names_of, note, typed
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, bare, layout, names_of, note, typed
 
 EDGE = 0.01  # of a share; less than the width of a dot
 HELD = (0.9, 0.7, 0.5, 0.3, 0.1)  # shares of draws inside the lines of a shading

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, bare, headline, layout, names_of, note, path_cursor, typed
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, bare, headline, layout, names_of, note, path_cursor, typed
 
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
 COLOURS = 40

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from gdm_core.analysis.bouts import runs
 from gdm_core.errors import DataError
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, axis, bare, layout, names_of, note, plain, typed
-from pages.ui.figures.strips import discrete
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, names_of, note, plain, typed
+from gdm_studio.plot.figures.strips import discrete
 
 VALUES_ROOM = 52  # pixels at the right of a figure, for one number a row
 LEAST_DECADES = 1.0  # of a logarithmic axis: a single stay is a dot in the middle, not a scale of rounding errors

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from pages.ui.figures.base import Dict, Figure, axis, layout, note, time_cursor, typed
+from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, time_cursor, typed
 
 Band = tuple[npt.ArrayLike, npt.ArrayLike]
 BOUND = "log-likelihood a step"

@@ -10,8 +10,19 @@ import numpy.typing as npt
 
 from gdm_core.analysis.tables import entropy_of
 from gdm_core.errors import DataError
-from pages.ui import palette
-from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, names_of, note, plain, time_cursor, typed
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import (
+    TIME_MARGIN,
+    Dict,
+    Figure,
+    axis,
+    layout,
+    names_of,
+    note,
+    plain,
+    time_cursor,
+    typed,
+)
 
 MAX_COLUMNS = 4_000  # more than any screen shows; finer samples are averaged before their colours are mixed
 MAX_AREA_COLUMNS = 1_200
