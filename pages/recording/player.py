@@ -26,7 +26,7 @@ _BELOW = """
   <div class="row">
     <label>From your disk, which it does not leave
       <input type="file" accept="video/mp4,video/webm" data-role="fromDisk" /></label>
-    <label>Its first frame here <input type="number" step="1" value="0" data-role="offset" /></label>
+    <label>Offset (video frames) <input type="number" step="1" value="0" data-role="offset" /></label>
     <label>Frames a second <input type="number" step="any" min="0.1" data-role="rate" /></label>
     <label><input type="checkbox" data-role="over" checked /> Poses over it</label>
     <button type="button" data-role="without">Without it</button>

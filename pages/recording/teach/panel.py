@@ -82,7 +82,7 @@ def _states(taught: Teaching, answer: live.Answer) -> None:
         alone = {"states now": naming.apply(found.states[:, list(order)])}
         said = "Its states after the lesson, in their own colours."
         drawn = figures.state_strips(alone, names=naming.names, caption=said, **taught.here.timing)
-        state: Any = "fresh" if answer.fresh else "stale"
+        state: Any = "fresh" if answer.fresh and taught.learned == taught.marks else "stale"
         plot(drawn, key="teach-states-now", state=state, revision=f"{view.data.key}/{view.index}")
         if found.unlike is not None:
             shell.quiet(found.unlike)
