@@ -251,6 +251,17 @@ def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
     ]
 
 
+Stretch = tuple[int, int, int, int]  # trial, start, stop (exclusive), number of the word
+
+
+def painted(trials: Iterable[Trial], stretches: Iterable[Stretch]) -> list[npt.NDArray[np.int64]]:
+    """[T] for each trial the number of the word of each sample, UNLABELLED elsewhere."""
+    found = [np.full(trial.n_samples, UNLABELLED, np.int64) for trial in trials]
+    for trial, start, stop, word in stretches:
+        found[trial][start:stop] = word
+    return found
+
+
 def as_trials(data: TrialsLike) -> Trials:
     """Trials from what a user may have: Trials, a Trial, one array [T, N], or a list of either."""
     if isinstance(data, Trials):

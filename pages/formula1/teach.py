@@ -108,6 +108,7 @@ def tab(view: View) -> None:
         proposals(taught, ("stretch", "laps"), how, _take_clip)
     with beside, shell.panel("teach-marks", "Marks"):
         marks_panel.listed(taught)
+        marks_panel.undo_and_redo(taught)
         marks_panel.files(taught, annotations=False)
     with shell.panel("teach-strip-panel", f"Words along lap {taught.lap}"):
         said = {race.train.code: _named(taught, ours, 0)}
@@ -199,9 +200,12 @@ def _mark(taught: LapTeaching, keys: tuple[str, ...], word: str | None) -> None:
     except GdmError as error:
         lessons.change(of, said=str(error))
         return
-    if not lessons.add(of, taught.view.data.train, where, (typed or "") if word is None else word):
+    train = taught.view.data.train
+    entry = lessons.Entry("mark", train[where[0]].name, *where[1:], (typed or "") if word is None else word)
+    now = lessons.take(of, train, entry)
+    if now.said:
         return
-    left = lessons.lesson(of).shown
+    left = now.shown
     if same and left:
         _take_clip(taught, left[0])
     else:

@@ -97,10 +97,10 @@ def _watch(job: SuggestJob, first: SuggestView) -> None:
 
     background.follow("suggest-progress", progress, come_in, first.finished)
     if first.suggestion is not None:
-        _verdicts(first.suggestion)
+        verdicts(first.suggestion)
 
 
-def _verdicts(suggestion: Suggestion) -> None:
+def verdicts(suggestion: Suggestion) -> None:
     first, *others = suggestion.verdicts
     st.markdown(f"**{first.sentences[0]}** {first.sentences[1]} {first.sentences[2]}")
     tried = [probe for probe in first.probes if len(probe.held_out)]

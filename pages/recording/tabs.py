@@ -54,7 +54,7 @@ def show(view: View, shown: Judged, untaught: View, with_words: WithWords | None
 
 def teaches() -> bool:
     """Whether the tab Teach is open."""
-    return bool(st.session_state.get("view") == TEACH)
+    return bool(st.session_state.get("view", st.query_params.get("view")) == TEACH)  # at first only the address says so
 
 
 def bouts(view: View, here: Reading) -> None:

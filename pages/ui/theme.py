@@ -1,7 +1,7 @@
 """Light and dark, both designed: the colours of everything that is not a state.
 
-Figures name these colours as "$ink", "$grid" and so on; the browser fills in the theme of the moment, and `resolve`
-does the same for exports.
+Figures name these colours as "$ink", "$grid" and so on; the browser fills in the theme of the moment, which may change under an
+open page, and `resolve` does the same for exports.
 """
 
 from __future__ import annotations
@@ -47,11 +47,6 @@ TOKENS: dict[str, dict[str, str]] = {
         "clear": "rgba(0,0,0,0)",
     },
 }
-
-
-def current() -> str:
-    """The theme that the visitor sees: 'light' or 'dark'."""
-    return "dark" if st.context.theme.type == "dark" else "light"
 
 
 def resolve(value: Any, theme: str = "light") -> Any:

@@ -18,7 +18,6 @@ from pages.lab import naming
 from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted
 from pages.lab.shipped import both
-from pages.recording import lab as recording_lab
 from pages.ui import navigation
 from pages.ui.figures.base import untyped
 from tests.support.controls import control
@@ -228,7 +227,7 @@ def test_from_labels_leaves_names_and_mergers_of_the_visitor_alone(engine):
 
 
 def test_held_bouts_are_cut_at_once_and_measured_when_they_are_let_go(engine, monkeypatch):
-    drawn = record(monkeypatch, recording_lab)
+    drawn = record(monkeypatch)
     app = opened()
     jobs, row = len(engine.jobs), list(drawn["strips"][0]["data"][0]["y"]).index("bouts")
 

@@ -10,10 +10,9 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from pages.lab import card as lab_card
-from pages.lab import held, tabs
+from pages.lab import held
 from pages.lab.live import session
 from pages.lab.view import Looked, View
-from pages.nascar import pictures
 from pages.ui import figures
 from pages.ui.card import WORDS
 from pages.ui.figures.base import untyped
@@ -25,7 +24,7 @@ from tests.support.sliders import slider
 
 @pytest.fixture
 def drawn(monkeypatch):
-    return record(monkeypatch, tabs, pictures)
+    return record(monkeypatch)
 
 
 def card(app: AppTest) -> str:

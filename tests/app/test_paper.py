@@ -62,7 +62,7 @@ def test_every_figure_draws_from_what_ships(panel):
 
 
 def test_the_race_names_the_states_of_each_segment_and_the_mice_have_a_dot_for_each_trial(monkeypatch):
-    drawn = record(monkeypatch, panels)
+    drawn = record(monkeypatch)
     app = opened()
     app.radio(key="panel").set_value("formula1").run()
     named = app.table[0].value

@@ -173,7 +173,7 @@ def test_poses_are_packed_to_within_a_hundredth_of_a_pixel_of_what_the_figure_sh
     table = mice.simulate_recordings(1, 50, seed=0)[0]
     xy = np.array(table.xy)
     xy[3, 0, :, 2] = np.nan
-    packed, box = player.packed(replace(table, xy=xy), 1)
+    packed, box, _ = player.packed(replace(table, xy=xy), slice(None))
     levels = np.frombuffer(base64.b64decode(packed), "<i2").reshape(xy.shape)
     assert (levels[3, 0, :, 2] == player.MISSING).all()
     scale = table.image_size[0] / box[2]

@@ -332,7 +332,7 @@ def test_the_unit_of_time_can_be_set(engine):
 
 # ---- which part is which -------------------------------------------------------------------------------------------
 def test_a_sketch_names_the_parts_before_one_is_renamed_and_follows_the_new_names(engine, monkeypatch):
-    drawn = record(monkeypatch, pose_check)
+    drawn = record(monkeypatch)
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     figure = drawn["pose-sketch"][0]
     found = {mark["text"] for mark in figure["layout"]["annotations"]}

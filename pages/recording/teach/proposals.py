@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from gdm_core.analysis.teaching import Stretch
+from gdm_core.trials import Stretch
 from pages.lab import live
 from pages.recording.teach import lessons
 from pages.recording.teach.taught_fit import ready
@@ -15,38 +15,39 @@ from pages.recording.teach.taught_model import AnyTeaching, ask_for_clips
 from pages.ui import shell
 
 
-def proposals(
-    taught: AnyTeaching,
-    called: tuple[str, str],
-    about: str,
-    take: Callable[[Any, Stretch], None],
-    *,
-    follow: Callable[[Stretch], None] = lambda clip: None,
-) -> None:
-    """A button for each stretch that is proposed, and one for others.
+def keep_some(taught: AnyTeaching, one: str, source: str, least: int = 4, n: int = 6) -> tuple[Stretch, ...]:
+    """The stretches that are proposed: others are asked for while there are fewer than `least`. Says what becomes of that.
 
-    called  one of them, and where they come from: ("moment", "trials")
-    about   what a press does, in a sentence
-    take    called with the lesson and the stretch that was pressed
-    follow  called with the first of them, while nothing is drawn yet
+    one, source  what a stretch is called, and what they come from: "moment", "trials"
     """
     of, lesson = taught.of, taught.lesson
-    if not ready(taught.view):
-        return
-    shown, (one, source) = lesson.shown, called
-    if not shown:
-        answer = ask_for_clips(taught)
-        if not answer.fresh:
-            if not live.unanswered(taught.view.fit, answer, f"Which {one} next could not be worked out"):
-                shell.quiet(f"Which {one} next is being worked out.")
-            return
-        shown = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
-        lessons.change(of, shown=shown, asked=(*lesson.asked, *shown), said=lesson.said)
+    shown = lesson.shown
+    if not ready(taught.view) or len(shown) >= least:
+        return shown
+    answer = ask_for_clips(taught, n)
+    if not answer.fresh:
+        if not live.unanswered(taught.view.fit, answer, f"Which {one} next could not be worked out") and not shown:
+            shell.quiet(f"Which {one} next is being worked out.")
+        return shown
+    more = tuple((clip.trial, clip.start, clip.stop, 0) for clip in answer.value)
+    shown = (*shown, *(clip for clip in more if clip not in lesson.asked))
+    lessons.change(of, shown=shown, asked=(*lesson.asked, *more), said=lesson.said)
     if not shown:
         shell.quiet(f"Every {one} of the fitted {source} has been proposed.")
+    return shown
+
+
+def proposals(taught: AnyTeaching, called: tuple[str, str], about: str, take: Callable[[Any, Stretch], None]) -> None:
+    """A button for each stretch that is proposed, and one for others.
+
+    called  one of them, and where they come from: ("stretch", "laps")
+    about   what a press does, in a sentence
+    take    called with the lesson and the stretch that was pressed
+    """
+    of, lesson = taught.of, taught.lesson
+    if not (shown := keep_some(taught, *called, least=1, n=3)):
         return
-    follow(shown[0])
-    shell.quiet(f"Which {one} next: those whose names would teach most{about}")
+    shell.quiet(f"Which {called[0]} next: those whose names would teach most{about}")
     with st.container(key="teach-next", horizontal=True):
         for j, clip in enumerate(shown):
             kind: Any = "primary" if clip == lesson.asking else "secondary"

@@ -15,7 +15,7 @@ from pages.lab.live.pictures import Wanted
 AT_ONCE = 2
 
 
-class Ahead:
+class Prefetch:
     """The fits ahead of one page of one visitor."""
 
     def __init__(self, engine: Engine, session: str) -> None:

@@ -12,7 +12,7 @@ STILL_S = 120.0  # on a machine with a load of 80 a step of 50 ms takes some fou
 PATIENCE = 10.0  # times the longest that this very fit has taken from one news to the next
 
 
-class Oversight:
+class FitDeadline:
     """Of one fit, from look to look; one that nobody looks at is judged at the next look.
 
     out_of_time  whether it has run for as long as it may, and waits for somebody to say that it should go on

@@ -13,7 +13,7 @@ WARM_CHANGES = frozenset({"n_states", "temperature", "stickiness"})
 MOST = 12
 
 
-class Past:
+class FitHistory:
     """The last few results, each with what was wanted."""
 
     def __init__(self) -> None:

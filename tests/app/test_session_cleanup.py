@@ -11,7 +11,7 @@ import pytest
 from streamlit import runtime
 from streamlit.runtime.caching.ttl_cache import TTLCache
 
-from pages.lab.live import Live, departures
+from pages.lab.live import Live, session_cleanup
 from tests.support.live_engine import QuickEngine
 
 
@@ -37,16 +37,16 @@ def server(monkeypatch) -> Server:
     made = Server()
     monkeypatch.setattr(runtime, "exists", lambda: True)
     monkeypatch.setattr(runtime, "get_instance", lambda: made)
-    monkeypatch.setattr(departures, "_mark", lambda session: session)
+    monkeypatch.setattr(session_cleanup, "_mark", lambda session: session)
     return made
 
 
 def test_who_has_left_for_good_is_forgotten_and_nobody_else(server):
     engine = QuickEngine(auto=False)
     mine, also_mine, theirs = (Live(engine, name) for name in ("me/nascar", "me/your_data", "they/nascar"))
-    departures.watch_over("me", mine)
-    departures.watch_over("me", also_mine)
-    departures.watch_over("they", theirs)
+    session_cleanup.watch_over("me", mine)
+    session_cleanup.watch_over("me", also_mine)
+    session_cleanup.watch_over("they", theirs)
     server.active = {"they"}
     ended = []
     state = {"your-data": "a long table"}
@@ -54,94 +54,96 @@ def test_who_has_left_for_good_is_forgotten_and_nobody_else(server):
         session=SimpleNamespace(session_state=state, shutdown=lambda: ended.append("me"))
     )
     server.now = 121.0
-    assert departures.gone("me")
+    assert session_cleanup.gone("me")
     assert ended == ["me"]
     assert state == {}
     assert sorted(engine.forgotten) == ["me/nascar", "me/your_data"]
     assert server.kept._data == {}, "Streamlit holds the session no longer"
-    assert departures.gone("me"), "twice does no harm"
+    assert session_cleanup.gone("me"), "twice does no harm"
     assert len(engine.forgotten) == 2
 
 
 def test_who_is_back_keeps_everything(server):
     engine = QuickEngine(auto=False)
     live = Live(engine, "me/nascar")
-    departures.watch_over("me", live)
+    session_cleanup.watch_over("me", live)
     server.active = {"me"}
-    assert not departures.gone("me")
+    assert not session_cleanup.gone("me")
     assert engine.forgotten == []
     server.active = set()
-    assert departures.gone("me"), "and is watched over still"
+    assert session_cleanup.gone("me"), "and is watched over still"
     assert engine.forgotten == ["me/nascar"]
 
 
 def test_a_live_fit_that_its_page_let_go_of_is_closed_once(server):
     engine = QuickEngine(auto=False)
     live = Live(engine, "me/your_data")
-    departures.watch_over("me", live)
-    departures.let_go("me", live)
+    session_cleanup.watch_over("me", live)
+    session_cleanup.let_go("me", live)
     assert engine.forgotten == ["me/your_data"]
-    assert departures.gone("me")
+    assert session_cleanup.gone("me")
     assert engine.forgotten == ["me/your_data"]
 
 
 def test_a_live_fit_whose_session_was_dropped_early_is_closed_all_the_same(server):
     engine = QuickEngine(auto=False)
-    departures.watch_over("me", Live(engine, "me/nascar"))
+    session_cleanup.watch_over("me", Live(engine, "me/nascar"))
     gc.collect()
     assert engine.forgotten == []
-    assert departures.gone("me")
+    assert session_cleanup.gone("me")
     assert engine.forgotten == ["me/nascar"]
 
 
 def test_who_left_twice_may_still_come_back_when_the_first_timer_rings(server):
     engine = QuickEngine(auto=False)
     live = Live(engine, "me/nascar")
-    departures.watch_over("me", live)
+    session_cleanup.watch_over("me", live)
     server.now = 110.0
     server.kept["me"] = SimpleNamespace(session=SimpleNamespace(session_state={}, shutdown=lambda: None))
     server.now = 125.0
-    assert not departures.gone("me")
+    assert not session_cleanup.gone("me")
     assert engine.forgotten == []
     server.now = 235.0
-    assert departures.gone("me")
+    assert session_cleanup.gone("me")
     assert engine.forgotten == ["me/nascar"]
 
 
 @pytest.fixture
 def left(monkeypatch):
     """End a connection without a timer."""
-    monkeypatch.setattr(departures.threading, "Timer", lambda *_: SimpleNamespace(start=lambda: None))
-    return departures._left
+    monkeypatch.setattr(session_cleanup.threading, "Timer", lambda *_: SimpleNamespace(start=lambda: None))
+    return session_cleanup._left
 
 
 def test_what_was_held_goes_once_to_who_comes_back_with_the_token_of_a_session_that_has_ended(server, left):
     engine = QuickEngine(auto=False)
     live = Live(engine, "me/your_data")
-    departures.watch_over("me", live)
+    session_cleanup.watch_over("me", live)
     held = {"live-your_data": live, "your-data": "a long table"}
-    departures.may_return("me", "secret", held)
-    departures.may_return("they", "theirs", {"your-data": "another table"})
-    assert departures.is_open("secret")
-    assert departures.returned("me-again", "secret") is None, "a copied tab takes nothing from the one that is open"
+    session_cleanup.may_return("me", "secret", held)
+    session_cleanup.may_return("they", "theirs", {"your-data": "another table"})
+    assert session_cleanup.is_open("secret")
+    assert session_cleanup.returned("me-again", "secret") is None, (
+        "a copied tab takes nothing from the one that is open"
+    )
     left("me")
-    assert departures.returned("me-again", "secre") is None
-    assert departures.returned("me-again", "theirs") is None
-    assert departures.returned("me-again", "secret") == held
-    assert departures.returned("somebody", "secret") is None
-    assert departures.gone("me")
+    assert session_cleanup.returned("me-again", "secre") is None
+    assert session_cleanup.returned("me-again", "theirs") is None
+    assert session_cleanup.returned("me-again", "secret") == held
+    assert session_cleanup.returned("somebody", "secret") is None
+    assert session_cleanup.gone("me")
     assert engine.forgotten == [], "the fit went along"
-    assert departures.gone("me-again")
+    assert session_cleanup.gone("me-again")
     assert engine.forgotten == ["me/your_data"]
-    departures.no_return("theirs")
+    session_cleanup.no_return("theirs")
 
 
 def test_nothing_waits_for_longer_than_the_session_does(server, left):
-    departures.may_return("me", "secret", {"your-data": "a long table"})
+    session_cleanup.may_return("me", "secret", {"your-data": "a long table"})
     left("me")
-    assert departures.gone("me")
-    assert departures.returned("me-again", "secret") is None
-    assert "secret" not in departures._visits
+    assert session_cleanup.gone("me")
+    assert session_cleanup.returned("me-again", "secret") is None
+    assert "secret" not in session_cleanup._visits
 
 
 def test_a_connection_that_ends_is_looked_at_once_it_cannot_come_back(monkeypatch):
@@ -153,18 +155,18 @@ def test_a_connection_that_ends_is_looked_at_once_it_cannot_come_back(monkeypatc
             timers.append((seconds, self))
             self.start = lambda: seen.append(function(*arguments))
 
-    monkeypatch.setattr(departures.threading, "Timer", Timer)
-    monkeypatch.setattr(departures, "gone", lambda session: session)
-    departures._left("me")
+    monkeypatch.setattr(session_cleanup.threading, "Timer", Timer)
+    monkeypatch.setattr(session_cleanup, "gone", lambda session: session)
+    session_cleanup._left("me")
     assert seen == ["me"]
-    assert timers[0][0] == departures.KEPT_S + departures.MARGIN_S
+    assert timers[0][0] == session_cleanup.KEPT_S + session_cleanup.MARGIN_S
     assert timers[0][1].daemon
 
 
 def test_another_streamlit_is_told_apart(server, caplog):
     del server._session_mgr._session_storage
     with caplog.at_level(logging.WARNING):
-        assert departures.gone("me")
+        assert session_cleanup.gone("me")
     assert "stay in memory" in caplog.text
 
 

@@ -7,7 +7,6 @@ look. On a quiet server that may be never: neither an uploaded file nor its copi
 from __future__ import annotations
 
 import gc
-import logging
 import threading
 from collections import defaultdict
 from collections.abc import Mapping
@@ -15,11 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
-from streamlit import runtime
 
 from pages.lab.live.session import Live
-
-log = logging.getLogger(__name__)
+from pages.ui.streamlit_internals import end_session, is_connected
 
 MARGIN_S = 5.0
 KEPT_S = 120.0  # how long Streamlit keeps a session where its configuration does not say
@@ -104,8 +101,7 @@ def gone(session: str) -> bool:
 
     Somebody who came back and left once more has another timer running, and is dealt with when that one rings.
     """
-    server: Any = runtime.get_instance() if runtime.exists() else None
-    if server is not None and server._session_mgr.get_session_info(session) is not None:
+    if is_connected(session):
         return False
     with _handing_over:
         for token in [token for token, visit in list(_visits.items()) if visit.session == session]:
@@ -113,26 +109,10 @@ def gone(session: str) -> bool:
         lives = _lives.pop(session, {})
     for live in lives.values():
         live.close()
-    if server is not None:
-        _end(session, server)
+    end_session(session)
     # Sessions end, and their files go, when they are collected. What was set aside with the modules (server.py) may be
     # one of them, so everything is looked through, this once.
     gc.unfreeze()
     gc.collect()
     gc.freeze()
     return True
-
-
-def _end(session: str, server: Any) -> None:
-    """End the session and have Streamlit let go of it: one that nobody follows it may hold on to."""
-    try:
-        manager = server._session_mgr
-        kept = manager._session_storage._cache
-        with manager._storage_lock:
-            info = kept._data.get(session)
-            if info is not None:
-                info.session.session_state.clear()
-                info.session.shutdown()  # its uploaded files go
-            len(kept)  # expired ones leave when they are counted
-    except AttributeError as error:
-        log.warning("Sessions that have ended stay in memory until the next visitor leaves (%s).", error)

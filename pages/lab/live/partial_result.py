@@ -14,7 +14,7 @@ RIPE = 0.3  # of its steps: before, a fit from the start says less than the pict
 
 
 @dataclass(frozen=True)
-class Run:
+class FitUnderWay:
     """What is under way, and how it is watched.
 
     main, warm, preview   the jobs' views, None for one that is not under way

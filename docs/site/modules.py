@@ -1,0 +1,27 @@
+"""What a user of the library meets, in reading order. tests/unit/test_api_reference.py holds that all of it is documented."""
+
+MODULES = (
+    "gdm_core",
+    "gdm_core.relaxed",
+    "gdm_core.models.online",
+    "gdm_core.forecast",
+    "gdm_core.adaptation",
+    "gdm_core.streams",
+    "gdm_core.errors",
+    "gdm_core.engine",
+    "gdm_core.engine.sweep",
+    "gdm_core.engine.suggest",
+    "gdm_core.engine.spread",
+    "gdm_core.analysis.bouts",
+    "gdm_core.study",
+    "gdm_core.analysis.tables",
+    "datasets.nascar",
+    "datasets.formula1",
+    "datasets.calms21",
+    "datasets.mice",
+    "datasets.cohort",
+    "datasets.cohort_files",
+    "datasets.tables",
+    "datasets.keypoints",
+    "datasets.large",
+)
