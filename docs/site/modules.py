@@ -3,7 +3,7 @@
 MODULES = (
     "gdm_core",
     "gdm_core.relaxed",
-    "gdm_core.metrics",
+    "gdm_core.models.online",
     "gdm_core.forecast",
     "gdm_core.adaptation",
     "gdm_core.streams",
