@@ -261,7 +261,9 @@ class Trials:
         return digest.hexdigest()
 
 
-TrialsLike = Trials | Trial | npt.ArrayLike | Sequence[npt.ArrayLike] | StreamedTrials
+Recording = Trial | npt.NDArray[Any]  # one: results come back as they are
+Recordings = Trials | Sequence[Trial] | Sequence[npt.NDArray[Any]]  # several: results come back in a list
+TrialsLike = Recording | Recordings | npt.ArrayLike | Sequence[npt.ArrayLike] | StreamedTrials
 
 
 def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.errors import DataError
-from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import UNLABELLED, TrialsLike, as_trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.gdm.model import GDM  # loads torch, which first visits do not need
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,11 @@ from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import Clip, propose, unlike_taught
 from gdm_core.errors import FitError
 from gdm_core.models.base import Status
-from gdm_core.models.gdm.model import GDM
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, painted
+
+if TYPE_CHECKING:
+    from gdm_core.models.gdm.model import GDM  # loads torch, which first visits do not need
 
 Array = npt.NDArray[np.float32]
 MOST_KEPT = 2  # models that a worker remembers
@@ -247,6 +249,8 @@ def seed_parts(
 
 
 def _teachable(model_bytes: bytes) -> GDM:
+    from gdm_core.models.gdm.model import GDM
+
     model = model_from_bytes(model_bytes)
     if not isinstance(model, GDM):
         raise FitError(f"{type(model).__name__} cannot be taught words; fit a GDM for that.")

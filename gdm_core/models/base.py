@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.pipeline import PipelineStep
 from gdm_core.models.scaling import FitData, Scaler, scaler_for
 from gdm_core.store import encoded
-from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
+from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
 
@@ -247,22 +247,42 @@ class StateModel(PipelineStep, ABC):
         return self.adjusted(readout="amortised") if "readout" in self.adjustable else self
 
     # ---- verbs on data ------------------------------------------------------------------------------------------
+    @overload
+    def predict_proba(self, data: Recording) -> Array: ...
+    @overload
+    def predict_proba(self, data: Recordings) -> list[Array]: ...
     def predict_proba(self, data: TrialsLike) -> Any:
         """Soft states [T, K] of `data`: a Trial or an array [T, N]; a list of states for a list of them, or for Trials."""
         return self._each(data, self._soft_states)
 
+    @overload
+    def rough_states(self, data: Recording) -> Array: ...
+    @overload
+    def rough_states(self, data: Recordings) -> list[Array]: ...
     def rough_states(self, data: TrialsLike) -> Any:
         """Like `predict_proba(data)`, rougher and several times quicker where the family can: for pictures of a running fit."""
         return self._each(data, self._rough_states)
 
+    @overload
+    def predict(self, data: Recording) -> npt.NDArray[np.int64]: ...
+    @overload
+    def predict(self, data: Recordings) -> list[npt.NDArray[np.int64]]: ...
     def predict(self, data: TrialsLike) -> Any:
         """The largest state at each time [T] of `data`."""
         return self._each(data, lambda y: self._soft_states(y).argmax(axis=1))
 
+    @overload
+    def smooth(self, data: Recording) -> Array: ...
+    @overload
+    def smooth(self, data: Recordings) -> list[Array]: ...
     def smooth(self, data: TrialsLike) -> Any:
         """The model's account of each sample [T, N] of `data`, in its units."""
         return self._each(data, lambda y: self._scaler.undo(self._reconstruct(y)))
 
+    @overload
+    def latent(self, data: Recording) -> Array: ...
+    @overload
+    def latent(self, data: Recordings) -> list[Array]: ...
     def latent(self, data: TrialsLike) -> Any:
         """The latent path [T, D] of `data`."""
         return self._each(data, self._latent)
@@ -280,6 +300,26 @@ class StateModel(PipelineStep, ABC):
             n_samples += len(y)
         return total / n_samples
 
+    @overload
+    def forecast(
+        self,
+        data: Recording,
+        horizon: int = ...,
+        n_paths: int = ...,
+        seed: int = ...,
+        origins: npt.ArrayLike | None = ...,
+        adaptive: bool = ...,
+    ) -> forecasting.Forecast: ...  # fmt: skip
+    @overload
+    def forecast(
+        self,
+        data: Recordings,
+        horizon: int = ...,
+        n_paths: int = ...,
+        seed: int = ...,
+        origins: npt.ArrayLike | None = ...,
+        adaptive: bool = ...,
+    ) -> list[forecasting.Forecast]: ...  # fmt: skip
     def forecast(
         self,
         data: TrialsLike,
@@ -317,6 +357,10 @@ class StateModel(PipelineStep, ABC):
             online.resume(resume)
         return online
 
+    @overload
+    def filter(self, data: Recording, lag: int = 0) -> Array: ...
+    @overload
+    def filter(self, data: Recordings, lag: int = 0) -> list[Array]: ...
     def filter(self, data: TrialsLike, lag: int = 0) -> Any:
         """Soft states [T, K] of `data` as they could have been known then, or `lag` samples later; a list for several."""
 

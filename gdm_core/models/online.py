@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError, ModelFileError
+from gdm_core.maths.threads import one_thread
 from gdm_core.models.scaling import Scaler
 from gdm_core.store import decoded, encoded
 
@@ -35,14 +36,18 @@ class Candidates(NamedTuple):
 
 
 class SampleReader(Protocol):
-    """What a family does with one standardised sample after the other. `memory` is all that it knows of those before."""
+    """What a family does with one standardised sample after the other.
+
+    memory  all that it knows of those before, as arrays
+    """
 
     memory: Arrays
 
-    def read(self, y: npt.NDArray[np.float32]) -> Candidates: ...
+    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+        """Take in the next sample `y` [N], NaN where missing."""
 
     def words(self, lag: int) -> npt.NDArray[np.float32] | None:
-        """[C] probability of each word, `lag` samples ago; None where no words were taught."""
+        """[C] probability of each word, `lag` samples ago; None where no words were taught. Asked once a sample, in order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +69,12 @@ class Moment:
 
 
 class Online:
-    """Follows one recording as it is made. `StateModel.online` begins one."""
+    """Follows one recording as it is made. `StateModel.online` begins one.
+
+    reader    of the family
+    scaler    of the model, which has n_states states
+    lag       samples after which each one is answered for
+    """
 
     def __init__(self, reader: SampleReader, scaler: Scaler, n_states: int, lag: int) -> None:
         self._reader, self._scaler, self._n_states, self.lag = reader, scaler, n_states, lag
@@ -72,7 +82,7 @@ class Online:
         self._window: deque[tuple[Candidates, Float]] = deque(maxlen=lag + 1)  # with the weights [B] of the filter
 
     def step(self, y: npt.ArrayLike) -> Moment:
-        """Take the next sample [N], NaN where missing, and say what is known of the one `lag` samples ago."""
+        """Take the next sample `y` [N], NaN where missing, and say what is known of the one `lag` samples ago."""
         sample = np.asarray(y, np.float32)
         if sample.shape != self._scaler.center.shape:
             raise DataError(
@@ -95,7 +105,8 @@ class Online:
 
     def follow(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """[T, K] what is said of each sample of `y` [T, N], the last ones from what there is."""
-        known = [self.step(sample).shares for sample in y][self.lag :]
+        with one_thread():  # what a step multiplies is small
+            known = [self.step(sample).shares for sample in y][self.lag :]
         return np.concatenate([np.array(known, np.float32).reshape(-1, self._n_states), self.rest()])
 
     def rest(self) -> npt.NDArray[np.float32]:
@@ -124,7 +135,7 @@ class Online:
         return encoded(arrays, {"family": "online", "n_seen": self.n_seen, "lag": self.lag})
 
     def resume(self, content: bytes) -> None:
-        """Go on where another one of the same model and lag was, from its `to_bytes`."""
+        """Go on where another one of the same model and lag was, from its `to_bytes` (`content`)."""
         arrays, header = decoded(content, "the saved state", ("online",))
         kept = {name.removeprefix("memory."): value for name, value in arrays.items() if name.startswith("memory.")}
         shapes = {name: value.shape[1:] for name, value in self._reader.memory.items()}

@@ -20,7 +20,7 @@ import streamlit as st
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import ordered
 from gdm_core.engine import FitResult
-from gdm_core.models.registry import import_family
+from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import typed
 from pages.channel import Tables, channel
@@ -152,10 +152,11 @@ def follow(view: View, followed: Followed) -> None:
     """
     states = settings.key("K", view.choice.of)
     fitting = view.fit.running
-    if fitting:
-        view.fit.aside.give_up_all()
     offers: dict[str, str] = {}
-    if not (view.data.moving or view.moving or fitting):
+    if fitting:  # it goes on, and nothing is worked out beside it: a hand that moves on sees what it waits for
+        view.fit.aside.give_up_all()
+        offers = dict.fromkeys((*SETTINGS, states), "")
+    elif not (view.data.moving or view.moving):
         known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
         offers = {key: asked[0].name for key, asked in known.items()}
         beside = _Beside(view, followed)
@@ -163,7 +164,7 @@ def follow(view: View, followed: Followed) -> None:
             offers[states] = beside.wanted[0].key
 
     def tables(key: str, held: bool, value: float) -> Tables:
-        if key not in offers:  # anybody may send anything
+        if not offers.get(key):  # anybody may send anything
             return Tables()
         if key != states:
             return _sweep(view, followed, known[key])
@@ -234,8 +235,9 @@ def _asked(
 
 def _way(family: str, setting: str) -> str:
     """How a fit of this family is looked at with another value: "read" as it is, "begun" anew, or not at all ("")."""
-    known = import_family(family)
-    return "read" if setting in known.adjustable else "begun" if setting in (known.warm_changes or ()) else ""
+    return (
+        "read" if setting in ADJUSTABLE.get(family, ()) else "begun" if setting in WARM_CHANGES.get(family, ()) else ""
+    )
 
 
 def _samples(view: View, followed: Followed, how: str) -> int:

@@ -144,9 +144,12 @@ function dress(view) {
     view.animals.append(item);
   });
   jumpButtons(view);
-  const { video } = data;
+  const another = view.filmOf !== data.recording;
+  view.filmOf = data.recording;
+  const open = another ? window.gdmVideos?.[data.recording] : null; // by the visitor, when this trial was looked at before
+  const video = data.video ?? open;
   if (video && view.clip?.address !== video.address) show(view, video.address, video.name);
-  else if (!video && view.clip && !view.clip.address.startsWith("blob:")) lose(view, "");
+  else if (view.clip && !video && (another || !view.clip.address.startsWith("blob:"))) lose(view, "");
   for (const place of [view.expert, view.found]) place.dataset.shown = "";
 }
 

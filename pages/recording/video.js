@@ -27,7 +27,10 @@ function filmed(view) {
   };
   view.video.onerror = () => view.clip && lose(view, `${view.clip.name} cannot be played by this browser: MP4 (H.264) and WebM can. The poses go on without it.`);
   fromDisk.onchange = () => fromDisk.files[0] && show(view, URL.createObjectURL(fromDisk.files[0]), fromDisk.files[0].name);
-  without.onclick = () => lose(view, "");
+  without.onclick = () => {
+    if (view.clip) delete window.gdmVideos?.[view.data.recording];
+    lose(view, "");
+  };
   for (const field of [offset, rate])
     field.onchange = () => {
       if (!view.clip) return;
@@ -60,7 +63,7 @@ async function show(view, address, name) {
   if (kept.rate === undefined) await measure(view, clip);
   if (view.clip !== clip) return;
   clip.ready = true;
-  window.gdmVideos = { ...window.gdmVideos, [view.data.recording]: { address, offset: clip.offset, rate: clip.rate } };
+  open(view);
   [view.offset.value, view.rate.value] = [String(clip.offset), String(clip.rate)];
   say(view);
   draw(view);
@@ -86,12 +89,20 @@ async function measure(view, clip) {
   clip.rate = [perSecond(view), ...COMMON].find((rate) => Math.abs(rate / found - 1) < 0.012) ?? Math.round(found * 100) / 100;
 }
 
-function remember({ clip, data, ...view }) {
-  localStorage.setItem(PLACE({ data }), JSON.stringify({ offset: clip.offset, rate: clip.rate }));
-  window.gdmVideos = { ...window.gdmVideos, [data.recording]: { address: clip.address, offset: clip.offset, rate: clip.rate } };
+function remember(view) {
+  const { offset, rate } = view.clip;
+  localStorage.setItem(PLACE(view), JSON.stringify({ offset, rate }));
+  open(view);
+}
+
+// The grid of clips (clips.js) plays the videos that are open, and so does the player when it comes back to a trial.
+function open({ clip, data }) {
+  const { address, name, offset, rate } = clip;
+  window.gdmVideos = { ...window.gdmVideos, [data.recording]: { address, name, offset, rate } };
 }
 
 function lose(view, why) {
+  setPlaying(view, false);
   view.clip = null;
   view.video.removeAttribute("src");
   view.video.load();

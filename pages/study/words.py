@@ -201,7 +201,7 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
         f"{one} {n}" for one, n in pd.Series([mark[3] for mark in marks], dtype=str).value_counts().items()
     )
     right.html(
-        f'<p class="gdm-quiet">{len(marks)} moments of {len(of)} animals are named{": " + escape(count) if count else ""}. '
+        f'<p class="gdm-quiet">{len(marks)} moments of {len(of)} {"animal" if len(of) == 1 else "animals"} are named{": " + escape(count) if count else ""}. '
         + ("Choose <b>Words</b> under <b>Compared are</b> at the left, and the model finds them in all animals.</p>"
            if len({mark[3] for mark in marks}) > 1 else "Name clips of two words at least; other states have other clips.</p>")
     )  # fmt: skip

@@ -113,7 +113,8 @@ def test_another_setting_is_fitted_and_scored(engine):
 
 
 @pytest.mark.parametrize(
-    "tab", ["Bouts", "Shares", "Transitions", "Labels", "Trials", "Prediction", "Features", "Export & reproduce"]
+    "tab",
+    ["Bouts", "Shares", "Transitions", "Labels", "Clips", "Trials", "Prediction", "Features", "Export & reproduce"],
 )
 def test_every_tab_draws(engine, tab):
     app = opened(view=tab)

@@ -142,6 +142,18 @@ def test_a_session_that_knows_nothing_is_given_what_the_browser_kept(engine, tab
     assert len(kept(app).own.marks) == 3
 
 
+def test_something_is_asked_while_the_model_has_no_answer_yet_and_never_twice(engine, table):
+    app = opened()
+    engine.auto = False
+    seen = []
+    for _ in range(2):
+        clips = list(table.shown["clips"])
+        seen += [(one["recording"], one["start"]) for one in clips]
+        answers = [{"kind": "skip", **{name: one[name] for name in ("recording", "start", "stop")}} for one in clips]
+        table.send(app, *answers)
+    assert len({*seen}) == len(seen) > 6
+
+
 def test_a_browser_that_still_sends_the_trial_before_does_not_lead_away_from_where_the_page_went(engine, table):
     app = opened()
     assert trial(app) == 0, "it opens where marking is allowed"

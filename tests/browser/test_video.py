@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,22 @@ def test_a_video_of_the_data_folder_is_served_in_parts_to_this_visitor_alone(vis
         assert seen.errors == []
     finally:
         film.unlink()
+
+
+def test_clips_of_a_state_loop_in_a_grid_and_are_saved_as_one_video(visit, tmp_path: Path):
+    seen = visit("/behaviour?view=Clips", anew=True)
+    page = seen.ready("canvas[data-drawn]")
+    grid = page.locator(".clips canvas")
+    expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of "))
+    page.get_by_role("combobox", name="Clips of").click()
+    page.get_by_role("option", name="expert: mount").click()
+    expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of expert: mount"))
+    page.get_by_role("button", name="Pause the clips").click()
+    expect(page.get_by_role("button", name="Play the clips")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as one video").click()
+    assert saved.value.suggested_filename == "behaviour-clips-expert-mount.webm"
+    content = Path(saved.value.path()).read_bytes()
+    assert content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins so"
+    assert len(content) > 20_000
+    assert seen.errors == []

@@ -29,6 +29,7 @@ from gdm_core.models.gdm.start import start, start_random, start_words
 from gdm_core.models.gdm.streaming import StateBlock, StreamReader, StreamRows, excerpt, require_fit_from_files
 from gdm_core.models.gdm.word_model import WordModel, learn
 from gdm_core.models.parameters import parameters_of
+from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_core.models.scaling import Scaler
 from gdm_core.streams import StreamedTrials
 from gdm_core.trials import TrialsLike, as_trials, is_single
@@ -42,10 +43,8 @@ class GDM(SoftModel[GdmModule]):
 
     family = "gdm"
     config_class = GDMConfig
-    warm_changes = frozenset(
-        {"n_states", "temperature", "temperature_start", "stickiness", "n_steps", "n_samples", "seed", "readout"}
-    )
-    adjustable = frozenset({"temperature", "readout"})
+    warm_changes = WARM_CHANGES[family]
+    adjustable = ADJUSTABLE[family]
     config: GDMConfig
 
     @parameters_of(GDMConfig)

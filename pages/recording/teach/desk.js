@@ -4,6 +4,7 @@
 
 const ANNOUNCE = "gdm:cursor";
 const TRANSPORT = "gdm:transport"; // keys that are meant for the player (pages/ui/player.js)
+const RUN = "gdm:run"; // a script has run to its end (pages/ui/components/channel.js)
 const WINDOW_S = 20; // of the timeline, to begin with
 const LEAST_S = 1;
 const DOUBT = 0.6 * 255; // the likeliest word below it is in doubt
@@ -58,6 +59,8 @@ function build(parent) {
   window.addEventListener(ANNOUNCE, view.heard);
   window.addEventListener("keydown", view.key);
   window.addEventListener("storage", view.stored);
+  view.ran = () => ran(view);
+  window.addEventListener(RUN, view.ran);
   view.resize = new ResizeObserver(() => draw(view));
   view.resize.observe(view.line);
   return view;
@@ -512,5 +515,6 @@ function tearDown(view, parentElement) {
   window.removeEventListener(ANNOUNCE, view.heard);
   window.removeEventListener("keydown", view.key);
   window.removeEventListener("storage", view.stored);
+  window.removeEventListener(RUN, view.ran);
   delete parentElement.gdmDesk;
 }

@@ -87,15 +87,28 @@ function done(view, entry) {
   view.timer = setTimeout(() => sendAll(view), Math.max(0, Math.min(REST_MS, view.resting + MOST_MS - performance.now())));
 }
 
+// A run that is under way ends first: begun again and again, it would never come to what stands below the desk.
 // Where the page draws the desk anew just then, Streamlit forgets what it had set: so until all of it was heard.
 function sendAll(view) {
   clearTimeout(view.timer);
   [view.timer, view.resting] = [0, null];
   if (!view.queue.length || !view.line.isConnected) return;
+  const waits = AGAIN_MS * 2 ** view.again;
+  if (view.running && performance.now() < view.running + waits) {
+    view.timer = setTimeout(() => sendAll(view), waits);
+    return;
+  }
+  view.running = performance.now();
   view.times = (view.times ?? 0) + 1; // the same value twice would be no message
   view.setStateValue("keyed", { token: view.token, entries: view.queue, times: view.times });
   // Each message runs the page anew: a page that takes longer than that must not be begun again and again.
-  view.timer = setTimeout(() => sendAll(view), AGAIN_MS * 2 ** view.again++);
+  view.again += 1;
+  view.timer = setTimeout(() => sendAll(view), waits);
+}
+
+function ran(view) {
+  view.running = 0;
+  if (view.queue.length && !view.resting) sendAll(view);
 }
 
 // What the page knows by now; the rest goes on its way. A page that knows nothing of this recording is given what was kept:
@@ -115,10 +128,8 @@ function heard(view) {
     view.given = text;
     view.queue = [{ n: ++view.number, kind: "whole", text }];
   }
-  if (!view.resting && (view.queue.length < left || !view.timer)) {
-    view.again = 0;
-    sendAll(view);
-  }
+  if (view.queue.length < left) view.again = 0;
+  if (!view.resting && (view.queue.length < left || !view.timer)) sendAll(view);
   view.lesson = lessonOf(view);
   if (!data.touched) return;
   if (data.refused && view.given) localStorage.setItem(`${STORE(data.of)}-refused`, view.given);

@@ -39,7 +39,7 @@ def panel(view: View, here: Seen, beside_player: Any) -> None:
             "Name a few moments, and the model names all others. Answer what it asks, press keys while it plays, or drag over the "
             "timeline and press what it is. Marks stay in this browser."
         )
-        desk.show(taught, found, keep_some(taught, "moment", "trials"))
+        desk.show(taught, found, keep_some(taught, "moment", "trials", meanwhile=True))
         news = st.container()
         if lesson.said:
             shell.error("Not marked", lesson.said)
