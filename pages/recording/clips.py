@@ -12,10 +12,11 @@ import numpy.typing as npt
 from streamlit.components.v2 import component
 
 from gdm_core.analysis.bouts import stays
+from gdm_studio.plot import palette
 from pages.lab.view import Reading, View
 from pages.recording import player
-from pages.ui import palette, shell
 from pages.ui import player as players
+from pages.ui import shell
 from pages.ui.controls import number, one_of
 from pages.ui.exports.address import slug
 
