@@ -16,8 +16,8 @@ grid = {"n_states": [3, 4], "stickiness": [0.0, "learn"]}
 print(len(grid["n_states"]) * len(grid["stickiness"]) * 2, "fits")
 
 # %% Run it
-# Workers are processes of their own: a script that starts them needs the line `if __name__ == "__main__":`. With `scorer=""` fits are
-# judged by the held-out bound alone, which costs next to nothing.
+# Workers are processes of their own: a script that starts them needs the line `if __name__ == "__main__":`. With `scorer=""` fits
+# are judged by the held-out bound alone, which costs next to nothing.
 
 if __name__ == "__main__":
     engine = get_engine()
