@@ -27,6 +27,7 @@ suppress_warnings = ["misc.highlighting_failure"]  # listings of nginx and of sh
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"TrialsLike": "TrialsLike", "npt.ArrayLike": "ArrayLike"}  # by name, not by all they stand for
 autodoc_default_options = {"members": True}
 add_module_names = False
 python_maximum_signature_line_length = 90

@@ -40,7 +40,7 @@ def placed(path: Path, listed: set[Path]) -> Path:
     inside = path.resolve().relative_to(ROOT)
     if str(inside) in ROOT_PAGES:
         return SOURCE / ROOT_PAGES[str(inside)]
-    if inside.parts[0] == "docs" and (path.suffix != ".py" and not path.is_dir()):
+    if inside.parts[0] == "docs" and path.suffix in (".md", ".png", ".svg", ".webp", ".gif"):
         return SOURCE / inside.relative_to("docs")
     if inside == Path("docs/decisions"):
         return SOURCE / "decisions/README.md"

@@ -38,4 +38,4 @@ class PipelineStep:
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names of the columns that `transform` gives: S1, S2, ... `input_features` is there for scikit-learn."""
-        return np.array([f"S{k + 1}" for k in range(self.config.n_states)], dtype=object)  # type: ignore[attr-defined]
+        return np.array([f"S{k + 1}" for k in range(self.config.n_states)], dtype=np.object_)  # type: ignore[attr-defined]

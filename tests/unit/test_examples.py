@@ -24,7 +24,7 @@ SAYS = {
         ("driver-VER-states.csv", "driver-PIA-states.csv"),
     ),
     "out_of_memory": (("20,000 rows of 4 shares on disk", "bound of everything"), ("states.npy",)),
-    "on_a_cluster": (("8 fits", "held-out bound"), ()),
+    "on_a_cluster": (("8 fits", "elbo_test"), ()),
 }
 
 

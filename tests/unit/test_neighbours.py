@@ -151,6 +151,8 @@ def test_a_model_is_a_step_of_a_pipeline():
 
 ENSEMBLE = ("x", "y", "likelihood", "x_ens_median", "y_ens_median", "x_ens_var", "y_ens_var", "x_posterior_var")
 
+ANIPOSE = ("x", "y", "z", "score", "error", "ncams")
+
 
 def rows_of(values: list[str]) -> str:
     return "".join(f"{i},{','.join(values)}\n" for i in range(6))
@@ -161,7 +163,7 @@ TRACKERS = {
     + ",x,y,likelihood" * 2 + "\n" + rows_of(["1.5", "2.5", ".9", "3", "4", ".8"]),
     "lightning-pose-ensemble.csv": "scorer" + ",eks" * 16 + "\nbodyparts" + ",nose" * 8 + ",paw" * 8 + "\ncoords,"
     + ",".join(ENSEMBLE * 2) + "\n" + rows_of(["1.5", "2.5", ".9", *["7"] * 5, "3", "4", ".8", *["7"] * 5]),
-    "anipose.csv": "fnum," + ",".join(f"{part}_{axis}" for part in ("nose", "paw") for axis in "x y z score error ncams".split())
+    "anipose.csv": "fnum," + ",".join(f"{part}_{axis}" for part in ("nose", "paw") for axis in ANIPOSE)
     + "\n" + rows_of(["1.5", "2.5", "9", ".9", "1", "3", "3", "4", "9", ".8", "1", "3"]),
     "deepof.csv": ",nose,nose,paw,paw\n,x,y,x,y\n" + rows_of(["1.5", "2.5", "3", "4"]),
     "deepof-one-header.csv": "," + ",".join(f"\"('{part}', '{axis}')\"" for part in ("nose", "paw") for axis in "xy") + "\n"
