@@ -29,6 +29,7 @@ from gdm_core.analysis.matching import contrasting  # noqa: E402
 from gdm_core.analysis.metrics import evaluate, match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
+from gdm_studio.plot import palette  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.formula1 import data as laps  # noqa: E402
 from pages.formula1.scorecard import driving_rows  # noqa: E402
@@ -37,7 +38,7 @@ from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.live.pictures import unpack  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 from pages.nascar.scorecard import score_rows  # noqa: E402
-from pages.ui import palette, result_files  # noqa: E402
+from pages.ui import result_files  # noqa: E402
 from pages.ui.card import Score  # noqa: E402
 from pages.ui.result_files import Card, write_card  # noqa: E402
 

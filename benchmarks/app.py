@@ -187,9 +187,10 @@ def one_visitor(visitors: Visitors, effort: Effort, tell: Callable[..., None]) -
 def while_held(visitors: Visitors, page: Page, effort: Effort, tell: Callable[..., None]) -> dict[str, Any]:
     """What is seen of the lab, which is open on `page`, and then of other pages while a thumb moves."""
     holds = {}
+    all_k = [2.0 + (5 * i + 3) % 11 for i in range(11)]  # the hand that moves on passes ten numbers of states a second
     for name, slider, values in (
         ("softness", SLIDERS["softness"], [0.4 + 0.08 * i for i in range(effort.held)]),
-        ("K", SLIDERS["K"], [2.0 + (5 * i + 3) % 11 for i in range(max(effort.held, 11))]),  # to and fro, five a second
+        ("K", SLIDERS["K"], all_k),
     ):
         holds[name] = hold(page, slider, FIGURE, values, effort.held_s)
         tell(*held_rows(name, holds[name]))
@@ -197,9 +198,9 @@ def while_held(visitors: Visitors, page: Page, effort: Effort, tell: Callable[..
     visitors.leave()
     for page_name, slider, values in (
         ("Formula 1", "softness", [0.4 + 0.08 * i for i in range(effort.held)]),
-        ("Formula 1", "K", [4.0 + (5 * i + 3) % 8 for i in range(8)]),
+        ("Formula 1", "K", all_k),
         ("Behaviour", "softness", [0.4 + 0.08 * i for i in range(effort.held)]),
-        ("Behaviour", "K", [2.0 + (5 * i + 3) % 8 for i in range(8)]),
+        ("Behaviour", "K", all_k),
     ):
         name = f"{page_name}, {slider}"
         holds[name] = elsewhere(visitors, page_name.lower().replace(" ", ""), slider, values, effort.held_s)

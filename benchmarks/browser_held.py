@@ -26,15 +26,17 @@ WATCH = """
 (selector) => {
   const notes = { moved: 0, pictures: [] };
   window.gdmHeld = notes;
-  const hash = (text) => {
+  const hash = (given) => {
     let found = 7;
-    for (let i = 0; i < text.length; i++) found = (Math.imul(found, 31) + text.charCodeAt(i)) | 0;
+    const step = typeof given === "string" ? 1 : 5; // of the bytes of a picture, every fifth tells it apart
+    for (let i = 0; i < given.length; i += step) found = (Math.imul(found, 31) + (given[i].charCodeAt?.() ?? given[i])) | 0;
     return found;
   };
   const look = (figure) => {
     const { data, layout } = figure.querySelector(".gdm-plot");
-    const over = [...figure.querySelectorAll(".gdm-overlay > path")].map((path) => [path.getAttribute("d"), path.style.cssText]);
-    return hash(JSON.stringify([data, layout.shapes ?? [], over], (_, v) => (ArrayBuffer.isView(v) ? Array.from(v) : v)));
+    const canvas = figure.querySelector(".gdm-states"); // above all that Plotly has drawn
+    if (canvas) return hash(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data);
+    return hash(JSON.stringify([data, layout.shapes ?? []], (_, v) => (ArrayBuffer.isView(v) ? Array.from(v) : v)));
   };
   const figure = () => document.querySelector(selector);
   notes.last = look(figure());

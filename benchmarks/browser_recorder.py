@@ -13,7 +13,7 @@ PATIENCE_S = 60.0  # for one fit
 FIGURE = ".st-key-inferred-track .gdm-figure"
 THUMB = 11.25  # pixels wide: its middle stays half of that away from both ends of the slider
 
-# What is drawn is told apart by the colours and points of its strokes, Plotly's or those drawn over them while a thumb is
+# What is drawn is told apart by the colours and points of its strokes, Plotly's or the canvas over them while a thumb is
 # held: the same picture drawn again is no change.
 SCRIPT = """
 (() => {
@@ -37,10 +37,10 @@ SCRIPT = """
     }
   };
   const look = (figure) => {
-    const over = [...figure.querySelectorAll(".gdm-overlay > path")].map((path) => [path.style.cssText, path.getAttribute("d")]);
+    const over = figure.querySelector(".gdm-states")?.toDataURL();
     const shapes = figure.querySelector(".gdm-plot")?.layout?.shapes ?? [];
     let hash = 7;
-    for (const parts of over.length ? over : shapes.map(({ line, path }) => [line.color, path])) {
+    for (const parts of over ? [[over]] : shapes.map(({ line, path }) => [line.color, path])) {
       for (const part of parts) {
         for (let i = 0; i < part.length; i++) hash = (Math.imul(hash, 31) + part.charCodeAt(i)) | 0;
       }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path, PurePath
 from typing import IO, Any, Literal
 
@@ -25,6 +24,7 @@ Features = Literal["egocentric", "keypoints"]
 Given = Path | IO[bytes]  # an open file has a `name`
 MOST_FILES = 1_000
 MOST_BYTES = 4 << 30  # that the files of one zip may hold together
+_KEYS = ("recording", "observation id")  # columns that say which recording a row is of
 _NO_RECORDING = (".zip", ".mp4", ".avi", ".png", ".jpg", ".md", ".json", ".yaml", ".pickle")
 
 
@@ -53,22 +53,15 @@ def _may_be_one(name: str) -> bool:
 
 def _unpacked(given: Given) -> list[Given]:
     try:
-        with zipfile.ZipFile(given) as archive:
-            inside = [
-                one for one in archive.infolist() if not one.is_dir() and _may_be_one(PurePath(one.filename).name)
-            ]
-            if sum(one.file_size for one in inside) > MOST_BYTES:
-                raise DataError(
-                    f"{given.name} holds more than {MOST_BYTES >> 30} GB. Bring it as a folder below the data folder."
-                )
-            found: list[Given] = []
-            for one in inside:
-                content = BytesIO(archive.read(one))
-                content.name = PurePath(one.filename).name
-                found.append(content)
+        archive = zipfile.ZipFile(given)
+        inside = [one for one in archive.infolist() if not one.is_dir() and _may_be_one(PurePath(one.filename).name)]
+        if sum(one.file_size for one in inside) > MOST_BYTES:
+            raise DataError(
+                f"{given.name} holds more than {MOST_BYTES >> 30} GB. Bring it as a folder below the data folder."
+            )
+        return [archive.open(one) for one in inside]  # each is unpacked while it is read, none before
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
         raise DataError(f"{given.name} cannot be unpacked ({error}).") from error
-    return found
 
 
 def read_sheet(source: Readable, name: str | None = None, page: str | None = None) -> pd.DataFrame:
@@ -88,6 +81,37 @@ def read_sheet(source: Readable, name: str | None = None, page: str | None = Non
             cells = cells.astype(str).astype(np.float64)
         columns[str(column)] = cells
     return pd.DataFrame(columns)
+
+
+def sheet_within(given: Given) -> pd.DataFrame | None:
+    """The sheet of a long table that holds several recordings: its columns that never change within one (animal, group, dose),
+    a row for each. None where the file is no such table.
+
+    given   a path, or an open file with a name
+    """
+    found = _long(given)
+    if found is None:
+        return None
+    key, frame = found
+    same = frame.groupby(key, sort=False).nunique(dropna=False).max() == 1
+    return (
+        frame.loc[~frame[key].duplicated(), [key, *same.index[same]]]
+        .rename(columns={key: "recording"})
+        .reset_index(drop=True)
+    )
+
+
+def _long(given: Given) -> tuple[str, pd.DataFrame] | None:
+    """(the column that says which recording a row is of, the table), where a table holds several."""
+    name = PurePath(given.name).name
+    if not name.lower().endswith((".csv", ".tsv", ".parquet", ".xlsx")):
+        return None
+    frame = read_sheet(given, name)
+    if not isinstance(given, Path):
+        given.seek(0)
+    key = next((c for c in frame if c.strip().casefold() in _KEYS), None)
+    several = key is not None and 1 < frame[key].nunique() < len(frame) and frame[key].notna().all()
+    return (key, frame) if key is not None and several else None
 
 
 def read_recordings(
@@ -113,15 +137,36 @@ def read_one(given: Given, rate_hz: float | None = None, features: Features = "e
     rate_hz    samples a second, where the file does not say
     features   of poses
     """
-    data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz)
-    if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
-        data = keypoints.from_table(data, rate_hz) or data
+    data = _data(given, rate_hz)
     trials = data.to_trials(features) if isinstance(data, keypoints.KeypointTable) else data.to_trials(rate_hz=rate_hz)
     found: dict[str, Trial] = {}
     for trial in trials:
-        called = PurePath(given.name).name if len(trials) == 1 else trial.name.partition(" ")[2] or trial.name
-        _add(found, called, trial, given)
+        _add(found, _called(trial.name, len(trials), given), trial, given)
     return found
+
+
+def read_poses(given: Given, name: str, rate_hz: float | None = None) -> keypoints.KeypointTable | None:
+    """The poses of a recording that `read_one` found in a file; None where the file holds none.
+
+    given     the file
+    name      of the recording
+    rate_hz   samples a second, where the file does not say
+    """
+    data = _data(given, rate_hz)
+    parts = data.split() if isinstance(data, keypoints.KeypointTable) else ()
+    return next((part for part in parts if _called(part.name, len(parts), given) == name), None)
+
+
+def _data(given: Given, rate_hz: float | None) -> keypoints.KeypointTable | keypoints.Table:
+    data = keypoints.read_any(given, PurePath(given.name).name, rate_hz=rate_hz)
+    if isinstance(data, keypoints.Table) and keypoints.looks_like_keypoints(data):
+        data = keypoints.from_table(data, rate_hz) or data
+    return data
+
+
+def _called(name: str, of: int, given: Given) -> str:
+    """What a recording is called: as its file, unless there are several in it."""
+    return PurePath(given.name).name if of == 1 else name.partition(" ")[2] or name
 
 
 def with_seen(found: Mapping[str, Trial]) -> dict[str, Trial]:
@@ -150,7 +195,7 @@ def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.N
     """States that another tool found, by recording, and their names where files have words.
 
     An NPZ holds an array for each recording, [T] whole numbers (-1 unlabelled) or soft states [T, K]; any other file is one
-    recording: BORIS's exports, tables of bouts, a label a row.
+    recording, or has a column "recording" (of BORIS: Observation id): BORIS's exports, tables of bouts, a label a row.
 
     paths     of the files, or open files
     rate_hz   samples a second, for times in seconds
@@ -164,9 +209,17 @@ def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.N
             for key, array in read_arrays(open_source(path, name)).items():
                 _add(found, name if name.lower().endswith(".npy") else key, array, path)
             continue
-        read = keypoints.read_annotation(path, rate_hz, name=name)
-        numbers = np.array([codes.setdefault(word, len(codes)) for word in read.label_names] + [UNLABELLED])
-        _add(words, name, numbers[read.labels], path)
+        parts: dict[str, Readable] = {name: path}
+        if (long := _long(path)) is not None:  # each recording as a file of its own would hold it
+            key, frame = long
+            parts = {
+                str(one): rows.drop(columns=key).to_csv(index=False).encode()
+                for one, rows in frame.groupby(key, sort=False)
+            }
+        for called, part in parts.items():
+            read = keypoints.read_annotation(part, rate_hz, name=called if part is path else f"{called}.csv")
+            numbers = np.array([codes.setdefault(word, len(codes)) for word in read.label_names] + [UNLABELLED])
+            _add(words, called, numbers[read.labels], path)
     if found and words:
         raise DataError("Some files hold states as numbers and some as words; give those of one kind.")
     return (found, {}) if found else ({**words}, {code: word for word, code in codes.items()})

@@ -272,14 +272,16 @@ def _ratio(a: Floats, b: Floats) -> Floats:
 def correct(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
     """p corrected over the family: all rows whose values differ at all. A state that is alike everywhere was decided before
     groups were looked at, and costs the others nothing."""
-    from statsmodels.stats.multitest import multipletests
+    from scipy import stats
 
     asked = np.flatnonzero(differs & table["p"].notna().to_numpy())
-    for name, method in (("p_holm", "holm"), ("p_bh", "fdr_bh")):
-        corrected = table["p"].to_numpy(copy=True)
-        if len(asked):
-            corrected[asked] = multipletests(corrected[asked], method=method)[1]
-        table[name] = corrected
+    holm, bh = (table["p"].to_numpy(copy=True) for _ in range(2))
+    if n := len(asked):
+        # statsmodels' multipletests does the same, and collects garbage each time: half a second of a page
+        order = asked[np.argsort(holm[asked], kind="stable")]
+        holm[order] = np.minimum(np.maximum.accumulate(holm[order] * np.arange(n, 0, -1)), 1.0)
+        bh[asked] = stats.false_discovery_control(bh[asked], method="bh")
+    table["p_holm"], table["p_bh"] = holm, bh
 
 
 # ---- what is said -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError
-from gdm_core.study.sheet import RECORDING, Sheet, near
+from gdm_core.study.sheet import RECORDING, Sheet, listed, near
 from gdm_core.study.states import OF_CHANGES, OF_RECORDINGS, OF_STATES, Counts, Floats, Recording
 
 
@@ -84,6 +84,34 @@ class Counted:
         table = pd.DataFrame({RECORDING: np.array(self.sheet.names)[recording]})
         table = table.join(self._labels().iloc[place].reset_index(drop=True))
         return table.assign(start_s=start, stop_s=start + long / rates, duration_s=long / rates)
+
+    def clips(self, state: int, n: int = 6, most_s: float = 4.0, around_s: float = 0.5) -> pd.DataFrame:
+        """Typical bouts of a state, each of another animal as far as there are enough: recording, first sample and the one after
+        the last, with a while around, and the bout's own. Chosen blind to the sheet, but for whose a recording is.
+
+        state      its number
+        n          how many
+        most_s     seconds of a bout that are shown
+        around_s   seconds before and after
+        """
+        if state not in self.states:
+            raise ConfigError(f"There is no state {state}; the study has {listed(self.states)}.")
+        recording, _, first, long = (part[self.counts.runs[1] == self.states.index(state)] for part in self.counts.runs)
+        found = pd.DataFrame({RECORDING: np.array(self.sheet.names)[recording], "bout_first": first, "long": long})
+        found["rate"] = self.counts.rates[recording]
+        found["of"] = [self.counts.recordings[one].n_samples for one in recording]
+        seconds = (found["long"] / found["rate"]).map(np.log)
+        found = found.assign(odd=(seconds - seconds.median()).abs().round(1)).sample(frac=1, random_state=state)
+        found = found.sort_values("odd", kind="stable")  # of bouts as typical, any
+        turn = found.groupby(found[RECORDING].map(self.sheet.animals)).cumcount()
+        found = found.loc[turn.sort_values(kind="stable").index[:n]].reset_index(drop=True)
+        around = (around_s * found["rate"]).round().astype(np.int64)
+        found["bout_after"] = found["bout_first"] + np.minimum(
+            found["long"], (most_s * found["rate"]).round().astype(np.int64)
+        )
+        found["first"] = np.maximum(0, found["bout_first"] - around)
+        found["after"] = np.minimum(found["of"], found["bout_after"] + around)
+        return found[[RECORDING, "first", "after", "bout_first", "bout_after"]]
 
     def over_time(self, bin_s: float = 60.0) -> pd.DataFrame:
         """A row for each recording, stretch of time and state: its usage over the minutes since the recording began.

@@ -16,7 +16,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.permutation import Floats, Ints
-from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, column_of, counted, listed, selected
+from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, column_of, counted, in_words, listed, selected
 
 FRAME = "frame"
 # What a group that others are compared with is called: it comes first.
@@ -74,8 +74,8 @@ class Factor:
 
     @property
     def words(self) -> list[str]:
-        """Its levels in words. Dates such as 20251003 keep all their digits: two of them are not to read alike."""
-        return [f"{level:.12g}" if self.numeric else str(level) for level in self.levels]
+        """Its levels in words."""
+        return [in_words(level) for level in self.levels]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ def design_of(question: Question, sheet: Sheet, names: Sequence[str], empty: npt
     if not 1 <= len(question.between) <= 2:
         raise ConfigError(f"between is {question.between!r}; name one column, or two for two factors.")
     frame = sheet.frame[~sheet.frame[RECORDING].isin(list(sheet.set_aside))]
-    frame, _ = selected(frame, question.where)
+    frame = selected(frame, question.where)
     notes: list[str] = []
     place = {name: i for i, name in enumerate(names)}
     blank = [name for name in frame[RECORDING] if empty[place[name]]]
@@ -162,7 +162,7 @@ def design_of(question: Question, sheet: Sheet, names: Sequence[str], empty: npt
     if within is not None and within != unit:
         _check_nested(frame, unit, within)
     keys = [subject, *(between if within else [])] if within == unit else [*dict.fromkeys([subject, unit, *between])]
-    groups = frame.groupby(keys, sort=False, dropna=False).indices
+    groups = frame.groupby(keys, sort=False, dropna=False, observed=True).indices
     rows = [np.asarray(found) for found in groups.values()]
     firsts = frame.iloc[[found[0] for found in rows]]
     _check_units(frame, firsts, unit, unit_word, between, within, blocks)

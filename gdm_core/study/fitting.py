@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.bouts import BoutRule
-from gdm_core.errors import DataError, FitError
+from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.models.base import StateModel, Status
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.study.sheet import counted, listed
+from gdm_core.study.sheet import counted, listed, near
 from gdm_core.study.states import Recording
 from gdm_core.trials import UNLABELLED, Trial, Trials
 
@@ -23,6 +23,8 @@ LONGEST_UNSEEN_S = 1.0  # a model bridges gaps; what it says in the middle of a 
 RATES_ALIKE = 0.02
 STEADY = BoutRule(0.2, 0.2)  # trembling trackers differ from day to day: without it two days of the same mice do, too
 UNLIKE = 4.0  # robust standard deviations
+AROUND_S = 5.0  # of a mark: what words are told by looks some seconds back and ahead
+Mark = tuple[str, int, int, str]  # recording, first sample, the one after the last, word
 LOOKED_AT = 3_000  # samples of a recording, spread over it, that say whether it is unlike the rest
 
 
@@ -110,6 +112,51 @@ def _pieces(trial: Trial, n_samples: int) -> list[Trial]:
     return [trial.slice(int(start), int(start) + long) for start in starts]
 
 
+def lesson(
+    recordings: Mapping[str, Trial], animals: Mapping[str, str], marks: Sequence[Mark], notes: list[str]
+) -> tuple[Trials, tuple[tuple[int, int, int, int], ...], tuple[str, ...]]:
+    """What a model is taught words from: what any fit sees of the animals, and what is marked, with a while around it. Then
+    where in it which word is (trial, start, stop, word), and the words."""
+    words = tuple(dict.fromkeys(word for *_, word in marks))
+    if len(words) < 2:
+        raise ConfigError("Mark moments of two words at least: of one alone nothing can be told apart.")
+    parts = list(balanced(recordings, animals, []))  # of which the fit has spoken
+    stretches = []
+    for name, start, stop, word in marks:
+        if name not in recordings:
+            raise ConfigError(f"A mark of {word!r} is in {name!r}, which takes no part{near(name, recordings)}.")
+        whole = recordings[name]
+        if not 0 <= start < stop <= whole.n_samples:
+            raise ConfigError(
+                f"A mark of {word!r} goes from {start} to {stop} in {name!r}, of {whole.n_samples:,} samples."
+            )
+        around = round(AROUND_S * whole.rate_hz)
+        begin, end = max(0, start - around), min(whole.n_samples, stop + around)
+        stretches.append((len(parts), start - begin, stop - begin, words.index(word)))
+        parts.append(whole.slice(begin, end))
+    of = len({animals[name] for name, *_ in marks})
+    notes.append(f"States are words: {len(marks)} marks in {of} of {len(set(animals.values()))} animals taught them.")
+    return Trials(tuple(parts), "study"), tuple(stretches), words
+
+
+def one_each(recordings: Mapping[str, Trial], animals: Mapping[str, str], most: int) -> Trials:
+    """A stretch of each animal, `most` samples in all: what numbers of states are tried on, half of the animals judging what was
+    fitted to the others."""
+    longest: dict[str, Trial] = {}
+    for name, one in recordings.items():
+        if animals[name] not in longest or one.n_samples > longest[animals[name]].n_samples:
+            longest[animals[name]] = one
+    share = max(1, most // len(longest))
+    trials = [
+        one.slice((one.n_samples - min(share, one.n_samples)) // 2, (one.n_samples + share) // 2)
+        for one in longest.values()
+    ]
+    order = np.random.default_rng(0).permutation(
+        len(trials)
+    )  # sheets go from group to group, or alternate between them
+    return Trials(tuple(trials[i] for i in order), "one stretch of each animal")
+
+
 def fitted(model: StateModel, trials: Trials) -> StateModel:
     """The model fitted to trials, the one given left as it is; one that is fitted already is taken as it stands."""
     if model.params_:
@@ -121,11 +168,19 @@ def fitted(model: StateModel, trials: Trials) -> StateModel:
     return made
 
 
+def words_of(model: StateModel) -> tuple[str, ...]:
+    """The words that a model was taught, () for none."""
+    return tuple(getattr(model, "class_names_", ()))
+
+
 def read_states(model: StateModel, recordings: Mapping[str, Trial], rule: BoutRule) -> dict[str, Recording]:
-    """Soft states of every recording, and bouts by a rule; none in the middle of what nobody saw for more than a second."""
+    """Soft states (or words) of every recording, and bouts by a rule; none in the middle of what nobody saw for more than a
+    second."""
     found = {}
+    # a model that was taught words says those: they are what somebody wants to know of
+    say = getattr(model, "predict_label_proba" if words_of(model) else "predict_proba")
     for name, trial in recordings.items():
-        soft = np.array(model.predict_proba(trial), np.float32)
+        soft = np.array(say(trial), np.float32)
         gone = np.asarray(np.isnan(trial.y).all(axis=1))
         unseen = _long_runs(gone, max(1, round(LONGEST_UNSEEN_S * trial.rate_hz)))
         labels = np.where(unseen, UNLABELLED, rule.labels(soft, trial.rate_hz)).astype(np.int32)

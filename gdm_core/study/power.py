@@ -99,8 +99,6 @@ def power_of(
             if curve[n] > 0.95:
                 break
     notes = [f"{n_studies:,} simulated studies a size, from the spread of {sum(counts)} units."]
-    if (part.strata.any() and not part.paired) or part.covariates.size:
-        notes.append("Blocks and covariates are not simulated: with them power is rather higher.")
     if min(counts) < 8:
         notes.append(f"The spread is known from {min(counts)} units a group alone, so power is known roughly.")
     return Power(

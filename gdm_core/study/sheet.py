@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,21 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
-_ALSO = {RECORDING: ("recording", "file", "filename", "file name"), ANIMAL: ("animal", "subject", "animal_id", "mouse")}
+_ALSO = {
+    RECORDING: ("recording", "file", "filename", "file name"),
+    ANIMAL: (
+        "animal",
+        "subject",
+        "participant",
+        "patient",
+        "person",
+        "animal_id",
+        "subject_id",
+        "mouse",
+        "mouse_id",
+        "rat",
+    ),
+}
 _YES = {"1", "1.0", "true", "yes", "y", "x", "exclude", "excluded"}
 _NO = {"0", "0.0", "false", "no", "n", "", "-", "keep", "nan", "none"}
 _SHOWN = 8
@@ -45,12 +60,23 @@ class Sheet:
         """The column that says whose a recording is."""
         return _known(self.frame, ANIMAL)
 
+    @property
+    def animals(self) -> dict[str, str]:
+        """Recording -> whose it is."""
+        names = self.frame[RECORDING]
+        whose = names if self.animal is None else self.frame[self.animal].fillna(names)
+        return dict(zip(names, whose.astype(str), strict=True))
+
 
 def checked(sheet: Any, recordings: Iterable[str], reserved: Sequence[str]) -> Sheet:
     """The sheet matched with the recordings by name: as written, else without folder, ending and case."""
     if not isinstance(sheet, pd.DataFrame):
         raise DataError(f"The sheet is a {type(sheet).__name__}; give a DataFrame with a row for each recording.")
-    frame = sheet.copy()
+    frame = (
+        sheet.reset_index()
+        if sheet.index.name and str(sheet.index.name).casefold() in _ALSO[RECORDING]
+        else sheet.copy()
+    )
     frame.columns = [str(column).strip() for column in frame.columns]
     if len(frame.columns) != len(set(frame.columns)):
         doubles = sorted({c for c in frame.columns if list(frame.columns).count(c) > 1})
@@ -70,6 +96,10 @@ def checked(sheet: Any, recordings: Iterable[str], reserved: Sequence[str]) -> S
             f"Columns of the sheet with names that tables of the study use are called ... (sheet): {listed(clash)}."
         )
         frame = frame.rename(columns={column: f"{column} (sheet)" for column in clash})
+    frame = frame.infer_objects()
+    for c in [c for c in frame if frame[c].dtype == object and frame[c].map(type).nunique() > 1]:
+        if frame[c].map(lambda cell: isinstance(cell, str)).any():  # words and numbers mixed: 1 and "1" are one group
+            frame[c] = frame[c].map(in_words, na_action="ignore")
     matched = _matched(written, [str(name) for name in recordings], notes)
     if key != RECORDING:
         frame[RECORDING] = [name or given for name, given in zip(matched, written, strict=True)]
@@ -100,30 +130,31 @@ def column_of(frame: pd.DataFrame, asked: str, what: str) -> str:
         return alike[0]
     if asked == ANIMAL and (found := _known(frame, ANIMAL)):
         return found
+    if f"{asked} (sheet)" in frame.columns:  # what `checked` called it
+        return f"{asked} (sheet)"
     raise ConfigError(
         f"{what} is {asked!r}, which is no column of the sheet{near(str(asked), frame.columns)}. "
         f"It has {listed([str(c) for c in frame.columns])}."
     )
 
 
-def selected(frame: pd.DataFrame, where: Mapping[str, Any] | None) -> tuple[pd.DataFrame, str]:
-    """Rows of the sheet whose columns have the values asked for (one, or a list of them); and that in words."""
-    words = []
+def selected(frame: pd.DataFrame, where: Mapping[str, Any] | None) -> pd.DataFrame:
+    """Rows of the sheet whose columns have the values asked for (one, or a list of them)."""
     for asked, value in (where or {}).items():
         name = column_of(frame, asked, "where")
         several = isinstance(value, list | tuple | set | frozenset | np.ndarray | pd.Series)
-        wanted = [_as_cell(one, frame[name]) for one in (value if several else [value])]
-        there = [one for one in frame[name].dropna().unique().tolist()]
-        if missing := [one for one in wanted if one not in there]:
+        # compared in words, so that 1 and "1", True and "True", a date and how it is written are the same
+        wanted = [in_words(one, frame[name]) for one in (value if several else [value])]
+        there = frame[name].map(in_words, na_action="ignore").astype(object)
+        known = there.dropna().unique().tolist()
+        if missing := [one for one in wanted if one not in known]:
             raise ConfigError(
-                f"where: no row of the sheet has {missing[0]!r} in {name!r}{near(str(missing[0]), map(str, there))}. "
-                f"It holds {listed([str(one) for one in there])}."
+                f"where: no row of the sheet has {missing[0]!r} in {name!r}{near(missing[0], known)}. It holds {listed(known)}."
             )
-        frame = frame[frame[name].isin(wanted)]
+        frame = frame[there.isin(wanted)]
         if frame.empty:
-            raise ConfigError(f"where: no recording is left with {name} {listed([str(one) for one in wanted])}.")
-        words.append(f"{name} {listed([str(one) for one in wanted])}")
-    return frame, ", ".join(words)
+            raise ConfigError(f"where: no recording is left with {name} {listed(wanted)}.")
+    return frame
 
 
 def near(name: str, known: Iterable[Any]) -> str:
@@ -184,14 +215,16 @@ def _is_yes(cell: Any, column: str) -> bool:
     raise DataError(f"The column {column!r} holds {str(cell)[:40]!r}; write yes or no (or leave it empty).")
 
 
-def _as_cell(value: Any, column: pd.Series[Any]) -> Any:
-    """A value as the column holds it: "0.3" asked of numbers is 0.3."""
-    if pd.api.types.is_numeric_dtype(column.dtype) and isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return str(value) if pd.api.types.is_string_dtype(column.dtype) and not isinstance(value, str) else value
+def in_words(value: Any, column: pd.Series[Any] | None = None) -> str:
+    """A cell of the sheet (or what is asked of a column) as tables and figures write it. Dates such as 20251003 keep all
+    their digits: two of them are not to read alike."""
+    if isinstance(value, pd.Timestamp | np.datetime64):
+        return str(pd.Timestamp(value)).removesuffix(" 00:00:00")
+    if isinstance(value, str) and column is not None and pd.api.types.is_numeric_dtype(column.dtype):
+        with contextlib.suppress(ValueError):  # "0.3" asked of numbers is 0.3
+            value = float(value)
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+    return f"{value:.12g}" if number else str(value)
 
 
 def counted(n: int, word: str) -> str:

@@ -70,6 +70,10 @@ def recording_of(name: str, states: npt.ArrayLike, rate_hz: float, start_seconds
     """A recording from [T] whole numbers (-1 unlabelled) or soft states [T, K]."""
     where = f"The states of {name!r}"
     given = np.asarray(states)
+    if given.dtype == bool:  # yes or no
+        given = given.astype(np.int8)
+    if given.ndim == 2 and given.shape[1] == 1:  # a column of states
+        given = given[:, 0]
     if not (np.isfinite(rate_hz) and rate_hz > 0):
         raise DataError(f"{where}: rate_hz is {rate_hz}; it must be a positive number of samples a second.")
     if given.ndim not in (1, 2) or given.size == 0 or given.dtype.kind not in "iuf":

@@ -23,7 +23,7 @@ from gdm_core.study.flow import Flow, flow_of
 from gdm_core.study.frames import WHY_NOT, by_frames
 from gdm_core.study.methods import methods_of
 from gdm_core.study.power import Power, power_of
-from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, checked, listed, near
+from gdm_core.study.sheet import ANIMAL, Sheet, checked, listed, near
 from gdm_core.study.states import (
     OF_CHANGES,
     OF_STATES,
@@ -117,9 +117,7 @@ class Study(Counted):
         notes        what a reader has to know is added here
         """
         known = sheet if isinstance(sheet, Sheet) else checked(sheet, recordings, RESERVED)
-        column = known.animal or RECORDING
-        whose = known.frame[column].fillna(known.frame[RECORDING]).astype(str)
-        return fitting.balanced(recordings, dict(zip(known.frame[RECORDING], whose, strict=True)), notes)
+        return fitting.balanced(recordings, known.animals, notes)
 
     @classmethod
     def of_model(
@@ -152,7 +150,7 @@ class Study(Counted):
         names   of states
         rule    by which soft states became bouts
         """
-        made = cls._of(sheet, read, as_names(names))
+        made = cls._of(sheet, read, as_names(names or fitting.words_of(model)))
         said = [f"{name} is {why}." for name, why in odd.items()]
         if not rule.plain:
             said.append(
@@ -172,6 +170,29 @@ class Study(Counted):
             "compared, but faster cameras see shorter bouts."
         )
         return cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
+
+    def taught(
+        self, recordings: Mapping[str, Trial], marks: Sequence[fitting.Mark], rule: BoutRule = fitting.STEADY
+    ) -> Study:
+        """Words in place of states: what is marked in some recordings is found in all of them, by the study's GDM.
+
+        recordings   name -> Trial, those that the study was made of
+        marks        of each moment (recording, first sample, the sample after the last, its word)
+        rule         how probabilities of words become bouts
+        """
+        from gdm_core.analysis.teaching import taught_fit
+        from gdm_core.models.loading import model_from_bytes
+
+        if self.model is None:
+            raise ConfigError(
+                "States of another tool have no model that could be taught words. Fit one with Study.fit."
+            )
+        notes: list[str] = []
+        kept = {name: recordings[name] for name in self.sheet.names}
+        lesson = fitting.lesson(kept, self.sheet.animals, marks, notes)
+        model = model_from_bytes(taught_fit(self.model.to_bytes(), lesson[0], None, *lesson[1:]).model_bytes)
+        part = replace(self.sheet, notes=(*self.sheet.notes, *notes))
+        return replace(Study.of_model(model, kept, part, None, rule), marks=list(marks), questions=self.questions)
 
     def with_names(self, names: Names) -> Study:
         """The same study with names of states.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gdm_core.analysis.segments import Part
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, bare, headline, note
 from pages.formula1.data import Circuit
 from pages.formula1.placing import MARGIN, STANDOFF_PX, Places, place
-from pages.ui import palette
-from pages.ui.figures.base import Dict, bare, headline, note
 
 GREY = "#868c9c"  # reads on both themes
 SMALLEST, LARGER = 9, 7  # pixels of a state's letters, and how much larger those of one that is all there is

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets.formula1 import LapClock, Session
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import numbered
 from pages.formula1 import data, gain_panel, lap_panel, state_names
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
@@ -20,8 +22,7 @@ from pages.formula1.tables import clock
 from pages.formula1.traces import STEP_M, trace
 from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
-from pages.ui import figures, shell
-from pages.ui.figures.base import numbered
+from pages.ui import shell
 from pages.ui.plot import plot
 
 SURE = 1.96  # standard deviations of the band: 95 % of places lie within

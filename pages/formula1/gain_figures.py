@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, path_cursor, plain, typed
 from pages.formula1.data import Circuit
 from pages.formula1.teams import Look
 from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gain
-from pages.ui.figures.base import Dict, Figure, axis, bare, layout, note, path_cursor, plain, typed
 
 UNSURE = "$faint"
 PALEST = 0.45

@@ -11,12 +11,12 @@ from datasets import formula1
 from datasets.f1.qualifying import is_qualifying
 from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
+from gdm_studio.plot.figures.base import Figure
 from pages.formula1 import data, gain_figures, teams, time_gained, weekend
 from pages.formula1.choices import choose_of_few, choose_one
 from pages.formula1.driver_states import Driver, race_of
 from pages.lab import Unread, View
 from pages.ui import shell
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}

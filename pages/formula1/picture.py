@@ -10,15 +10,16 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.segments import composition
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
 from pages.formula1 import badges, choices
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
 from pages.lab import Unread, held, live, pin
-from pages.ui import figures, parts
+from pages.ui import parts
 from pages.ui.controls import one_of, slide, switch
-from pages.ui.figures.base import Figure, names_of
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
 

@@ -6,7 +6,7 @@ import base64
 
 import streamlit as st
 
-from pages.ui import palette
+from gdm_studio.plot import palette
 from pages.ui.model_controls import Choice
 
 A, B, C = palette.colours(3)

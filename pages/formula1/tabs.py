@@ -10,6 +10,8 @@ import numpy as np
 import streamlit as st
 
 from datasets.f1.qualifying import is_qualifying
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure
 from pages import lab
 from pages.formula1 import (
     accuracy,
@@ -30,9 +32,8 @@ from pages.formula1.picture import Options, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, Unread, View
 from pages.lab.figures import matrix
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3

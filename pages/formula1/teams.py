@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasets.formula1 import Session
-from pages.ui import palette
+from gdm_studio.plot import palette
 
 GREY = "#868c9c"  # of a driver whose team's colour the feed does not say
 ALIKE = 18.0  # difference (OKLab x 100) below which two thin lines need another dash

@@ -9,15 +9,16 @@ import streamlit as st
 from datasets.f1.long_runs import FEWEST, Run, fading, fuel_effect, runs, shares_by_lap
 from datasets.formula1 import LapTable, Session, stints
 from gdm_core.errors import GdmError
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, plain, typed
 from pages.formula1 import data, teams
 from pages.formula1.data import Place
 from pages.formula1.driver_states import Driver, race_of
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import SURE
 from pages.lab import View
-from pages.ui import palette, settings, shell
+from pages.ui import settings, shell
 from pages.ui.controls import number
-from pages.ui.figures.base import Dict, Figure, axis, layout, note, plain, typed
 from pages.ui.plot import plot
 
 COMPOUNDS = {"SOFT": "#d8434e", "MEDIUM": "#c99a06", "HARD": "#8b93a7", "INTERMEDIATE": "#2f9e62", "WET": "#3173c9"}

@@ -9,6 +9,7 @@ import streamlit as st
 from datasets.f1.qualifying import BestLap, best_laps, ideal_laps, is_qualifying, no_time
 from datasets.formula1 import Session, lap_clock
 from gdm_core.text import listed
+from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, typed
 from pages.formula1 import data, teams, time_gained
 from pages.formula1.data import Circuit, Place
 from pages.formula1.driver_states import race_of
@@ -16,7 +17,6 @@ from pages.formula1.tables import clock, table_with_csv
 from pages.formula1.time_gained import Gain
 from pages.lab import View
 from pages.ui import shell
-from pages.ui.figures.base import Dict, Figure, axis, layout, note, typed
 from pages.ui.plot import plot
 
 

@@ -10,10 +10,11 @@ import streamlit as st
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.engine.suggest import Question, Suggestion, SuggestJob, SuggestView
 from gdm_core.errors import GdmError
+from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.live import background
 from pages.lab.view import Reading, View
-from pages.ui import figures, model_controls, shell
+from pages.ui import model_controls, shell
 from pages.ui.plot import plot
 
 MOST_KEPT = 4  # suggestions of a page that a visitor finds again
@@ -97,10 +98,10 @@ def _watch(job: SuggestJob, first: SuggestView) -> None:
 
     background.follow("suggest-progress", progress, come_in, first.finished)
     if first.suggestion is not None:
-        _verdicts(first.suggestion)
+        verdicts(first.suggestion)
 
 
-def _verdicts(suggestion: Suggestion) -> None:
+def verdicts(suggestion: Suggestion) -> None:
     first, *others = suggestion.verdicts
     st.markdown(f"**{first.sentences[0]}** {first.sentences[1]} {first.sentences[2]}")
     tried = [probe for probe in first.probes if len(probe.held_out)]

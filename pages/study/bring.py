@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 import streamlit as st
 
 from datasets import cohort
-from datasets.cohort_files import Given
+from datasets.cohort_files import Given, read_poses
+from datasets.keypoints import KeypointTable
 from datasets.storage import data_dir
+from datasets.tables import path_within
 from gdm_core.errors import GdmError
 from gdm_core.study import Study
 from gdm_core.trials import Trial
@@ -47,6 +49,8 @@ class Brought:
     private  whether no link can show it to anybody else
     imports, code   how a script makes `study`
     notes    what was understood on the way, besides the study's own notes
+    trials   gives the recordings, None where there are states alone
+    poses    gives those of one recording, None where it has none
     """
 
     key: str
@@ -58,6 +62,8 @@ class Brought:
     imports: Sequence[str]
     code: Sequence[str]
     notes: Sequence[str] = field(default=())
+    trials: Callable[[], Mapping[str, Trial]] | None = None
+    poses: Callable[[str], KeypointTable | None] = lambda name: None
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -117,15 +123,17 @@ def _simulated(page: Frame) -> Brought | None:
         code += [
             "study = Study.of_states(animals.states, pd.DataFrame(animals.sheet), animals.rate_hz, cohort.BEHAVIOURS)"
         ]
-        return Brought(key, "", "simulated-animals", about, _true_study(n, change, seed), False, imports, code)
+        return Brought(key, "", "simulated-animals", about, _true_study(n, change, seed), False, imports, code,
+                       trials=lambda: _recordings(n, change, seed))  # fmt: skip
     sheet = pd.DataFrame(_cohort(n, change, seed).sheet)
-    study, choice = fits.choose(page, fits.Wanted(key, _recordings(n, change, seed), sheet, keep=True), "study")
+    study, choice, on = fits.choose(page, fits.Wanted(key, _recordings(n, change, seed), sheet, keep=True), "study")
     if study is None:
         return None
-    code += ["recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)", *fits.code(choice)]
+    code += ["recordings, sheet = animals.recordings(), pd.DataFrame(animals.sheet)", *fits.code(choice, on)]
     return Brought(
-        f"{key}/{choice.family}/{sorted(choice.config.items())}", settings.of("fitted"), "simulated-animals-fitted",
+        f"{key}/{choice.family}/{sorted(choice.config.items())}/{on}", settings.of("fitted"), "simulated-animals-fitted",
         f"{about}, {choice.n_states} states found by one model", study, False, [*imports, fits.imports(choice)], code,
+        trials=lambda: _recordings(n, change, seed),
     )  # fmt: skip
 
 
@@ -137,27 +145,42 @@ def _recordings(n_animals: int, change: str, seed: int) -> dict[str, Trial]:
 # ---- a saved study -----------------------------------------------------------------------------------------------------
 def _saved(page: Frame) -> Brought | None:
     with page.controls:
-        st.file_uploader(
-            "A study that was saved", key=files.SAVED, on_change=files.keep_sent, args=(files.SAVED,),
-            help="The one file that the tab Take along gives; it opens with names and states.",
-        )  # fmt: skip
-    file = files.sent(files.SAVED)
-    if file is None:
+        kept = st.query_params.get(files.STAYS, "")
+        if kept:
+            shell.quiet(f"Kept on this server as {kept}. The address of this page opens it again.")
+            st.button("Open another", key="study-open-another", on_click=_let_go, width="stretch")
+        else:
+            st.file_uploader(
+                "A study that was saved", key=files.SAVED, on_change=files.keep_sent, args=(files.SAVED,),
+                help="The one file that the tab Take along gives; it opens with names, marks, question and states.",
+            )  # fmt: skip
+    file = None if kept else files.sent(files.SAVED)
+    if file is None and not kept:
         with page.picture:
             shell.empty("No study yet", "Choose the file at the left. It stays in this session.")
         return None
-    opening = work.of(("saved", file.file_id), lambda say: Study.from_bytes(file.getvalue(), file.name))
+    name, key = (kept, kept) if file is None else (file.name, file.file_id)
+
+    def read(say: work.Say) -> Study:
+        return Study.open(path_within(data_dir(), kept)) if file is None else Study.from_bytes(file.getvalue(), name)
+
+    opening = work.of(("saved", key), read)
     with page.picture:
-        if not work.follow("study-opening", [opening], f"Opening {file.name}"):
+        if not work.follow("study-opening", [opening], f"Opening {name}"):
             return None
         if opening.error is not None:
             shell.error("This study cannot be opened", str(opening.error))
             return None
-    stem = exports.slug(file.name.rpartition(".")[0] or file.name)
+    stem = exports.slug(name.rpartition("/")[2].rpartition(".")[0] or name)
     return Brought(
-        f"saved/{file.file_id}", settings.of(file.file_id), stem, f"{file.name}, as it was saved", opening.value, True,
-        ["from gdm_core import Study"], [f"study = Study.open({file.name!r})"],
+        f"saved/{key}", settings.of(key), stem, f"{name}, as it was saved", opening.value, True,
+        ["from gdm_core import Study"], [f"study = Study.open({name!r})"],
     )  # fmt: skip
+
+
+def _let_go() -> None:
+    """The study stays where it is kept; the page forgets it."""
+    del st.query_params[files.STAYS]
 
 
 # ---- files and a sheet ---------------------------------------------------------------------------------------------------
@@ -262,15 +285,16 @@ def _studied(
                 return None
         about = f"{len(found.states)} recordings, in states of another tool"
         return Brought(key, of, name, about, making.value, True, imports, code, notes)
-    study, choice = fits.choose(page, fits.Wanted(key, found.trials, sheet, keep=False), of)
+    study, choice, on = fits.choose(page, fits.Wanted(key, found.trials, sheet, keep=False), of)
     if study is None:
         return None
     code += [
         f"recordings = cohort_files.read_recordings(files, {options.rate_hz}, {options.features!r})",
-        *fits.code(choice),
+        *fits.code(choice, on),
     ]
     return Brought(
-        f"{key}/{choice.family}/{sorted(choice.config.items())}", of, name,
+        f"{key}/{choice.family}/{sorted(choice.config.items())}/{on}", of, name,
         f"{len(found.trials)} recordings, {choice.n_states} states found by one model", study, True,
-        [*imports, fits.imports(choice)], code, notes,
+        [*imports, fits.imports(choice)], code, notes, lambda: found.trials,
+        lambda one: read_poses(found.sources[one], one, options.rate_hz),
     )  # fmt: skip

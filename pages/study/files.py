@@ -26,7 +26,7 @@ from pages.study.work import KEPT, Say, Work
 from pages.ui import settings, shell
 from pages.ui.shell import Frame
 
-UPLOAD, SHEET, SAVED = "study-upload", "study-sheet", "study-saved"  # of the controls
+UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kept"  # of controls and the address
 _SENT = f"{KEPT}sent-"  # what was sent: it outlives the control, which another page takes away
 _READ = f"{KEPT}read"  # what has been read of each file, so that a stopped import goes on
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp", "annot", "zip"]
@@ -43,12 +43,14 @@ class Read:
     states    by recording
     words     of states
     troubles  file -> why it could not be read
+    sources   recording -> the file that it is in
     """
 
     trials: dict[str, Trial] = field(default_factory=dict)
     states: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, Given] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -59,7 +61,7 @@ class Read:
         out = set(left_out)
         trials = {name: one for name, one in self.trials.items() if name not in out}
         states = {name: one for name, one in self.states.items() if name not in out}
-        return Read(trials, states, self.words, self.troubles)
+        return Read(trials, states, self.words, self.troubles, self.sources)
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def read(files: list[tuple[str, Given]], options: Reading) -> Work:
                     known[one_key] = _read(one, options)
                 except GdmError as error:
                     known[one_key] = str(error)
-            _join(made, one.name, known[one_key])
+            _join(made, one, known[one_key])
         made.trials = cohort_files.with_seen(made.trials)
         return made
 
@@ -168,7 +170,8 @@ def _read(one: Given, options: Reading) -> Any:
     return cohort_files.read_states([one], options.rate_hz)
 
 
-def _join(made: Read, file: str, found: Any) -> None:
+def _join(made: Read, given: Given, found: Any) -> None:
+    file = given.name
     if isinstance(found, str):
         made.troubles[file] = found
         return
@@ -183,7 +186,7 @@ def _join(made: Read, file: str, found: Any) -> None:
             numbers = np.array([codes.setdefault(word, len(codes)) for word in words.values()] + [UNLABELLED])
             made.words = {code: word for word, code in codes.items()}
             value = numbers[value]
-        target[name] = value
+        target[name], made.sources[name] = value, given
 
 
 # ---- the sheet ----------------------------------------------------------------------------------------------------------
@@ -203,6 +206,10 @@ def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str,
             return cohort_files.read_sheet(given, named), named, ""
         except GdmError as error:
             return None, named, str(error)
+    for source in {id(one): one for one in read_.sources.values()}.values():
+        within = cohort_files.sheet_within(source) if list(read_.sources.values()).count(source) > 1 else None
+        if within is not None and within.shape[1] > 1:
+            return within, f"in {source.name}", ""
     blank = pd.DataFrame({RECORDING: read_.names, ANIMAL: "", "group": ""}).astype("string").fillna("")
     st.html('<p class="gdm-panel-title">The sheet</p>')
     shell.quiet(

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
 
+from datasets.storage import cannot_write, data_dir
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
-from pages.study import answer, look, pictures
+from gdm_core.study import Study
+from gdm_studio.plot.figures.base import Figure
+from pages.study import answer, files, look, pictures, words
 from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Answers, Asked
 from pages.ui import exports, shell
 from pages.ui.downloads import download
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure
+
+FOLDER = "studies"  # below the data folder
+_TROUBLE = "study-keep-trouble"
 
 
 def panel(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
@@ -32,6 +39,8 @@ def panel(brought: Brought, asked: Asked | None, answers: Answers | None) -> Non
         tables["tests"] = ("Tests: a row each", lambda: csv(tests))
         if each is not None:
             tables["animals"] = ("What was compared: a row an animal and state", lambda: csv(each))
+    if trouble := st.session_state.pop(_TROUBLE, None):
+        shell.error("The study could not be kept", trouble)
     left, middle, right = st.columns(3, gap="medium")
     with left:
         st.html('<p class="gdm-panel-title">Tables (CSV)</p>')
@@ -44,8 +53,14 @@ def panel(brought: Brought, asked: Asked | None, answers: Answers | None) -> Non
             exports.save_picture(key, f"{brought.name}-{key.removeprefix('study-')}", made)
     with right:
         st.html('<p class="gdm-panel-title">All of it</p>')
-        download("The study as one file", study.to_bytes, f"{brought.name}.study", key="study-file")
-        shell.quiet("States, sheet, names and model. It opens here, by Study.open, and by gdm study.")
+        download(
+            "The study as one file", lambda: whole(brought, asked).to_bytes(), f"{brought.name}.study", key="study-file"
+        )
+        shell.quiet("States, sheet, names, marks, question and model. It opens here, by Study.open, and by gdm study.")
+        st.button("Keep it on this server", key="study-keep", on_click=_keep, args=(brought, asked), width="stretch")
+        shell.quiet(
+            "It then outlives a reload and a restart; whoever has the address that the page goes to can open it."
+        )
         download(
             "Script that repeats it", lambda: script(brought, asked).encode(), f"{brought.name}.py", key="study-script"
         )
@@ -56,11 +71,30 @@ def panel(brought: Brought, asked: Asked | None, answers: Answers | None) -> Non
     st.code(study.methods(*found), language=None, wrap_lines=True)
 
 
+def whole(brought: Brought, asked: Asked | None) -> Study:
+    """The study with what is marked and asked."""
+    return replace(brought.study, marks=words.marks_of(brought), questions=[] if asked is None else [asked.plain])
+
+
+def _keep(brought: Brought, asked: Asked | None) -> None:
+    """Write the study below the data folder, and open it from there: the address says where."""
+    name = f"{FOLDER}/{brought.name}-{secrets.token_hex(4)}.study"
+    try:
+        whole(brought, asked).save(data_dir() / name)
+    except OSError as error:
+        st.session_state[_TROUBLE] = cannot_write(error)
+        return
+    st.session_state["data"], st.query_params[files.STAYS] = "saved", name
+
+
 def _figures(brought: Brought, asked: Asked | None, answers: Answers | None) -> dict[str, tuple[str, Figure]]:
     """Those that stand on the page, by their keys."""
     found: dict[str, tuple[str, Figure]] = {}
     if asked is not None and answers is not None and answers.table is not None:
         found["study-dots"] = ("Animals as dots", look.dots(brought, asked, answers))
+    if answers is not None and answers.flow is not None:
+        found["study-changes"] = ("Changes that differ", pictures.changes(brought.study, answers.flow))
+        found["study-graph"] = ("The same as a graph", pictures.graph(brought.study, answers.flow))
     by = "" if asked is None else asked.between[0]
     order, groups = look.ordered(brought, by)
     found["study-strips"] = ("All recordings", pictures.strips(brought.study, order, groups, by))

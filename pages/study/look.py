@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from gdm_core.study.sheet import RECORDING
+from gdm_core.study.sheet import RECORDING, in_words
+from gdm_studio.plot.figures.base import Figure
 from pages.study import answer, pictures
 from pages.study.bring import Brought
 from pages.study.questions import MEASURES, NOTHING, Answers, Asked
 from pages.ui import limits, settings, shell
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 
@@ -60,7 +60,7 @@ def _sortable(column: Any) -> Any:
 
 def word(value: Any) -> str:
     """A cell of the sheet in words."""
-    return "nothing" if pd.isna(value) else f"{value:.12g}" if isinstance(value, float) else str(value)
+    return "nothing" if pd.isna(value) else in_words(value)
 
 
 def with_groups(asked: Asked, table: pd.DataFrame) -> pd.DataFrame:

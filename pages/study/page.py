@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.lab import live
-from pages.study import answer, bring, look, names, questions, tabs, work
+from pages.study import answer, bring, look, names, questions, tabs, words, work
 from pages.ui import limits, shell
 from pages.ui.styles import style
 
@@ -13,6 +13,7 @@ style("study.css")
 page = shell.frame("study", card_share=0.34)
 live.mind_departure()
 brought = bring.choose(page)
+brought = brought and words.spoken(page, brought)
 if brought is None:
     page.header("many recordings, their conditions, and what differs")
     with page.picture:

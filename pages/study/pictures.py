@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, axis, layout, note, plain, typed
-from pages.ui.figures.strips import state_strips
+from gdm_core.trials import Trial
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, plain, typed
+from gdm_studio.plot.figures.strips import state_strips
+from pages.lab.analysis_figures import arrow
 
 STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
 LABELLED_ROWS = 26  # strips whose recordings are named at their left; of more, groups are
+MOST_ARROWS = 12  # of the graph of changes
+MOST_CHANNELS = 8  # that clips show
 MOST_COLUMNS = 12  # states or changes that dots are drawn for
 OTHERS = "the other states"
 # Groups are told apart by shape and place, not by colour, which belongs to states.
@@ -74,7 +79,7 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
     )  # fmt: skip
     made["data"][0]["ygap"] = 2 if len(rows) <= 60 else 0
     named = [plain(study.sheet.names[place]) for place in order]
-    words = [_short(study.sheet.names[place], 16) for place in order]
+    words = [_short(one, 18) for one in _apart([study.sheet.names[place] for place in order])]
     if len(order) > LABELLED_ROWS:
         ends = [*starts[1:], len(groups)]
         named = [named[(a + b - 1) // 2] for a, b in zip(starts, ends, strict=True)] if apart else []
@@ -85,6 +90,58 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
     }  # fmt: skip
     made["alt"] = f"{len(order)} recordings as strips of their states."
     return made
+
+
+def clips(study: Study, trials: Mapping[str, Trial], found: pd.DataFrame, names: Sequence[str], place: int) -> Figure:
+    """Channels of clips, one clip beside the other on the same scales; the bout itself stands in the colour of its state."""
+    model = trials[found["recording"].iloc[0]]
+    n, m, gap = len(found), min(model.n_channels, MOST_CHANNELS), 0.12
+    places: list[tuple[Any, ...]] = [tuple(row) for row in found.to_numpy().tolist()]
+    parts = [trials[name].y[first:after, :m] for name, first, after, _, _ in places]
+    low, high = np.nanmin(np.concatenate(parts), axis=0), np.nanmax(np.concatenate(parts), axis=0)
+    traces, shapes, at = [], [], 0.0
+    ticks: list[float] = []
+    for (name, first, _, begin, end), y in zip(places, parts, strict=True):
+        rate = trials[name].rate_hz
+        for j in range(m):
+            scaled = m - 1 - j + 0.9 * (y[:, j] - low[j]) / max(float(high[j] - low[j]), 1e-9)
+            traces.append({"type": "scatter", "mode": "lines", "x": typed(at + np.arange(len(y)) / rate), "y": typed(scaled),
+                           "line": {"color": "$ink", "width": 1.2}, "hoverinfo": "skip", "showlegend": False})  # fmt: skip
+        x0, x1 = (at + (edge - first) / rate for edge in (begin, end))
+        shapes.append({"type": "rect", "xref": "x", "yref": "paper", "x0": x0, "x1": x1, "y0": 0, "y1": 1, "layer": "below",
+                       "fillcolor": colour_of(study, place), "opacity": 0.25, "line": {"width": 0}})  # fmt: skip
+        ticks.append(at + len(y) / rate / 2)
+        at += len(y) / rate + gap
+    more = "" if m == model.n_channels else f" The first {m} of {model.n_channels} channels."
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis(tickvals=ticks, ticktext=[plain(_short(one, max(7, 100 // n))) for one in names], showgrid=False,
+                       range=[-gap, at], tickfont={"size": 12, "color": "$ink"}),
+            yaxis=axis(tickvals=[m - 1 - j + 0.45 for j in range(m)], ticktext=[plain(_short(c, 16)) for c in model.channels[:m]],
+                       showgrid=False, tickfont={"size": 11, "color": "$ink"}, automargin=True),
+            shapes=shapes,
+        ),
+        "caption": f"Bouts of {study.called(study.states[place])} (shaded), with half a second around each; all clips on the same "
+        f"scales.{more}",
+        "alt": f"{n} clips of {study.called(study.states[place])}, {m} channels each.",
+        "height": 60 + 44 * m,
+    }  # fmt: skip
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names without the beginning and the ending that all share: what is left tells them apart."""
+    if len(set(names)) < 2:
+        return list(names)
+    front = _shared(names)
+    begin = 1 + max(front.rfind(mark) for mark in "_-. /")
+    end = _shared([name[::-1] for name in names]).find(".") + 1  # as a whole, never a digit of a number
+    return [name[begin : len(name) - end] or name for name in names]
+
+
+def _shared(names: Sequence[str]) -> str:
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
 
 
 def _short(text: str, most: int) -> str:
@@ -229,6 +286,47 @@ def changes(study: Study, flow: Flow) -> Figure:
         + ("." if len(own) == len(study.states) else f", with {len(study.states) - len(own)} rarer states that are not drawn."),
         "alt": f"Differences of mean changes between {first} and {last}.",
         "height": 400,
+    }  # fmt: skip
+
+
+def graph(study: Study, flow: Flow) -> Figure:
+    """The same as a graph: states on a circle, and the arrows whose changes differ most between the first and the last group."""
+    first, *_, last = list(flow.means)
+    own, names = shown_states(study)
+    weight = np.nan_to_num(study.counts.usage).mean(axis=0)[own]
+    angle = np.pi / 2 - 2 * np.pi * np.arange(len(own)) / len(own)
+    where = np.column_stack([np.cos(angle), np.sin(angle)])
+    radius = 0.1 + 0.14 * np.sqrt(weight / max(float(weight.max()), 1e-9))
+    z = flow.difference[np.ix_(own, own)]
+    np.fill_diagonal(z, 0.0)
+    most = float(np.abs(z).max()) or 1.0
+    arrows: list[Dict] = []
+    for place in np.argsort(-np.abs(z), axis=None)[:MOST_ARROWS]:
+        a, b = divmod(int(place), len(own))
+        share = float(abs(z[a, b])) / most
+        if share > 0.05:
+            arrows += arrow(where[a], where[b], radius[a], radius[b], share, "$accent" if z[a, b] > 0 else "$bad")
+    circles = [
+        {"type": "circle", "xref": "x", "yref": "y", "x0": x - r, "x1": x + r, "y0": y - r, "y1": y + r,
+         "fillcolor": colour_of(study, place), "line": {"width": 0}}
+        for (x, y), r, place in zip(where.tolist(), radius.tolist(), own, strict=True)
+    ]  # fmt: skip
+    words = [
+        note(plain(_short(name, 14)), x * (1.16 + r), y * (1.12 + r), xref="x", yref="y")
+        for (x, y), r, name in zip(where.tolist(), radius.tolist(), names, strict=False)
+    ]
+    return {
+        "data": [],
+        "layout": layout(
+            shapes=circles, annotations=[*arrows, *words],
+            xaxis=bare(range=[-1.8, 1.8], fixedrange=True),
+            yaxis=bare(range=[-1.5, 1.5], fixedrange=True, scaleanchor="x", scaleratio=1),
+        ),
+        "caption": f"Arrows: what {last} does more often than {first} (blue) or less often (red), the thicker the more; of many "
+        f"the {MOST_ARROWS} largest. Circles are as large as their state is used.",
+        "alt": f"Graph of the changes that differ most between {first} and {last}.",
+        "height": 400,
+        "phone_height": 320,
     }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
@@ -12,7 +12,7 @@ import streamlit as st
 from gdm_core.errors import GdmError
 from gdm_core.study import Flow
 from gdm_core.study.design import FRAME
-from gdm_core.study.sheet import RECORDING
+from gdm_core.study.sheet import RECORDING, in_words
 from gdm_core.study.states import OF_CHANGES, OF_RECORDINGS, OF_STATES
 from pages.study import work
 from pages.study.bring import Brought
@@ -61,6 +61,12 @@ class Asked:
         return {name: value for name, value in given.items() if value}
 
     @property
+    def plain(self) -> dict[str, Any]:
+        """As a file of the study keeps it: words and lists."""
+        where = self.where and [self.where[0], [in_words(value) for value in self.where[1]]]
+        return asdict(self) | {"where": where}
+
+    @property
     def one(self) -> str | list[str]:
         """What is compared between, as a script writes it."""
         return self.between[0] if len(self.between) == 1 else list(self.between)
@@ -99,40 +105,49 @@ def choose(brought: Brought) -> Asked | None:
             "The sheet has no column that differs between recordings: add one (group, dose, session ...) to compare."
         )
         return None
-    first = next(
+    saved: dict[str, Any] = dict(study.questions[0]) if study.questions else {}  # where the study was saved with one
+    usual = next(
         (c for c in groups if c.casefold() in ("group", "treatment", "condition", "dose", "genotype")), groups[0]
     )
+    first, other = [*saved.get("between", [usual]), NOTHING][:2]
+
     between = _select(
-        "Does it differ between", groups, first, "between", of, "A column of the sheet: groups, doses, sessions."
-    )
-    second = _select("and (a second factor)", [NOTHING, *[c for c in groups if c != between]], NOTHING, "and", of)
+        "Does it differ between", groups, first if first in groups else usual, "between", of,
+        "A column of the sheet: groups, doses, sessions.",
+    )  # fmt: skip
+    second = _select("and (a second factor)", [NOTHING, *[c for c in groups if c != between]], other, "and", of)
     measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
-    measure = _select("Measure", measures, "usage", "measured", of, words=SHORT)
+    measure = _select("Measure", measures, saved.get("measure", "usage"), "measured", of, words=SHORT)
     paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
     comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
+    again = str(animal) if comes_again else NOTHING
     within = _select(
-        "Paired within", paired, str(animal) if comes_again else NOTHING, "within", settings.key(of, settings.of(between)),
+        "Paired within", paired, (saved.get("within") or NOTHING) if saved and between == first else again, "within",
+        settings.key(of, settings.of(between)),
         "Whose sessions belong together: the animal, where each comes under several conditions.",
     )  # fmt: skip
     others = [c for c in groups if c not in (between, second)]
-    blocks = _select(
-        "Blocks", [NOTHING, *others], NOTHING, "blocks", of, "Animals are exchanged within one batch only."
-    )
+    batch = saved.get("blocks") or NOTHING
+    blocks = _select("Blocks", [NOTHING, *others], batch, "blocks", of, "Animals are exchanged within one batch only.")
     key = settings.key("covariates", of)
     covariates = st.multiselect(
-        "Covariates", others, key=key, bind="query-params", placeholder="none",
+        "Covariates", others, [c for c in saved.get("covariates", []) if c in others], key=key, bind="query-params",
+        placeholder="none",
         help="Their share is taken away first, age for instance.",
     )  # fmt: skip
-    where = _select("Only where", [NOTHING, *offered], NOTHING, "where", of)
+    its_column, its_values = saved.get("where") or (NOTHING, [])
+    where = _select("Only where", [NOTHING, *offered], its_column, "where", of)
     chosen: tuple[str, tuple[Any, ...]] | None = None
     if where != NOTHING:
-        by_word = {str(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
+        by_word = {in_words(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
+        kept = [in_words(value) for value in its_values if where == its_column and in_words(value) in by_word]
         its = st.multiselect(
-            f"{where} is", list(by_word), list(by_word)[:1], key=settings.key("values", settings.key(of, settings.of(where))),
-            bind="query-params",
+            f"{where} is", list(by_word), kept or list(by_word)[:1], bind="query-params",
+            key=settings.key("values", settings.key(of, settings.of(where))),
         )  # fmt: skip
         chosen = (where, tuple(by_word[word] for word in its if word in by_word)) if its else None
-    correction = _select("Corrected by", list(CORRECTIONS), "p_holm", "correct", of, words=CORRECTIONS)
+    corrected = saved.get("correction", "p_holm")
+    correction = _select("Corrected by", list(CORRECTIONS), corrected, "correct", of, words=CORRECTIONS)
     several = (between,) if second in (NOTHING, between) else (between, second)
     return Asked(
         measure, several, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
@@ -144,8 +159,8 @@ def _select(
     label: str, options: Sequence[str], start: str, name: str, of: str, help: str | None = None,
     words: dict[str, str] | None = None,
 ) -> str:  # fmt: skip
-    """A select box in the address; whatever an address says, what it gives is one of the options."""
-    key, words = settings.key(name, of), words or {}
+    """A select box in the address; whatever an address or a saved question says, what it gives is one of the options."""
+    key, words, start = settings.key(name, of), words or {}, start if start in options else options[0]
     limits.among(key, label, [words.get(one, one) for one in options])
     found = st.selectbox(
         label, options, index=list(options).index(start), key=key, bind="query-params", help=help,

@@ -12,7 +12,7 @@ from gdm_core.analysis.tables import harmless
 from gdm_core.study import Power
 from gdm_core.study.sheet import RECORDING
 from gdm_core.study.states import OF_STATES
-from pages.study import answer, leave, look, names, pictures, questions, work
+from pages.study import answer, leave, look, names, pictures, questions, words, work
 from pages.study.bring import Brought
 from pages.study.questions import Answers, Asked
 from pages.study.work import Say
@@ -51,7 +51,11 @@ def _changes(brought: Brought, asked: Asked | None, answers: Answers | None) -> 
         return
     flow = answers.flow
     shell.finding(answer.flow_sentence(flow, asked.between[0]))
-    plot(pictures.changes(brought.study, flow), key="study-changes", filename=f"{brought.name}-changes")
+    left, right = st.columns(2, gap="medium")
+    with left:
+        plot(pictures.changes(brought.study, flow), key="study-changes", filename=f"{brought.name}-changes")
+    with right:
+        plot(pictures.graph(brought.study, flow), key="study-graph", filename=f"{brought.name}-graph")
     shell.quiet(f"Distance {flow.distance:.1f}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}: {flow.test}.")
 
 
@@ -193,6 +197,13 @@ def _frames(brought: Brought, asked: Asked | None, answers: Answers | None) -> N
     shell.quiet(table.attrs["notes"][0].replace("p_by_animal", "p by animals"))
 
 
+def _clips(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+    table = None if answers is None else answers.table
+    words.panel(
+        brought, asked, _state(brought, "Clips of", 0 if table is None else _surest(table, len(brought.study.states)))
+    )
+
+
 def _names(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
     names.panel(brought, asked)
 
@@ -224,6 +235,7 @@ TABS: dict[str, tuple[Draw, bool]] = {
     "State by state": (_table, True),
     "Changes": (_changes, False),
     "By the minute": (_over_time, True),
+    "Clips and words": (_clips, False),
     "How many animals": (_power, True),
     "Frames as units": (_frames, True),
     "Names": (_names, False),

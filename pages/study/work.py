@@ -13,11 +13,11 @@ import streamlit as st
 
 from gdm_core.errors import FitError, GdmError
 from pages.lab.live import background
-from pages.ui import turning
+from pages.ui import page_memory
 
 log = logging.getLogger(__name__)
 
-KEPT = turning.stays("study-")
+KEPT = page_memory.stays("study-")
 _WORKS = f"{KEPT}works"
 MOST_KEPT = 24
 AT_ONCE_S = 2.5  # that a page waits before it says what it waits for

@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from pages.channel import ROUTE, channel
-from pages.ui import slider, turning
+from pages.ui import page_memory, slider
 from pages.ui.browser import renderer
 from pages.ui.streamlit_internals import StreamlitPage
 
@@ -78,7 +78,7 @@ def build() -> None:
     """Show the menu and run the page that was asked for."""
     chosen = st.navigation([page(entry.folder) for entry in available()], position="top")
     st.set_page_config(page_title="GDM Studio" if chosen.url_path == "" else f"{chosen.title} · GDM Studio")
-    turning.to(chosen)
+    page_memory.to(chosen)
     with st.container(key="history"):
         renderer("history")(key="history-of-settings")
     channel().begin_run()
@@ -87,7 +87,7 @@ def build() -> None:
             chosen.run()
         _finish_run()
     finally:  # most runs end early, because something else is wanted
-        turning.remember(chosen)
+        page_memory.remember(chosen)
 
 
 def _finish_run() -> None:

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from gdm_core.errors import GdmError
 from pages.ui import downloads, navigation, shell
+from pages.ui.streamlit_internals import page_source
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +49,9 @@ async def _serve_plotly(request: Request) -> Response:
     return Response(_plotly(compressed), media_type="text/javascript", headers=headers)
 
 
-@cache
-def _page() -> bytes:
-    """Streamlit's page, told where its server is: one level up. It would ask below its own address first, in vain."""
-    source = Path(st.__file__).parent / "static" / "index.html"
-    where = "<script>window.__streamlit = { BACKEND_BASE_URL: new URL('.', location.href).href };</script>"
-    return source.read_text(encoding="utf-8").replace("<head>", f"<head>{where}", 1).encode()
-
-
 async def _serve_page(request: Request) -> Response:
     """A page that a link leads to. Home lies where its server is, and needs no word."""
-    return Response(_page(), media_type="text/html", headers={"Cache-Control": "no-cache"})
+    return Response(page_source(), media_type="text/html", headers={"Cache-Control": "no-cache"})
 
 
 @cache

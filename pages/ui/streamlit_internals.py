@@ -1,20 +1,26 @@
 """All that is used of Streamlit beyond what it documents, in one place: a test of each says in words when it is gone.
 
 this_run            which visitor and page a script runs for, and what the browser's address said
+is_connected, end_session    what Streamlit keeps of a session, until it is told to let go of it
+page_source         its page, which asks its server at the address that we say
 take_finite_numbers, take_any_upload, share_uploads    three defects of its controls
 register_components modules of this folder as components, without a package of their own
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import streamlit as st
+from streamlit import runtime
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 from streamlit.elements.widgets import file_uploader
@@ -27,7 +33,10 @@ __all__ = [
     "Address",
     "Run",
     "StreamlitPage",  # what st.Page gives
+    "end_session",
+    "is_connected",
     "is_script",
+    "page_source",
     "register_components",
     "release_address",
     "share_uploads",
@@ -37,6 +46,7 @@ __all__ = [
 ]
 
 Address = dict[str, list[str]]
+log = logging.getLogger(__name__)
 
 
 # ---- the run of a script ------------------------------------------------------------------------------------------
@@ -83,6 +93,39 @@ def release_address(names: Sequence[str]) -> None:
         for name in names:
             if (binding := bound.get_binding_for_param(name)) is not None:
                 bound.unbind_widget(binding.widget_id)
+
+
+# ---- sessions -----------------------------------------------------------------------------------------------------
+def is_connected(session: str) -> bool:
+    """Whether a browser follows this session now."""
+    server: Any = runtime.get_instance() if runtime.exists() else None
+    return server is not None and server._session_mgr.get_session_info(session) is not None
+
+
+def end_session(session: str) -> None:
+    """End a session that nobody follows, and have Streamlit let go of it, which may otherwise hold on to it for good."""
+    if not runtime.exists():
+        return
+    server: Any = runtime.get_instance()
+    try:
+        manager = server._session_mgr
+        kept = manager._session_storage._cache
+        with manager._storage_lock:
+            info = kept._data.get(session)
+            if info is not None:
+                info.session.session_state.clear()
+                info.session.shutdown()  # its uploaded files go
+            len(kept)  # expired ones leave when they are counted
+    except AttributeError as error:
+        log.warning("Sessions that have ended stay in memory until the next visitor leaves (%s).", error)
+
+
+@cache
+def page_source() -> bytes:
+    """Streamlit's page, told where its server is: one level up. It would ask below its own address first, in vain."""
+    source = Path(st.__file__).parent / "static" / "index.html"
+    where = "<script>window.__streamlit = { BACKEND_BASE_URL: new URL('.', location.href).href };</script>"
+    return source.read_text(encoding="utf-8").replace("<head>", f"<head>{where}", 1).encode()
 
 
 # ---- controls -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """A reload keeps the file, its fit and its marks: the browser's tab holds a token, and the server what the token opens.
 
 What is kept is what the session itself holds, by reference, and for no longer than Streamlit keeps a session that has lost
-its connection (pages/lab/live/departures.py): nothing is copied, and nothing waits for more than two minutes.
+its connection (pages/lab/live/session_cleanup.py): nothing is copied, and nothing waits for more than two minutes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from pages.lab import live
-from pages.lab.live import departures
+from pages.lab.live import session_cleanup
 from pages.ui import shell
 from pages.your_data import intake
 
@@ -42,7 +42,7 @@ def outlive_reload() -> None:
     if HEARD not in state and isinstance(kept, str):
         state[HEARD] = True
         if (found := _waiting_for(kept[:LONGEST_TOKEN])) is None:
-            state[NOTE] = OPEN if departures.is_open(kept) else GONE
+            state[NOTE] = OPEN if session_cleanup.is_open(kept) else GONE
         for name, value in (found or {}).items():
             state[name] = value
         st.rerun()
@@ -55,9 +55,9 @@ def keep() -> None:
     state = st.session_state
     if intake.private():
         state[HEARD] = True
-        departures.may_return(live.visitor(), state.setdefault(TOKEN, secrets.token_urlsafe(24)), _held())
+        session_cleanup.may_return(live.visitor(), state.setdefault(TOKEN, secrets.token_urlsafe(24)), _held())
     elif TOKEN in state:
-        departures.no_return(state.pop(TOKEN))
+        session_cleanup.no_return(state.pop(TOKEN))
 
 
 def _held() -> dict[str, Any]:
@@ -73,8 +73,8 @@ def _held() -> dict[str, Any]:
 def _waiting_for(token: str) -> Mapping[str, Any] | None:
     """What the token opens. The connection of before may end a moment after the page was opened again."""
     until = time.monotonic() + LEAVES_WITHIN_S
-    while (found := departures.returned(live.visitor(), token)) is None:
-        if not departures.is_open(token) or time.monotonic() > until:
+    while (found := session_cleanup.returned(live.visitor(), token)) is None:
+        if not session_cleanup.is_open(token) or time.monotonic() > until:
             return None
         time.sleep(LOOK_EVERY_S)
     return found

@@ -42,6 +42,7 @@ def test_every_figure_of_the_panel_can_be_made(monkeypatch):
     assert "being worked out" not in " ".join(str(element.value) for element in app.get("html"))
 
 
+@pytest.mark.bulk
 def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp_path):
     """Fitted anew on another machine it would be another fit: the page says which one stands, and the script reads it."""
     engine = QuickEngine()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gdm_core.errors import FitError
+from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import accuracy
 from pages.formula1.accuracy import CLUSTERS, MAJORITY, STATES, UNTRAINED
-from pages.ui.figures.base import untyped
 from tests.app.test_formula1_sweep import _end_fits, _press
 from tests.support.formula1_page import PAPER, arrange, visit, words
 

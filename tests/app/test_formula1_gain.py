@@ -10,12 +10,12 @@ import pytest
 
 from datasets.f1.driving import describe
 from datasets.f1.time_won import TimeWon
+from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, findings, gain_figures, time_gained
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver
 from pages.formula1.teams import Look
 from pages.formula1.time_gained import Between, Gain
-from pages.ui.figures.base import untyped
 from tests.support.formula1_page import arrange, box, one_of, visit, words
 from tests.support.recording import reading_of
 

@@ -9,11 +9,11 @@ import pytest
 
 from datasets.f1.track import ReferenceLap
 from gdm_core.analysis.segments import Part
+from gdm_studio.plot.figures.base import at_width
 from pages.formula1 import badges, data, figures, placing
 from pages.formula1.data import Circuit, Place
 from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
 from pages.ui.exports import figure_html, legend
-from pages.ui.figures.base import at_width
 from tests.support.reports import sources_in
 from tests.unit.test_formula1 import SHARED
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from gdm_studio.plot.figures.base import plain
 from pages import lab
 from pages.formula1 import state_names
-from pages.ui.figures.base import plain
 from tests.support.formula1_page import arrange, one_of, visit, words
 
 

@@ -10,11 +10,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, lap_player, teams, traces
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver
-from pages.ui import palette, theme
-from pages.ui.figures.base import untyped
+from pages.ui import theme
 from tests.support.recording import reading_of
 
 SHANGHAI = Place(circuit="shanghai")

@@ -11,10 +11,10 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import FitError
 from gdm_core.trials import Trials
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import untyped
 from pages.lab.live import Live, Wanted, session
-from pages.lab.live.oversight import STILL_S, Oversight
-from pages.ui import figures
-from pages.ui.figures.base import untyped
+from pages.lab.live.fit_deadline import STILL_S, FitDeadline
 from tests.support.drawn import words
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import CONFIG, TRAIN, at_rest, wanted
@@ -171,7 +171,7 @@ def test_a_fit_that_used_its_time_stands_where_it_is_and_can_go_on(engine, live)
     engine.report(job)
     live.poll()
     assert not live.out_of_time
-    live._oversight._spent_s = 4000.0
+    live._deadline._spent_s = 4000.0
     app = AppTest.from_function(_trouble)
     app.session_state["live"] = live
     live.poll()
@@ -193,7 +193,7 @@ def test_a_fit_that_used_its_time_stands_where_it_is_and_can_go_on(engine, live)
 def test_another_setting_does_not_stand_because_the_one_before_ran_out_of_time(engine, live):
     live.want(wanted(seed=5))
     engine.report(engine.waiting("main")[0])
-    live._oversight._spent_s = 1e6
+    live._deadline._spent_s = 1e6
     live.poll()
     assert live.out_of_time
     live._changed_at = -1e9
@@ -223,7 +223,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(session, "Oversight", partial(Oversight, clock=made))
+    monkeypatch.setattr(session, "FitDeadline", partial(FitDeadline, clock=made))
     return made
 
 

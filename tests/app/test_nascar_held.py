@@ -9,7 +9,6 @@ import numpy as np
 from gdm_core.analysis import looks
 from pages.lab import held
 from pages.lab.live import session
-from pages.nascar import pictures
 from tests.support.drawn import record
 from tests.support.held import offers, shares, tables
 from tests.support.nascar_page import live_of, opened, settled
@@ -17,7 +16,7 @@ from tests.support.sliders import slider
 
 
 def test_a_held_slider_of_the_track_shows_the_data_at_once(engine, monkeypatch):
-    drawn = record(monkeypatch, pictures)
+    drawn = record(monkeypatch)
     app = opened()
     jobs, before = len(engine.jobs), drawn["channels"][0]["data"][0]["z"]["bdata"]
     address = dict(app.query_params)
@@ -111,7 +110,7 @@ def test_a_held_k_brings_the_first_steps_of_fits_that_would_take_long(engine, mo
     np.testing.assert_allclose(np.sort(sent.mean(axis=0)), np.sort(begun.mean(axis=0)), atol=0.003)
     np.testing.assert_allclose(sent.max(axis=1), begun.max(axis=1), atol=0.003)
     assert len(engine.waiting()) == 0
-    assert live_of(app).ahead.known(replace(live_of(app)._wanted, config=fitted_with(app, 6))) is None, (
+    assert live_of(app).prefetch.known(replace(live_of(app)._wanted, config=fitted_with(app, 6))) is None, (
         "nothing is fitted for it"
     )
 

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
-from pages.lab.live import departures
+from pages.lab.live import session_cleanup
 from pages.recording.teach import lessons
 from pages.your_data import intake, visit
 from tests.support.your_data_page import html, opened, upload, uploaded, waves
@@ -23,7 +23,7 @@ class Tabs:
         monkeypatch.setattr(visit.live, "visitor", lambda: self.session)
         monkeypatch.setattr(visit, "_kept", self._component)
         monkeypatch.setattr(visit, "LEAVES_WITHIN_S", 0.2)
-        monkeypatch.setattr(departures, "_visits", {})
+        monkeypatch.setattr(session_cleanup, "_visits", {})
 
     def _component(self, *, data: dict[str, Any], **_: Any) -> SimpleNamespace:
         self.told = data
@@ -32,7 +32,7 @@ class Tabs:
     def reloaded(self, *, connected: bool = False, token: str | None = None) -> AppTest:
         """The page in a new session of the same tab."""
         if not connected:
-            for one in departures._visits.values():
+            for one in session_cleanup._visits.values():
                 one.left = True
         self.session, self.says = f"after {self.session}", token or self.told["token"]
         return opened()
@@ -85,7 +85,7 @@ def test_a_token_that_opens_nothing_says_so_and_a_file_that_is_taken_away_is_not
     assert visit.GONE not in html(app)
     app.button(key="leave").click().run()
     assert tabs.told == {"token": None, "over": True}
-    assert departures._visits == {}
+    assert session_cleanup._visits == {}
 
 
 def test_a_copied_tab_leaves_the_file_where_it_is_open(engine, tabs):
@@ -93,4 +93,4 @@ def test_a_copied_tab_leaves_the_file_where_it_is_open(engine, tabs):
     copy = tabs.reloaded(connected=True)
     assert visit.OPEN in html(copy)
     assert "walk.csv" not in html(copy)
-    assert len(departures._visits) == 1
+    assert len(session_cleanup._visits) == 1

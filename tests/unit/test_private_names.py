@@ -15,6 +15,7 @@ from typing import Any
 
 import plotly
 import pytest
+import streamlit
 from distributed import Status
 from distributed.nanny import Nanny, WorkerProcess
 from packaging.requirements import Requirement
@@ -115,22 +116,36 @@ def test_a_nanny_still_says_that_its_worker_is_starting():
         )
 
 
-PLOTLY = ["_fullLayout", "_offset", "_length", "l2p", "p2l", "c2p", "calcdata"]
+PLOTLY = [
+    "_fullLayout",
+    "_offset",
+    "_length",
+    "l2p",
+    "p2l",
+    "c2p",
+    "calcdata",
+    "_context",
+    "_hasZeroWidth",
+    "_hasZeroHeight",
+]
+PLOTLY += ["_input", "findArrayAttributes"]
 
 
 @pytest.mark.parametrize("name", PLOTLY)
-def test_a_drawn_figure_still_says_where_its_axes_lie(name):
+def test_plotly_still_has_what_is_used_of_it(name):
     program = (Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
     assert re.search(rf"\b{name}\b", program), (
-        f"The program of Plotly {version('plotly')} has no {name} any more. What is drawn over a figure finds its place by it: "
-        "find another way in pages/ui/components/axes.js."
+        f"The program of Plotly {version('plotly')} has no {name} any more: "
+        "find another way in pages/ui/components/plotly_internals.js."
     )
 
 
 def test_one_place_knows_what_plotly_does_not_document():
     names = re.compile(rf"\b({'|'.join(PLOTLY)})\b")
     components = (ROOT / "pages").glob("**/*.js")
-    assert [path.name for path in components if names.search(path.read_text(encoding="utf-8"))] == ["axes.js"]
+    assert [path.name for path in components if names.search(path.read_text(encoding="utf-8"))] == [
+        "plotly_internals.js"
+    ]
 
 
 def test_one_place_knows_what_streamlit_does_not_document():
@@ -139,6 +154,18 @@ def test_one_place_knows_what_streamlit_does_not_document():
     files = [ROOT / "app.py", *(path for folder in folders for path in (ROOT / folder).glob("**/*.py"))]
     found = [path.name for path in files if deep.search(path.read_text(encoding="utf-8"))]
     assert found == ["streamlit_internals.py"]
+    # And what objects of Streamlit keep private, wherever they come from.
+    private = re.compile(r"\._(?:session_mgr|session_storage|storage_lock|file_urls)\b|__streamlit\b")
+    assert [path.name for path in files if private.search(path.read_text(encoding="utf-8"))] == found
+
+
+def test_streamlits_page_still_asks_where_its_server_is():
+    """What is used to end a session is held by tests/app/test_session_cleanup.py."""
+    scripts = Path(streamlit.__file__).parent.glob("static/static/js/index*.js")
+    assert any("BACKEND_BASE_URL" in path.read_text(encoding="utf-8") for path in scripts), (
+        f"The page of Streamlit {version('streamlit')} no longer asks for BACKEND_BASE_URL: pages/ui/streamlit_internals.py "
+        "(page_source) needs another way."
+    )
 
 
 def test_streamlit_still_has_what_is_used_of_it():

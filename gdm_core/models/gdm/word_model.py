@@ -65,10 +65,25 @@ class WordModel:
 
         by_state  [T, W] what soft states say of words
         """
-        log_p = np.log(self.members[-1].probabilities(window_features(y, self.windows)))
-        if by_state is not None:
-            log_p = log_p + STATES_STRENGTH * np.log(by_state + _LEAST_SHARE)
+        log_p = self._log_said(window_features(y, self.windows), by_state)
         return self.of_all_words(self._tempered(np.log(_through_time(log_p, [len(y)], self.stay) + _TINY)))
+
+    def next_word(
+        self, y: npt.NDArray[Any], at: int, by_state: Float, before: Float | None
+    ) -> tuple[Float, npt.NDArray[np.float32]]:
+        """Sample `at` of a recording that ends with `y`, going on from what `before` [W] said of the sample before it, None
+        for the first: what to go on from next [W], and the calibrated probability of each word [C]."""
+        log_p = self._log_said(window_features(y, self.windows, np.array([at])), by_state)[0]
+        if before is not None:
+            leave = (1 - self.stay) / (len(before) - 1)
+            log_p = log_p + np.log(leave + (self.stay - leave) * before)
+        p = hmm.softmax(log_p)[0]
+        return p, self.of_all_words(self._tempered(np.log(p + _TINY))[None])[0]
+
+    def _log_said(self, x: npt.NDArray[np.float32], by_state: Float | None) -> Float:
+        """[R, W] log probability of each word by what the classifier sees and by what soft states [R, W] say."""
+        log_p = np.log(self.members[-1].probabilities(x))
+        return log_p if by_state is None else log_p + STATES_STRENGTH * np.log(by_state + _LEAST_SHARE)
 
     def disagreement(self, y: npt.NDArray[Any]) -> Float:
         """[T] nats by which the members contradict each other: information that a mark there would give about them."""

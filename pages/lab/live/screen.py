@@ -11,13 +11,14 @@ import streamlit as st
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import parse, text_of
 from gdm_core.engine import Engine, estimate, get_engine
+from gdm_studio.plot import figures
 from pages.channel import Moving, channel
-from pages.lab.live import departures
+from pages.lab.live import session_cleanup
 from pages.lab.live.answers import Answer
 from pages.lab.live.colours import is_plain
 from pages.lab.live.pictures import Shown, Wanted
 from pages.lab.live.session import Live
-from pages.ui import figures, parts, shell, slider, turning
+from pages.ui import page_memory, parts, shell, slider
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
 from pages.ui.streamlit_internals import this_run
@@ -26,7 +27,7 @@ from pages.ui.text import Text
 LOOK_EVERY_S = 0.05
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
 LOOK_DEADLINE_S = 600.0  # of the exact states, for which most other questions wait: on a busy machine a minute is short
-LIVE = turning.stays("live-")
+LIVE = page_memory.stays("live-")
 BESIDE = "-pinned"  # ends the name of a page's second fit, which no other page knows of
 COLOURS = "colours"  # the parameter of a link that names them
 
@@ -45,7 +46,7 @@ def fit(page: str, wanted: Wanted, *, moving: bool = False, linked: bool = True)
     if key not in st.session_state:
         st.session_state[key] = Live(engine(), f"{visitor()}/{page}")
     live: Live = st.session_state[key]
-    departures.watch_over(visitor(), live)
+    session_cleanup.watch_over(visitor(), live)
     order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))) if linked else None
     live.want(wanted, first_order=order, moving=moving)
     return live
@@ -74,7 +75,7 @@ def beforehand(usual_s: float) -> str:
 
 def mind_departure() -> None:
     """For a page that keeps much for its visitor before there is a fit: let go of it when the visitor has left."""
-    departures.watch_over(visitor())
+    session_cleanup.watch_over(visitor())
 
 
 def let_go(page: str) -> None:
@@ -82,7 +83,7 @@ def let_go(page: str) -> None:
     for name in (page, f"{page}{BESIDE}"):
         live: Live | None = st.session_state.pop(f"{LIVE}{name}", None)
         if live is not None:
-            departures.let_go(visitor(), live)
+            session_cleanup.let_go(visitor(), live)
 
 
 def pace(jobs: int) -> float:

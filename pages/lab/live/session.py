@@ -22,14 +22,14 @@ from gdm_core.analysis import looks
 from gdm_core.analysis.matching import Order, ordered
 from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus
 from gdm_core.errors import GdmError
-from pages.lab.live.ahead import Ahead
 from pages.lab.live.answers import Answers
 from pages.lab.live.colours import Colours
-from pages.lab.live.oversight import Oversight
-from pages.lab.live.past import WARM_CHANGES, Past
+from pages.lab.live.fit_deadline import FitDeadline
+from pages.lab.live.fit_history import WARM_CHANGES, FitHistory
+from pages.lab.live.partial_result import FitUnderWay
 from pages.lab.live.pictures import Array, Shown, Wanted, alike, curve_of, unpack
+from pages.lab.live.prefetch import Prefetch
 from pages.lab.live.records import Records
-from pages.lab.live.unfinished import Run
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
@@ -45,7 +45,7 @@ PLAY_S = 5.0  # by the clock, from the picture before the first step to the last
 class Live:
     """One page of one visitor. `want` and `poll` are for the page's script; they return at once.
 
-    Whoever makes one closes it (screen.let_go, departures.gone): garbage collection comes when it likes, and would then
+    Whoever makes one closes it (screen.let_go, session_cleanup.gone): garbage collection comes when it likes, and would then
     end the jobs of the next one of the same page and visitor.
     """
 
@@ -53,7 +53,7 @@ class Live:
         self._engine, self._session = engine, session
         self.answers, self.aside = Answers(engine, session), Answers(engine, session)
         self.ask = self.answers.ask
-        self.ahead = Ahead(engine, session)
+        self.prefetch = Prefetch(engine, session)
         self.records = Records()
         self._wanted: Wanted | None = None
         self._changed_at = -1e9
@@ -61,7 +61,7 @@ class Live:
         self._jobs: dict[str, Job] = {}
         self._first: tuple[Array, ...] | None = None
         self._good: tuple[Wanted, FitResult] | None = None
-        self.past = Past()
+        self.history = FitHistory()
         self._shown = Shown("running")
         self._colours = Colours()
         self._playing = False
@@ -69,7 +69,7 @@ class Live:
         self._stopped = False
         self._moving = False
         self._failure = ""
-        self._oversight = Oversight()  # of the fit under way
+        self._deadline = FitDeadline()  # of the fit under way
 
     # ---- what the page says -------------------------------------------------------------------------------------
     def want(self, wanted: Wanted, *, first_order: Order | None = None, moving: bool = False) -> None:
@@ -92,7 +92,7 @@ class Live:
         if not released:  # through a whole movement, colours follow what stood before it
             self._colours.follow(self._shown)
         result, _ = self._engine.cache.get(wanted.key)
-        under_way = None if moving or self._hold_next else self.ahead.hand_over(wanted.key)
+        under_way = None if moving or self._hold_next else self.prefetch.hand_over(wanted.key)
         if moving:
             self._glimpse(wanted, result)
         elif result is not None:
@@ -111,7 +111,7 @@ class Live:
         self._wanted = wanted
         if self._good is not None and self._good[0].key == wanted.key:
             self._good = (wanted, self._good[1])
-        self.past.describe_anew(wanted)
+        self.history.describe_anew(wanted)
         if self._shown.wanted is not None and self._shown.wanted.key == wanted.key:
             self._shown = replace(self._shown, wanted=wanted)
 
@@ -133,7 +133,7 @@ class Live:
         """Let a paused fit run on, at a pace to watch; start anew where none is under way."""
         if not self.running:
             self.reset()
-        self._oversight.give_time()
+        self._deadline.give_time()
         self._playing = True
         if (job := self._jobs.get("main")) is not None:
             job.play(PLAY_S)
@@ -149,7 +149,7 @@ class Live:
         """A few steps of a paused fit; starts anew where none is under way."""
         if not self.running:
             self.reset()
-        self._oversight.give_time()
+        self._deadline.give_time()
         self._playing = False
         if (job := self._jobs.get("main")) is not None:
             job.step(STEPS_A_CLICK)
@@ -157,7 +157,7 @@ class Live:
     def go_on(self) -> None:
         """Let a fit that has used its time run on, for as long again."""
         if self.out_of_time and (job := self._jobs.get("main")) is not None:
-            self._oversight.give_time()
+            self._deadline.give_time()
             job.resume()
 
     def stop(self) -> None:
@@ -182,7 +182,7 @@ class Live:
     def close(self) -> None:
         """End all jobs, and have the workers let go of the data."""
         self._stop()
-        self.ahead.give_up()
+        self.prefetch.give_up()
         self._engine.forget(self._session)
 
     # ---- what the page sees -------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Live:
     @property
     def out_of_time(self) -> bool:
         """Whether the fit under way has used its time, and waits for somebody to say that it should go on."""
-        return self._oversight.out_of_time
+        return self._deadline.out_of_time
 
     @property
     def _stale(self) -> bool:
@@ -246,14 +246,14 @@ class Live:
             if "main" in self._jobs:
                 self._jobs["main"].pause()
             return
-        near = self.past.nearest(wanted)
+        near = self.history.nearest(wanted)
         if near is None:
             self._start_main(bulk=False)
             return
         _, result, changes = near
         if set(changes) == {"temperature"}:
             self._preview(wanted, result, changes)
-        if self.past.quickest(wanted) < WARM_WORTH_S:
+        if self.history.quickest(wanted) < WARM_WORTH_S:
             self._start_main(bulk=False)
             return
         request = FitRequest(
@@ -273,13 +273,13 @@ class Live:
 
     def beside(self, name: str) -> FitResult | None:
         """The last fit whose settings differ from those wanted in `name` at the most."""
-        return None if self._wanted is None else self.past.beside(self._wanted, name)
+        return None if self._wanted is None else self.history.beside(self._wanted, name)
 
     def look_ahead(self, wanted: Sequence[Wanted]) -> bool:
         """Have fits done that may be asked for next, unless one is under way or they take long. Whether more is to come."""
-        slow = not wanted or self.past.quickest(wanted[0]) > AHEAD_S
+        slow = not wanted or self.history.quickest(wanted[0]) > AHEAD_S
         fitting = self._due is not None or bool(set(self._jobs) - {"preview"})
-        return not (slow or fitting) and self.ahead.go_on(wanted)
+        return not (slow or fitting) and self.prefetch.go_on(wanted)
 
     def order_of(self, wanted: Wanted, raw: tuple[Array, ...]) -> Order:
         """The colours that states `raw` of a fit of `wanted` would get if it were asked for now."""
@@ -295,7 +295,7 @@ class Live:
         if seen is not None and seen.snapshot is not None:
             self._first = unpack(seen.snapshot, wanted.train)
             return
-        near = self.past.nearest(wanted) or self._reader(wanted)
+        near = self.history.nearest(wanted) or self._reader(wanted)
         if near is not None:
             self._preview(wanted, *near[1:], wait_s=GLIMPSE_WAIT_S)
 
@@ -333,7 +333,7 @@ class Live:
 
     def _take_main(self, job: Job) -> None:
         assert self._wanted is not None
-        self._jobs["main"], self._oversight = job, Oversight(self._wanted.deadline_s)
+        self._jobs["main"], self._deadline = job, FitDeadline(self._wanted.deadline_s)
 
     def _end(self, *roles: str) -> None:
         for role in roles:
@@ -342,7 +342,7 @@ class Live:
 
     def _stop(self) -> None:
         self._due, self._first = None, None
-        self._playing, self._oversight = False, Oversight()
+        self._playing, self._deadline = False, FitDeadline()
         self._end(*list(self._jobs))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
@@ -353,23 +353,23 @@ class Live:
             self._end("preview", "warm")
             self._jobs.pop("main", None)
             self._first = None
-            self._playing, self._oversight = False, Oversight()
+            self._playing, self._deadline = False, FitDeadline()
             if main.status is JobStatus.DONE:
                 assert self._wanted is not None
                 self._good = (self._wanted, main.result)
-                self.past.add(*self._good)
+                self.history.add(*self._good)
                 picture = self._result(*self._good, main.notes)
                 self._colours.first = None
                 return picture
             self._failure = main.message or "The fit ended without a result."
             main = None
-        if main is not None and self._oversight.uses_up_its_time(main):  # it is not lost, and can go on
+        if main is not None and self._deadline.uses_up_its_time(main):  # it is not lost, and can go on
             self.pause()
         on_hold = main is not None and self._jobs["main"].orders.holds(main.step)
-        if main is not None and (trouble := self._oversight.complaint(main, on_hold)):
+        if main is not None and (trouble := self._deadline.complaint(main, on_hold)):
             self._stop()
             self._failure, main, warm, preview = trouble, None, None, None
-        run = Run(
+        run = FitUnderWay(
             main, warm, preview, self._first, self.running, self.busy, self._playing, self.held, self._moving,
             self._stopped, self.out_of_time, self._failure,
         )  # fmt: skip

@@ -19,7 +19,6 @@ from pages.recording.teach.taught_fit import ready
 
 CLIP_S = 2.0
 CLIP_STEPS = 30.0
-PROPOSED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +117,11 @@ def found_in(taught: AnyTeaching, trial: Trial, answer: live.Answer) -> Taught |
     return value if set(value.words) <= set(taught.words.words) else None
 
 
-def ask_for_clips(taught: AnyTeaching) -> live.Answer:
-    """Up to three clips whose words would teach most."""
+def ask_for_clips(taught: AnyTeaching, n: int) -> live.Answer:
+    """Up to `n` clips whose words would teach most."""
     train, stretches, words = taught.question
     if taught.why:  # of one word nothing can be learned yet: clips that differ most, beside what is marked
         stretches, words = tuple((*where[:3], 0) for where in stretches), words[:1]
     return taught.view.ask(
-        "next-clips", teaching.next_clips, train, stretches, words, taught.lesson.asked, PROPOSED, taught.clip
+        "next-clips", teaching.next_clips, train, stretches, words, taught.lesson.asked, n, taught.clip
     )

@@ -2,6 +2,13 @@
 
 const MOST_CELLS = 800;
 const ROUNDS = 3;
+const TYPES = { f4: Float32Array, f8: Float64Array, u1: Uint8Array };
+
+// An array as figures/base.py packs it; one that is unpacked already stays as it is.
+export function decode(array) {
+  if (!array?.bdata) return array;
+  return new TYPES[array.dtype](Uint8Array.from(atob(array.bdata), (c) => c.charCodeAt(0)).buffer);
+}
 
 // ---- states ---------------------------------------------------------------------------------------------------
 // [S * K] soft states of a part at `value`: between its two neighbours among `values`, or the only ones there are.

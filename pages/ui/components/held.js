@@ -5,8 +5,8 @@
 
 import { hearTables, say as tell } from "../gdm.channel/channel.js"; // under the addresses at which Streamlit loads them
 import draw from "../gdm.plot/plot.js"; // so that each is one module
-import { labelsAt, mixed, statesAt } from "../gdm.plot/colours.js";
-import { decode, overlay } from "../gdm.plot/overlay.js";
+import { decode, labelsAt, mixed, statesAt } from "../gdm.plot/colours.js";
+import { drawStates } from "../gdm.plot/states_canvas.js";
 
 const HEARD = "gdm:slider"; // see slider.js
 const STATES = "gdm:states"; // what the pose player (pages/recording/player.js) shows meanwhile; null: its own again
@@ -73,7 +73,7 @@ function follow(view) {
     });
     for (const { plot, how } of places(view)) {
       // A figure that changes its size is drawn over anew. What the server draws meanwhile waits.
-      if (overlay(plot, how, soft, data.colours)) plot.waits = () => follow(view);
+      if (drawStates(plot, how, soft, data.colours)) plot.waits = () => follow(view);
     }
     const { player } = data.figures;
     if (!player) return;

@@ -2,8 +2,9 @@
 // node survive every update, and nothing flashes. Colours written as "$ink" are looked up in the theme of the moment.
 
 import { hear } from "../gdm.channel/channel.js"; // under the address at which Streamlit loads it, so that it is one module
-import { frameOf } from "./axes.js";
-import { uncover } from "./overlay.js";
+import { frameOf, neverAskForSize, rememberSchema } from "./plotly_internals.js";
+import { decode } from "./colours.js";
+import { clearStates } from "./states_canvas.js";
 
 const ROOT = new URL("../../..", import.meta.url); // this file is served three folders below the app
 const ANNOUNCE = "gdm:cursor";
@@ -19,7 +20,7 @@ function loadPlotly(address) {
     const script = document.createElement("script");
     script.src = new URL(address.slice(1), ROOT);
     script.onload = () => {
-      rememberSchema(window.Plotly.PlotSchema);
+      rememberSchema(window.Plotly);
       resolve(window.Plotly);
     };
     script.onerror = () => reject(new Error("The plotting library could not be loaded."));
@@ -27,37 +28,6 @@ function loadPlotly(address) {
   });
   loading.catch(() => (loading = null));
   return loading;
-}
-
-// Plotly walks its whole schema for every trace of every update, to learn which attributes hold arrays: two fifths of
-// the time of a live update. Traces whose input has arrays in the same places get the same answer.
-function rememberSchema(schema) {
-  const walk = schema?.findArrayAttributes;
-  if (!walk) return; // another version: slower, and right all the same
-  const known = new Map();
-  const remembered = (trace) => {
-    const places = trace._input && arrayPlaces(trace._input);
-    if (!places) return walk(trace);
-    const key = `${trace.type} ${places}`;
-    if (!known.has(key)) known.set(key, walk(trace));
-    return [...known.get(key)];
-  };
-  schema.findArrayAttributes = Object.assign(remembered, { walk });
-}
-
-// Where a trace as it was given holds arrays; null where it holds lists of objects, which may differ inside.
-function arrayPlaces(given, path = "in") {
-  const found = [path];
-  for (const name in given) {
-    const item = given[name];
-    if (item === null || typeof item !== "object") continue;
-    if (Array.isArray(item) && typeof item[0] === "object" && !Array.isArray(item[0])) return null;
-    const isArray = Array.isArray(item) || ArrayBuffer.isView(item) || "bdata" in item;
-    const below = isArray ? `${path}.${name}` : arrayPlaces(item, `${path}.${name}`);
-    if (below === null) return null;
-    found.push(below);
-  }
-  return found.join(" ");
 }
 
 // A toolbar is one stop of the Tab key; arrows move within it.
@@ -287,12 +257,6 @@ function showCursor(view, time) {
   cursor.style.cssText = `left:${left}px;top:${top}px;height:${height}px`;
 }
 
-function decode(array) {
-  if (!array?.bdata) return array;
-  const bytes = Uint8Array.from(atob(array.bdata), (c) => c.charCodeAt(0));
-  return new { f4: Float32Array, f8: Float64Array }[array.dtype](bytes.buffer);
-}
-
 async function draw(Plotly, view, figure, options, tokens) {
   const { plot } = view;
   const coloured = withColours(figure.data, tokens);
@@ -308,8 +272,7 @@ async function draw(Plotly, view, figure, options, tokens) {
   await Plotly.react(plot, coloured, layout, view.updates ? undefined : configuration(view, options));
   oneStop(plot);
   if (view.updates) return;
-  // Sizes are always given, so Plotly need not ask for the node's own: the browser would lay out the page for it.
-  Object.assign(plot._context, { _hasZeroWidth: true, _hasZeroHeight: true });
+  neverAskForSize(plot);
   plot.style.minHeight = "";
   listen(view);
   follow(view);
@@ -356,7 +319,7 @@ export default function show(given) {
       const known = look !== null && look === view.look;
       view.look = look; // said before drawing, which a newer figure may overtake
       if (!known) await draw(Plotly, view, figure, options, picture);
-      if (!view.waits) uncover(view);
+      if (!view.waits) clearStates(view);
       view.updates += 1;
       root.dataset.updateMs = (performance.now() - began).toFixed(1);
       root.dataset.updates = view.updates;

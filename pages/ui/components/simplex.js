@@ -3,8 +3,8 @@
 // lies there. While something is held, dots are painted on a canvas: as marks of Plotly they cost four times as much.
 
 import draw from "../gdm.plot/plot.js"; // under the address at which Streamlit loads it, so that it is one module
-import { frameOf } from "../gdm.plot/axes.js";
-import { decode } from "../gdm.plot/overlay.js";
+import { frameOf } from "../gdm.plot/plotly_internals.js";
+import { decode } from "../gdm.plot/colours.js";
 import { MANY_NOISE, ROOT3, across, colourOf, draws, inside, picture, up } from "./gumbel.js";
 
 const HEARD = "gdm:slider"; // see slider.js

@@ -1,0 +1,68 @@
+"""Fits that a visitor may ask for next, begun while a hand is at the slider that would ask for them.
+
+They are the very fits that would be asked for, in the engine's lane of bulk work: whatever anybody watches goes before them. What
+is fitted here lies in the engine's cache; one that is under way when it is asked for becomes the visitor's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from gdm_core.engine import Engine, FitResult, Job, JobStatus
+from gdm_core.errors import GdmError
+from pages.lab.live.pictures import Wanted
+
+AT_ONCE = 2
+
+
+class Prefetch:
+    """The fits ahead of one page of one visitor."""
+
+    def __init__(self, engine: Engine, session: str) -> None:
+        self._engine, self._session = engine, session
+        self._jobs: dict[str, Job] = {}
+        self._in_vain: set[str] = set()
+
+    def go_on(self, wanted: Sequence[Wanted]) -> bool:
+        """Fit what of this is not known yet, the first ones first; others are given up. Whether there is more to come."""
+        keys = {one.key for one in wanted}
+        self.give_up(besides=keys)
+        ended = [key for key, job in self._jobs.items() if job.poll().status.final]
+        unknown = [one for one in wanted if self._engine.cache.get(one.key)[0] is None]
+        self._in_vain |= {one.key for one in unknown} & set(ended)  # it failed, or is not kept
+        for key in ended:
+            del self._jobs[key]
+        missing = [one for one in unknown if one.key not in self._in_vain]
+        for one in missing:
+            if len(self._jobs) >= AT_ONCE:
+                break
+            if one.key not in self._jobs:
+                try:
+                    self._jobs[one.key] = self._engine.submit(
+                        one.request, session=self._session, slot=f"ahead-{one.key}", bulk=True
+                    )
+                except GdmError:  # no room: it is not needed
+                    self._in_vain.add(one.key)
+        return bool(missing)
+
+    def known(self, wanted: Wanted) -> FitResult | None:
+        """This fit with its states, if it is there."""
+        result, _ = self._engine.cache.get(wanted.key)
+        return None if result is None or result.snapshot is None else result
+
+    def hand_over(self, key: str) -> Job | None:
+        """The fit of that name, if it is under way: from now on somebody waits for it. All others are given up."""
+        job = self._jobs.pop(key, None)
+        self.give_up()
+        if job is None:
+            return None
+        if job.poll().status is not JobStatus.RUNNING:  # in the row of bulk work it would wait for others
+            job.cancel()
+            return None
+        job.watch()
+        return job
+
+    def give_up(self, besides: Collection[str] = ()) -> None:
+        """Cancel what is under way."""
+        for key in [key for key in self._jobs if key not in besides]:
+            self._jobs.pop(key).cancel()

@@ -1,0 +1,216 @@
+"""A state by its clips from several animals; and words: moments that are named in some animals, found in all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from datasets.keypoints import KeypointTable
+from gdm_core.analysis.tables import harmless
+from gdm_core.analysis.teaching import taught_fit
+from gdm_core.models.loading import model_from_bytes
+from gdm_core.study import Study, fitting
+from gdm_core.study.fitting import Mark
+from gdm_core.study.sheet import RECORDING
+from pages.lab import live
+from pages.lab.live import screen
+from pages.recording import player
+from pages.study import fits, pictures, work
+from pages.study.bring import Brought
+from pages.study.look import word
+from pages.study.questions import Asked
+from pages.study.work import KEPT, Say, Work
+from pages.ui import limits, settings, shell
+from pages.ui.plot import plot
+
+LONGEST = 30  # letters of a word
+DARK_S = 0.3  # between two clips
+TEACHABLE = "GDM"
+SAID = {"states": "States", "words": "Words"}
+
+
+def marks_of(brought: Brought) -> list[Mark]:
+    """What is marked, by the visitor or in the study that was opened."""
+    mine: list[Mark] | None = st.session_state.get(_place(brought))
+    return [(str(a), int(b), int(c), str(d)) for a, b, c, d in brought.study.marks] if mine is None else mine
+
+
+def _place(brought: Brought) -> str:
+    return f"{KEPT}marks-{settings.of(brought.study.sheet.names)}"
+
+
+def spoken(page: shell.Frame, brought: Brought) -> Brought | None:
+    """The study in words, where the visitor wants it; None while the model learns them."""
+    marks = marks_of(brought)
+    if brought.trials is None or not marks or not _teachable(brought.study):
+        return brought
+    with page.controls:
+        limits.among("said", "Compared are", list(SAID.values()))
+        said = st.segmented_control(
+            "Compared are", list(SAID), default="states", format_func=lambda one: SAID.get(one, one), required=True, key="said",
+            bind="query-params", help="Words are those that you marked in the tab Clips and words, found in all animals.",
+        )  # fmt: skip
+    if said != "words":
+        return brought
+    taught = _begun(brought, marks)
+    with page.picture:
+        if not work.follow("study-teaching", [taught]):
+            st.button("Stop", key="study-teach-stop", on_click=taught.stop, icon=":material/stop:")
+            return None
+        if taught.error is not None:
+            if shell.error("These words could not be taught", str(taught.error), retry="study-teach-again"):
+                work.forget((brought.key, "words", tuple(marks)))
+                st.rerun()
+            return None
+    study: Study = taught.value
+    code = [*brought.code, f"marks = {marks!r}", "study = study.taught(recordings, marks)"]
+    about = f"{brought.about.rpartition(', ')[0]}, {len(study.states)} words found in all"
+    return replace(brought, study=study, key=f"{brought.key}/words {settings.of(marks)}", about=about, code=code)
+
+
+def _teachable(study: Study) -> bool:
+    return type(study.model).__name__ == TEACHABLE
+
+
+def _begun(brought: Brought, marks: list[Mark]) -> Work:
+    engine, session = screen.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
+
+    def do(say: Say) -> Study:
+        study, notes = brought.study, list[str]()
+        assert brought.trials is not None
+        assert study.model is not None
+        trials = brought.trials()
+        kept = {name: trials[name] for name in study.sheet.names}
+        train, *named = fitting.lesson(kept, study.sheet.animals, marks, notes)
+        asked = (study.model.to_bytes(), train, None, *named)
+        job = engine.call(taught_fit, *asked, session=session, deadline_s=fits.FIT_S)
+        model = fits.waited(job, say, "Teaching these words").model_bytes
+        read, scores = fits.read_all(engine, model, kept, session, say)
+        part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
+        return replace(Study.of_read(model_from_bytes(model), read, fitting.far_below(scores), part), marks=marks)
+
+    return work.of((brought.key, "words", tuple(marks)), do)
+
+
+# ---- the tab --------------------------------------------------------------------------------------------------------
+def panel(brought: Brought, asked: Asked | None, place: int) -> None:
+    """Clips of a state, each of another animal, and a word for each."""
+    study, state = brought.study, brought.study.states[place]
+    clips = study.clips(state)
+    if clips.empty:
+        shell.empty("No clips", f"No recording has a bout of {study.called(state)}.")
+        return
+    open_ = st.toggle("Show whose they are", key=settings.key("whose", brought.of))
+    names = [f"clip {i + 1}" for i in range(len(clips))]
+    if open_:
+        frame = study.conditions.set_index(RECORDING)
+        shown = [c for c in (study.sheet.animal, *(asked.between if asked else ())) if c is not None]
+        names = [", ".join(word(frame.loc[one, c]) for c in shown) or one for one in clips[RECORDING]]
+        names = [f"{i + 1}: {name}" for i, name in enumerate(names)]
+    if brought.trials is None:
+        shell.quiet("This study holds states and no recordings, so clips are told by their times alone.")
+    else:
+        _pictures(brought, clips, names, place)
+    _words(brought, clips, names, open_, state)
+
+
+def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: int) -> None:
+    """Poses one clip after the other, or channels side by side."""
+
+    def do(say: Say) -> KeypointTable | None:
+        parts: list[KeypointTable] = []
+        for i, (name, first, after) in enumerate(clips[[RECORDING, "first", "after"]].itertuples(index=False)):
+            say(f"Looking for clip {i + 1} of {len(clips)}", i / len(clips))
+            poses = brought.poses(name)
+            if poses is None:
+                return None
+            parts.append(replace(poses, xy=poses.xy[first:after], scores=None, labels=None, name=name))
+        return montage(parts)
+
+    looked = work.of((brought.key, "clips", place), do)
+    if not work.follow("study-clips-reading", [looked]):
+        return
+    if looked.error is not None:
+        shell.error("These clips cannot be shown", str(looked.error))
+        return
+    table: KeypointTable | None = looked.value
+    if table is None:
+        assert brought.trials is not None
+        drawn = pictures.clips(brought.study, brought.trials(), clips, names, place)
+        plot(drawn, key="study-clips", filename=f"{brought.name}-clips")
+        return
+    long = (clips["after"] - clips["first"]).to_numpy()
+    dark = table.n_frames - int(long.sum())
+    of = np.concatenate([np.r_[np.full(n, i), np.full(dark // len(long), -1)] for i, n in enumerate(long)])
+    player.show(
+        table, key="study-clips-player", recording=f"{len(clips)} clips", names=names, group="clips", bouts=of,
+        states=np.eye(len(clips), dtype=np.float32)[np.maximum(of, 0)],
+    )  # fmt: skip
+    shell.quiet(
+        f"{len(clips)} bouts of {brought.study.called(brought.study.states[place])}, each with half a second around it."
+    )
+
+
+def montage(parts: list[KeypointTable]) -> KeypointTable:
+    """Clips one after the other, with a moment of nothing after each; each around its own middle, as places differ.
+
+    parts   with the same animals and parts
+    """
+    dark = max(1, round(DARK_S * parts[0].rate_hz))
+    empty = np.full((dark, *parts[0].xy.shape[1:]), np.nan, np.float32)
+    centred = [one.xy - np.nanmedian(one.xy, axis=(0, 1, 3))[:, None] for one in parts]
+    xy = np.concatenate([piece for one in centred for piece in (one, empty)]).astype(np.float32)
+    return replace(parts[0], xy=xy, name="clips", image_size=None, start_seconds=0.0, recordings=())
+
+
+def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool, state: int) -> None:
+    """What each clip is, to be typed; and what follows from it."""
+    study, marks = brought.study, marks_of(brought)
+    rates = [study.recordings[name].rate_hz for name in clips[RECORDING]]
+    known = {mark[:3]: mark[3] for mark in marks}
+    keys = [
+        (str(a), int(b), int(c)) for a, b, c in clips[[RECORDING, "bout_first", "bout_after"]].itertuples(index=False)
+    ]
+    table = pd.DataFrame({"clip": names})
+    if open_:
+        table[RECORDING] = [harmless(name) for name in clips[RECORDING]]
+    table["from (s)"] = np.round(clips["bout_first"] / rates, 2)
+    table["seconds"] = np.round((clips["bout_after"] - clips["bout_first"]) / rates, 2)
+    table["word"] = pd.array([known.get(key, "") for key in keys], dtype="string")
+    able = brought.trials is not None and _teachable(study)
+    edited = st.data_editor(
+        table, key=f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}", hide_index=True, width="stretch",
+        disabled=True if not able else [str(c) for c in table if c != "word"], height="content",
+        column_config={"word": st.column_config.TextColumn("word", help="Click to write what it is", max_chars=LONGEST)},
+    )  # fmt: skip
+    if not able:
+        shell.quiet("Words can be taught where a Gumbel Dynamical Model was fitted to the recordings here.")
+        return
+    words = [str(said).strip() if isinstance(said, str) else "" for said in edited["word"]]
+    left, right = st.columns([0.3, 0.7], gap="medium", vertical_alignment="center")
+    same = words == [known.get(key, "") for key in keys]
+    if left.button("Keep these words", key="study-keep-words", width="stretch", disabled=same):
+        st.session_state[_place(brought)] = with_words(marks, dict(zip(keys, words, strict=True)))
+        st.rerun()
+    of = {study.sheet.animals[mark[0]] for mark in marks if mark[0] in study.sheet.animals}
+    count = ", ".join(
+        f"{one} {n}" for one, n in pd.Series([mark[3] for mark in marks], dtype=str).value_counts().items()
+    )
+    right.html(
+        f'<p class="gdm-quiet">{len(marks)} moments of {len(of)} {"animal" if len(of) == 1 else "animals"} are named{": " + escape(count) if count else ""}. '
+        + ("Choose <b>Words</b> under <b>Compared are</b> at the left, and the model finds them in all animals.</p>"
+           if len({mark[3] for mark in marks}) > 1 else "Name clips of two words at least; other states have other clips.</p>")
+    )  # fmt: skip
+
+
+def with_words(marks: list[Mark], said: dict[tuple[str, int, int], str]) -> list[Mark]:
+    """Marks with new ones; what is said last of a moment counts, and an empty word takes a mark back."""
+
+    def stays(mark: Mark) -> bool:
+        return not any(name == mark[0] and first < mark[2] and mark[1] < after for name, first, after in said)
+
+    return [*filter(stays, marks), *((*where, name) for where, name in said.items() if name)]
