@@ -18,6 +18,7 @@ from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
 from pages.formula1.driver_states import Driver, race_of, read, unanswered
 from pages.formula1.figures import lines_along, without_title
+from pages.formula1.tables import clock
 from pages.formula1.traces import STEP_M, trace
 from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
@@ -98,11 +99,6 @@ def tab(view: View) -> None:
 
 def _lap_name(seconds: Mapping[str, float], lap: str) -> str:
     return f"{lap} · {clock(seconds[lap])}" if lap in seconds else lap
-
-
-def clock(seconds: float) -> str:
-    """A lap time as it is written on a timing screen."""
-    return f"{int(seconds // 60)}:{seconds % 60:06.3f}"
 
 
 def _draw(

@@ -102,7 +102,7 @@ def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> figures.Fi
     distance = np.arange(circuit.n_bins) * circuit.length / circuit.n_bins
     return figures.circuit_map(
         circuit, circuit.at(distance), states, distance=distance, lap=np.ones(circuit.n_bins), speed=distance, segment=None,
-        badges=badges.badges(circuit, parts, all_of_them=False), title="VER, 56 laps",
+        badges=badges.badges(circuit, parts, all_of_them=False, most=badges.MOST), title="VER, 56 laps",
     )  # fmt: skip
 
 
