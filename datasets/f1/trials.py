@@ -140,21 +140,15 @@ def to_trials(
     if labels not in LABELS:
         raise ConfigError(f"labels is {labels!r}; it must be one of {', '.join(map(repr, LABELS))}.")
     numbers = chosen_laps(session, person.code, laps, drop)
-    options = (
-        names,
-        preset,
-        standardise,
-        int(emission_seed),
-        int(noise_seed),
-        *([] if labels == LABELS[0] else [labels]),
-    )
+    options = (names, preset, standardise, int(emission_seed), int(noise_seed))
+    other = () if labels == LABELS[0] else (labels,)  # what is usual is not part of a recipe
     trials = []
     for number, (start, stop) in enumerate(_stretches(person, numbers)):
         time, lap, values = _sample(person, slice(start, stop), names, step_s)
         if time.size >= FEWEST_SAMPLES:
-            trial = _trial(session, person, time, lap, values, *options)
+            trial = _trial(session, person, time, lap, values, *options, labels)
             if session.recipe:
-                asked = (person.code, numbers, number, step_s, *options)
+                asked = (person.code, numbers, number, step_s, *options, *other)
                 trial = made_by(f"{session.recipe}, {asked}", trial)
             trials.append(trial)
     if not trials:
@@ -235,7 +229,7 @@ def _trial(
     standardise: bool,
     emission_seed: int,
     noise_seed: int,
-    labels: str = "segments",
+    labels: str,
 ) -> Trial:
     position = np.column_stack([values["X"], values["Y"]])  # [T, 2]
     y = np.column_stack([values[name] for name in names]).astype(np.float64)  # [T, N]
@@ -263,18 +257,19 @@ def _trial(
 def _labels(
     session: Session,
     driver: Driver,
-    position: npt.NDArray[np.float64],
+    position: npt.NDArray[np.floating],
     lap: npt.NDArray[np.int64],
     time: npt.NDArray[np.float64],
     kind: str,
 ) -> npt.NDArray[np.int64] | None:
     """[T] what is known of each sample; None where nothing is."""
     if kind == "activities":
-        pedals = {
-            name: interpolate(time, driver.time[known], driver.channel(name)[known], LARGEST_GAP_S, name in STEPPED)
-            for name in ("throttle", "brake")
-            if name in driver.available_channels and (known := np.isfinite(driver.channel(name))).any()
-        }
+        pedals: dict[str, npt.NDArray[np.float32]] = {}
+        for name in ("throttle", "brake"):
+            if name in driver.available_channels:
+                values = driver.channel(name).astype(np.float64)
+                if (known := np.isfinite(values)).any():
+                    pedals[name] = interpolate(time, driver.time[known], values[known], LARGEST_GAP_S, name in STEPPED)
         return activities(pedals, curvature_along(session, lap_distance(session, position, lap)))
     if len(session.corners) < 2:
         return None

@@ -51,7 +51,7 @@ def tab(view: View, here: Driver) -> None:
     with shell.panel(
         "corners", f"{WORDS[measure]} in each corner" + (f", {MEASURED_IN[measure]}" * bool(MEASURED_IN[measure]))
     ):
-        digits = [name for name in table if name not in ("Corner", "Speed", "Beyond chance")]
+        digits = [name for name in map(str, table) if name not in ("Corner", "Speed", "Beyond chance")]
         table_with_csv(table, f"corners-{measure.replace(' ', '-')}", view.stem, seconds=digits)
         download(
             "All measures, lap by lap (CSV)",
@@ -80,7 +80,7 @@ def compared(found: list[Corners], measure: str) -> pd.DataFrame:
     for one in found:
         columns[one.code] = one.mean(measure)[0]
     if len(found) == 2:
-        apart = differences(*found, measure)
+        apart = differences(found[0], found[1], measure)
         columns |= {
             "Difference": apart.mean,
             "± 95 %": SURE * apart.error,
@@ -103,7 +103,8 @@ def states_by_corner(view: View, here: Driver) -> dict[str, np.ndarray]:
 
 def said(found: list[Corners], measure: str) -> str:
     """Where the two differ beyond chance, in a sentence."""
-    apart, (one, other) = differences(*found, measure), found
+    one, other = found
+    apart = differences(one, other, measure)
     sure = [c for c in np.argsort(-np.abs(np.nan_to_num(apart.mean))) if apart.sure(SURE_OF_MANY)[c]]
     unit = MEASURED_IN[measure]
     if not sure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from gdm_core.analysis.tables import csv, harmless
 from pages.ui.downloads import download
 
 
-def clock(seconds: float) -> str:
+def clock(seconds: Any) -> str:
     """A lap time as it is written on a timing screen."""
     return f"{int(seconds // 60)}:{seconds % 60:06.3f}" if np.isfinite(seconds) else "–"
 

@@ -59,7 +59,7 @@ def tab(view: View, here: Driver) -> None:
         table = runs_table(place, session, fuel)
         if len(table):
             table_with_csv(
-                table, "long-runs", view.stem, seconds=[name for name in table if name.endswith(("s)", "%"))]
+                table, "long-runs", view.stem, seconds=[name for name in map(str, table) if name.endswith(("s)", "%"))]
             )
             told = source if fuel == round(usual, 3) else "as set"
             shell.quiet(
