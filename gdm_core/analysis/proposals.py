@@ -15,7 +15,6 @@ from gdm_core.trials import Trials, TrialsLike, as_trials
 if TYPE_CHECKING:
     from gdm_core.models.gdm.model import GDM  # loads torch, which first visits do not need
 
-_RARE_SHARE = 0.5  # of a clip's value that depends on how little its likely words were marked so far
 _UNFAMILIAR_SHARE = 0.20  # ten times what the taught recordings themselves have
 
 
@@ -39,9 +38,10 @@ def propose(
 ) -> tuple[Clip, ...]:
     """Up to `n` clips, the best first; fewer where the recordings are used up.
 
-    trials        the recordings that clips are taken of, each `clip_seconds` long
-    labels        what is marked so far; clips that touch it are left out, and so are those that were `asked` before
-    A model that was taught no words yet, or so few that nothing is in doubt, proposes clips that differ most from each other.
+    trials  the recordings that clips are taken of, each `clip_seconds` long
+    labels  what is marked so far; clips that touch it are left out, and so are those that were `asked` before
+    Those come first of whose word the model is least sure (docs/teach.md has what else was tried). One that was taught no words
+    yet proposes clips that differ most from each other.
     """
     data = as_trials(trials)
     if n < 1 or not clip_seconds > 0:
@@ -61,14 +61,15 @@ def propose(
     near = np.array([taken[clip.trial][clip.start : clip.stop].any() for clip in clips], bool)
     for clip in asked:
         near |= np.array([c.trial == clip.trial and c.start < clip.stop and clip.start < c.stop for c in clips], bool)
-    value = _values(model, data, known, clips)
+    value = _values(model, data, clips)
     width = np.median(np.linalg.norm(place - place.mean(axis=0), axis=1)) + 1e-9
     distance = np.full(len(clips), np.inf)
     for at in np.flatnonzero(near):
         distance = np.minimum(distance, np.linalg.norm(place - place[at], axis=1))
     chosen: list[Clip] = []
     while len(chosen) < n and free.any():
-        gain = np.where(free, value * (1 - np.exp(-0.5 * (distance / width) ** 2)) + 1e-9 * value, -1.0)
+        apart = 1 - np.exp(-0.5 * (distance / width) ** 2) + 1e-9 if model.word_model_ is None else 1.0
+        gain = np.where(free, value * apart, -1.0)
         best = int(gain.argmax())
         clip = clips[best]
         chosen.append(Clip(clip.trial, clip.start, clip.stop, float(np.clip(gain[best], 0, 1))))
@@ -111,17 +112,8 @@ def _places(model: GDM, data: Trials, clips: list[Clip]) -> npt.NDArray[np.float
     return np.concatenate([_means(model.latent(data), clips), _means(states, clips)], axis=1)
 
 
-def _values(model: GDM, data: Trials, known: list[npt.NDArray[Any]], clips: list[Clip]) -> npt.NDArray[np.float64]:
-    """[clips] from 0 to 1: by disagreement, and by how little was marked of what they may be."""
+def _values(model: GDM, data: Trials, clips: list[Clip]) -> npt.NDArray[np.float64]:
+    """[clips] from 0 to 1: how unsure the model is of the likeliest word."""
     if model.word_model_ is None:
         return np.ones(len(clips))
-    doubt = _means(model.label_disagreement(data), clips)
-    if not doubt.max() > 0:  # of two marks none can be left out, so that nobody disagrees yet
-        return np.ones(len(clips))
-    doubt = doubt / float(doubt.max())
-    words = _means(model.predict_label_proba(data), clips)  # [clips, C]
-    joined = np.concatenate(known)
-    marked = np.bincount(joined[joined >= 0], minlength=words.shape[1])[: words.shape[1]]
-    rare = words @ (1 / (1 + marked / max(1.0, float(marked[marked > 0].min(initial=1)))))
-    rare = rare / max(float(rare.max()), 1e-12)
-    return np.asarray((1 - _RARE_SHARE) * doubt + _RARE_SHARE * doubt * rare)
+    return np.asarray(1 - _means([p.max(axis=1) for p in model.predict_label_proba(data)], clips))

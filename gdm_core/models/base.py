@@ -468,10 +468,15 @@ class StateModel(PipelineStep, ABC):
         return f"{type(self).__name__}({given}){fitted}"
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator: it needs no target, and gaps may stay in the data."""
-        from sklearn.utils import InputTags, Tags, TargetTags
+        """What scikit-learn asks of an estimator: it needs no target, gaps may stay in the data, and it transforms."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
-        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(allow_nan=True))
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
+            input_tags=InputTags(allow_nan=True),
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(self.params_)

@@ -1,4 +1,4 @@
-"""The command `gdm`: fit, predict, study, sweep, suggest, reproduce, info, studio, workers. One module a subject.
+"""The command `gdm`: fit, predict, teach, study, sweep, suggest, reproduce, info, studio, workers. One module a subject.
 
 Results go to stdout, progress and complaints to stderr. Exit codes: 0 all went well, 1 the work failed, 2 the request or
 its data cannot be used as given.
@@ -19,6 +19,7 @@ from gdm_studio.cli.studio import add_studio
 from gdm_studio.cli.study import add_study
 from gdm_studio.cli.suggest import add_suggest
 from gdm_studio.cli.sweep import add_sweep
+from gdm_studio.cli.teach import add_teach
 from gdm_studio.cli.workers import add_workers
 from gdm_studio.paths import find_app_code
 
@@ -35,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
         add_predict,
         add_study,
         add_sweep,
+        add_teach,
         add_suggest,
         add_reproduce,
         add_info,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gdm_core import GDM, Trials, load_model
+from gdm_core.models.gdm.window_features import window_features
 from gdm_core.models.gdm.word_classifier import WordClassifier
 from tests.support.gdm import relabelled
 from tests.support.taught import NAMES, labelled, marks
@@ -93,7 +94,7 @@ def test_files_hold_the_words_to_the_bit(name, tmp_path):
     assert again.state_words_ == taught(name).state_words_
     for ours, theirs in zip(taught(name).predict_label_proba(data()), again.predict_label_proba(data()), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert again.label_disagreement(data())[0].tolist() == taught(name).label_disagreement(data())[0].tolist()
+    assert again.label_doubt_ == taught(name).label_doubt_
 
 
 @pytest.mark.parametrize("name", ["moves", "places", "full noise"])
@@ -155,13 +156,44 @@ def test_probabilities_are_about_as_often_right_as_they_say():
     assert reliability(proba, np.concatenate([np.asarray(t.labels) for t in test])).error < 0.1
 
 
+def test_what_probabilities_are_calibrated_on_is_said():
+    assert taught("places").label_doubt_ is None  # both recordings are marked
+    one = [np.where(np.arange(600) < 300, data()[0].labels, -1), np.full(600, -1)]
+    model = new("places").fit(data(), labels=one)
+    assert model.label_doubt_.startswith("Marks lie in one recording alone, so nothing says how sure")
+
+
+def test_files_of_before_keep_their_words():
+    """They held several classifiers, of which the last one names, and nothing about time."""
+    model = taught("places").word_model_
+    kept = model.arrays()
+    kept["numbers"] = np.array([3, model.stay, 4.0, 2])
+    kept |= {name.replace("member0", "member1"): value for name, value in kept.items() if name.startswith("member0")}
+    del kept["time"]
+    again = type(model).from_arrays(kept, NAMES)
+    assert (again.strength, again.longest_gap, again.temperature, again.held_out) == (1.0, 0, 4.0, "parts")
+    np.testing.assert_array_equal(again.classifier.share, model.classifier.share)
+
+
+def test_short_gaps_are_bridged_and_long_ones_are_the_mean():
+    y = np.stack([np.arange(40.0), np.arange(40.0)], axis=1) / 10
+    y[5:9, 0] = y[10:30, 1] = np.nan
+    y[:3, 0] = np.nan  # before the first value there is nothing to bridge from
+    seen = window_features(y, (3,), longest=6)
+    np.testing.assert_allclose(seen[5:9, 0], np.arange(5, 9) / 10, rtol=1e-6)
+    assert (seen[10:30, 1] == 0).all()
+    assert (seen[:3, 0] == 0).all()
+    assert (window_features(y, (3,), longest=0)[5:9, 0] == 0).all()
+
+
 def test_trees_answer_like_those_they_were_taken_from():
-    from sklearn.ensemble import ExtraTreesClassifier
+    from sklearn.ensemble import RandomForestClassifier
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 6)).astype(np.float32)
     words = (x[:, 0] + 0.3 * rng.normal(size=300) > 0).astype(np.int64) + (x[:, 1] > 1)
-    weight = WordClassifier.balanced(words, 3) * 300
+    weight = WordClassifier.balanced(words, 3)
     ours = WordClassifier.fit(x, words, weight, 3, 12, seed=4)
-    theirs = ExtraTreesClassifier(12, min_samples_leaf=3, random_state=4).fit(x, words, sample_weight=weight)
+    theirs = RandomForestClassifier(12, min_samples_leaf=3, max_samples=180, random_state=4)
+    theirs.fit(x, words, sample_weight=weight * 300)
     np.testing.assert_allclose(ours._votes(x), theirs.predict_proba(x), atol=1e-5)

@@ -155,3 +155,15 @@ def test_impossible_sizes_are_refused(n_trials: int, n_frames: int | list[int]):
         mice.simulate(n_trials, n_frames)
     with pytest.raises(ConfigError, match="at least 96"):
         mice.training_set_sized(n_frames=100)
+
+
+def test_individuals_differ_in_size_and_lack_parts_of_their_own():
+    pairs = mice.simulate_individuals(4, 600, seed=3)
+    again = mice.simulate_individuals(4, 600, seed=3)
+    np.testing.assert_array_equal(pairs[2].xy, again[2].xy)
+    lengths = [np.nanmedian(np.linalg.norm(t.xy[:, 0, :, 0] - t.xy[:, 0, :, 6], axis=1)) for t in pairs]
+    assert max(lengths) > 1.15 * min(lengths)
+    hidden = [float(np.isnan(t.xy).mean()) for t in pairs]
+    assert 0.03 < min(hidden) < max(hidden) < 0.4
+    assert all(t.n_frames == 600 == len(t.labels) for t in pairs)
+    assert all(t.simulated for t in pairs)

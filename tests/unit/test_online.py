@@ -104,13 +104,11 @@ def test_words_are_told_as_they_could_be_then():
     of_states = model._marked_words_of_states
     posterior = model.adjusted(readout="amortised").predict_proba(y).astype(float) @ of_states
     for lag in (0, 7):
-        log_p = [
-            np.log(
-                taught.members[-1].probabilities(window_features(standard[: t + lag + 1], taught.windows)[t : t + 1])
-            )[0]
-            for t in range(len(y) - lag)
+        features = [
+            window_features(standard[: t + lag + 1], taught.windows, taught.longest_gap)[t] for t in range(len(y) - lag)
         ]
-        log_p = np.array(log_p) + STATES_STRENGTH * np.log(posterior[: len(log_p)] + _LEAST_SHARE)
+        log_p = np.log(taught.classifier.probabilities(np.array(features)))
+        log_p = taught.strength * (log_p + STATES_STRENGTH * np.log(posterior[: len(log_p)] + _LEAST_SHARE))
         n_words = log_p.shape[1]
         moves = np.full((n_words, n_words), np.log((1 - taught.stay) / (n_words - 1)))
         np.fill_diagonal(moves, np.log(taught.stay))

@@ -50,21 +50,12 @@ def test_proposals_end_when_the_recordings_are_used_up():
     assert propose(taught(), data(), n=5, asked=found) == ()
 
 
-def test_where_so_little_is_marked_that_nothing_is_in_doubt_proposals_differ_all_the_same():
-    two = [np.full(trial.n_samples, -1) for trial in data()]
-    two[0][:60], two[1][:60] = 0, 1
-    model = GDM(n_states=4, n_latent=2, posterior="linear", n_steps=30).fit(data(), labels=two)
-    assert all((part == 0).all() for part in model.label_disagreement(data()))
-    found = propose(model, data(), two, n=3)
-    assert all(clip.value > 0.05 for clip in found), "not merely the first ones"
-
-
-def test_proposals_lie_apart_and_where_the_model_is_in_doubt():
-    doubt = taught().label_disagreement(data())
-    everywhere = propose(taught(), data(), n=20)
-    mean = {(c.trial, c.start): doubt[c.trial][c.start : c.stop].mean() for c in everywhere}
-    assert mean[everywhere[0].trial, everywhere[0].start] > np.median(list(mean.values()))
-    assert everywhere[0].value >= everywhere[-1].value
+def test_the_clip_that_is_least_sure_comes_first():
+    sure = [p.max(axis=1) for p in taught().predict_label_proba(data())]
+    found = propose(taught(), data(), n=20)
+    doubts = [1 - sure[c.trial][c.start : c.stop].mean() for c in found]
+    np.testing.assert_allclose(doubts, sorted(doubts, reverse=True))
+    np.testing.assert_allclose([c.value for c in found], doubts, atol=1e-6)
 
 
 def test_a_model_without_words_proposes_what_differs():

@@ -296,10 +296,19 @@ class GDM(SoftModel[GdmModule]):
         """The likeliest word [T] at each time of `data`, a number into `class_names_`."""
         return self._each(data, lambda y: self._word_probabilities(y).argmax(axis=1))
 
-    def label_disagreement(self, data: TrialsLike) -> Any:
-        """[T] how much a mark at each time of `data` would tell, in nats: what classifiers that lack a part of the marks each
-        disagree about."""
-        return self._each(data, self._taught.disagreement)
+    @property
+    def label_doubt_(self) -> str | None:
+        """Why the probabilities of words may promise too much in other recordings; None where that was measured."""
+        if self._taught.held_out == "recordings":
+            return None
+        why = {
+            "parts": "Marks lie in one recording alone",
+            "nothing": "Marks are too few to leave some out",
+        }[self._taught.held_out]
+        return (
+            f"{why}, so nothing says how sure words may be in other recordings: their probabilities are not calibrated "
+            "there. Mark each word in two recordings or more."
+        )
 
     def unfamiliar_share(self, data: TrialsLike) -> Any:
         """Share of the features of `data` that lie outside of what the recordings that were taught hold (98 % of theirs)."""
