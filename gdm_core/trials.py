@@ -307,12 +307,13 @@ def as_trials(data: TrialsLike) -> Trials:
         )
     if hasattr(data, "toarray"):
         raise DataError("Sparse data is not supported: a recording has a value in every place. Give data.toarray().")
-    if np.ndim(data) != 2:  # type: ignore[arg-type]
+    array = np.asarray(data)
+    if array.ndim != 2:
         raise DataError(
-            f"Data has {np.ndim(data)} dimensions; expected one array [time, channels], a list of such arrays, or Trials. "  # type: ignore[arg-type]
+            f"Data has {array.ndim} dimensions; expected one array [time, channels], a list of such arrays, or Trials. "
             "Reshape your data: one channel is y[:, None]."
         )
-    return Trials((Trial(np.asarray(data), name="trial 0"),))
+    return Trials((Trial(array, name="trial 0"),))
 
 
 def is_single(data: TrialsLike) -> bool:

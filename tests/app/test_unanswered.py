@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.recording.teach.lessons import Entry
 from tests.support import formula1_page, nascar_page, teach_page
 from tests.support.offered import offered
 from tests.support.teach_page import bouts, mark
@@ -114,6 +115,9 @@ def test_what_cannot_be_taught_is_said_and_asked_for_again(monkeypatch, tmp_path
     app = teach_page.opened()
     for begin, end, word in bouts()[:3]:
         mark(app, round(begin, 2), round(end, 2), word)
+    if name == "next-clips":  # others are asked for when few are left of those that were offered at once
+        passed = [Entry("skip", teach_page.name(trial), *rest[:2]) for trial, *rest in teach_page.kept(app).shown[:4]]
+        teach_page.do(app, *passed)
     assert title in teach_page.said(app)
     assert WHY in teach_page.said(app)
     engine.unable.clear()

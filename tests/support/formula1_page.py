@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import formula1
-from datasets.f1.session import Session
+from datasets.f1.session import Driver, Session
 from datasets.formula1 import Event, SessionSlot
 from pages.formula1 import data, loading, time_gained
 from pages.formula1.data import Place
 from pages.lab import live
 from pages.ui import navigation
 from tests.support import drawn
-from tests.support.formula1 import ring_driver, ring_session
+from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.live_engine import QuickEngine
 
 APP = str(navigation.ROOT / "app.py")
@@ -29,8 +31,17 @@ FUTURE = Event(2024, 2, "Far Grand Prix", "Ringland", "Ringtown", "2999-03-10", 
 
 
 def ring_race() -> Session:
-    """Three drivers on a ring."""
-    return ring_session(ring_driver("AAA"), ring_driver("BBB"), ring_driver("CCC"))
+    """Three drivers on a ring, who brake and accelerate twice a lap, each in a place of their own."""
+    return ring_session(*map(_on_pedals, ("AAA", "BBB", "CCC"), (0.0, 0.03, 0.06)))
+
+
+def _on_pedals(code: str, late: float) -> Driver:
+    driver = ring_driver(code)
+    there = 4 * np.pi * ((driver.time - 100.0) / LAP_S - late)
+    faster = np.cos(there)
+    pedals = {"throttle": np.clip(100 * faster, 0, 100), "brake": (faster < -0.7).astype(np.float32)}
+    pedals |= {"speed": 113 + 40 * np.sin(there), "gear": driver.channels["gear"]}
+    return replace(driver, channels={name: values.astype(np.float32) for name, values in pedals.items()})
 
 
 def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:

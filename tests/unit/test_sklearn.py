@@ -33,6 +33,7 @@ OURS = [GDM, SLDS, ARHMM, PDLDS, GDMMixture]
 DO_NOT_APPLY = {
     "check_no_attributes_set_in_init": "a model that is not fitted says so: status_ is None, params_ is empty",
     "check_estimators_unfitted": "the library has an error of its own for it, FitError",
+    "check_transformers_unfitted": "the library has an error of its own for it, FitError",
     "check_do_not_raise_errors_in_init_or_set_params": "a parameter out of its range is refused where it is set",
     "check_n_features_in_after_fitting": "the library speaks of channels, in a DataError of its own words",
     "check_estimators_empty_data_messages": "the library's own words: what shape the trial has, and what is expected",
