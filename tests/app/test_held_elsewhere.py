@@ -22,7 +22,7 @@ from tests.support.sliders import slider
 def test_a_race_is_followed_sample_by_sample_and_along_the_lap_of_both_drivers(monkeypatch, tmp_path):
     monkeypatch.setattr(session, "AHEAD_S", -1.0)
     monkeypatch.setattr(held, "SOON_S", -1.0)
-    formula1_page.arrange(monkeypatch, tmp_path)
+    formula1_page.arrange(monkeypatch, tmp_path, formula1_page.driven_race)
     app = formula1_page.visit(source="real", K="3")
     for _ in range(3):
         app.run()

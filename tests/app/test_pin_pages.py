@@ -13,7 +13,7 @@ from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.drawn import record
 from tests.support.formula1_page import arrange as arrange_sessions
-from tests.support.formula1_page import box, one_of, visit, words
+from tests.support.formula1_page import box, driven_race, one_of, visit, words
 from tests.support.sliders import slider
 from tests.support.your_data_page import html, upload, uploaded, waves
 
@@ -41,7 +41,7 @@ def _settled(app: AppTest, page: str) -> AppTest:
 # ---- Formula 1 ----------------------------------------------------------------------------------------------------
 @pytest.fixture
 def feed(monkeypatch, tmp_path):
-    return arrange_sessions(monkeypatch, tmp_path)
+    return arrange_sessions(monkeypatch, tmp_path, driven_race)
 
 
 def test_formula1_draws_the_map_and_the_average_lap_of_what_is_pinned(feed, monkeypatch):
@@ -49,19 +49,19 @@ def test_formula1_draws_the_map_and_the_average_lap_of_what_is_pinned(feed, monk
     app = _settled(visit(source="real"), "formula1")
     assert "pinned-map" not in drawn
     app.button(key="formula1-pin").click().run()
-    slider(app, "K").set_value(3).run()
+    slider(app, "K").set_value(5).run()
     app = _settled(app, "formula1")
-    assert one_of(app.query_params["pin"]) == "gdm_8_0.99_learn_window_2_0"
-    assert "of 8 states" in drawn["pinned-map"][0]["alt"]
-    assert "of 3 states" in drawn["map"][0]["alt"]
+    assert one_of(app.query_params["pin"]) == "gdm_3_0.99_learn_linear_2_0"
+    assert "of 3 states" in drawn["pinned-map"][0]["alt"]
+    assert "of 5 states" in drawn["map"][0]["alt"]
     assert not any(mark.get("name") == "badge" for mark in drawn["pinned-map"][0]["layout"]["annotations"])
     assert list(_rows(drawn["pinned-strips"][0])) == ["pinned", "now"]
     said = words(app)
     assert (
-        "Pinned: Gumbel Dynamical Model, states K 8, softness τ 0.99, stay γ learned, seed 0, states of moves, D 2"
+        "Pinned: Gumbel Dynamical Model, states K 3, softness τ 0.99, stay γ learned, seed 0, states of places, D 2"
         in said
     )
-    assert '<th scope="row">Names the segment</th>' in said
+    assert '<th scope="row">Says what the car does</th>' in said
     app.button(key="formula1-unpin").click().run()
     assert "pin" not in app.query_params
     assert "live-formula1-pinned" not in app.session_state

@@ -127,7 +127,7 @@ def test_what_cannot_be_taught_is_said_and_asked_for_again(monkeypatch, tmp_path
 
 # ---- Formula 1 ----------------------------------------------------------------------------------------------------
 def test_a_driver_who_cannot_be_read_is_named(monkeypatch, tmp_path):
-    engine = formula1_page.arrange(monkeypatch, tmp_path)
+    engine = formula1_page.arrange(monkeypatch, tmp_path, formula1_page.driven_race)
     engine.unable |= {"ask-look": WHY, "ask-test-quick": WHY}
     app = formula1_page.visit(source="real")
     app.query_params["who"] = "test"
@@ -141,7 +141,7 @@ def test_a_driver_who_cannot_be_read_is_named(monkeypatch, tmp_path):
 
 
 def test_a_driver_compared_by_a_quick_look_alone_is_named(monkeypatch, tmp_path):
-    engine = formula1_page.arrange(monkeypatch, tmp_path)
+    engine = formula1_page.arrange(monkeypatch, tmp_path, formula1_page.driven_race)
     engine.unable["ask-driver-a-exact"] = WHY
     app = settled(formula1_page.visit(source="real", view="Drivers compared"))
     assert "could not be read exactly" in formula1_page.words(app)

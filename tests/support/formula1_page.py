@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,11 @@ FUTURE = Event(2024, 2, "Far Grand Prix", "Ringland", "Ringtown", "2999-03-10", 
 
 
 def ring_race() -> Session:
+    """Three drivers on a ring, at constant speed, who send no pedals."""
+    return ring_session(ring_driver("AAA"), ring_driver("BBB"), ring_driver("CCC"))
+
+
+def driven_race() -> Session:
     """Three drivers on a ring, who brake and accelerate twice a lap, each in a place of their own."""
     return ring_session(*map(_on_pedals, ("AAA", "BBB", "CCC"), (0.0, 0.03, 0.06)))
 
@@ -44,13 +50,13 @@ def _on_pedals(code: str, late: float) -> Driver:
     return replace(driver, channels={name: values.astype(np.float32) for name, values in pedals.items()})
 
 
-def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
+def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Session] = ring_race) -> QuickEngine:
     """A calendar of one past weekend, one driven session, an engine in this process, and nothing kept from before."""
     monkeypatch.setenv("GDM_DATA_DIR", str(folder))
     monkeypatch.setattr(formula1, "schedule", lambda year, **more: (WEEKEND, FUTURE) if year == 2024 else ())
     monkeypatch.setattr(formula1, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
     monkeypatch.setattr(formula1, "is_stored", lambda *where: where == (RING.year, RING.event, RING.name))
-    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_race())
+    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: race())
     monkeypatch.setattr(loading, "_loads", loading.Loads())
     engine = QuickEngine()
     monkeypatch.setattr(live.screen, "engine", lambda: engine)
