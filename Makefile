@@ -8,7 +8,7 @@ PORT ?= 8501
 # forbids to keep what was compiled, each of them would compile the project anew.
 ONE_THREAD := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: app test test-all processors fast lint bench bench-app numbers pages demo figures api audit refresh clean
+.PHONY: app test test-all processors fast lint bench bench-app numbers pages demo figures docs release audit refresh clean
 
 app: $(VENV)/.runtime
 	MALLOC_ARENA_MAX=2 $(BIN)/streamlit run app.py --server.port $(PORT) < /dev/null
@@ -57,9 +57,14 @@ demo: $(VENV)/.dev
 figures: $(VENV)/.dev
 	$(BIN)/python -m docs.make_pictures $(ONLY)
 
-# The API reference, from docstrings, in build/api.
-api: $(VENV)/.dev
-	$(BIN)/python -m docs.make_api
+# The documentation as a site, with every docstring and every example, in build/site (open index.html).
+docs: $(VENV)/.dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m docs.site.make
+
+# Wheel and sdist, built, checked, installed into empty environments of all Pythons here, with every example run from them, and
+# the notes of the release, in build/release. It needs a network, for what the package needs.
+release: $(VENV)/.dev
+	$(BIN)/python -m docs.release
 
 # Known weaknesses of the pinned packages, and their licences. pip-audit needs a network and an environment of its own.
 audit: $(VENV)/.dev

@@ -24,19 +24,21 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
 from gdm_core.analysis import looks  # noqa: E402
+from gdm_core.analysis.controls import taught_controls  # noqa: E402
 from gdm_core.analysis.matching import contrasting  # noqa: E402
 from gdm_core.analysis.metrics import evaluate, match_states  # noqa: E402
 from gdm_core.engine import FitResult, Snapshot  # noqa: E402
 from gdm_core.trials import Trials, as_trials  # noqa: E402
+from gdm_studio.plot import palette  # noqa: E402
 from gdm_studio.seeds import MORE_SEEDS  # noqa: E402
 from pages.formula1 import data as laps  # noqa: E402
-from pages.formula1.scorecard import score_rows as formula1_rows  # noqa: E402
+from pages.formula1.scorecard import driving_rows  # noqa: E402
 from pages.lab import shipped  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
 from pages.lab.live.pictures import unpack  # noqa: E402
 from pages.nascar import simulator as lab  # noqa: E402
 from pages.nascar.scorecard import score_rows  # noqa: E402
-from pages.ui import palette, result_files  # noqa: E402
+from pages.ui import result_files  # noqa: E402
 from pages.ui.card import Score  # noqa: E402
 from pages.ui.result_files import Card, write_card  # noqa: E402
 
@@ -106,7 +108,8 @@ def make_formula1() -> Card:
     """A simulated race: fitted on the winner, applied to the driver who came fifth. Also the page's own first result."""
     session = formula1.simulate_race(laps.FIRST_CIRCUIT)
     codes = session.codes[0], session.codes[laps.FIFTH]
-    train, test = (formula1.to_trials(session, code, preset="paper") for code in codes)
+    looked = laps.Looked("racing", laps.CAR_CHANNELS)
+    train, test = (formula1.to_trials(session, code, **looked.options(session, code)) for code in codes)  # type: ignore[arg-type]
     torch.set_num_threads(1)  # as the workers and the exported script do: with more, sums come out otherwise
     config = laps.FIRST_CONFIG
     result = fitted(train, config)
@@ -115,23 +118,24 @@ def make_formula1() -> Card:
         looks.last(looks.seed_parts("gdm", config | {"seed": config["seed"] + more}, train, test))
         for more in range(1, MORE_SEEDS + 1)
     ]
-    shipped.write(laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds})
-    # One segment for each state: soft shares can pass on the place itself, and an untrained model's do.
-    row, *_ = with_spread(formula1_rows(scores), [formula1_rows(one) for one in seeds])
+    told = taught_controls(train, test)
+    shipped.write(laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "told": told})
+    row, *_ = with_spread(driving_rows(scores, told), [driving_rows(one, told) for one in seeds])
     assert result.snapshot is not None
-    states = result.model().predict_proba(test)[0]
-    part = np.isin(test[0].segments, (2, 3, 4))  # one lap would have gaps, all would hide each other
+    states = np.concatenate(result.model().predict_proba(test))
+    position, lap = (np.concatenate([getattr(trial, name) for trial in test]) for name in ("position", "segments"))
+    part = np.isin(lap, (2, 3, 4))  # one lap would have gaps, all would hide each other
     fitted_on = np.concatenate(unpack(result.snapshot, train))
     order = list(contrasting(fitted_on, palette.DIFFERENCES))  # as the page colours the fitted driver
-    place = laps.turned(test[0].position[part], session.rotation)
+    place = laps.turned(position[part], session.rotation)
     return Card(
         place,
         states[part][:, order],
         "Shanghai, simulated",
         f"Three simulated laps of a driver whom the model had not seen: it learned from the winner, {codes[0]}.",
-        {"states K": "8", "fitted in": f"{result.seconds:.1f} s", "measured over": row.over},
-        (headline("Names the segment", row),),
-        {"who": "test"},
+        {"states K": str(config["n_states"]), "fitted in": f"{result.seconds:.1f} s", "measured over": row.over},
+        (headline("Says what the car does", row),),
+        {"who": "test", "source": "simulated"},
         "Formula 1: simulated laps by invented drivers on an approximate layout.",
     )
 

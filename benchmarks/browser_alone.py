@@ -11,7 +11,8 @@ from playwright.sync_api import Page
 
 from benchmarks.browser_recorder import FIGURE, SCRIPT, move, wait_for_rest
 from datasets import nascar
-from pages.ui import figures, theme
+from gdm_studio.plot import figures
+from pages.ui import theme
 from pages.ui.server import plotly_address
 from tests.support.browser_server import Server, Visitors, load_average, running_server
 from tests.support.plot_probe import PREPARE, RANGE, RUN, zoom_in

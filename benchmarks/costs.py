@@ -22,8 +22,8 @@ from gdm_core import GDM
 from gdm_core.analysis import metrics
 from gdm_core.analysis.tables import csv
 from gdm_core.maths.threads import one_thread
+from gdm_studio.plot import figures, palette
 from pages.playground import gumbel
-from pages.ui import figures, palette
 
 ROUNDS = 5
 LOGITS = np.array([1.2, -0.4, 0.3])

@@ -16,14 +16,16 @@ from gdm_core.errors import DataError
 from gdm_core.trials import UNLABELLED, Trial
 
 from . import keypoints
+from .readers.annotations import annotation_of
 from .readers.arrays import read_arrays
 from .readers.formats import read_frame
-from .readers.source import Readable, open_source
+from .readers.source import DEFAULT_LIMITS, Readable, Source, open_source
 
 Features = Literal["egocentric", "keypoints"]
 Given = Path | IO[bytes]  # an open file has a `name`
 MOST_FILES = 1_000
 MOST_BYTES = 4 << 30  # that the files of one zip may hold together
+_KEYS = ("recording", "observation id")  # columns that say which recording a row is of
 _NO_RECORDING = (".zip", ".mp4", ".avi", ".png", ".jpg", ".md", ".json", ".yaml", ".pickle")
 
 
@@ -80,6 +82,37 @@ def read_sheet(source: Readable, name: str | None = None, page: str | None = Non
             cells = cells.astype(str).astype(np.float64)
         columns[str(column)] = cells
     return pd.DataFrame(columns)
+
+
+def sheet_within(given: Given) -> pd.DataFrame | None:
+    """The sheet of a long table that holds several recordings: its columns that never change within one (animal, group, dose),
+    a row for each. None where the file is no such table.
+
+    given   a path, or an open file with a name
+    """
+    found = _long(given)
+    if found is None:
+        return None
+    key, frame = found
+    same = frame.groupby(key, sort=False).nunique(dropna=False).max() == 1
+    return (
+        frame.loc[~frame[key].duplicated(), [key, *same.index[same]]]
+        .rename(columns={key: "recording"})
+        .reset_index(drop=True)
+    )
+
+
+def _long(given: Given) -> tuple[str, pd.DataFrame] | None:
+    """(the column that says which recording a row is of, the table), where a table holds several."""
+    name = PurePath(given.name).name
+    if not name.lower().endswith((".csv", ".tsv", ".parquet", ".xlsx")):
+        return None
+    frame = read_sheet(given, name)
+    if not isinstance(given, Path):
+        given.seek(0)
+    key = next((c for c in map(str, frame.columns) if c.strip().casefold() in _KEYS), None)
+    several = key is not None and 1 < frame[key].nunique() < len(frame) and frame[key].notna().all()
+    return (key, frame) if key is not None and several else None
 
 
 def read_recordings(
@@ -163,7 +196,7 @@ def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.N
     """States that another tool found, by recording, and their names where files have words.
 
     An NPZ holds an array for each recording, [T] whole numbers (-1 unlabelled) or soft states [T, K]; any other file is one
-    recording: BORIS's exports, tables of bouts, a label a row.
+    recording, or has a column "recording" (of BORIS: Observation id): BORIS's exports, tables of bouts, a label a row.
 
     paths     of the files, or open files
     rate_hz   samples a second, for times in seconds
@@ -177,9 +210,15 @@ def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.N
             for key, array in read_arrays(open_source(path, name)).items():
                 _add(found, name if name.lower().endswith(".npy") else key, array, path)
             continue
-        read = keypoints.read_annotation(path, rate_hz, name=name)
-        numbers = np.array([codes.setdefault(word, len(codes)) for word in read.label_names] + [UNLABELLED])
-        _add(words, name, numbers[read.labels], path)
+        if (long := _long(path)) is None:
+            read = {name: keypoints.read_annotation(path, rate_hz, name=name)}
+        else:
+            key, frame = long
+            parts = {str(one): rows.drop(columns=key) for one, rows in frame.groupby(key, sort=False)}
+            read = {one: annotation_of(rows, rate_hz, Source(name, DEFAULT_LIMITS)) for one, rows in parts.items()}
+        for called, one in read.items():
+            numbers = np.array([codes.setdefault(word, len(codes)) for word in one.label_names] + [UNLABELLED])
+            _add(words, called, numbers[one.labels], path)
     if found and words:
         raise DataError("Some files hold states as numbers and some as words; give those of one kind.")
     return (found, {}) if found else ({**words}, {code: word for word, code in codes.items()})

@@ -15,7 +15,7 @@ import pandas as pd
 from gdm_core.analysis.bouts import stays
 from gdm_core.analysis.tables import NO_SUBJECT, harmless
 from gdm_core.errors import DataError
-from gdm_core.trials import UNLABELLED, Trials, labels_of
+from gdm_core.trials import UNLABELLED, Stretch, Trials, labels_of, painted
 
 from .readers.annotations import read_annotation
 from .readers.source import Readable, brief
@@ -23,6 +23,7 @@ from .readers.source import Readable, brief
 _BORIS = (
     "Observation id", "Subject", "Behavior", "Behavior type", "Start (s)", "Stop (s)", "Duration (s)", "FPS",
 )  # fmt: skip
+_FIELDS = ("recording", "start", "stop", "word")
 MOST_LETTERS, MOST_FRAMES, MOST_TEXT = 300, 1_000_000_000, 20_000_000
 
 
@@ -90,24 +91,21 @@ class Marks:
     def labels(self, trials: Trials) -> tuple[list[npt.NDArray[np.int64]], tuple[str, ...]]:
         """(labels [T] of each recording, -1 where unmarked, and the words they count), as `GDM.fit` takes them."""
         where = {trial.name: i for i, trial in enumerate(trials)}
-        painted = [np.full(trial.n_samples, UNLABELLED) for trial in trials]
-        words = self.words
         for mark in self.marks:
             if mark.recording not in where:
                 raise DataError(
                     f"A mark of {mark.word!r} belongs to the recording {mark.recording!r}, which is not among: "
                     f"{', '.join(list(where)[:5])}."
                 )
-            part = painted[where[mark.recording]]
-            if mark.stop > len(part):
+            last = trials[where[mark.recording]].n_samples - 1
+            if mark.stop > last + 1:
                 raise DataError(
                     f"A mark of {mark.word!r} goes to frame {mark.stop - 1} of {mark.recording!r}, which ends with frame "
-                    f"{len(part) - 1}. Check that it belongs to this recording."
+                    f"{last}. Check that it belongs to this recording."
                 )
-            part[mark.start : mark.stop] = words.index(mark.word)
-        return painted, words
+        return painted(trials, self.stretches(trials)), self.words
 
-    def stretches(self, trials: Trials) -> tuple[tuple[int, int, int, int], ...]:
+    def stretches(self, trials: Trials) -> tuple[Stretch, ...]:
         """(trial, start, stop, number of the word) of each mark, in the order in which they were made."""
         where = {trial.name: i for i, trial in enumerate(trials)}
         words = {word: i for i, word in enumerate(self.words)}
@@ -119,12 +117,13 @@ class Marks:
 
     @classmethod
     def from_json(cls, text: str) -> Marks:
-        """What `to_json` wrote."""
+        """What `to_json` wrote, or the same with lists of [recording, start, stop, word]."""
         if len(text) > MOST_TEXT:
             raise DataError(f"This list of marks has {len(text):,} letters; the limit is {MOST_TEXT:,}.")
         try:
             entries = json.loads(text)["marks"]
-            given = [(str(e["recording"]), int(e["start"]), int(e["stop"]), str(e["word"])) for e in entries]
+            rows = [e if isinstance(e, list) else [e[name] for name in _FIELDS] for e in entries]
+            given = [(str(name), int(start), int(stop), str(word)) for name, start, stop, word in rows]
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise DataError(
                 f"This is no list of marks ({brief(error)}): it needs recording, start, stop and word of each."

@@ -16,6 +16,10 @@ _HOME = {name: module for module, name in FAMILIES.values()} | {
     "Trial": "gdm_core.trials",
     "Trials": "gdm_core.trials",
     "evaluate": "gdm_core.analysis.metrics",
+    "suggest": "gdm_core.verbs",
+    "compare": "gdm_core.verbs",
+    "sweep": "gdm_core.verbs",
+    "propose": "gdm_core.analysis.proposals",
     "Study": "gdm_core.study.study",
     "GdmError": "gdm_core.errors",
 }

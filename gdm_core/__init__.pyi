@@ -1,5 +1,6 @@
 # What type checkers and editors read in place of the lazy names of __init__.py; a test compares the two.
 from gdm_core.analysis.metrics import evaluate as evaluate
+from gdm_core.analysis.proposals import propose as propose
 from gdm_core.errors import GdmError as GdmError
 from gdm_core.models.base import Progress as Progress
 from gdm_core.models.base import Status as Status
@@ -12,5 +13,8 @@ from gdm_core.models.switching.slds import SLDS as SLDS
 from gdm_core.study.study import Study as Study
 from gdm_core.trials import Trial as Trial
 from gdm_core.trials import Trials as Trials
+from gdm_core.verbs import compare as compare
+from gdm_core.verbs import suggest as suggest
+from gdm_core.verbs import sweep as sweep
 
 __version__: str

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -230,6 +231,27 @@ class Trials:
         """Samples in all trials together."""
         return sum(trial.n_samples for trial in self.trials)
 
+    @classmethod
+    def from_xarray(cls, data: Any, name: str = "") -> Trials:
+        """From xarray in movement's layout, see `gdm_core.neighbours.from_xarray`.
+
+        data   a Dataset of poses, or an array with a dimension `time`
+        name   of the trial; without it the array's or the file's
+        """
+        found: Trials = import_module("gdm_core.neighbours").from_xarray(data, name)
+        return found
+
+    def to_xarray(self, states: Sequence[npt.ArrayLike] | None = None) -> list[Any]:
+        """An xarray Dataset for each trial, in movement's layout where the channels are poses.
+
+        states   [T, K] soft states of each trial
+        """
+        made = import_module("gdm_core.neighbours").to_xarray
+        given = [None] * len(self) if states is None else list(states)
+        if len(given) != len(self):
+            raise DataError(f"There are states of {len(given)} trials for {len(self)} trials; one each is needed.")
+        return [made(trial, one) for trial, one in zip(self, given, strict=True)]
+
     @cached_property
     def fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -239,7 +261,9 @@ class Trials:
         return digest.hexdigest()
 
 
-TrialsLike = Trials | Trial | npt.ArrayLike | Sequence[npt.ArrayLike] | StreamedTrials
+Recording = Trial | npt.NDArray[Any]  # one: results come back as they are
+Recordings = Trials | Sequence[Trial] | Sequence[npt.NDArray[Any]]  # several: results come back in a list
+TrialsLike = Recording | Recordings | npt.ArrayLike | Sequence[npt.ArrayLike] | StreamedTrials
 
 
 def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
@@ -247,6 +271,17 @@ def labels_of(trials: Iterable[Trial]) -> list[npt.NDArray[np.int64]]:
     return [
         np.full(one.n_samples, UNLABELLED) if one.labels is None else np.asarray(one.labels, np.int64) for one in trials
     ]
+
+
+Stretch = tuple[int, int, int, int]  # trial, start, stop (exclusive), number of the word
+
+
+def painted(trials: Iterable[Trial], stretches: Iterable[Stretch]) -> list[npt.NDArray[np.int64]]:
+    """[T] for each trial the number of the word of each sample, UNLABELLED elsewhere."""
+    found = [np.full(trial.n_samples, UNLABELLED, np.int64) for trial in trials]
+    for trial, start, stop, word in stretches:
+        found[trial][start:stop] = word
+    return found
 
 
 def as_trials(data: TrialsLike) -> Trials:

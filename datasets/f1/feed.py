@@ -177,7 +177,10 @@ def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool
             corners = corners_from(found.corners, session.reference)
             break
     if not corners:
-        note = f"The corner service had no corners for {session.circuit}: segment labels are not available."
+        note = (
+            f"The corner service had no corners for {session.circuit}: there are no segments and no table of corners; time "
+            "is shown in equal stretches."
+        )
         return replace(session, notes=(*session.notes, note))
     return replace(session, rotation=rotation, corners=corners)
 

@@ -16,14 +16,16 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials, made_by
 
+from .driving import ACTIVITIES, activities, curvature
 from .extract import STEPPED, interpolate
-from .segments import segment_labels, segment_names
+from .segments import lap_distance, segment_labels, segment_names
 from .session import CHANNELS, Driver, FeedError, Reason, Session
 
 STEP_S = 0.25
 LARGEST_GAP_S = 2.0
 FEWEST_SAMPLES = 10
 PRESETS = ("paper",)
+LABELS = ("segments", "activities")
 DROPS = {"first": "lap 1", "pit": "laps into and out of the pits", "safety_car": "safety-car and red-flag laps"}
 
 PAPER_DIMENSIONS = 10
@@ -115,8 +117,9 @@ def to_trials(
     standardise: bool = True,
     emission_seed: int = 0,
     noise_seed: int = 0,
+    labels: str = "segments",
 ) -> Trials:
-    """One driver's laps as trials, with track segments as labels, positions for maps and lap numbers as segments.
+    """One driver's laps as trials, with what is known of each moment as labels, positions for maps, lap numbers as segments.
 
     step_s      seconds between samples; None keeps the feed's own irregular samples
     channels    what is observed; standardised with the session's own scale, the same for every driver
@@ -128,20 +131,24 @@ def to_trials(
     drop         kinds of laps to leave out, of `DROPS`
     standardise  whether channels are centred and scaled by the session
     noise_seed   of that little noise
-    Without corners in the session the trials are unlabelled.
+    labels       "segments": between which corners the car is, none without corners; "activities": what it does there (braking,
+                 cornering, full or part throttle), as pedals and track say, none without pedals
     """
     person = session.driver(driver)
     names = ("X", "Y") if preset is not None else tuple(channels)
     _check(person, names, preset, step_s)
+    if labels not in LABELS:
+        raise ConfigError(f"labels is {labels!r}; it must be one of {', '.join(map(repr, LABELS))}.")
     numbers = chosen_laps(session, person.code, laps, drop)
     options = (names, preset, standardise, int(emission_seed), int(noise_seed))
+    other = () if labels == LABELS[0] else (labels,)  # what is usual is not part of a recipe
     trials = []
     for number, (start, stop) in enumerate(_stretches(person, numbers)):
         time, lap, values = _sample(person, slice(start, stop), names, step_s)
         if time.size >= FEWEST_SAMPLES:
-            trial = _trial(session, person, time, lap, values, *options)
+            trial = _trial(session, person, time, lap, values, *options, labels)
             if session.recipe:
-                asked = (person.code, numbers, number, step_s, *options)
+                asked = (person.code, numbers, number, step_s, *options, *other)
                 trial = made_by(f"{session.recipe}, {asked}", trial)
             trials.append(trial)
     if not trials:
@@ -150,8 +157,9 @@ def to_trials(
             f"{session.title}: the chosen laps of {person.code} hold no stretch of {FEWEST_SAMPLES} samples without a "
             "hole. Choose more laps.",
         )
-    labels = segment_names(session.corners) if trials[0].labels is not None else ()
-    return Trials(tuple(trials), name=f"{session.title} · {person.code}", label_names=labels)
+    words = ACTIVITIES if labels == "activities" else segment_names(session.corners)
+    known = words if trials[0].labels is not None else ()
+    return Trials(tuple(trials), name=f"{session.title} · {person.code}", label_names=known)
 
 
 def paper_emission(seed: int = 0) -> npt.NDArray[np.float64]:
@@ -221,6 +229,7 @@ def _trial(
     standardise: bool,
     emission_seed: int,
     noise_seed: int,
+    labels: str,
 ) -> Trial:
     position = np.column_stack([values["X"], values["Y"]])  # [T, 2]
     y = np.column_stack([values[name] for name in names]).astype(np.float64)  # [T, N]
@@ -238,8 +247,36 @@ def _trial(
         y=y.astype(np.float32),
         rate_hz=float(1.0 / np.median(np.diff(time))),
         channels=names,
-        labels=segment_labels(session, position, lap) if len(session.corners) >= 2 else None,
+        labels=_labels(session, driver, position, lap, time, labels),
         position=position,
         segments=lap,
         name=f"{driver.code} lap {lap[0]}" if lap[0] == lap[-1] else f"{driver.code} laps {lap[0]}-{lap[-1]}",
     )
+
+
+def _labels(
+    session: Session,
+    driver: Driver,
+    position: npt.NDArray[np.floating],
+    lap: npt.NDArray[np.int64],
+    time: npt.NDArray[np.float64],
+    kind: str,
+) -> npt.NDArray[np.int64] | None:
+    """[T] what is known of each sample; None where nothing is."""
+    if kind == "activities":
+        pedals: dict[str, npt.NDArray[np.float32]] = {}
+        for name in ("throttle", "brake"):
+            if name in driver.available_channels:
+                values = driver.channel(name).astype(np.float64)
+                if (known := np.isfinite(values)).any():
+                    pedals[name] = interpolate(time, driver.time[known], values[known], LARGEST_GAP_S, name in STEPPED)
+        return activities(pedals, curvature_along(session, lap_distance(session, position, lap)))
+    if len(session.corners) < 2:
+        return None
+    return segment_labels(session, position, lap)
+
+
+def curvature_along(session: Session, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
+    reference = session.reference
+    return curvature(np.vstack([reference.points, reference.points[:1]]), reference.length, distance)

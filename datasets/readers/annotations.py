@@ -73,7 +73,11 @@ def read_annotation(
         raise DataError(f"{opened.name} is not an annotation file; readable: .txt, .annot, .csv, .tsv.")
     if b"Annotation" in opened.head(400) and opened.suffix in (".txt", ".annot"):
         return _bento(opened)
-    frame, _ = read_delimited(opened)
+    return annotation_of(read_delimited(opened)[0], rate_hz, opened)
+
+
+def annotation_of(frame: pd.DataFrame, rate_hz: float, opened: Source) -> Annotation:
+    """The same of a table that was read already; `opened` says what it is called."""
     columns = [str(column) for column in frame.columns]
     one = next((c for c in columns if c.strip().lower() == "observation id"), None)
     if one and frame[one].nunique() > 1:

@@ -35,6 +35,9 @@ _LEVELS = {
 }
 _AXES = {"x": "x", "y": "y", "z": "z", "likelihood": "score", "score": "score", "confidence": "score", "p": "score"}
 _MANGLED = re.compile(r"\.\d+$")
+# What Lightning Pose's ensembles say beside each point: medians of their members, and how far these lie apart.
+_ENSEMBLE = re.compile(r"[xy]_(ens_median|ens_var|posterior_var)")
+_PAIR = re.compile(r"""^\(\s*['"](.+?)['"]\s*,\s*['"](\w+)['"]\s*\)$""")  # ('nose', 'x'): DeepOF's names in one header
 Column = tuple[str, str, str]  # animal, part, and x, y, z or score
 
 
@@ -96,12 +99,17 @@ def read_deeplabcut_csv(source: Source, rate_hz: float, progress: ProgressCallba
         progress,
     )
     wanted: list[Column] = []
-    for a, p, x in list(zip(animals, parts, axes, strict=True))[first:]:
-        axis = _AXES.get(_MANGLED.sub("", x.lower()))
+    at: list[int] = []
+    for j, (a, p, x) in enumerate(zip(animals, parts, axes, strict=True)):
+        name = _MANGLED.sub("", x.lower())
+        if j < first or _ENSEMBLE.fullmatch(name):
+            continue
+        axis = _AXES.get(name)
         if axis is None:
             raise DataError(f"{source.name}: {x!r} is not a coordinate; expected x, y and likelihood.")
         wanted.append((a or "animal", p, axis))
-    arrays = [numeric_values(frame.iloc[:, first + j]).astype(np.float32) for j in range(len(wanted))]
+        at.append(j)
+    arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in at]
     return assemble(wanted, arrays, rate_hz, source.name)
 
 
@@ -241,6 +249,7 @@ def flat_columns(names: list[str]) -> list[Column] | None:
 
     Columns that are neither come back as ("", "", "").
     """
+    names = [_PAIR.sub(r"\1_\2", name.strip()) for name in names]
     split = [
         re.match(r"^(.+?)[ _.\-]+(x|y|z|likelihood|score|confidence|p)$", name.strip(), re.IGNORECASE) for name in names
     ]

@@ -9,10 +9,14 @@ import numpy as np
 
 from gdm_core.analysis import baselines
 from gdm_core.analysis.metrics import accuracies, majority_map, mapped_accuracy, state_accuracy
+from gdm_core.maths.gaps import interpolated
+from gdm_core.maths.threads import one_thread
 from gdm_core.models.registry import import_family
-from gdm_core.trials import Trials, labels_of
+from gdm_core.trials import UNLABELLED, Trials, labels_of
 
 Accuracies = dict[str, float]
+FOREST, CUTS = "a forest that is told", "cuts at thresholds"
+MOST_SAMPLES = 20_000
 
 
 def accuracy_controls(
@@ -40,3 +44,29 @@ def accuracy_controls(
     constant = mapped_accuracy(majority_map(alike, known, 1), np.zeros(len(truth), np.int64), truth)
     found["majority class"] = {"paper_accuracy": constant, "majority_map_accuracy": constant}
     return found
+
+
+def taught_controls(train: Trials, test: Trials, seed: int = 0) -> dict[str, float]:
+    """Share of labelled samples of `test` that a random forest names rightly, and a tree of three cuts: {} without labels.
+
+    train, test   what is learned from, and what is scored
+    seed          of the forest
+    """
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    sides = []
+    for trials in (train, test):
+        rows, labels = np.concatenate([interpolated(trial.y) for trial in trials]), np.concatenate(labels_of(trials))
+        sides.append((rows[labels != UNLABELLED], labels[labels != UNLABELLED]))
+    (rows, labels), (new, truth) = sides
+    if not len(labels) or not len(truth):
+        return {}
+    thin = max(1, len(rows) // MOST_SAMPLES)
+    forest = RandomForestClassifier(60, min_samples_leaf=5, random_state=seed, n_jobs=1)
+    ways = {FOREST: forest, CUTS: DecisionTreeClassifier(max_depth=3, random_state=seed)}
+    with one_thread():
+        return {
+            name: float((way.fit(rows[::thin], labels[::thin]).predict(new) == truth).mean())
+            for name, way in ways.items()
+        }

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
-from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import Trials, TrialsLike, as_trials
+
+if TYPE_CHECKING:
+    from gdm_core.models.gdm.model import GDM  # loads torch, which first visits do not need
 
 _UNFAMILIAR_SHARE = 0.20  # ten times what the taught recordings themselves have
 
@@ -36,7 +38,8 @@ def propose(
 ) -> tuple[Clip, ...]:
     """Up to `n` clips, the best first; fewer where the recordings are used up.
 
-    labels  what is marked so far; clips that touch it are left out, and so are those that were `asked` before
+    trials        the recordings that clips are taken of, each `clip_seconds` long
+    labels        what is marked so far; clips that touch it are left out, and so are those that were `asked` before
     Those come first of whose word the model is least sure (docs/teach.md has what else was tried). One that was taught no words
     yet proposes clips that differ most from each other.
     """

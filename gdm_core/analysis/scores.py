@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 from gdm_core.text import for_json
 
 # Rows of the table: field, words. The first is the headline.
@@ -110,6 +112,14 @@ class Scores(StateScores, PredictionScores):
             return None
         value, name = max(found)
         return name, value
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each score of states: the model's, then each baseline's."""
+        rows = {self.model: self, **self.baselines}
+        return pd.DataFrame({name: {score: getattr(one, score) for score in STATE_ROWS} for name, one in rows.items()})
+
+    def __str__(self) -> str:
+        return self.table()
 
     def table(self) -> str:
         """Plain text: each score beside its line to beat."""

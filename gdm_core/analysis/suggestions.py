@@ -262,31 +262,41 @@ def choose_states(probes: Sequence[Probe]) -> Recommendation:
 
 
 def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) -> Recommendation:
-    """Another parameter: as it usually is, unless the other half or the agreement of halves speaks against it."""
+    """Another parameter: as it usually is, unless another value predicts the other half better and is as well agreed on."""
     tried = _sound(probes)
     now = next((p for p in tried if p.setting.get(name) == usual), None)
     if now is None or len(tried) < 2:
         raise ConfigError(f"{name} could not be tried at {usual!r} and at another value; nothing can be said of it.")
     others = [p for p in tried if p is not now]
-    better = []
+    ahead = []
     for other in others:
         gained, error = deficit(now, other)
-        if gained > ERRORS * error and other.agreement > now.agreement - 0.05:
-            better.append(other)
+        if gained > ERRORS * error:
+            ahead.append(other)
+    better = [other for other in ahead if other.agreement > now.agreement - 0.05]
     chosen = max(better, key=lambda p: p.mean) if better else now
-    second = max((p for p in tried if p is not chosen), key=lambda p: p.mean)
+    unsteady = ahead if chosen is now else []
+    second = max(unsteady or [p for p in tried if p is not chosen], key=lambda p: p.mean)
     gained, error = deficit(second, chosen)
-    told_apart = abs(gained) > ERRORS * error
+    told_apart, above = abs(gained) > ERRORS * error, gained < -ERRORS * error  # above: and found again less often
     value, other_value, kept = (_in_words(v) for v in (chosen.setting.get(name), second.setting.get(name), usual))
-    if chosen is now:
+    if unsteady:
+        first = (
+            f"Keep {symbol} at {value}: {other_value} predicts the half that was not fitted better, but models of two halves "
+            "agree on fewer moments."
+        )
+    elif chosen is now:
         first = f"Keep {symbol} at {value}: no other value predicts the half that was not fitted better by more than its error."
     else:
         first = f"Take {symbol} {value} instead of {kept}: it predicts the half that was not fitted better."
-    certainty = (
-        f"That is clear: {other_value} lies {gained:.2f} ± {error:.2f} nats a sample below it."
-        if told_apart
-        else f"It hardly matters: {other_value} is within {abs(gained):.2f} ± {error:.2f} nats a sample of it."
-    )
+    if above:
+        certainty = f"The data do not settle it: {other_value} lies {-gained:.2f} ± {error:.2f} nats a sample above it."
+    else:
+        certainty = (
+            f"That is clear: {other_value} lies {gained:.2f} ± {error:.2f} nats a sample below it."
+            if told_apart
+            else f"It hardly matters: {other_value} is within {abs(gained):.2f} ± {error:.2f} nats a sample of it."
+        )
     last = (
         f"Halves of the data agree on {chosen.agreement:.0%} of the moments with {value} and on {second.agreement:.0%} "
         f"with {other_value}; the median stay is {chosen.stay:g} and {second.stay:g} samples."
@@ -295,7 +305,7 @@ def choose_value(name: str, symbol: str, usual: Any, probes: Sequence[Probe]) ->
         name,
         chosen.setting.get(name),
         second.setting.get(name),
-        "clear" if told_apart else "open",
+        "clear" if told_apart and not above else "open",
         (first, certainty, last),
         tuple(tried),
     )

@@ -12,8 +12,8 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,13 @@ from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import Clip, propose, unlike_taught
 from gdm_core.errors import FitError
 from gdm_core.models.base import Status
-from gdm_core.models.gdm.model import GDM
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.trials import UNLABELLED, Trial, Trials
+from gdm_core.trials import UNLABELLED, Stretch, Trial, Trials, painted
+
+if TYPE_CHECKING:
+    from gdm_core.models.gdm.model import GDM  # loads torch, which first visits do not need
 
 Array = npt.NDArray[np.float32]
-Codes = npt.NDArray[np.int64]
-Stretch = tuple[int, int, int, int]  # trial, start, stop (exclusive), number of the word
 MOST_KEPT = 2  # models that a worker remembers
 
 _kept: OrderedDict[str, GDM] = OrderedDict()
@@ -100,14 +100,6 @@ class Trust:
     expert_majority: float | None = None
 
 
-def painted(trials: Trials, stretches: Sequence[Stretch]) -> list[Codes]:
-    """[T] for each trial the number of the word of each sample, -1 elsewhere."""
-    found = [np.full(trial.n_samples, UNLABELLED, np.int64) for trial in trials]
-    for trial, start, stop, word in stretches:
-        found[trial][start:stop] = word
-    return found
-
-
 def taught(
     model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], words: tuple[str, ...], trial: Trial
 ) -> Taught:
@@ -158,6 +150,11 @@ def next_clips(
     return propose(model, train, labels, n=n, clip_seconds=clip_seconds, asked=before)
 
 
+def first_trust(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], words: tuple[str, ...]) -> Trust:
+    """The same as `trust` of one quarter of the marks alone, in a fifth of its time."""
+    return _held_back(model_bytes, train, stretches, most=1)
+
+
 def trust(
     model_bytes: bytes,
     train: Trials,
@@ -170,13 +167,17 @@ def trust(
 
     expert  for each word the expert's label that it is called like, -1 for none
     """
-    labels = painted(train, stretches)
-    held = held_out_agreement(_teachable(model_bytes), train, labels, clips_of([part >= 0 for part in labels]))
-    seconds = sum(float((part >= 0).sum()) / trial.rate_hz for part, trial in zip(labels, train, strict=True))
+    held = _held_back(model_bytes, train, stretches)
     found = by_expert(_taught(model_bytes, train, stretches, words), test, expert)
-    others = (None, None) if found is None else (found["macro_f1"], found["majority"])
-    held_out, majority = (None, None) if held is None else (held.macro_f1, held.majority)
-    return Trust(seconds, held_out, majority, *others)
+    return held if found is None else replace(held, expert=found["macro_f1"], expert_majority=found["majority"])
+
+
+def _held_back(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], most: int | None = None) -> Trust:
+    labels = painted(train, stretches)
+    clips = clips_of([part >= 0 for part in labels])
+    held = held_out_agreement(_teachable(model_bytes), train, labels, clips, most=most)
+    seconds = sum(float((part >= 0).sum()) / trial.rate_hz for part, trial in zip(labels, train, strict=True))
+    return Trust(seconds) if held is None else Trust(seconds, held.macro_f1, held.majority)
 
 
 def by_expert(model: GDM, test: Trials, expert: Sequence[int]) -> dict[str, float] | None:
@@ -248,6 +249,8 @@ def seed_parts(
 
 
 def _teachable(model_bytes: bytes) -> GDM:
+    from gdm_core.models.gdm.model import GDM
+
     model = model_from_bytes(model_bytes)
     if not isinstance(model, GDM):
         raise FitError(f"{type(model).__name__} cannot be taught words; fit a GDM for that.")

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
+import pandas as pd
+
+from gdm_core.analysis.comparisons import MEASURES, Cell, Verdict, fitted_cell, lines_to_beat, verdict
+from gdm_core.engine.bulk import BulkView
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.estimate import Estimate
 from gdm_core.engine.grid import Grid, key_of, require_seeds
@@ -83,6 +86,25 @@ class Comparison:
         name = f"lines/{self.n_states}/{self.data}"
         return Grid(lines_to_beat, {name: (self.train, self.test, self.n_states)}, self.keep)
 
+    def compared(self, fits: BulkView, other: BulkView) -> Compared:
+        """What its `fits` and `lines` have found so far."""
+        cells: dict[str, dict[int, Cell]] = {}
+        failures: dict[str, str] = {}
+        for label, setting in self.settings.items():
+            cells[label] = {}
+            for seed in self.seeds:
+                name = self.name_of(setting, seed)
+                if name in fits.results:
+                    cells[label][seed] = Cell.from_dict(fits.results[name])
+                elif name in fits.failures:
+                    failures[label] = fits.failures[name]
+        lines = {name: Cell.from_dict(cell) for known in other.results.values() for name, cell in known.items()}
+        if other.failures:
+            failures["Lines to beat"] = next(iter(other.failures.values()))
+        notes = tuple(dict.fromkeys([*fits.notes, *other.notes]))
+        finished = fits.finished and other.finished
+        return Compared(fits.done, fits.total, finished, cells, lines, failures, notes)
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -100,6 +122,40 @@ class Compared:
     failures: dict[str, str]
     notes: tuple[str, ...] = ()
 
+    def verdict(self, measure: str) -> Verdict | None:
+        """Of all settings whose fits are done, and of the lines that are no models; None where nobody was measured by it
+        ("states", "density", "next", "ten")."""
+        tables = {
+            label: [cell.blocks[measure] for cell in cells.values() if measure in cell.blocks]
+            for label, cells in self.cells.items()
+            if label not in self.failures
+        }
+        tables = {label: rows for label, rows in tables.items() if rows}
+        if not tables:
+            return None
+        lines = {name: [cell.blocks[measure]] for name, cell in self.lines.items() if measure in cell.blocks}
+        return verdict(measure, {**tables, **lines})
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each setting and line to beat: each measure and all scores, means over blocks and seeds; and what failed."""
+        rows = {}
+        for name, by_seed in [*self.cells.items(), *((name, {0: line}) for name, line in self.lines.items())]:
+            found = [
+                {m: cell.mean(m) for m in MEASURES} | cell.scores | {"seconds": cell.seconds}
+                for cell in by_seed.values()
+            ]
+            rows[name] = {**pd.DataFrame(found).mean(), "message": self.failures.get(name, "")}
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def __str__(self) -> str:
+        frame = self.to_frame()
+        frame = frame[[name for name in (*MEASURES, "matched_accuracy", "message") if name in frame]].dropna(
+            axis=1, how="all"
+        )
+        told = [(words, self.verdict(measure)) for measure, (words, _) in MEASURES.items()]
+        said = [f"{words}: {verdict.sentence}" for words, verdict in told if verdict is not None and verdict.sentence]
+        return "\n".join([frame.to_string(float_format="{:.3f}".format, na_rep="-"), *said, *self.notes])
+
 
 class CompareJob:
     """A comparison on an engine, behind the fits that people watch. It goes on when nobody asks."""
@@ -113,23 +169,7 @@ class CompareJob:
 
     def poll(self) -> Compared:
         """How far it is; returns at once."""
-        fits, other = self._fits.poll(), self._other.poll()
-        cells: dict[str, dict[int, Cell]] = {}
-        failures: dict[str, str] = {}
-        for label, setting in self.comparison.settings.items():
-            cells[label] = {}
-            for seed in self.comparison.seeds:
-                name = self.comparison.name_of(setting, seed)
-                if name in fits.results:
-                    cells[label][seed] = Cell.from_dict(fits.results[name])
-                elif name in fits.failures:
-                    failures[label] = fits.failures[name]
-        lines = {name: Cell.from_dict(cell) for known in other.results.values() for name, cell in known.items()}
-        if other.failures:
-            failures["Lines to beat"] = next(iter(other.failures.values()))
-        notes = tuple(dict.fromkeys([*fits.notes, *other.notes]))
-        finished = fits.finished and other.finished
-        return Compared(fits.done, fits.total, finished, cells, lines, failures, notes)
+        return self.comparison.compared(self._fits.poll(), self._other.poll())
 
     def cancel(self) -> None:
         """Start no more fits; what is done stays in the store."""

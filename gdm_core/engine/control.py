@@ -75,7 +75,7 @@ class Control:
         self._started = time.monotonic()
         self._held_s = self._paused_s = 0.0
         self._played_from: tuple[float, int] | None = None  # when, and at which step, the pace began
-        self._aside = False
+        self._outside_pool = False
 
     def order(self, orders: Orders) -> None:
         with self._changed:
@@ -119,17 +119,17 @@ class Control:
             known = self._orders
             due = began + known.play_s * (step - first) / total
             if not (known.cancelled or known.give_way) and time.monotonic() < due:
-                self._step_aside("aside", self.step)
+                self._leave_thread_pool("aside", self.step)
                 while self._orders is known and (left := due - time.monotonic()) > 0:
                     self._changed.wait(left)
 
-    def _step_aside(self, kind: str, step: int) -> None:
+    def _leave_thread_pool(self, kind: str, step: int) -> None:
         """Leave the worker's thread pool, where another job runs from now on, and say so: once, or where it stands."""
-        if self._aside and kind == "aside":
+        if self._outside_pool and kind == "aside":
             return
-        if not self._aside:
+        if not self._outside_pool:
             secede()
-        self._aside = True
+        self._outside_pool = True
         self.send(kind, step=step)
 
     def checkpoint(self, step: int, on_hold: Callable[[], None] | None = None) -> None:
@@ -142,7 +142,7 @@ class Control:
         if orders.holds(step):
             if on_hold is not None:
                 on_hold()
-            self._stand(step)
+            self._hold(step)
 
     def _check_deadline(self) -> None:
         running = time.monotonic() - self._started - self._held_s
@@ -152,9 +152,9 @@ class Control:
                 "Use fewer steps, less data or a smaller model, or allow more time."
             )
 
-    def _stand(self, step: int) -> None:
+    def _hold(self, step: int) -> None:
         since = time.monotonic()
-        self._step_aside("held", step)
+        self._leave_thread_pool("held", step)
         with self._changed:
             while self._orders.holds(step) and not self._orders.cancelled:
                 known = self._orders.version
@@ -169,7 +169,7 @@ class Control:
         else:
             self.send("resumed", step=step)
             rejoin()
-            self._aside = False
+            self._outside_pool = False
         self._held_s += time.monotonic() - since
 
     def _wait(self, step: int) -> None:

@@ -20,10 +20,10 @@ from gdm_core.engine.cluster import ALLOWED_DEATHS, Link, connect
 from gdm_core.engine.cluster_calls import LINK_ERRORS, LOST_ERRORS, end_by_force, fetch_outcome, quietly
 from gdm_core.engine.control import end_if_stopped, end_topic, set_control
 from gdm_core.engine.data_cache import DataCache
+from gdm_core.engine.fair_queue import FairQueue
 from gdm_core.engine.jobs import Job
-from gdm_core.engine.outcomes import TOO_BIG, explained, lost_its_data, settle
+from gdm_core.engine.outcomes import TOO_BIG, finish_job, lost_its_data, unexpected_error
 from gdm_core.engine.sent_jobs import SentJob, launch
-from gdm_core.engine.turns import FairQueue
 from gdm_core.engine.worker import Outcome
 from gdm_core.errors import ConfigError, FitError
 
@@ -44,10 +44,10 @@ ORDER_LIMIT_S = 30.0
 class Dispatcher:
     """Runs from construction to `close`."""
 
-    def __init__(self, turns: FairQueue, cache: ResultCache) -> None:
+    def __init__(self, waiting: FairQueue, cache: ResultCache) -> None:
         self.ready = threading.Event()
         self.trouble: FitError | ConfigError | None = None
-        self._turns, self._cache = turns, cache
+        self._waiting, self._cache = waiting, cache
         self._inbox: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
         self._jobs: dict[str, Job] = {}
         self._sent: dict[str, SentJob] = {}
@@ -55,7 +55,7 @@ class Dispatcher:
         self._link: Link | None = None
         self._lost_since: float | None = None
         self._worker_seen = 0.0
-        self._asked: dict[str, float] = {}
+        self._asked_to_end: dict[str, float] = {}
         self._senders = ThreadPoolExecutor(4, thread_name_prefix="gdm-send")
         # Apart from the senders, which may wait for a dead worker to answer.
         self._fetchers = ThreadPoolExecutor(2, thread_name_prefix="gdm-fetch")
@@ -81,7 +81,7 @@ class Dispatcher:
         link = self._link
         return {} if link is None else dict(link.threads)
 
-    def out(self) -> tuple[str, ...]:
+    def sent_jobs(self) -> tuple[str, ...]:
         """Jobs that the cluster has not given back yet."""
         return tuple(self._sent)
 
@@ -95,17 +95,17 @@ class Dispatcher:
             if not self._wait_for_need():
                 return
             self._connect()
-            while self._go_round():
+            while self._run_once():
                 pass
         finally:
-            self._leave()
+            self._shut_down()
 
-    def _go_round(self) -> bool:
+    def _run_once(self) -> bool:
         """What has come in, then what is to be done; False once told to stop."""
         try:
             if not self._read_inbox():
                 return False
-            self._look_around()
+            self._check_cluster()
         except LINK_ERRORS as error:
             self._drop_link(f"The connection to the cluster broke ({error}).")
         return True
@@ -123,10 +123,10 @@ class Dispatcher:
                 return message[0] != "stop"
         return True
 
-    def _leave(self) -> None:
+    def _shut_down(self) -> None:
         """Fail what is not done, stop what runs on workers that live on without us, and let the cluster go."""
         gone = FitError("The engine was closed before the job was done. Start it again.")
-        for job in [*self._turns.close(), *(sent.job for sent in self._sent.values())]:
+        for job in [*self._waiting.close(), *(sent.job for sent in self._sent.values())]:
             job.fail(gone)
         link = self._link
         if link is not None:
@@ -145,11 +145,11 @@ class Dispatcher:
                 if kind == "stop":
                     return False
                 if kind == "orders":
-                    self._pass_on(what)
+                    self._send_orders(what)
                 elif kind == "forget":
                     self._data_cache.forget(what)
                 elif kind == "event":
-                    self._hear(what, content)
+                    self._on_job_event(what, content)
                 elif kind == "ended":
                     self._fetch(what, content)
                 elif kind == "fetched":
@@ -158,16 +158,16 @@ class Dispatcher:
         except queue.Empty:
             return True
 
-    def _look_around(self) -> None:
+    def _check_cluster(self) -> None:
         if self._link is not None and not self._link.alive:
             self._drop_link("The scheduler went away.")
-        if self._link is None and (len(self._turns) or self._lost_since is not None):
+        if self._link is None and (len(self._waiting) or self._lost_since is not None):
             self._connect()
         if self._link is not None and self._link.look():
-            self._attend(self._link)
+            self._handle_lost_workers(self._link)
         if self._link is not None:
             self._send_out(self._link)
-            self._watch(self._link)
+            self._end_stuck_jobs(self._link)
 
     # ---- the connection -----------------------------------------------------------------------------------------
     def _connect(self) -> None:
@@ -178,7 +178,7 @@ class Dispatcher:
             if self._lost_since is not None and time.monotonic() - self._lost_since < RETURN_LIMIT_S:
                 return  # a cluster that was there may come back: jobs wait, and the next look around tries again
             self._lost_since = None
-            while waiting := self._turns.drain():  # a bulk job puts in what comes next as each of its calls fails
+            while waiting := self._waiting.drain():  # a bulk job puts in what comes next as each of its calls fails
                 for job in waiting:
                     job.fail(error)
         else:
@@ -194,12 +194,12 @@ class Dispatcher:
         sent_jobs, self._sent = list(self._sent.values()), {}
         self._data_cache.clear()
         for sent in sent_jobs:
-            self._again(sent.job, why, begun=sent.worker_known)
+            self._requeue(sent.job, why, begun=sent.worker_known)
         if link is not None:
             link.end_processes()
             self._senders.submit(quietly, link.close)
 
-    def _again(self, job: Job, why: str, begun: bool = True, last: str = "") -> None:
+    def _requeue(self, job: Job, why: str, begun: bool = True, last: str = "") -> None:
         """Put a job back at the head of the queue. One that had `begun` too often fails instead, with `last`."""
         job.lost += begun
         if job.poll().status.final:
@@ -210,7 +210,7 @@ class Dispatcher:
             job.fail(FitError(last))
         else:
             job.requeue(f"{why} {'The job was started again.' if begun else 'The job was sent to another one.'}")
-            self._turns.add(job, again=True)
+            self._waiting.add(job, again=True)
 
     def _on_event(self, event: Mapping[str, Any]) -> None:
         """On a Dask thread: a picture must not wait for the dispatcher."""
@@ -222,7 +222,7 @@ class Dispatcher:
 
     # ---- sending out --------------------------------------------------------------------------------------------
     def _send_out(self, link: Link) -> None:
-        if not (len(self._turns) or self._sent):
+        if not (len(self._waiting) or self._sent):
             return
         capacity = link.capacity()
         while self._n_active() < capacity and self._launch_next(link, bulk=False):
@@ -230,14 +230,14 @@ class Dispatcher:
         now = time.monotonic()
         late = sum(not sent.job.bulk and sent.late(now) for sent in self._sent.values())
         self._make_room(capacity, late)
-        if late or self._turns.watched_waiting():
+        if late or self._waiting.watched_waiting():
             return
         for sent in self._sent.values():
             if self._n_active() >= capacity:
                 return
             if sent.held and sent.job.orders.give_way:
                 if not sent.job.orders.paused(sent.job.poll().step):
-                    sent.come_back(now)
+                    sent.count_as_running(now)
                 sent.job.give_way(False)
         while self._n_active() < capacity and self._launch_next(link, bulk=True):
             pass
@@ -254,7 +254,7 @@ class Dispatcher:
         active = [sent for sent in self._sent.values() if sent.takes_a_thread]
         bulk = [sent for sent in active if sent.job.bulk]
         asked = sum(sent.job.orders.give_way for sent in bulk)
-        missing = len(active) + late + self._turns.watched_waiting() - capacity - asked
+        missing = len(active) + late + self._waiting.watched_waiting() - capacity - asked
         for sent in bulk:
             if missing <= 0:
                 return
@@ -263,7 +263,7 @@ class Dispatcher:
                 missing -= 1
 
     def _launch_next(self, link: Link, bulk: bool) -> bool:
-        job = self._turns.take([sent.job for sent in self._sent.values()], bulk)
+        job = self._waiting.take([sent.job for sent in self._sent.values()], bulk)
         if job is None:
             return False
         busy = [sent.worker for sent in self._sent.values() if sent.takes_a_thread]
@@ -271,7 +271,7 @@ class Dispatcher:
         try:
             sent = launch(job, link, self._data_cache, link.free_worker(busy))
         except LINK_ERRORS as error:
-            self._again(job, f"The connection to the cluster broke ({error}).")
+            self._requeue(job, f"The connection to the cluster broke ({error}).")
             raise
         except (TypeError, ValueError, AttributeError) as error:
             # What pickle says of functions and arguments that cannot travel.
@@ -284,25 +284,25 @@ class Dispatcher:
         return True
 
     # ---- under way ----------------------------------------------------------------------------------------------
-    def _hear(self, job: Job, event: Mapping[str, Any]) -> None:
+    def _on_job_event(self, job: Job, event: Mapping[str, Any]) -> None:
         sent = self._sent.get(job.id)
         if sent is None:
             return
-        if sent.hear(event, time.monotonic()):
+        if sent.follow(event, time.monotonic()):
             job.lost += 1
             job.note("The worker that ran it stopped. The job was started again.")
         if event["kind"] == "started" and event["version"] != job.orders.version:
-            self._pass_on(job)
+            self._send_orders(job)
 
-    def _pass_on(self, job: Job) -> None:
+    def _send_orders(self, job: Job) -> None:
         """Orders go straight into the worker's memory; one that has not started hears them when it has."""
         sent = self._sent.get(job.id)
         if sent is None or not sent.worker_known or self._link is None:
             return
-        sent.told = time.monotonic()
-        self._at_worker(self._link, sent.worker, partial(set_control, job.id, job.orders))
+        sent.orders_sent_at = time.monotonic()
+        self._run_at_worker(self._link, sent.worker, partial(set_control, job.id, job.orders))
 
-    def _attend(self, link: Link) -> None:
+    def _handle_lost_workers(self, link: Link) -> None:
         """Deal with workers that have gone or been stopped, and with the jobs that wait for them.
 
         Dask starts a job anew elsewhere when its worker dies. But where no other worker runs at that moment, it keeps the
@@ -314,11 +314,11 @@ class Dispatcher:
         elif now - self._worker_seen > NO_WORKER_LIMIT_S:
             self._drop_link(f"The cluster has had no worker for {NO_WORKER_LIMIT_S:g} s.")
             return
-        self._asked = {worker: since for worker, since in self._asked.items() if worker in link.silent}
+        self._asked_to_end = {worker: since for worker, since in self._asked_to_end.items() if worker in link.silent}
         for worker in link.silent:
-            if now - self._asked.get(worker, -ORDER_LIMIT_S) >= ORDER_LIMIT_S:
-                self._asked[worker] = now
-                self._at_worker(link, worker, end_if_stopped, nanny=True)
+            if now - self._asked_to_end.get(worker, -ORDER_LIMIT_S) >= ORDER_LIMIT_S:
+                self._asked_to_end[worker] = now
+                self._run_at_worker(link, worker, end_if_stopped, nanny=True)
         away = [sent for sent in self._sent.values() if not sent.ended and sent.worker not in link.threads]
         if not (away and link.threads):
             return
@@ -332,26 +332,26 @@ class Dispatcher:
         self._senders.submit(quietly, sent.future.cancel)
         del self._sent[sent.job.id]
         if sent.worker_known:
-            self._again(sent.job, "The worker that ran it stopped.", last=TOO_BIG)
+            self._requeue(sent.job, "The worker that ran it stopped.", last=TOO_BIG)
         else:
-            self._again(sent.job, "The worker that was to take it stopped.", begun=False)
+            self._requeue(sent.job, "The worker that was to take it stopped.", begun=False)
 
-    def _at_worker(self, link: Link, worker: str, order: Callable[..., Any], nanny: bool = False) -> None:
+    def _run_at_worker(self, link: Link, worker: str, order: Callable[..., Any], nanny: bool = False) -> None:
         """Have `order` run in a worker's process, or in its nanny's, when somebody has time to ask for it."""
         ask = partial(link.client.run, order, workers=[worker], nanny=nanny, on_error="ignore")
         self._senders.submit(quietly, partial(ask, callback_timeout=ORDER_LIMIT_S))
 
-    def _watch(self, link: Link) -> None:
+    def _end_stuck_jobs(self, link: Link) -> None:
         """Deal with jobs that no longer answer."""
         now = time.monotonic()
         for sent in list(self._sent.values()):
-            if sent.deaf(now):
-                self._pass_on(sent.job)
-            if not (complaint := sent.complaint(now, sent.worker in link.threads or sent.worker in link.silent)):
+            if sent.missed_orders(now):
+                self._send_orders(sent.job)
+            if not (why := sent.why_stuck(now, sent.worker in link.threads or sent.worker in link.silent)):
                 continue
             self._sent.pop(sent.job.id)
             self._jobs.pop(sent.job.id, None)
-            sent.job.fail(FitError(complaint))
+            sent.job.fail(FitError(why))
             self._senders.submit(quietly, partial(end_by_force, link.client, sent))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class Dispatcher:
         if sent is None or job.dispatches != number:
             return  # of an earlier try, or dealt with already
         if sent.future.status not in ("finished", "error"):
-            self._try_again(job, "The cluster lost the job.")
+            self._requeue_sent(job, "The cluster lost the job.")
             return
         sent.ended = True
         fetching = self._fetchers.submit(fetch_outcome, sent.future)
@@ -375,19 +375,19 @@ class Dispatcher:
         lost = brought.exception()
         outcome = brought.result() if lost is None else lost
         if isinstance(lost, LOST_ERRORS):
-            self._try_again(job, f"The result was lost with its worker ({lost}).")
+            self._requeue_sent(job, f"The result was lost with its worker ({lost}).")
         elif isinstance(outcome, LINK_ERRORS) and type(outcome).__module__.startswith("distributed"):
-            self._try_again(job, f"A worker could not be reached ({outcome}).")
+            self._requeue_sent(job, f"A worker could not be reached ({outcome}).")
         elif lost_its_data(outcome, self._sent[job.id].future.key):
-            self._try_again(job, "The workers that had its data stopped.", last=TOO_BIG)
+            self._requeue_sent(job, "The workers that had its data stopped.", last=TOO_BIG)
         else:
             if isinstance(outcome, BaseException):
-                job.fail(explained(outcome))
+                job.fail(unexpected_error(outcome))
             else:
-                settle(job, outcome, self._cache)
+                finish_job(job, outcome, self._cache)
             self._jobs.pop(job.id, None)
             del self._sent[job.id]
 
-    def _try_again(self, job: Job, why: str, last: str = "") -> None:
-        self._again(job, why, last=last)
+    def _requeue_sent(self, job: Job, why: str, last: str = "") -> None:
+        self._requeue(job, why, last=last)
         del self._sent[job.id]

@@ -12,10 +12,10 @@ from typing import Any
 from gdm_core.engine.bulk import Bulk, Progress
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.dispatch import Dispatcher
+from gdm_core.engine.fair_queue import FairQueue, QueueClosed
 from gdm_core.engine.jobs import Call, Job
 from gdm_core.engine.messages import FitRequest, QueueFull
-from gdm_core.engine.outcomes import shown
-from gdm_core.engine.turns import FairQueue, QueueClosed
+from gdm_core.engine.outcomes import fields_of_view
 from gdm_core.errors import FitError
 
 MAX_WAITING = 400
@@ -53,8 +53,8 @@ class Engine:
         max_waiting_per_session: int = MAX_WAITING_PER_SESSION,
     ) -> None:
         self.cache = cache or ResultCache()
-        self._turns = FairQueue(max_waiting, max_waiting_per_session)
-        self._dispatcher = Dispatcher(self._turns, self.cache)
+        self._waiting = FairQueue(max_waiting, max_waiting_per_session)
+        self._dispatcher = Dispatcher(self._waiting, self.cache)
         self._lock = threading.Lock()
         self._slots: dict[tuple[str, str], Job] = {}
         self._named: dict[str, Job] = {}
@@ -73,7 +73,7 @@ class Engine:
                 if result.snapshot is not None and result.snapshot.preview != request.preview:
                     result = replace(result, snapshot=None)
                 result = replace(result, from_cache=True)
-                job.succeed(result, **shown(result))
+                job.succeed(result, **fields_of_view(result))
                 return job
         self._enqueue(job)
         return job
@@ -123,7 +123,7 @@ class Engine:
 
     def _enqueue(self, job: Job) -> None:
         try:
-            self._turns.add(job)
+            self._waiting.add(job)
         except QueueClosed as error:
             job.fail(error)
         except QueueFull as error:
@@ -172,7 +172,7 @@ class Engine:
 
         def submit(call: Call, on_end: Callable[[Job], None]) -> Job:
             job = Job(call, session, None, True, self._dispatcher.orders_changed, on_end, idle=True)
-            self._turns.add(job)
+            self._waiting.add(job)
             self._dispatcher.wake()
             return job
 
@@ -211,7 +211,9 @@ class Engine:
         trouble = self._dispatcher.trouble
         here = self._dispatcher
         ready = here.ready.is_set() and trouble is None
-        return EngineInfo(ready, here.workers(), len(self._turns), here.out(), "" if trouble is None else str(trouble))
+        return EngineInfo(
+            ready, here.workers(), len(self._waiting), here.sent_jobs(), "" if trouble is None else str(trouble)
+        )
 
     def forget(self, session: str) -> None:
         """Cancel the slots of a session that has left, and let data go that nobody else used. Its bulk jobs go on."""

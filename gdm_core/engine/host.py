@@ -31,7 +31,6 @@ from urllib.parse import urlsplit
 from gdm_core.engine.dask_internals import pid_of_starting_worker
 
 PRELOAD = "gdm_core.engine.preload"
-WARM = "gdm_core.engine.warm"
 COPIES = sys.platform == "linux"
 FAILED = "failed: "
 # What keeps every worker from starting is told after so many tries of each; later it may have passed by the next try.
@@ -60,7 +59,7 @@ class Options:
     allowed_failures: int = 0
     scheduler: str = ""
     preload: str = PRELOAD
-    warm: str = WARM
+    warm: str = PRELOAD
     start_limit_s: float = START_LIMIT_S
 
 

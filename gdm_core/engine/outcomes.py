@@ -19,10 +19,10 @@ TOO_BIG = (
 )
 
 
-def settle(job: Job, outcome: Mapping[str, Any], cache: ResultCache) -> None:
+def finish_job(job: Job, outcome: Mapping[str, Any], cache: ResultCache) -> None:
     """End a job whose work came back, for better or worse."""
     if outcome["status"] == "failed":
-        job.fail(rebuilt(outcome["error"], outcome["message"]))
+        job.fail(error_from_worker(outcome["error"], outcome["message"]))
     elif outcome["status"] == "cancelled":
         job.cancel()
     elif isinstance(job.work, Call):
@@ -30,10 +30,10 @@ def settle(job: Job, outcome: Mapping[str, Any], cache: ResultCache) -> None:
             job.note(note)
         job.succeed(outcome["value"])
     else:
-        _settle_fit(job, job.work, outcome, cache)
+        _finish_fit(job, job.work, outcome, cache)
 
 
-def _settle_fit(job: Job, request: FitRequest, outcome: Mapping[str, Any], cache: ResultCache) -> None:
+def _finish_fit(job: Job, request: FitRequest, outcome: Mapping[str, Any], cache: ResultCache) -> None:
     snapshot = None if outcome["snapshot"] is None else Snapshot.decode(outcome["snapshot"])
     result = FitResult(
         request.key,
@@ -47,10 +47,10 @@ def _settle_fit(job: Job, request: FitRequest, outcome: Mapping[str, Any], cache
     )
     if request.use_cache and (note := cache.put(result)):
         job.note(note)
-    job.succeed(result, **shown(result))
+    job.succeed(result, **fields_of_view(result))
 
 
-def shown(result: FitResult) -> dict[str, Any]:
+def fields_of_view(result: FitResult) -> dict[str, Any]:
     """What the view of a finished fit takes from its result."""
     last = result.steps[-1] if result.steps else 0
     return {
@@ -62,7 +62,7 @@ def shown(result: FitResult) -> dict[str, Any]:
     }
 
 
-def explained(error: BaseException) -> FitError:
+def unexpected_error(error: BaseException) -> FitError:
     """What to tell the owner of a job that ended in something the library does not raise on purpose."""
     if isinstance(error, KilledWorker):
         failure = FitError(TOO_BIG)
@@ -77,7 +77,7 @@ def lost_its_data(outcome: object, key: object) -> bool:
     return isinstance(outcome, KilledWorker) and outcome.task != key
 
 
-def rebuilt(name: str, message: str) -> Exception:
+def error_from_worker(name: str, message: str) -> Exception:
     """The error that a worker raised, as its own class where that is one of the library's."""
     kind = getattr(errors, name, FitError)
     error: Exception = kind(message)

@@ -1,15 +1,11 @@
-"""Loaded by Dask in each worker before it takes jobs: `dask worker --preload gdm_core.engine.preload`.
+"""Importing this loads all that a worker needs, Dask's part of it and ours, so that no first job waits for torch.
 
-It loads torch and the models, which the first job would otherwise wait for.
+The process that embedded workers are copies of imports it, and so does every worker, since Dask is told to load it first
+(`dask worker --preload gdm_core.engine.preload`).
 """
 
-from __future__ import annotations
-
-from typing import Any
+import distributed  # noqa: F401
 
 from gdm_core.engine.worker import warm_up
 
-
-def dask_setup(_: Any) -> None:
-    """Dask calls this with the worker that is about to start."""
-    warm_up()
+warm_up()

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
+import pandas as pd
+
 from gdm_core.errors import ConfigError
 
 
@@ -36,6 +38,21 @@ class Record:
         """Everything measured, by name."""
         own = {"elbo_train": self.elbo_train, "elbo_test": self.elbo_test, "seconds": self.seconds}
         return {**self.scores, **own}
+
+
+class Records(tuple[Record, ...]):
+    """What a sweep found, fit by fit."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each fit: configuration, seed, everything measured, and why it failed, if it did."""
+        return pd.DataFrame([record.row() for record in self])
+
+    def __str__(self) -> str:
+        frame = self.to_frame()
+        varied = [name for name in frame if name in self[0].config and frame[name].astype(str).nunique() > 1]
+        shown = [*varied, "seed", *(name for name in ("elbo_test", "matched_accuracy") if name in frame), "message"]
+        ended = sum(not record.failed for record in self)
+        return f"{ended} of {len(self)} fits\n{frame[shown].to_string(float_format='{:.3f}'.format, na_rep='-')}"
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class SentJob:
     held: bool = False
     aside: bool = False
     ended: bool = False
-    told: float = 0.0  # when it was last told what is wanted of it
+    orders_sent_at: float = 0.0  # when it was last told what is wanted of it
     _started: float = 0.0
     _held_since: float = 0.0
     _held_s: float = 0.0
@@ -57,7 +57,7 @@ class SentJob:
     _cancel_seen: float = 0.0
     _missed: int = 0
 
-    def hear(self, event: Mapping[str, Any], now: float) -> bool:
+    def follow(self, event: Mapping[str, Any], now: float) -> bool:
         """Follow what the job says of itself; whether that is that it has begun once more."""
         kind = event["kind"]
         begun_again = kind == "started" and self.worker_known
@@ -69,21 +69,21 @@ class SentJob:
                 self._held_since = self._paused_since = now
             self.held = True
         elif kind in ("resumed", "aside"):
-            self.come_back(now)
+            self.count_as_running(now)
             self.aside = kind == "aside"
         return begun_again
 
-    def deaf(self, now: float) -> bool:
+    def missed_orders(self, now: float) -> bool:
         """Whether it stands although it was told to go on, and may not have heard so."""
         view = self.job.poll()
-        return view.held and not self.job.orders.holds(view.step) and now - self.told > REPEAT_S
+        return view.held and not self.job.orders.holds(view.step) and now - self.orders_sent_at > REPEAT_S
 
     @property
     def takes_a_thread(self) -> bool:
         """Whether its worker has no room for another job."""
         return not (self.held or self.aside)
 
-    def come_back(self, now: float) -> None:
+    def count_as_running(self, now: float) -> None:
         """It counts among the running ones again."""
         if self.held:
             self.held = False
@@ -98,7 +98,7 @@ class SentJob:
         """Whether it should have begun by now."""
         return not (self.worker_known or self.ended) and now - self.sent_at > LATE_S
 
-    def complaint(self, now: float, worker_there: bool = True) -> str:
+    def why_stuck(self, now: float, worker_there: bool = True) -> str:
         """What is wrong with it, if anything is: a job ends by itself at its deadline unless it is stuck.
 
         A job whose worker has died waits for another, which starts its clock anew.

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+import pandas as pd
+
 from gdm_core.analysis.suggestions import Probe, Recommendation, choose_states, choose_value, probe, thinned
 from gdm_core.engine.bulk import Bulk, BulkView, Progress
 from gdm_core.engine.cache import ResultCache
@@ -136,6 +138,25 @@ class Suggestion:
     def sentences(self) -> tuple[str, str, str]:
         """What is recommended, how sure that is, and what comes second: the verdict on K."""
         return self.verdicts[0].sentences
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each value that was tried of each parameter: nats per sample on the other half, how far both halves
+        agree, and whether it was taken."""
+        return pd.DataFrame(
+            {
+                "parameter": verdict.name,
+                "value": one.setting[verdict.name],
+                "held_out": one.mean,
+                "agreement": one.agreement,
+                "taken": one.setting[verdict.name] == verdict.value,
+            }
+            for verdict in self.verdicts
+            for one in verdict.probes
+        )
+
+    def __str__(self) -> str:
+        said = [sentence for verdict in self.verdicts for sentence in verdict.sentences]
+        return "\n".join([*said, *([self.note] if self.note else [])])
 
 
 @dataclass

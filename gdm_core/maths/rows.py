@@ -92,8 +92,9 @@ def make_rows(ys: list[npt.NDArray[Any]], device: torch.device, dtype: torch.dty
 
 def shift(values: Tensor, by: int) -> Tensor:
     """Row t holds what row t - by held (the last axis but one counts rows); the first rows repeat and must be masked."""
+    by = min(by, values.shape[-2])
     first = values[..., :1, :].expand(*values.shape[:-2], by, values.shape[-1])
-    return torch.cat([first, values[..., :-by, :]], -2)
+    return torch.cat([first, values[..., : values.shape[-2] - by, :]], -2)
 
 
 def row_products(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:

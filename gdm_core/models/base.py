@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,12 @@ from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
+from gdm_core.models.checks import require_count
+from gdm_core.models.online import Online, SampleReader
+from gdm_core.models.pipeline import PipelineStep
 from gdm_core.models.scaling import FitData, Scaler, scaler_for
 from gdm_core.store import encoded
-from gdm_core.trials import Trials, TrialsLike, as_trials, is_single
+from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
 Array = npt.NDArray[np.float32]
 
@@ -55,12 +58,13 @@ class Progress:
     objective: float
 
 
-class StateModel(ABC):
+class StateModel(PipelineStep, ABC):
     """A model of a time series with K states. Parameters in the constructor, learned values with a trailing underscore."""
 
     family: ClassVar[str]
     config_class: ClassVar[type]
     warm_changes: ClassVar[frozenset[str] | None] = None  # parameters that `warm_start` may change; None for all
+    why_not_online: ClassVar[str] = "it has no filter"
     # Parameters that say how a fitted model is read: `adjusted` takes them.
     adjustable: ClassVar[frozenset[str]] = frozenset()
 
@@ -133,6 +137,10 @@ class StateModel(ABC):
     @abstractmethod
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         """(y [T, N], z [T, K], x [T, D]) drawn from the model."""
+
+    def _sample_reader(self, lag: int) -> SampleReader:
+        """What reads one standardised sample after the other, for `online`."""
+        raise ConfigError(f"{type(self).__name__} cannot follow a recording as it is made: {self.why_not_online}.")
 
     def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """(tensors, entries of the header) that a family keeps in a file, too; its `from_file` takes them back."""
@@ -239,22 +247,42 @@ class StateModel(ABC):
         return self.adjusted(readout="amortised") if "readout" in self.adjustable else self
 
     # ---- verbs on data ------------------------------------------------------------------------------------------
+    @overload
+    def predict_proba(self, data: Recording) -> Array: ...
+    @overload
+    def predict_proba(self, data: Recordings) -> list[Array]: ...
     def predict_proba(self, data: TrialsLike) -> Any:
         """Soft states [T, K] of `data`: a Trial or an array [T, N]; a list of states for a list of them, or for Trials."""
         return self._each(data, self._soft_states)
 
+    @overload
+    def rough_states(self, data: Recording) -> Array: ...
+    @overload
+    def rough_states(self, data: Recordings) -> list[Array]: ...
     def rough_states(self, data: TrialsLike) -> Any:
         """Like `predict_proba(data)`, rougher and several times quicker where the family can: for pictures of a running fit."""
         return self._each(data, self._rough_states)
 
+    @overload
+    def predict(self, data: Recording) -> npt.NDArray[np.int64]: ...
+    @overload
+    def predict(self, data: Recordings) -> list[npt.NDArray[np.int64]]: ...
     def predict(self, data: TrialsLike) -> Any:
         """The largest state at each time [T] of `data`."""
         return self._each(data, lambda y: self._soft_states(y).argmax(axis=1))
 
+    @overload
+    def smooth(self, data: Recording) -> Array: ...
+    @overload
+    def smooth(self, data: Recordings) -> list[Array]: ...
     def smooth(self, data: TrialsLike) -> Any:
         """The model's account of each sample [T, N] of `data`, in its units."""
         return self._each(data, lambda y: self._scaler.undo(self._reconstruct(y)))
 
+    @overload
+    def latent(self, data: Recording) -> Array: ...
+    @overload
+    def latent(self, data: Recordings) -> list[Array]: ...
     def latent(self, data: TrialsLike) -> Any:
         """The latent path [T, D] of `data`."""
         return self._each(data, self._latent)
@@ -272,6 +300,26 @@ class StateModel(ABC):
             n_samples += len(y)
         return total / n_samples
 
+    @overload
+    def forecast(
+        self,
+        data: Recording,
+        horizon: int = ...,
+        n_paths: int = ...,
+        seed: int = ...,
+        origins: npt.ArrayLike | None = ...,
+        adaptive: bool = ...,
+    ) -> forecasting.Forecast: ...  # fmt: skip
+    @overload
+    def forecast(
+        self,
+        data: Recordings,
+        horizon: int = ...,
+        n_paths: int = ...,
+        seed: int = ...,
+        origins: npt.ArrayLike | None = ...,
+        adaptive: bool = ...,
+    ) -> list[forecasting.Forecast]: ...  # fmt: skip
     def forecast(
         self,
         data: TrialsLike,
@@ -295,6 +343,29 @@ class StateModel(ABC):
             return (adapted(found, y) if adaptive else found).rescaled(self._scaler.center, self._scaler.scale)
 
         return self._each(data, ahead)
+
+    def online(self, lag: int = 0, resume: bytes | None = None) -> Online:
+        """Follow one recording as it is made: `online().step(sample)` says what is known of the present moment.
+
+        lag     say it of the sample so many steps ago, with what has followed since
+        resume  what `to_bytes` gave of another that followed the same recording up to here
+        """
+        self._require_fitted()
+        require_count("lag", lag, 0)
+        online = Online(self._sample_reader(lag), self._scaler, self.config.n_states, lag)
+        if resume is not None:
+            online.resume(resume)
+        return online
+
+    @overload
+    def filter(self, data: Recording, lag: int = 0) -> Array: ...
+    @overload
+    def filter(self, data: Recordings, lag: int = 0) -> list[Array]: ...
+    def filter(self, data: TrialsLike, lag: int = 0) -> Any:
+        """Soft states [T, K] of `data` as they could have been known then, or `lag` samples later; a list for several."""
+
+        found = [self.online(lag).follow(trial.y) for trial in self._checked(data)]
+        return found[0] if is_single(data) else found
 
     def next_states(self, y: npt.NDArray[Any], shares: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
         """[G, K] probability of the state after observing each row of `y` [G, N], over states before it by `shares` [K].

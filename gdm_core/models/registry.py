@@ -21,6 +21,19 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "gdm_mixture": ("gdm_core.models.mixture.model", "GDMMixture"),
 }
 
+# What pages ask of a family without loading it, which may take torch: parameters that say how a fitted model is read, and those
+# that `warm_start` may change where it may not change all.
+ADJUSTABLE: dict[str, frozenset[str]] = {
+    "gdm": frozenset({"temperature", "readout"}),
+    "gdm_mixture": frozenset({"temperature"}),
+}
+WARM_CHANGES: dict[str, frozenset[str]] = {
+    "gdm": frozenset(
+        {"n_states", "temperature", "temperature_start", "stickiness", "n_steps", "n_samples", "seed", "readout"}
+    ),
+    "gdm_mixture": frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed"}),
+}
+
 
 def import_family(family: str) -> type[StateModel]:
     """The class of a family."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.design import Design
-from gdm_core.study.limits import LEVEL
-from gdm_core.study.permutation import Floats, orders, smallest_p
+from gdm_core.study.limits import out_of_reach
+from gdm_core.study.permutation import Floats, orders
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +83,7 @@ def flow_of(design: Design, changes: Floats, states: tuple[int, ...], n_permutat
             for order in orders(design.strata, n_permutations, seed, width)
         ]
     )
-    spread, notes = float(null.std()), list(design.notes)
-    least = smallest_p(levels, design.strata)
-    if least >= LEVEL:
-        notes.append(f"This design cannot reach p < {LEVEL:g}: the smallest p possible is {least:.2g}.")
+    spread = float(null.std())
     means = (weights @ flat).reshape(len(sizes), len(states), len(states))
     return Flow(
         distance=distance,
@@ -97,5 +94,5 @@ def flow_of(design: Design, changes: Floats, states: tuple[int, ...], n_permutat
         means=dict(zip(factor.words, means, strict=True)),
         states=states,
         null=null,
-        notes=tuple(notes),
+        notes=(*design.notes, *out_of_reach(design)),
     )

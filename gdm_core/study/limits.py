@@ -28,7 +28,7 @@ def check_sizes(design: Design) -> None:
         single = [words for words, n in zip(factor.words, sizes, strict=True) if n < 2]
         if single and len(factor.levels) == 2:
             raise DataError(
-                f"The group {factor.name} {single[0]!r} has a single {word}, so how much {word}s of it differ is unknown and "
+                f"Of {factor.name} {single[0]!r} there is a single {word}, so how much {word}s of it differ is unknown and "
                 f"nothing can be said of the group. Add {word}s, or compare other groups with where."
             )
         if len(sizes) >= (n := int(sizes.sum())) and not (factor.numeric and n > 2):
@@ -50,15 +50,9 @@ def limits_of(design: Design, trend: bool, n_permutations: int, n_rows: int) -> 
         said.append(
             f"A single {word} stands for {factor.name} {listed(single)}: of that group alone nothing can be said."
         )
-    least = smallest_p(design.levels[:, 0], design.strata)
-    n = len(np.unique(design.subjects)) if design.paired else listed(sizes.tolist())
-    group = (
-        f"{n} pairs"
-        if design.paired and len(sizes) == 2
-        else f"{n} {word}s" + ("" if design.paired else " in its groups")
-    )
+    least, group = smallest_p(design.levels[:, 0], design.strata), _sizes(design)
     if least >= LEVEL:
-        said.append(f"This design cannot reach p < {LEVEL:g}: with {group} the smallest p possible is {least:.2g}.")
+        said += out_of_reach(design)
     elif n_rows > 1 and least * n_rows >= LEVEL:
         said.append(
             f"With {group} the smallest p possible is {least:.2g}: corrected for {n_rows} rows (Holm) none can be below {LEVEL:g}. "
@@ -75,6 +69,22 @@ def limits_of(design: Design, trend: bool, n_permutations: int, n_rows: int) -> 
             "of five: no difference found does not mean none."
         )
     return said
+
+
+def out_of_reach(design: Design) -> list[str]:
+    """Why no p of this design can be below .05, in a sentence; none where one can."""
+    least = smallest_p(design.levels[:, 0], design.strata)
+    if least < LEVEL:
+        return []
+    return [f"This design cannot reach p < {LEVEL:g}: with {_sizes(design)} the smallest p possible is {least:.2g}."]
+
+
+def _sizes(design: Design) -> str:
+    if not design.paired:
+        sizes = np.bincount(design.levels[:, 0], minlength=len(design.factors[0].levels))
+        return f"{listed(sizes.tolist())} {design.unit_word}s in its groups"
+    n = len(np.unique(design.subjects))
+    return f"{n} pairs" if len(design.factors[0].levels) == 2 else f"{n} {design.unit_word}s"
 
 
 def _detectable(sizes: npt.NDArray[np.int64], paired: bool) -> float:

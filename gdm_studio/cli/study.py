@@ -117,13 +117,22 @@ def _opened(options: argparse.Namespace) -> Study:
         if options.sheet.suffix.lower() in (".csv", ".tsv", ".txt", ".xlsx", ".parquet"):
             raise ConfigError(f"{options.sheet} is a sheet; name the files of its recordings after it.")
         return Study.open(options.sheet)
-    sheet = cohort_files.read_sheet(options.sheet, page=options.page)
     own = options.sheet.resolve()
+    itself = any(path.resolve() == own for path in options.files)  # a long table with all recordings and what was done
+    sheet = (
+        cohort_files.sheet_within(options.sheet)
+        if itself
+        else cohort_files.read_sheet(options.sheet, page=options.page)
+    )
+    if sheet is None:
+        raise ConfigError(
+            f"{options.sheet} is given as a recording, too, but has no column 'recording' with several of them."
+        )
     paths = [
         path
         for given in options.files
         for path in cohort_files.files_in(given)
-        if not (isinstance(path, Path) and path.resolve() == own)
+        if itself or not (isinstance(path, Path) and path.resolve() == own)
     ]
     if options.labels:
         if options.rate is None:

@@ -12,12 +12,13 @@ import streamlit as st
 from gdm_core.analysis.comparisons import MEASURES
 from gdm_core.engine.compare import Compared, CompareJob, Comparison
 from gdm_core.errors import GdmError
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure, note
 from pages.compare.settings import STAYS, Chosen
 from pages.compare.sources import Source
 from pages.lab import live
 from pages.lab.live import background, screen
-from pages.ui import figures, navigation, shell
-from pages.ui.figures.base import Figure, note
+from pages.ui import navigation, shell
 from pages.ui.plot import plot
 
 STATES = (2, 3, 4, 5, 6, 8)

@@ -11,10 +11,11 @@ import streamlit as st
 from gdm_core.analysis import consensus
 from gdm_core.analysis.comparisons import MEASURES, Verdict
 from gdm_core.engine.compare import Compared
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, time_cursor, typed
+from gdm_studio.plot.figures.strips import averaged
 from pages.compare.sources import Source
-from pages.ui import figures, shell
-from pages.ui.figures.base import Dict, Figure, axis, layout, time_cursor, typed
-from pages.ui.figures.strips import averaged
+from pages.ui import shell
 from pages.ui.plot import plot
 
 ROW, TALL_ROW = 34, 58  # pixels of a strip, with tracks above it and without; and of an interval

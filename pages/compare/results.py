@@ -11,15 +11,16 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis import comparisons, consensus
-from gdm_core.analysis.comparisons import MEASURES, Verdict
+from gdm_core.analysis.comparisons import MEASURES
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, CompareJob
 from gdm_core.text import mean_and_spread
+from gdm_studio.plot import figures
 from pages.compare import grid, pictures
 from pages.compare.settings import Chosen
 from pages.compare.sources import Source
 from pages.lab.live import background
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.exports import parquet
 from pages.ui.plot import plot
@@ -70,25 +71,11 @@ def _verdicts(found: Compared) -> None:
         return
     for label, message in found.failures.items():
         shell.error(f"{label} is left out", message)
-    verdicts = [one for name in SAID if (one := verdict_of(found, name)) is not None and one.sentence]
+    verdicts = [one for name in SAID if (one := found.verdict(name)) is not None and one.sentence]
     parts = [f"<dt>{escape(MEASURES[one.measure][0])}</dt><dd>{escape(one.sentence)}</dd>" for one in verdicts]
     st.html(f'<dl class="gdm-verdicts">{"".join(parts)}</dl>')
     if verdicts:
         shell.quiet(f"{verdicts[0].basis}. {DENSITY}")
-
-
-def verdict_of(found: Compared, measure: str) -> Verdict | None:
-    """Of all settings whose fits are done, and of the lines that are no models; None where nobody was measured by it."""
-    tables = {
-        label: [cell.blocks[measure] for cell in cells.values() if measure in cell.blocks]
-        for label, cells in found.cells.items()
-        if label not in found.failures
-    }
-    tables = {label: rows for label, rows in tables.items() if rows}
-    if not tables:
-        return None
-    lines = {name: [cell.blocks[measure]] for name, cell in found.lines.items() if measure in cell.blocks}
-    return comparisons.verdict(measure, {**tables, **lines})
 
 
 def _tab(name: str, source: Source, chosen: list[Chosen], found: Compared) -> None:
@@ -139,12 +126,12 @@ def scores_table(found: Compared) -> pd.DataFrame:
 
 
 def _differences(found: Compared) -> None:
-    measures = {name: words for name, (words, _) in MEASURES.items() if verdict_of(found, name) is not None}
+    measures = {name: words for name, (words, _) in MEASURES.items() if found.verdict(name) is not None}
     name = st.segmented_control(
         "Measure", list(measures), default=next(iter(measures)), format_func=lambda one: measures.get(one, one),
         required=True, key="measure", bind="query-params",
     )  # fmt: skip
-    verdict = verdict_of(found, name if name in measures else next(iter(measures)))
+    verdict = found.verdict(name if name in measures else next(iter(measures)))
     if verdict is None or not verdict.differences:
         shell.empty("One setting alone", "Add a second one to compare it with.")
         return

@@ -16,12 +16,13 @@ from gdm_core.engine.bulk import BulkView
 from gdm_core.engine.records import Record
 from gdm_core.engine.sweep import Sweep, SweepJob
 from gdm_core.errors import GdmError
+from gdm_studio.plot import figures
 from pages.formula1.driver_states import race_of
 from pages.formula1.state_kinds import kind_of
 from pages.lab import View, live
 from pages.lab.live import background
 from pages.lab.view import question_key
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.controls import slide, switch
 from pages.ui.plot import plot
 from pages.ui.streamlit_internals import this_run

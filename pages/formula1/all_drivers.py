@@ -11,12 +11,12 @@ import streamlit as st
 
 from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
+from gdm_studio.plot.figures.base import names_of, numbered
 from pages.formula1 import data, standings, state_names
 from pages.formula1.data import Circuit, Laps, Looked
 from pages.formula1.driver_states import race_of
 from pages.lab import View, live
 from pages.ui import shell
-from pages.ui.figures.base import names_of, numbered
 
 SHOWN = 8  # segments with a column of their own, those that differ most first
 

@@ -7,33 +7,47 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gdm_core.analysis.segments import Part
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, bare, headline, note
 from pages.formula1.data import Circuit
 from pages.formula1.placing import MARGIN, STANDOFF_PX, Places, place
-from pages.ui import palette
-from pages.ui.figures.base import Dict, bare, headline, note
 
 GREY = "#868c9c"  # reads on both themes
 SMALLEST, LARGER = 9, 7  # pixels of a state's letters, and how much larger those of one that is all there is
 HEIGHT = 21
-# From a width of the figure on: its height, and how many states a badge holds. Narrower figures have no badges.
-WIDTHS = ((0, 340, 0), (400, 430, 2), (520, 520, 3), (700, 520, 4), (900, 520, 4))
+# From a width of the figure on: its height, and how many states a badge may hold. Narrower figures have no badges.
+WIDTHS = ((0, 300, 0), (400, 430, 2), (520, 520, 3), (700, 520, 4), (900, 520, 4))
+MOST = max(most for *_, most in WIDTHS)
 
 
 @dataclass(frozen=True)
 class Badge:
-    """What stands beside one segment: its states, most present first, and words for who points at it."""
+    """What stands beside one segment: its states, most present first, and words for who points at it.
+
+    most   states that it is given room for, however many it holds
+    """
 
     parts: tuple[Part, ...]
     words: str
+    most: int = MOST
 
 
-def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bool) -> tuple[Badge, ...]:
-    """A badge for each segment: its main states, or also the complementary ones."""
+def badges(circuit: Circuit, parts: Sequence[Sequence[Part]], *, all_of_them: bool, most: int) -> tuple[Badge, ...]:
+    """A badge for each segment: its main states, or also the complementary ones.
+
+    most   states in a badge: with one, that of most weight
+    """
+
+    def kept(states: Sequence[Part]) -> tuple[Part, ...]:
+        shown = [part for part in states if part.main or all_of_them]
+        return tuple(sorted(shown, key=lambda part: -part.weight)[:1] if most == 1 else shown[:most])
+
     return tuple(
         Badge(
-            tuple(part for part in states if part.main or all_of_them),
+            kept(states),
             f"{name}: "
             + ", ".join(f"S{p.state + 1} in {p.presence:.0%} of samples, weight {p.weight:.0%}" for p in states),
+            most,
         )
         for name, states in zip(circuit.segments, parts, strict=True)
     )
@@ -82,8 +96,9 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
     """The layouts of the map for figures from some width on: corner numbers everywhere, badges where there is room."""
     found = []
     colours = palette.colours(n_states)
+    needed = max((badge.most for badge in shown), default=0)
     for least, height, most in WIDTHS:
-        at, room = places(circuit, least, height, most if shown else 0)
+        at, room = places(circuit, least, height, min(most, needed))
         marks = [
             note(name, float(x), float(y), xref="x", yref="y", name="corner", font={"size": 11, "color": "$muted"})
             for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
@@ -109,12 +124,13 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
     return found
 
 
-def without_room(circuit: Circuit) -> dict[int, list[str]]:
+def without_room(circuit: Circuit, shown: Sequence[Badge]) -> dict[int, list[str]]:
     """By the least width of a layout, the segments whose badge is left out there."""
     found = {}
+    needed = max((badge.most for badge in shown), default=0)
     for least, height, most in WIDTHS:
-        if most:
-            at, _ = places(circuit, least, height, most)
+        if most and needed:
+            at, _ = places(circuit, least, height, min(most, needed))
             found[least] = [name for name, gone in zip(circuit.segments, at.missing, strict=True) if gone]
     return found
 

@@ -58,11 +58,13 @@ def choose_of_few(
     rows: bool = False,
     among: str = "",
     plain: bool = False,
+    always: bool = False,
 ) -> str:
     """A segmented control, or one option a row where their words would not stand in one line.
 
     among   what the words of the options depend on: with others it is another control, or it would show nothing as chosen
     plain   as narrow as its words, without its label
+    always  as for `choose_one`
     """
     start = _asked(label, name, list(options), default, lambda option: options[option])
     show, key = options.__getitem__, _key(name, among)
@@ -74,7 +76,7 @@ def choose_of_few(
             width="content" if plain else "stretch", label_visibility="collapsed" if plain else "visible",
         )  # fmt: skip
     chosen = chosen if chosen in options else default
-    _remember(name, chosen, default)
+    _remember(name, chosen, None if always else default)
     return chosen
 
 

@@ -11,16 +11,18 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets.formula1 import LapClock, Session
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import numbered
 from pages.formula1 import data, gain_panel, lap_panel, state_names
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats
 from pages.formula1.driver_states import Driver, race_of, read, unanswered
 from pages.formula1.figures import lines_along, without_title
+from pages.formula1.tables import clock
 from pages.formula1.traces import STEP_M, trace
 from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
-from pages.ui import figures, shell
-from pages.ui.figures.base import numbered
+from pages.ui import shell
 from pages.ui.plot import plot
 
 SURE = 1.96  # standard deviations of the band: 95 % of places lie within
@@ -97,11 +99,6 @@ def tab(view: View) -> None:
 
 def _lap_name(seconds: Mapping[str, float], lap: str) -> str:
     return f"{lap} · {clock(seconds[lap])}" if lap in seconds else lap
-
-
-def clock(seconds: float) -> str:
-    """A lap time as it is written on a timing screen."""
-    return f"{int(seconds // 60)}:{seconds % 60:06.3f}"
 
 
 def _draw(

@@ -13,19 +13,21 @@ from typing import Any
 import streamlit as st
 
 from datasets import formula1
+from datasets.f1.qualifying import is_qualifying
 from datasets.formula1 import Event, Session
-from pages.formula1 import data, loading
+from pages.formula1 import data, loading, weekend
 from pages.formula1.choices import choose_of_few, choose_one, choose_several
 from pages.formula1.data import FIFTH, Looked, Pick, Place
 from pages.formula1.lap_choice import choose_laps
 from pages.ui import shell
 
-SOURCES = {"simulated": "Simulated", "real": "Real sessions"}
+SOURCES = {"real": "Real sessions", "simulated": "Simulated"}
+RACES = ("Race", "Sprint")
 WATCHED = {
     "car": "What the car does",
     "where": "Where it is",
     "both": "Both",
-    "paper": "As in the paper",
+    "paper": "The paper's setting (K = 8)",
     "channels": "My choice",
 }
 
@@ -48,8 +50,9 @@ def choose_place() -> Place | Waiting:
         "Race",
         "source",
         SOURCES,
-        "simulated",
+        "real" if formula1.stored_sessions() else "simulated",
         "Simulated laps open at once and need no network. Real sessions come through FastF1 and are kept on disk.",
+        always=True,
     )
     if source == "simulated":
         circuit = choose_one(
@@ -73,7 +76,7 @@ def _real() -> Place | Waiting:
     load = loading.calendar(year)
     load.wait(0.3)
     events: tuple[Event, ...] = load.value if load.value is not None else ()
-    here = [(event, name) for y, event, name in stored if y == year]
+    here = sorted(((event, name) for y, event, name in stored if y == year), key=lambda one: one[1] not in RACES)
     past = [event for event in events if _is_past(event.date)]
     names = list(dict.fromkeys([*(event for event, _ in here), *(event.name for event in past)]))
     at_hand = {event for event, _ in here}
@@ -109,7 +112,9 @@ def _real() -> Place | Waiting:
     sessions = [slot.name for slot in slots if _is_past(slot.start_utc)]
     sessions = list(dict.fromkeys([*sessions, *(name for e, name in here if e == event)]))
     kept = {name for e, name in here if e == event}
-    usual = "Race" if "Race" in sessions else (sessions[-1] if sessions else "")
+    # What is stored opens at once: it comes first, and of that a race.
+    ranked = sorted(sessions, key=lambda name: (bool(kept) and name not in kept, name not in RACES))
+    usual = ranked[0] if kept else "Race" if "Race" in sessions else (sessions[-1] if sessions else "")
     name = choose_one(
         "Session",
         "session",
@@ -151,6 +156,9 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
     codes = [driver.code for driver in there]
     if not codes:
         return Waiting("No driver with positions", advice="Choose another session: the feed has no positions here.")
+    timed = is_qualifying(session)
+    if timed:  # by their laps: the order of the result is that of a race
+        codes.sort(key=weekend.ranked(session).index)
     names = {driver.code: f"{driver.code} · {driver.name}" for driver in there}
     key = repr(place)
     train = choose_one(
@@ -163,7 +171,7 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
         help="Drivers are in the order of the result, as far as it is known. The model learns from this one alone.",
         always=not place.simulated,
     )
-    usual = codes[min(FIFTH, len(codes) - 1)]
+    usual = codes[min(1 if timed else FIFTH, len(codes) - 1)]
     test = choose_one(
         "Apply to (test)",
         "test",
@@ -190,9 +198,10 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
         "The model sees",
         "watch",
         {name: words for name, words in WATCHED.items() if car or name not in ("car", "both")},
-        "paper",
-        "What the car does: speed, pedals and gear, so that states are ways of driving. Where it is: X and Y. As in the "
-        "paper: ten random mixtures of X and Y with a little noise, so that states divide the track. Or choose yourself.",
+        "car" if car else "paper",
+        "What the car does: speed, pedals and gear, so that states are ways of driving. Where it is: X and Y. The paper's setting: "
+        "ten random mixtures of X and Y with a little noise and eight states of moves, so that states divide the track. Or choose "
+        "yourself.",
         rows=True,
     )
     if watched != "channels":

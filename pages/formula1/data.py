@@ -31,11 +31,14 @@ RACING = ("first", "pit", "safety_car")
 FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
 # What a first visit finds ships with the app; assets/make_demo.py makes it.
 FIRST_CIRCUIT, SHIPPED = "shanghai", "formula1"
+# Three states of what the car does at a moment tell braking, cornering and flat out apart (decision 120).
+FIRST_STATES, FIRST_SEES = 3, "places"
+PAPER_STATES, PAPER_SEES = 8, "moves"
 FIRST_CONFIG: dict[str, Any] = {
-    "n_states": 8,
+    "n_states": FIRST_STATES,
     "temperature": 0.99,
     "stickiness": "learn",
-    "posterior": "window",
+    "posterior": "linear",
     "n_latent": 2,
     "seed": 0,
 }
@@ -124,12 +127,19 @@ class Looked:
     channels: tuple[str, ...] = ()
 
     @property
+    def drives(self) -> bool:
+        """Whether the model sees what the car does and not where it is: its states are held against activities, not segments."""
+        return bool(self.channels) and not {"X", "Y"} & set(self.channels)
+
+    @property
     def which(self) -> WhichLaps:
         return WhichLaps.of(self.laps)
 
     def options(self, session: Session, code: str) -> dict[str, object]:
         """Arguments of `to_trials`."""
         found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
+        if self.drives:
+            found["labels"] = "activities"
         which = self.which
         if which.kind == "racing":
             found["drop"] = RACING
@@ -165,6 +175,8 @@ class Pick:
     def calls(self) -> list[str]:
         """Lines of Python that make the same trials."""
         given = [f"channels={self.looked.channels!r}"] if self.looked.channels else ['preset="paper"']
+        if self.looked.drives:
+            given.append('labels="activities"')
         which = self.looked.which
         if which.kind == "racing":
             given.append(f"drop={RACING!r}")
@@ -326,17 +338,17 @@ def laps_of(place: Place, code: str, looked: Looked) -> Laps:
     values = np.concatenate([trial.y for trial in plain])
     position = np.concatenate([trial.position for trial in trials])
     lap = np.concatenate([trial.segments for trial in trials])
-    labels = [trial.labels for trial in trials]
+    distance = formula1.lap_distance(session, position, lap)
     step = 1 / trials[0].rate_hz
     return Laps(
         code,
         driver.name,
         trials,
         turned(position, session.rotation),
-        formula1.lap_distance(session, position, lap).astype(np.float32),
+        distance.astype(np.float32),
         lap.astype(np.int64),
         {name: values[:, 2 + i] for i, name in enumerate(car)},
-        None if any(part is None for part in labels) else np.concatenate(labels).astype(np.int64),  # type: ignore[arg-type]
+        formula1.segment_of(session.corners, distance) if len(session.corners) > 1 else None,
         np.arange(len(lap), dtype=np.float64) * step,
     )
 

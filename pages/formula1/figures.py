@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pages.formula1.badges import Badge, widths
-from pages.formula1.data import Circuit, Floats
-from pages.formula1.driver_states import Driver
-from pages.ui import palette
-from pages.ui.figures.base import (
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import (
     TIME_MARGIN,
     Dict,
     Figure,
@@ -24,7 +21,10 @@ from pages.ui.figures.base import (
     time_cursor,
     typed,
 )
-from pages.ui.figures.track import bucket_lines
+from gdm_studio.plot.figures.track import bucket_lines
+from pages.formula1.badges import Badge, widths
+from pages.formula1.data import Circuit, Floats
+from pages.formula1.driver_states import Driver
 
 STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
 COLOURS = 40

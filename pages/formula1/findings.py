@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from datasets.f1.driving import ACTIVITIES, BRAKING, MOSTLY, Driving, activities
 from gdm_core.text import listed
-from pages.formula1 import state_names, time_gained
+from gdm_studio.plot.figures.base import numbered
+from pages.formula1 import data, state_names, time_gained, weekend
 from pages.formula1.data import Circuit, Laps
 from pages.formula1.driver_states import race_of, read
 from pages.lab import View
-from pages.ui.figures.base import numbered
 
 PLACES = 3  # named for each
 
@@ -21,6 +21,9 @@ PLACES = 3  # named for each
 def sentences(view: View) -> list[str]:
     """Each in a line; none that would not be known."""
     race = race_of(view)
+    session = data.open_session(race.pick.place)
+    if won := weekend.finding(session):  # of the session, then of the driver: nobody reads three
+        return [won, driving(race.circuit, race.train, state_names.profiles(view))]
     said = [driving(race.circuit, race.train, state_names.profiles(view))]
     found = time_gained.usual(race.pick.place, (race.train.code, race.test.code), race.pick.looked)
     if found is not None:

@@ -8,14 +8,15 @@ from functools import partial
 import streamlit as st
 
 from datasets import formula1
+from datasets.f1.qualifying import is_qualifying
 from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
-from pages.formula1 import gain_figures, time_gained
+from gdm_studio.plot.figures.base import Figure
+from pages.formula1 import data, gain_figures, teams, time_gained, weekend
 from pages.formula1.choices import choose_of_few, choose_one
 from pages.formula1.driver_states import Driver, race_of
 from pages.lab import Unread, View
 from pages.ui import shell
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
@@ -59,12 +60,54 @@ def show(
         gain = {"segment": found.segments, "state": states}.get(kind)
         if gain is None or not gain.names:
             gain, kind = found.minisectors, "minisector"
-        place, chart = st.columns([0.42, 0.58], gap="small")
+        looks = _looks(session, codes)
+        place, chart = st.columns([0.58, 0.42], gap="small")
         with place:
-            plot(gain_figures.gain_map(circuit, codes, found.minisectors), key="gain-map")
+            plot(gain_figures.gain_map(circuit, codes, found.minisectors, looks), key="gain-map")
         with chart:
-            plot(gain_figures.bars(codes, gain, kind), key="gain")
+            plot(gain_figures.bars(codes, gain, kind, looks), key="gain")
         shell.quiet(time_gained.about_laps(found))
+
+
+def beside(view: View) -> None:
+    """Where the fitted driver wins time on the other, for the place beside the map."""
+    race = race_of(view)
+    codes = (race.train.code, race.test.code)
+    if codes[0] == codes[1]:
+        return
+    with shell.panel("won", f"Time won along the lap: {codes[0]} against {codes[1]}"):
+        session = data.open_session(race.pick.place)
+        looks = _looks(session, codes)
+        if is_qualifying(session):
+            best = weekend.between_best(race.pick.place, codes)
+            if best is None:
+                shell.quiet(f"{codes[0]} or {codes[1]} has no lap with official times and speeds to compare.")
+                return
+            figure = view.shown.once(
+                "won-beside", lambda: gain_figures.bars(codes, best, "minisector", looks), of=(best,)
+            )
+            plot(figure, key="won", still=True)
+            shell.quiet(
+                f"The best lap of each in the session: {codes[0]} {best.mean.sum():+.3f} s over the lap. One lap of each says "
+                "nothing of chance between laps; lines are what the clocks leave open."
+            )
+            return
+        found = time_gained.usual(race.pick.place, codes, race.pick.looked)
+        if found is None:
+            shell.quiet(_too_few("lap number", codes))
+            return
+        gain, kind = (found.segments, "segment") if found.segments.names else (found.minisectors, "minisector")
+        figure = view.shown.once("won-beside", lambda: gain_figures.bars(codes, gain, kind, looks), of=(found,))
+        plot(figure, key="won", still=True)
+        (whole, error) = found.won.whole
+        shell.quiet(
+            f"Over the lap: {codes[0]} {whole:+.2f} ± {time_gained.SURE * error:.2f} s. {len(found.won.pairs)} pairs of laps."
+        )
+
+
+def _looks(session: Session, codes: tuple[str, str]) -> gain_figures.Looks:
+    one, other = teams.looks(session, codes)
+    return one, other
 
 
 def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
@@ -79,12 +122,13 @@ def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dic
         "minisector": found.minisectors,
         "state": time_gained.by_state(view, found, drivers, names),
     }
+    looks = _looks(data.open_session(race.pick.place), codes)
     bars = {
-        f"Time won by {kind}": partial(gain_figures.bars, codes, gain, kind)
+        f"Time won by {kind}": partial(gain_figures.bars, codes, gain, kind, looks)
         for kind, gain in gains.items()
         if gain is not None and gain.names
     }
-    return {"Time won on the map": lambda: gain_figures.gain_map(race.circuit, codes, found.minisectors)} | bars
+    return {"Time won on the map": lambda: gain_figures.gain_map(race.circuit, codes, found.minisectors, looks)} | bars
 
 
 def _too_few(by: str, codes: tuple[str, str]) -> str:

@@ -37,7 +37,7 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
         "Laps",
         "laps-of",
         [kind for kind in KINDS if known.get(kind, True)],
-        "all",
+        "part" if known["part"] else "racing",
         show=lambda kind: KINDS.get(kind, kind),
         help=HELP,
         among="" if not any(known.values()) else "-".join(kind for kind in known if known[kind]),

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gdm_studio.plot import palette
 from pages.formula1 import badges
 from pages.formula1.data import Circuit
 from pages.formula1.teams import Look
 from pages.formula1.traces import Trace
-from pages.ui import palette
 from pages.ui.player import packed, player
 
 HEIGHT = 320  # pixels of the picture

@@ -16,6 +16,7 @@ from pages.formula1 import (
     data,
     driver_states,
     findings,
+    gain_panel,
     loading,
     picture,
     state_kinds,
@@ -25,12 +26,14 @@ from pages.formula1 import (
 from pages.formula1.scorecard import show_card
 from pages.lab.live import background
 from pages.ui import limits, model_controls, shell
+from pages.ui.styles import style
 
 MODELS = ("gdm", "gdm-rnn", "slds-sticky", "rslds-sticky", "rslds-ro", "arhmm-sticky")
 FEED = "Formula 1 data through FastF1; unofficial and not associated with Formula 1."
 SIMULATED = "Simulated laps by invented drivers; circuits are approximate."
 
-page = shell.frame("formula1")
+style("formula1.css")
+page = shell.frame("formula1", card_share=0.36)
 
 
 def simulated_instead() -> None:
@@ -116,15 +119,22 @@ if trouble:
     shell.footer()
     shell.end_page()
 with page.controls:
+    drives = pick.looked.drives
     choice = model_controls.choose(
-        n_channels=fitted.train.n_channels, n_samples=fitted.train.n_samples, n_states=8, models=MODELS
+        n_channels=fitted.train.n_channels,
+        n_samples=fitted.train.n_samples,
+        n_states=data.FIRST_STATES if drives else data.PAPER_STATES,
+        sees=data.FIRST_SEES if drives else data.PAPER_SEES,
+        models=MODELS,
+        of="" if drives else "map",  # states of places are another question: it has its own number of them
     )
 
 view = lab.begin(page, fitted, choice, ships=[data.SHIPPED])
 with page.picture, st.container(key="formula1-head", horizontal=True, vertical_alignment="center"):
     options = picture.choose_options(pick.train, pick.test)
 with page.picture:
-    legend = st.container()
+    legend, said_above = st.container(), st.container(key="formula1-said")
+with page.picture, st.container(key="formula1-remarks"):
     if session.simulated:
         st.html(
             '<p class="gdm-quiet"><b>Simulated race</b>: invented drivers on an approximate layout. '
@@ -132,7 +142,7 @@ with page.picture:
         )
     for remark in session.notes if not session.simulated else ():
         shell.quiet(remark)
-    if not fitted.source.circuit.segments:
+    if not fitted.source.circuit.segments and not any("no corners" in remark for remark in session.notes):
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")
 stands = driver_states.standing(view)
 stands = replace(stands, naming=state_names.naming(stands))
@@ -146,13 +156,16 @@ race = driver_states.race_of(shown)
 with legend, shell.of(view.made_for):
     n_states = max(2, view.shown.n_states or choice.n_states)
     shell.state_key(n_states, called or None)
+with said_above, shell.of(view.made_for):
     for said in findings.sentences(shown):
         shell.finding(said)
+with page.card:
+    gain_panel.beside(shown)
 state_names.keep_in_address(view)
 tabs.show(
     shown, driver_states.read(shown, race.test if options.which == "test" else race.train, options.which), options
 )
 show_card(view, lambda pinned, now: picture.pinned_parts(view, pinned, now, options))
 with page.card:
-    state_kinds.explain(shown.choice)
+    state_kinds.explain(shown.choice, drives=race.pick.looked.drives)
 lab.end(view)

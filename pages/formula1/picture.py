@@ -10,15 +10,16 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.analysis.segments import composition
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
 from pages.formula1 import badges, choices
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
 from pages.lab import Unread, held, live, pin
-from pages.ui import figures, parts
+from pages.ui import parts
 from pages.ui.controls import one_of, slide, switch
-from pages.ui.figures.base import Figure, names_of
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
 
@@ -26,11 +27,12 @@ from pages.ui.plot import Picture
 @dataclass(frozen=True)
 class Options:
     """What is drawn: whose laps ("train" or "test"), every sample or their mean, and which states are written beside
-    each segment, as the paper's figure has it."""
+    each segment: the one of most weight, or all, as the paper's figure has it."""
 
     which: str
     averaged: bool
     badges: bool
+    most: int
     weight: float
     presence: float
     complementary: bool
@@ -61,6 +63,12 @@ def choose_options(train: str, test: str) -> Options:
     )
     with st.popover("Labels", icon=":material/label:"):
         on = switch("States beside each segment", True, key="badges")
+        every = switch(
+            "All states of a segment",
+            False,
+            key="badge-all",
+            help="As in the paper's figure; else the strongest alone.",
+        )
         weight, _ = slide(
             "A state counts where it has more than (%)", 1, 50, 1, key="badge-weight", live=True,
             help="The paper counts a state in a sample where its share is above 1 %.",
@@ -73,7 +81,7 @@ def choose_options(train: str, test: str) -> Options:
             "Complementary states in grey", False, key="badge-grey",
             help="Also those that are present less often, down to 5 % of samples (the paper's appendix).",
         )  # fmt: skip
-    return Options(which, drawn == "mean", on, weight / 100, presence / 100, grey)
+    return Options(which, drawn == "mean", on, badges.MOST if every else 1, weight / 100, presence / 100, grey)
 
 
 def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str, Sequence[str]]) -> dict[str, Part]:
@@ -193,7 +201,7 @@ def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[
             presence=options.presence,
             complementary=0.05,
         )
-        marks = badges.badges(circuit, parts, all_of_them=options.complementary)
+        marks = badges.badges(circuit, parts, all_of_them=options.complementary, most=options.most)
     what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
     if not options.averaged:
         caption = map_caption(options, circuit, marks)
@@ -221,14 +229,16 @@ def map_caption(options: Options, circuit: Circuit, marks: Sequence[badges.Badge
     if not marks:
         return what
     rest = "; the rest in grey" if options.complementary else ""
-    left_out = badges.without_room(circuit)
+    left_out = badges.without_room(circuit, marks)
     lacking = [f"{', '.join(names)} below {wider} px" for names, wider in
                zip(left_out.values(), [*list(left_out)[1:], "any"], strict=True) if names]  # fmt: skip
-    return (
-        f"{what} Where there is room, beside each segment its states (weight above {options.weight:.0%} in more than "
+    said = (
+        "Beside each segment, where there is room, its strongest state; point at it for the others."
+        if options.most == 1
+        else f"Where there is room, beside each segment its states (weight above {options.weight:.0%} in more than "
         f"{options.presence:.0%} of samples), most present first, larger where they weigh more{rest}."
-        + (f" No room for {'; '.join(lacking)} of width." if lacking else "")
     )
+    return f"{what} {said}" + (f" No room for {'; '.join(lacking)} of width." if lacking else "")
 
 
 def strips(circuit: Circuit, drivers: Sequence[Driver], codes: Sequence[str], names: Sequence[str] = ()) -> Figure:

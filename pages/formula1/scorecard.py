@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.analysis.controls import taught_controls
 from gdm_core.analysis.metrics import majority_map
 from pages import lab
 from pages.formula1.accuracy import RivalScores
@@ -15,6 +16,7 @@ from pages.formula1.driver_states import race_of, read
 from pages.lab import live
 from pages.lab import scores as rows
 from pages.lab.card import Rows
+from pages.lab.view import question_key
 from pages.ui import shell
 from pages.ui.card import Score
 from pages.ui.parts import Part
@@ -22,6 +24,7 @@ from pages.ui.parts import Part
 TESTED = "other driver"
 PAPER = "The paper's state accuracy"
 NAMES = "Names the segment"
+SAYS = "Says what the car does"
 _CAUTION = (
     "The paper's measure reads soft shares, which can pass on where the car is: even an untrained model scores high. To "
     "name the segment, each state standing for one, is the stricter test."
@@ -29,6 +32,11 @@ _CAUTION = (
 _PAPER_HELP = (
     "The paper's measure: from the states of a moment alone, its ten nearest neighbours in the fitted driver's laps say "
     "between which corners the car is. Measured on the other driver. It reads soft shares, so blends carry information."
+)
+_SAYS_HELP = (
+    "Each state stands for what the fitted driver does most in it: braking, cornering, full or part throttle, as pedals and track "
+    "say. How often that is what the other driver does. The states were never told of it; a forest and three cuts at thresholds "
+    "were, on the same channels, and show what there is to be known."
 )
 _VOTE_HELP = (
     "Each state stands for the one segment, from a corner to the next, where the fitted driver has it most: how often that "
@@ -64,10 +72,45 @@ def _distinct(states: npt.NDArray[np.float32], segment: npt.NDArray[np.int64]) -
 
 
 def rows_of(view: lab.View) -> Rows:
-    """The rows of what was measured, beside recurrent SLDS at the same K where the sweep has fitted it."""
+    """The rows of what was measured, beside recurrent SLDS at the same K where the sweep has fitted it: of states of driving what
+    they say of the car, of others what they say of the place."""
+    if race_of(view).pick.looked.drives:
+        told = _told(view)
+        return lambda scores: driving_rows(scores, told)
     known = view.fit.records.last(RivalScores)
     rslds = known.by_states.get(view.shown.n_states, []) if known is not None else []
     return lambda scores: score_rows(scores, rslds)
+
+
+def _told(view: lab.View) -> Mapping[str, float]:
+    """What classifiers reach that are told; {} until that is known, which is asked for once the picture stands."""
+    if view.shipped_scores is not None:
+        found: Mapping[str, float] = view.shipped_scores.get("told", {})
+        return found
+    if not view.settled:
+        return {}
+    asked = (view.data.train, view.data.test)
+    key = question_key("told", taught_controls, asked)
+    answer = view.fit.ask("told", key, taught_controls, *asked, deadline_s=120.0, kept=view.data.keep)
+    return answer.value if answer.fresh else {}
+
+
+def driving_rows(scores: Mapping[str, Any], told: Mapping[str, float]) -> list[Score]:
+    """How well states of driving say what the car does, beside clusters of as many, and what is known of the next steps."""
+    says = rows.accuracy_row(
+        scores,
+        "majority_map_accuracy",
+        SAYS,
+        _SAYS_HELP,
+        beside=("untrained model", "majority class"),
+        others=[*told.items()],
+    )
+    return rows.known([says, *_predictions(scores)])
+
+
+def _predictions(scores: Mapping[str, Any]) -> list[Score | None]:
+    step = "A step is a quarter of a second unless chosen otherwise."
+    return [rows.forecast_row(scores, TESTED, step), rows.coverage_row(scores, TESTED)]
 
 
 def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[Score]:
@@ -85,7 +128,6 @@ def score_rows(scores: Mapping[str, Any], rslds: Sequence[float] = ()) -> list[S
         [
             accuracy("majority_map_accuracy", NAMES, _VOTE_HELP),
             accuracy("paper_accuracy", PAPER, _PAPER_HELP, beside),
-            rows.forecast_row(scores, TESTED, "A step is a quarter of a second unless chosen otherwise."),
-            rows.coverage_row(scores, TESTED),
+            *_predictions(scores),
         ]
     )

@@ -12,7 +12,7 @@ import streamlit as st
 
 from datasets.formula1 import Session
 from pages.formula1 import teams
-from pages.formula1.compare_laps import clock
+from pages.formula1.tables import clock
 from pages.ui import shell
 
 Usage = Mapping[str, npt.NDArray[Any]]
@@ -53,7 +53,7 @@ def show(session: Session, usage: Usage, names: Sequence[str]) -> None:
     table = rows_of(session, usage, known)
     colours = {driver.team: teams.readable(driver.colour) for driver in session.drivers}
     styled = table.style.map(lambda team: f"color: {colours.get(team, teams.GREY)}; font-weight: 600", subset=["Team"]).format(
-        {"Best lap": _clock, "Mean of clean laps": _clock, "Gap": _gap, "On lap": "{:.0f}"}, na_rep="–"
+        {"Best lap": clock, "Mean of clean laps": clock, "Gap": _gap, "On lap": "{:.0f}"}, na_rep="–"
     )  # fmt: skip
     top = float(np.nanmax(table[list(known)].to_numpy(), initial=1.0)) if known else 1.0
     bars = {name: st.column_config.ProgressColumn(name, format="%.1f %%", min_value=0, max_value=top) for name in known}
@@ -67,10 +67,6 @@ def show(session: Session, usage: Usage, names: Sequence[str]) -> None:
                 else " How much of the lap each state takes is known once the model is applied to everybody."
             )
         )
-
-
-def _clock(seconds: Any) -> str:
-    return clock(seconds) if np.isfinite(seconds) else "–"
 
 
 def _gap(seconds: Any) -> str:

@@ -6,7 +6,7 @@ import base64
 
 import streamlit as st
 
-from pages.ui import palette
+from gdm_studio.plot import palette
 from pages.ui.model_controls import Choice
 
 A, B, C = palette.colours(3)
@@ -50,10 +50,17 @@ def kind_of(choice: Choice) -> str:
     return {"linear": "places", "window": "moves"}.get(str(choice.config.get("posterior", "")), "")
 
 
-def explain(choice: Choice) -> None:
-    """Both meanings; the one behind this page's numbers is marked."""
+DRIVING = {
+    "places": "A state is what the car does at a moment: how fast it is, what its pedals and gear are. Each owns a range of these.",
+    "moves": "A state is how that changes from one moment to the next: letting off, turning in, picking up the throttle.",
+}
+
+
+def explain(choice: Choice, *, drives: bool) -> None:
+    """Both meanings; the one behind this page's numbers is marked. `drives`: of what the car does, not of where it is."""
     parts = []
     for name, (title, text, picture) in WORDS.items():
+        text = DRIVING[name] if drives else text
         mark = " (behind every number here)" if name == kind_of(choice) else ""
         parts.append(
             '<div style="display:flex;flex-wrap:wrap;gap:0.2rem 0.8rem;margin-top:0.7rem">'

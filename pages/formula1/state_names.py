@@ -14,12 +14,13 @@ import streamlit as st
 from datasets.f1.driving import ACTIVITIES, Driving, activities, describe, proposed_names
 from gdm_core.analysis.metrics import majority_map
 from gdm_core.analysis.tables import harmless
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import numbered
 from pages.formula1.data import Laps, Race
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.lab import Unread, View
 from pages.lab.naming import Naming
-from pages.ui import limits, palette, settings, shell
-from pages.ui.figures.base import numbered
+from pages.ui import limits, settings, shell
 
 # By the fit: the visitor's names, by the model's own numbers of states. How often one was changed.
 _NAMES, _EDITS = "f1-state-names", "f1-state-edits"

@@ -9,17 +9,31 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from datasets.f1.qualifying import is_qualifying
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, compare_laps, findings, gain_panel, state_names, teach
+from pages.formula1 import (
+    accuracy,
+    all_drivers,
+    compare_laps,
+    corner_panel,
+    data,
+    findings,
+    gain_panel,
+    state_names,
+    teach,
+    tyres,
+    weekend,
+)
 from pages.formula1.data import Circuit
 from pages.formula1.driver_states import Driver, race_of, read
 from pages.formula1.picture import Options, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, Unread, View
 from pages.lab.figures import matrix
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 FIRST_LAPS = 3
@@ -27,8 +41,11 @@ FIRST_LAPS = 3
 
 def show(view: View, here: Driver | Unread, options: Options) -> None:
     """The tabs, about the driver on the map, which is drawn as `options` say."""
-    tabs: dict[str, lab.tabs.Tab] = {
+    qualifying = is_qualifying(data.open_session(race_of(view).pick.place))
+    tabs: dict[str, lab.tabs.Tab] = ({"Qualifying": lambda view, _: weekend.tab(view)} if qualifying else {}) | {
         "Drivers compared": lambda view, _: compare_laps.tab(view),
+        "Corners": corner_panel.tab,
+        "Tyres and long runs": tyres.tab,
         "What a state is": lambda view, _: state_names.tab(view),
         "Teach": lambda view, _: teach.tab(view),
         "Segments and laps": usage,
@@ -39,7 +56,7 @@ def show(view: View, here: Driver | Unread, options: Options) -> None:
         "All twenty drivers": lambda view, _: all_drivers.tab(view),
         "Export & reproduce": lambda view, here: export(view, here, options),
     }
-    lab.show_tabs(view, tabs, here, early=["Suggest settings"])
+    lab.show_tabs(view, tabs, here, early=["Suggest settings", "Qualifying"])
 
 
 def usage(view: View, here: Driver) -> None:

@@ -15,6 +15,8 @@ from gdm_core.analysis.tables import csv
 from gdm_core.analysis.teaching import Overview, Stretch, Taught
 from gdm_core.errors import GdmError
 from gdm_core.trials import Trials
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import numbered
 from pages.formula1 import state_names
 from pages.formula1.data import Floats, Race
 from pages.formula1.driver_states import race_of
@@ -28,9 +30,8 @@ from pages.recording.teach.lessons import Vocabulary
 from pages.recording.teach.proposals import proposals
 from pages.recording.teach.taught_fit import TEACHABLE, ready
 from pages.recording.teach.taught_model import AnyTeaching, ask, found_in
-from pages.ui import figures, settings, shell
+from pages.ui import settings, shell
 from pages.ui.downloads import download
-from pages.ui.figures.base import numbered
 from pages.ui.plot import State, plot
 
 CLIP_M = 200.0  # what From and To span to begin with
@@ -108,6 +109,7 @@ def tab(view: View) -> None:
         proposals(taught, ("stretch", "laps"), how, _take_clip)
     with beside, shell.panel("teach-marks", "Marks"):
         marks_panel.listed(taught)
+        marks_panel.undo_and_redo(taught)
         marks_panel.files(taught, annotations=False)
     with shell.panel("teach-strip-panel", f"Words along lap {taught.lap}"):
         said = {race.train.code: _named(taught, ours, 0)}
@@ -199,9 +201,12 @@ def _mark(taught: LapTeaching, keys: tuple[str, ...], word: str | None) -> None:
     except GdmError as error:
         lessons.change(of, said=str(error))
         return
-    if not lessons.add(of, taught.view.data.train, where, (typed or "") if word is None else word):
+    train = taught.view.data.train
+    entry = lessons.Entry("mark", train[where[0]].name, *where[1:], (typed or "") if word is None else word)
+    now = lessons.take(of, train, entry)
+    if now.said:
         return
-    left = lessons.lesson(of).shown
+    left = now.shown
     if same and left:
         _take_clip(taught, left[0])
     else:

@@ -1,4 +1,4 @@
-"""Drivers in the colours of their teams, which are told apart on both themes; teammates by the dash of their lines."""
+"""Drivers in the colours of their teams, told apart by dash as well, and by lightness where teams look alike."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from datasets.formula1 import Session
-from pages.ui import palette
+from gdm_studio.plot import palette
 
 GREY = "#868c9c"  # of a driver whose team's colour the feed does not say
 ALIKE = 18.0  # difference (OKLab x 100) below which two thin lines need another dash
+DASHES = ("solid", "dash", "dot", "dashdot")
 LIGHTNESS = (0.53, 0.63)  # OKLab: at least 3:1 against white and against the dark surface
 
 
@@ -33,13 +34,23 @@ def readable(colour: str) -> str:
 
 
 def looks(session: Session, codes: Sequence[str]) -> list[Look]:
-    """One for each driver: the team's colour, and another dash where an earlier one has much the same."""
+    """One for each driver: a dash of its own, and the team's colour, lighter or darker where an earlier one has much the same."""
     found: list[Look] = []
     for code in codes:
         colour = readable(session.driver(code).colour)
-        alike = sum(
-            bool(palette.difference(palette.rgb([colour]), palette.rgb([other.colour]))[0, 0] < ALIKE)
-            for other in found
-        )
-        found.append(Look(colour, ("solid", "dash", "dot", "dashdot")[alike % 4]))
+        alike = sum(_difference(colour, other.colour) < ALIKE for other in found)
+        found.append(Look(_shifted(colour, alike), DASHES[len(found) % len(DASHES)]))
     return found
+
+
+def _difference(one: str, other: str) -> float:
+    return float(palette.difference(palette.rgb([one]), palette.rgb([other]))[0, 0])
+
+
+def _shifted(colour: str, steps: int) -> str:
+    """The same hue, lighter, then darker, by what two thin lines need to be told apart."""
+    if not steps:
+        return colour
+    lab = palette.to_oklab(palette.rgb([colour]))
+    lab[:, 0] = lab[:, 0] + (0.2 if steps % 2 else -0.2)
+    return palette.hex_colours(palette.from_oklab(lab))[0]

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets.formula1 import UNITS, LapClock, Session, lap_clock
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, note, time_cursor, typed
+from gdm_studio.plot.figures.strips import discrete
 from pages.formula1.data import CAR_CHANNELS, Circuit, Floats
 from pages.formula1.driver_states import Driver
 from pages.formula1.teams import Look
-from pages.ui import palette
-from pages.ui.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, note, time_cursor, typed
-from pages.ui.figures.strips import discrete
 
 STEP_M = 10.0
 FEWEST = 20  # samples of a lap

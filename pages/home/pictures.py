@@ -8,9 +8,9 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
-from pages.ui import palette
-from pages.ui.figures.strips import averaged
-from pages.ui.figures.track import bucket_lines
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.strips import averaged
+from gdm_studio.plot.figures.track import bucket_lines
 
 MAX_POINTS = 1_600
 FRAMES = 48

@@ -8,7 +8,7 @@ from pages.ui.card import Score, explained
 
 # What was measured, for somebody who has not met the measure: what it says, and whether it is a share of the time.
 PLAIN = {
-    "Names the segment": ("Says between which two corners the car is", True),
+    "Says what the car does": ("Says whether the car brakes, turns or pushes, without having been told", True),
     "Matches the true states": ("Finds the true state", True),
     "Macro-F1": ("Agrees with the expert, rare behaviours counting like common ones; 1 is always", False),
 }

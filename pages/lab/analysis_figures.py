@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, axis, bare, layout, note, typed
-from pages.ui.figures.states import plain
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, typed
+from gdm_studio.plot.figures.states import plain
 
 COLUMNS = (
     ("train", "r2", "fitted trials<br>R²", "persistence"),
@@ -100,7 +100,7 @@ def transition_graph(
         for j, b in enumerate(kept):
             if i == j or shares[a, b] < 0.05:
                 continue
-            arrows += _arrow(where[i], where[j], radius[i], radius[j], float(shares[a, b]), colours[a])
+            arrows += arrow(where[i], where[j], radius[i], radius[j], float(shares[a, b]), colours[a])
     marks: list[Dict] = [
         {
             "type": "circle",
@@ -138,10 +138,10 @@ def transition_graph(
     }
 
 
-def _arrow(
+def arrow(
     start: npt.NDArray[Any], end: npt.NDArray[Any], r0: float, r1: float, share: float, colour: str
 ) -> list[Dict]:
-    """One arrow beside the line from circle to circle, so that there and back do not cover each other."""
+    """An arrow of a graph of states, beside the line from circle to circle, so that there and back do not cover each other."""
     along = end - start
     length = float(np.hypot(*along))
     unit = along / length

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from gdm_studio.plot.figures import names_of
 from gdm_studio.seeds import more_seeds
 from pages.lab import live, pin, waiting
 from pages.lab.change import LastChange, Settled
@@ -17,7 +18,6 @@ from pages.lab.finding import finding
 from pages.lab.view import View, question_key
 from pages.ui import card, navigation, parts, shell
 from pages.ui.card import Score
-from pages.ui.figures import names_of
 from pages.ui.model_controls import SEED_RANGE
 from pages.ui.parts import Part
 from pages.ui.text import Text

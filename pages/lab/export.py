@@ -15,6 +15,7 @@ from gdm_core.analysis.looks import Look
 from gdm_core.analysis.planes import plane_map
 from gdm_core.analysis.tables import csv
 from gdm_core.trials import Trial
+from gdm_studio.plot.figures.base import Figure
 from pages.lab import figures as drawn
 from pages.lab import live
 from pages.lab.card import Rows, rows_now
@@ -27,7 +28,6 @@ from pages.ui.downloads import download
 from pages.ui.exports import install, legend, link, save_picture, slug
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 MODEL = "model.safetensors"

@@ -12,12 +12,12 @@ from gdm_core.analysis.bouts import runs, transition_shares
 from gdm_core.analysis.envelopes import Envelope
 from gdm_core.analysis.planes import PlaneMap
 from gdm_core.trials import Trial
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure
 from pages.lab.analysis_figures import transition_graph
 from pages.lab.labels import Known
 from pages.lab.view import Reading
-from pages.ui import figures
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure
 
 HIGHEST = 0.9  # of the shares' axis: a name further up would be cut by the edge of the figure
 BEFORE = 40  # samples of the past beside a prediction

@@ -20,14 +20,15 @@ import streamlit as st
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import ordered
 from gdm_core.engine import FitResult
-from gdm_core.models.registry import import_family
+from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import typed
 from pages.channel import Tables, channel
 from pages.lab.live import Answer, Wanted
 from pages.lab.live.pictures import unpack
 from pages.lab.view import View, question_key
-from pages.ui import palette, settings
+from pages.ui import settings
 from pages.ui.browser import renderer
-from pages.ui.figures.base import typed
 from pages.ui.model_controls import GAMMA_RANGE, K_RANGE, TAU_RANGE
 from pages.ui.plot import BADGES
 
@@ -45,6 +46,7 @@ FINE = 6_000  # samples; where more are read, every second value has to do
 MOST_SAMPLES = 60_000  # that are read for each value: a tenth of a second for 20,000
 MOST = 40_000  # soft shares (samples times states) of a picture: of a longer one, some samples are left out
 SOON_S = 0.5  # a fit that takes less is waited for; of others, the first steps are looked at before
+ENOUGH = 6_000  # samples of fitted trials, of which the states of another K are read to find their colours
 MOST_AHEAD = 16_000  # the same of data whose fits of other K are begun ahead
 BESIDE = 4  # other numbers of states that are worked out when a hand comes near; once it holds the thumb, all of them
 
@@ -66,7 +68,7 @@ class Followed:
 
     trials    whose states: their numbers in `view.data.trials`
     parts     what is drawn of these states [T, K], in the order of colours: by name, soft states or labels. For another K it
-              also gets those of all fitted trials, and None otherwise
+              also gets those of the first fitted trials, and None otherwise
     figures   key of each figure: how it is drawn, of which part; see below
     settings  plain values that `parts` depends on besides
     other_k   whether `parts` can say what another number of states would look like
@@ -150,10 +152,11 @@ def follow(view: View, followed: Followed) -> None:
     """
     states = settings.key("K", view.choice.of)
     fitting = view.fit.running
-    if fitting:
-        view.fit.aside.give_up_all()
     offers: dict[str, str] = {}
-    if not (view.data.moving or view.moving or fitting):
+    if fitting:  # it goes on, and nothing is worked out beside it: a hand that moves on sees what it waits for
+        view.fit.aside.give_up_all()
+        offers = dict.fromkeys((*SETTINGS, states), "")
+    elif not (view.data.moving or view.moving):
         known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
         offers = {key: asked[0].name for key, asked in known.items()}
         beside = _Beside(view, followed)
@@ -161,7 +164,7 @@ def follow(view: View, followed: Followed) -> None:
             offers[states] = beside.wanted[0].key
 
     def tables(key: str, held: bool, value: float) -> Tables:
-        if key not in offers:  # anybody may send anything
+        if not offers.get(key):  # anybody may send anything
             return Tables()
         if key != states:
             return _sweep(view, followed, known[key])
@@ -232,8 +235,9 @@ def _asked(
 
 def _way(family: str, setting: str) -> str:
     """How a fit of this family is looked at with another value: "read" as it is, "begun" anew, or not at all ("")."""
-    known = import_family(family)
-    return "read" if setting in known.adjustable else "begun" if setting in (known.warm_changes or ()) else ""
+    return (
+        "read" if setting in ADJUSTABLE.get(family, ()) else "begun" if setting in WARM_CHANGES.get(family, ()) else ""
+    )
 
 
 def _samples(view: View, followed: Followed, how: str) -> int:
@@ -302,6 +306,8 @@ class _Beside:
             for k in numbers
             if drawn and (self._readable or self._few(k))
         ]
+        lengths = np.cumsum([trial.n_samples for trial in data.train])
+        self._first = min(len(lengths), 1 + int(np.searchsorted(lengths, ENOUGH)))  # so many fitted trials are enough
         self._soon = bool(self.wanted) and view.fit.history.quickest(self.wanted[0]) <= SOON_S
 
     def _few(self, n_states: int) -> bool:
@@ -310,10 +316,12 @@ class _Beside:
     def work(self, most: int) -> bool:
         """Have the nearest `most` worked out, and begin to fit them where that is quick; whether more is to come."""
         near = self.wanted[: 1 + most]
-        fits = self._view.fit.look_ahead([one for one in near if self._few(one.config["n_states"])])
         for one in near:
             self._states(one)
-        return fits or self.waits
+        # What is seen now comes before what may be asked for later.
+        if self.waits:
+            return True
+        return self._view.fit.look_ahead([one for one in near if self._few(one.config["n_states"])])
 
     def _states(self, wanted: Wanted) -> tuple[str, Mapping[int, Array]] | None:
         """(what they are of, states [T, K] of the trials that are there, in the model's order)."""
@@ -322,7 +330,10 @@ class _Beside:
         known: dict[int, Array] = {}
         if result is not None and result.snapshot is not None:
             known = dict(enumerate(unpack(result.snapshot, wanted.train)))
-        missing = sorted({*range(len(view.data.train)), *self._followed.trials} - set(known))
+        stands = view.shown.result
+        if view.look is not None and stands is not None and wanted.key == stands.key:
+            known |= dict(enumerate((*view.look.train, *view.look.test)))
+        missing = sorted({*range(self._first), *self._followed.trials} - set(known))
         if not missing:
             return wanted.key, known
         begun = self._readable and not (self._soon and self._few(n_states))
@@ -351,7 +362,7 @@ class _Beside:
             if source in before:
                 found[source] = before[source]
                 continue
-            fitted = tuple(soft[1][i] for i in range(len(wanted.train)))
+            fitted = tuple(soft[1][i] for i in range(self._first))
             order = fit.order_of(wanted, fitted)
             shown = ordered(tuple(soft[1][i] for i in followed.trials), order)
             found[source] = _table([n_states], [followed.parts(shown, ordered(fitted, order))])

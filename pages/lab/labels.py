@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pages.ui import figures, palette
+from gdm_studio.plot import figures, palette
 
 OTHERS = "others"
 

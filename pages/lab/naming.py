@@ -12,7 +12,8 @@ import numpy.typing as npt
 import streamlit as st
 
 from gdm_core.errors import DataError
-from pages.ui import palette, settings, shell
+from gdm_studio.plot import palette
+from pages.ui import settings, shell
 from pages.ui.controls import one_of
 
 UNSAID = "as its name says"

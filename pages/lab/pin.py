@@ -19,15 +19,16 @@ import streamlit as st
 
 from gdm_core.analysis.matching import order_of, ordered
 from gdm_core.models.registry import available
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.strips import MAX_COLUMNS
 from pages.lab import live
 from pages.lab.data import Data, Setting
 from pages.lab.labels import colour_key
 from pages.lab.live.pictures import Origin
 from pages.lab.live.screen import BESIDE
 from pages.lab.view import Unread, View
-from pages.ui import figures, limits, page_memory, parts, shell, slider
+from pages.ui import limits, page_memory, parts, shell, slider
 from pages.ui.card import Score
-from pages.ui.figures.strips import MAX_COLUMNS
 from pages.ui.model_controls import (
     D_RANGE,
     GAMMA_RANGE,

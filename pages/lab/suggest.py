@@ -10,10 +10,11 @@ import streamlit as st
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.engine.suggest import Question, Suggestion, SuggestJob, SuggestView
 from gdm_core.errors import GdmError
+from gdm_studio.plot import figures
 from pages.lab import live
 from pages.lab.live import background
 from pages.lab.view import Reading, View
-from pages.ui import figures, model_controls, shell
+from pages.ui import model_controls, shell
 from pages.ui.plot import plot
 
 MOST_KEPT = 4  # suggestions of a page that a visitor finds again

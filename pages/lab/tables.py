@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.analysis.tables import bouts_table, csv, first_frame, states_table
+from gdm_studio.plot import palette
 from pages.lab.data import Data
 from pages.lab.view import Reading, Unread
-from pages.ui import exports, palette
+from pages.ui import exports
 
 File = tuple[str, Callable[[], bytes], str]  # label, what makes it, name
 

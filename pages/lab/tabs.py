@@ -10,11 +10,12 @@ import streamlit as st
 from gdm_core.analysis.envelopes import Envelope, envelope
 from gdm_core.analysis.planes import plane_map
 from gdm_core.trials import Trial
+from gdm_studio.plot import figures
 from pages.lab import figures as made
 from pages.lab import live
 from pages.lab.live.pictures import State
 from pages.lab.view import Reading, Unread, View
-from pages.ui import card, figures, shell
+from pages.ui import card, shell
 from pages.ui.controls import one_of, slide, switch
 from pages.ui.plot import plot
 

@@ -15,13 +15,13 @@ from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.analysis.looks import Look
 from gdm_core.analysis.matching import Order
 from gdm_core.trials import Trial, Trials
+from gdm_studio.plot import palette
 from pages.lab import live
 from pages.lab.data import Data, Setting
 from pages.lab.labels import Known, Words
 from pages.lab.live.pictures import Origin, State
 from pages.lab.naming import Naming
 from pages.lab.shipped import Shipped
-from pages.ui import palette
 from pages.ui.exports import slug
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame

@@ -11,9 +11,10 @@ import streamlit as st
 
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure
 from pages.lab import Reading, Unread, View, held, live
-from pages.ui import exports, figures, parts
-from pages.ui.figures.base import Figure
+from pages.ui import exports, parts
 from pages.ui.parts import Part
 from pages.ui.plot import BADGES, Picture
 

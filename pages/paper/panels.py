@@ -17,11 +17,12 @@ from gdm_core.engine.compare import Compared
 from gdm_core.text import mean_and_spread
 from gdm_core.trials import UNLABELLED, Trials
 from gdm_studio import paper
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import Figure
 from pages.lab import live
 from pages.paper import numbers
 from pages.paper.words import SENTENCES
-from pages.ui import figures, navigation, shell
-from pages.ui.figures.base import Figure
+from pages.ui import navigation, shell
 from pages.ui.plot import plot
 
 LAPS_SHOWN = 3

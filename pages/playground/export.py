@@ -10,11 +10,11 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.tables import csv
+from gdm_studio.plot.figures.base import Figure
 from pages.playground import gumbel
 from pages.ui import exports, shell
 from pages.ui.downloads import download
 from pages.ui.exports.code import INSTALL, installed
-from pages.ui.figures.base import Figure
 
 PICTURE_WIDTH = 640  # a triangle is as high as it is wide
 

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from gdm_studio.plot import figures, palette
+from gdm_studio.plot.figures import Figure
 from pages.playground import export, gumbel, pictures
-from pages.ui import charts, exports, figures, limits, palette, shell
-from pages.ui.figures import Figure
+from pages.ui import exports, limits, shell
 from pages.ui.plot import plot
 from pages.ui.slider import slider
 
@@ -138,13 +139,8 @@ def marginal(s: Settings) -> None:
     """Who wins, which softness cannot change."""
     expected = gumbel.probabilities(s.logits, s.noise)
     counted = gumbel.winners(s.logits, gumbel.noise(COUNTED, 3, s.seed + 1), s.noise)
-    error = float(np.max(np.abs(counted - expected) / np.sqrt(expected * (1 - expected) / COUNTED)))
     st.html('<p class="gdm-panel-title">Which state wins</p>')
-    charts.bars(NAMES, counted, expected, key="winners", colours=palette.colours(3), height=100)
-    shell.quiet(
-        f"Bars: how often each state has the largest share in {COUNTED:,} draws. Ticks: softmax of the evidence, at most "
-        f"{error:.1f} standard errors apart. Softness changes how sure a winner looks, never who wins."
-    )
+    plot(pictures.winners(NAMES, counted, expected, COUNTED), key="winners")
 
 
 def divergence(s: Settings) -> tuple[Figure, pd.DataFrame]:

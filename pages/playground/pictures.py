@@ -2,10 +2,56 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, typed
 from pages.playground.gumbel import SampledKl, Stays
-from pages.ui.figures.base import Dict, Figure, axis, layout, note, typed
+
+
+def winners(
+    names: Sequence[str], counted: npt.NDArray[np.float64], expected: npt.NDArray[np.float64], n_draws: int
+) -> Figure:
+    """How often each state has the largest share, as bars, and how often it should, as a tick across each."""
+    error = float(np.max(np.abs(counted - expected) / np.sqrt(expected * (1 - expected) / n_draws)))
+    rows: Dict = {"y": list(names), "hoverinfo": "skip"}
+    return {
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": typed(counted),
+                "width": 0.6,
+                "marker": {"color": palette.colours(len(names)), "cornerradius": 3},
+            }
+            | rows,
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": typed(expected),
+                "marker": {"symbol": "line-ns", "size": 18, "line": {"color": "$ink", "width": 2.5}},
+            }
+            | rows,
+        ],
+        "layout": layout(
+            xaxis=bare(range=[0, 1.35 * float(max(counted.max(), expected.max()))]),
+            yaxis=axis(autorange="reversed", showgrid=False, tickfont={"size": 12, "color": "$ink"}),
+            # Beside bar and tick: as the bar's own text the tick would run through it.
+            annotations=[
+                note(f"{share:.1%}", float(max(share, right)), name, xanchor="left", xshift=6)
+                for name, share, right in zip(names, counted, expected, strict=True)
+            ],
+        ),
+        "caption": f"Bars: how often each state has the largest share in {n_draws:,} draws. Ticks: softmax of the evidence, at "
+        f"most {error:.1f} standard errors apart. Softness changes how sure a winner looks, never who wins.",
+        "alt": "How often each state wins: "
+        + ", ".join(f"{name} {share:.1%}" for name, share in zip(names, counted, strict=True))
+        + ".",
+        "height": 104,
+    }
 
 
 def kl_against_softness(sampled: SampledKl, exact: float) -> Figure:

@@ -12,15 +12,16 @@ import streamlit as st
 
 from gdm_core.analysis import bout_scores, teaching
 from gdm_core.analysis.bouts import BoutRule
+from gdm_studio.plot import figures
 from pages import lab
 from pages.lab import Data, View, held, live, naming, pin
 from pages.lab.bout_rule import longest, rule_words
 from pages.lab.labels import colour_key
 from pages.lab.view import Reading, Seen, Unread
-from pages.recording import player, scores, tabs, trial_choice
+from pages.recording import player, scores, tabs, trial_choice, videos
 from pages.recording.teach import taught_fit
 from pages.recording.teach.taught_fit import WithWords
-from pages.ui import figures, model_controls, parts, settings, shell
+from pages.ui import model_controls, parts, settings, shell
 from pages.ui.card import Score
 from pages.ui.controls import slide
 from pages.ui.parts import Part
@@ -53,7 +54,7 @@ def show(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
     with page.picture:
-        index = trial_choice.pick(data, asking=tabs.teaches())
+        index = trial_choice.pick(data, marking=tabs.teaches())
         with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
             followed.switch()
     read: dict[str, Any] = {"naming": named, "rule": rule, "moving": base.moving or moving}
@@ -238,10 +239,12 @@ def _by_labels(data: Data, fit: live.Live, shown: live.Shown, n_states: int) -> 
 
 
 def _label_colours(data: Data, states: held.States) -> tuple[int, ...]:
-    """[K] the colour of each of these states of the fitted trials, by the labels; () where they say nothing."""
+    """[K] the colour of each of these states of the first fitted trials, by the labels; () where they say nothing."""
     if (words := data.words) is None:
         return ()
-    labels = [None if trial.labels is None else words.grouped(trial.labels) for trial in data.train]
+    labels = [
+        None if trial.labels is None else words.grouped(trial.labels) for trial in data.train.trials[: len(states)]
+    ]
     grouped = naming.weights(states, labels, len(words.names))
     return () if grouped is None else naming.label_colours(grouped)
 
@@ -262,7 +265,8 @@ def _poses(view: View) -> None:
     found: dict[str, Any] = {}
     if not isinstance(here, Unread):
         found = {"states": here.states, "bouts": here.bouts, "names": here.names}
-    player.show(pose, key="player", recording=f"{view.data.key}/{view.index}", words=view.data.words, **found)
+    found |= {"words": view.data.words, "video": videos.choose(view.data, view.index)}
+    player.show(pose, key="player", recording=f"{view.data.key}/{view.index}", **found)
 
 
 def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part]:

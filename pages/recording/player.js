@@ -1,45 +1,19 @@
-// Two skeletons on a canvas, over the clock of pages/ui/player.js, which stands above this. Keypoints come once, packed as
-// whole numbers; the clock counts frames.
+// Two skeletons on a canvas, over the clock of pages/ui/player.js, drawn by poses.js over the picture of video.js, which all stand above this. The clock
+// counts frames.
 
 const STATES = "gdm:states"; // of a slider that is held (pages/ui/components/held.js): shown until they are null
-const MISSING = -32768;
 const TRAIL_S = 4;
-// The first two animals differ in colour; those after them, who share the second one's, in their lines and hollow dots.
-const DASHES = [[], [7, 5], [2, 5]];
 const HEIGHT = { wide: 300, narrow: 230 };
 
 function unpack(data) {
-  const raw = bytes(data.xy);
   return {
     ...data,
-    xy: new Int16Array(raw.buffer),
+    xy: new Int16Array(bytes(data.xy).buffer),
     rgb: bytes(data.rgb),
     strength: bytes(data.strength),
     expert: bytes(data.expert),
     state: bytes(data.state),
   };
-}
-
-// ---- where things are at a moment -----------------------------------------------------------------------------
-function place(data, frame, animal, part) {
-  const { parts, animals } = data;
-  const at = (f, c) => data.xy[((f * animals.length + animal) * 2 + c) * parts.length + part];
-  const before = Math.floor(frame);
-  const after = Math.min(before + 1, data.n - 1);
-  const [x0, y0, x1, y1] = [at(before, 0), at(before, 1), at(after, 0), at(after, 1)];
-  if (x0 === MISSING || y0 === MISSING) return null;
-  if (x1 === MISSING || y1 === MISSING) return [x0, y0];
-  const share = frame - before;
-  return [x0 + (x1 - x0) * share, y0 + (y1 - y0) * share];
-}
-
-function centre(data, frame, animal) {
-  let [x, y, n] = [0, 0, 0];
-  for (let part = 0; part < data.parts.length; part++) {
-    const at = place(data, frame, animal, part);
-    if (at) [x, y, n] = [x + at[0], y + at[1], n + 1];
-  }
-  return n ? [x / n, y / n] : null;
 }
 
 // Colours and bouts of frame `f`: of the slider that is held, or the server's.
@@ -60,31 +34,23 @@ function draw(view) {
   const { pen, width, height } = on;
   const ink = getComputedStyle(canvas).color;
   const muted = getComputedStyle(view.time).color;
-  const [left, top, right, bottom] = data.box;
-  const pad = 12;
-  const scale = Math.min((width - 2 * pad) / (right - left), (height - 2 * pad) / (bottom - top));
-  const toScreen = ([x, y]) => [
-    width / 2 + (x - (left + right) / 2) * scale,
-    height / 2 + (y - (top + bottom) / 2) * scale,
-  ];
-  frameBox(pen, toScreen, data.box, muted);
-  for (let animal = 0; animal < data.animals.length; animal++) trail(pen, view, toScreen, animal, muted);
-  for (let animal = data.animals.length - 1; animal >= 0; animal--) {
-    skeleton(pen, view, toScreen, animal, animal === 0 ? ink : muted, DASHES[Math.max(0, animal - 1) % DASHES.length]);
+  let toScreen = fitted(data.box, width, height);
+  const there = still(view);
+  if (there) {
+    const on = view.over.checked && data.pixels;
+    const mapped = picture(pen, view, 0, 0, on ? width : width / 2, height);
+    const beside = fitted(data.box, width / 2, height);
+    toScreen = on ? mapped : (point) => [beside(point)[0] + width / 2, beside(point)[1]];
   }
+  canvas.dataset.video = there ? view.clip.frame : "";
+  if (!there || !view.over.checked) frameBox(pen, toScreen, data.box, muted);
+  for (let animal = 0; animal < data.animals.length; animal++) trail(pen, view, toScreen, animal, muted);
+  if (there && view.over.checked) [pen.shadowColor, pen.shadowBlur] = ["#000000", 4]; // whatever lies under it
+  skeletons(pen, data, view.at, toScreen, ...(there && view.over.checked ? ["#ffffff", "#ffd27f"] : [ink, muted]));
+  pen.shadowBlur = 0;
   words(view);
   canvas.dataset.drawMs = (performance.now() - began).toFixed(2);
   canvas.dataset.frame = view.at.toFixed(1);
-}
-
-function frameBox(pen, toScreen, [left, top, right, bottom], colour) {
-  const [x0, y0] = toScreen([left, top]);
-  const [x1, y1] = toScreen([right, bottom]);
-  pen.globalAlpha = 0.25;
-  pen.strokeStyle = colour;
-  pen.lineWidth = 1;
-  pen.strokeRect(x0, y0, x1 - x0, y1 - y0);
-  pen.globalAlpha = 1;
 }
 
 function trail(pen, view, toScreen, animal, muted) {
@@ -110,35 +76,12 @@ function trail(pen, view, toScreen, animal, muted) {
   pen.globalAlpha = 1;
 }
 
-function skeleton(pen, view, toScreen, animal, colour, dash) {
-  const { data, at: frame } = view;
-  const points = data.parts.map((_, part) => place(data, frame, animal, part)).map((at) => at && toScreen(at));
-  pen.strokeStyle = colour;
-  pen.fillStyle = colour;
-  pen.lineWidth = animal === 0 ? 2.6 : 2;
-  pen.setLineDash(dash);
-  for (const [a, b] of data.edges) {
-    if (!points[a] || !points[b]) continue;
-    pen.beginPath();
-    pen.moveTo(...points[a]);
-    pen.lineTo(...points[b]);
-    pen.stroke();
-  }
-  pen.setLineDash([]);
-  points.forEach((at, part) => {
-    if (!at) return;
-    pen.beginPath();
-    pen.arc(at[0], at[1], part === 0 ? 4.6 : 2.8, 0, 2 * Math.PI);
-    if (dash.length) pen.stroke();
-    else pen.fill();
-  });
-}
-
 function words(view) {
   const { data } = view;
   const f = Math.round(view.at);
   const seconds = data.start + f * data.step;
-  view.time.textContent = `${seconds.toFixed(1)} s`;
+  const frame = Math.round(view.at * data.stride);
+  view.time.textContent = `${seconds.toFixed(1)} s · frame ${frame}${view.canvas.dataset.video ? ` · video ${view.canvas.dataset.video}` : ""}`;
   view.scrub.value = String(f);
   chip(view.expert, "expert", data.expert?.[f], data.expertNames, data.expertColours);
   chip(view.found, "model", found(view, f).state, data.names, data.colours);
@@ -201,6 +144,12 @@ function dress(view) {
     view.animals.append(item);
   });
   jumpButtons(view);
+  const another = view.filmOf !== data.recording;
+  view.filmOf = data.recording;
+  const open = another ? window.gdmVideos?.[data.recording] : null; // by the visitor, when this trial was looked at before
+  const video = data.video ?? open;
+  if (video && view.clip?.address !== video.address) show(view, video.address, video.name);
+  else if (view.clip && !video && (another || !view.clip.address.startsWith("blob:"))) lose(view, "");
   for (const place of [view.expert, view.found]) place.dataset.shown = "";
 }
 
@@ -216,6 +165,7 @@ export default player({
   of: "recording",
   words: ["Play poses", "Pause poses"],
   keys: { ArrowRight: 1, ArrowLeft: -1, PageDown: 30, PageUp: -30 },
+  fine: ({ stride }) => 1 / stride, // of a recording that is thinned, frames lie between those that were sent
   follow: true,
   decode: unpack,
   begin: (data) => Math.min(data.n - 1, Math.round(TRAIL_S / data.step)), // the first moment with a whole trail
@@ -226,4 +176,6 @@ export default player({
   dress,
   draw,
   listens: held,
+  starts: filmed,
+  media,
 });

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,39 @@ import numpy.typing as npt
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
+from gdm_studio.plot import palette
 from pages.lab.labels import Words
-from pages.ui import palette
 from pages.ui import player as players
 
 MAX_FRAMES = 8_000  # sent to the browser; a longer recording is thinned, and drawn in between by straight lines
 LEVELS = 30_000
 MISSING = -32_768
 
+_BELOW = """
+<div data-role="jumps" class="jumps"></div>
+<details data-role="film" class="film">
+  <summary>Video with the poses</summary>
+  <div class="row">
+    <label>From your disk, which it does not leave
+      <input type="file" accept="video/mp4,video/webm" data-role="fromDisk" /></label>
+    <label>Offset (video frames) <input type="number" step="1" value="0" data-role="offset" /></label>
+    <label>Frames a second <input type="number" step="any" min="0.1" data-role="rate" /></label>
+    <label><input type="checkbox" data-role="over" checked /> Poses over it</label>
+    <button type="button" data-role="without">Without it</button>
+  </div>
+  <p data-role="drift" role="status"></p>
+</details>
+"""
 _CSS = """
+.film summary { cursor: pointer; color: var(--gdm-muted); }
+.film .row { flex-wrap: wrap; gap: 0.4rem 0.8rem; padding-top: 0.4rem; }
+.film label { display: inline-flex; align-items: center; gap: 0.35rem; flex-wrap: wrap; }
+.film input[type=number] { width: 5.5rem; min-height: 2rem; font: inherit; color: inherit; background: transparent;
+  padding: 0 0.4rem; border: 1px solid var(--st-border-color); border-radius: 6px; flex: none; }
+.film input[type=checkbox] { flex: none; min-width: 0; }
+.film input[type=file] { font: inherit; max-width: 100%; }
+.film p { margin: 0.4rem 0 0; color: var(--gdm-muted); }
+output { white-space: nowrap; }
 .now, .jumps { display: flex; align-items: center; gap: 0.35rem 0.7rem; flex-wrap: wrap; }
 .animals { display: inline-flex; gap: 0.8rem; color: var(--gdm-muted); margin-right: auto; }
 .animals span, .chip { display: inline-flex; align-items: center; gap: 0.35rem; white-space: nowrap; }
@@ -35,12 +59,14 @@ _CSS = """
 """
 _player = players.player(
     "gdm_player",
+    Path(__file__).parent / "poses.js",
+    Path(__file__).parent / "video.js",
     Path(__file__).parent / "player.js",
     label="Moment",
-    speeds=(0.25, 1, 4, 16),
+    speeds=(0.25, 0.5, 1, 2, 4, 16),
     above='<div class="now"><span data-role="animals" class="animals"></span><span data-role="expert" class="chip"></span>'
     '<span data-role="found" class="chip"></span></div>',
-    below='<div data-role="jumps" class="jumps"></div>',
+    below=_BELOW,
     css=_CSS,
 )
 
@@ -54,9 +80,23 @@ def edges_of(table: KeypointTable) -> tuple[tuple[int, int], ...]:
     return tuple((p, p + 1) for p in range(len(table.parts) - 1))
 
 
-def packed(table: KeypointTable, stride: int) -> tuple[str, list[float]]:
-    """(every stride-th frame as 16-bit numbers in base64, the box around them in the same numbers)."""
-    xy = np.asarray(table.xy[::stride], np.float32)  # [F, A, 2, P]
+def posed(table: KeypointTable, frames: slice) -> dict[str, Any]:
+    """Animals at these frames, as poses.js draws them."""
+    xy, box, pixels = packed(table, frames)
+    return {
+        "n": len(range(*frames.indices(table.n_frames))),
+        "animals": list(table.animals),
+        "parts": list(table.parts),
+        "edges": [list(edge) for edge in edges_of(table)],
+        "xy": xy,
+        "box": box,
+        "pixels": pixels if table.unit in ("", "px", "pixels") else None,
+    }
+
+
+def packed(table: KeypointTable, frames: slice) -> tuple[str, list[float], dict[str, Any]]:
+    """(these frames as 16-bit numbers in base64, the box around them in the same numbers, how they are pixels of the image)."""
+    xy = np.asarray(table.xy[frames], np.float32)  # [F, A, 2, P]
     x, y = xy[:, :, 0], xy[:, :, 1]
     if table.image_size is not None:
         low, high = np.zeros(2), np.asarray(table.image_size, float)
@@ -69,7 +109,8 @@ def packed(table: KeypointTable, stride: int) -> tuple[str, list[float]]:
     levels = (xy - low[None, None, :, None]) / unit
     whole = np.where(np.isfinite(levels), np.clip(np.rint(levels), -LEVELS, 32_000), MISSING).astype(np.int16)
     box = [0.0, 0.0, float((high[0] - low[0]) / unit), float((high[1] - low[1]) / unit)]
-    return players.packed(whole, np.int16), box
+    pixels = {"low": low.tolist(), "unit": unit, "image": None if table.image_size is None else list(table.image_size)}
+    return players.packed(whole, np.int16), box, pixels
 
 
 def show(
@@ -81,45 +122,43 @@ def show(
     bouts: npt.NDArray[Any] | None = None,
     names: Sequence[str] = (),
     words: Words | None = None,
+    video: Mapping[str, str] | None = None,
     group: str = "page",
 ) -> None:
     """Draw the player. `states` [T, K] colour the trail; `bouts` [T] are what the jumps go to, with their `names`;
-    `words` are what the recording's labels are called."""
+    `words` are what the recording's labels are called; `video` has the address and the name of one on this server."""
     stride = -(-table.n_frames // MAX_FRAMES)
-    xy, box = packed(table, stride)
-    n = len(range(0, table.n_frames, stride))
     mixed: dict[str, Any] = {"rgb": None, "strength": None, "state": None}
     if states is not None and bouts is not None and len(states) == table.n_frames:
         rgb, opacity = palette.mix(np.asarray(states)[::stride])
         mixed = {
             "rgb": players.packed(rgb, np.uint8),
             "strength": players.packed(np.round(opacity * 255), np.uint8),
-            "state": _codes(np.asarray(bouts)[::stride]),
+            "state": codes(np.asarray(bouts)[::stride]),
         }
-    expert = None if table.labels is None or words is None else _codes(words.grouped(table.labels[::stride]))
+    expert = None if table.labels is None or words is None else codes(words.grouped(table.labels[::stride]))
     what = "simulated animals" if table.simulated else "animals"
-    data = {
-        "recording": recording,
-        "n": n,
-        "start": table.start_seconds,
-        "step": stride / table.rate_hz,
-        "stride": stride,
-        "animals": list(table.animals),
-        "parts": list(table.parts),
-        "edges": [list(edge) for edge in edges_of(table)],
-        "xy": xy,
-        "box": box,
-        "expert": expert,
-        "expertNames": [] if words is None else list(words.names),
-        "expertColours": [] if words is None else words.colours,
-        "names": list(names),
-        "colours": palette.colours(len(names)) if names else [],
-        "group": group,
-        "alt": f"Poses of {len(table.animals)} {what} in {table.name}, {table.n_frames:,} frames. Space plays, arrows step.",
-    } | mixed
+    data = (
+        {
+            "recording": recording,
+            "start": table.start_seconds,
+            "step": stride / table.rate_hz,
+            "stride": stride,
+            "expert": expert,
+            "expertNames": [] if words is None else list(words.names),
+            "expertColours": [] if words is None else words.colours,
+            "names": list(names),
+            "colours": palette.colours(len(names)) if names else [],
+            "group": group,
+            "video": None if video is None else dict(video),
+            "alt": f"Poses of {len(table.animals)} {what} in {table.name}, {table.n_frames:,} frames. Space plays, arrows step.",
+        }
+        | posed(table, slice(None, None, stride))
+        | mixed
+    )
     _player(key=key, data=data)
 
 
-def _codes(labels: npt.NDArray[Any]) -> str:
+def codes(labels: npt.NDArray[Any]) -> str:
     """Labels as bytes, 255 where there is none."""
     return players.packed(np.where((labels < 0) | (labels > 254), 255, labels), np.uint8)

@@ -17,7 +17,7 @@ from pages.lab import analysis_figures
 from pages.lab.bout_rule import rule_words
 from pages.lab.tables import bouts_of
 from pages.lab.view import Reading, Unread, View
-from pages.recording import export
+from pages.recording import clips, export
 from pages.recording.scores import Judged
 from pages.recording.tables import clicked_row, jump, show_table
 from pages.recording.teach import panel as teach
@@ -42,6 +42,7 @@ def show(view: View, shown: Judged, untaught: View, with_words: WithWords | None
         "Shares": lab.shares,
         "Transitions": lab.transitions,
         **({"Labels": lambda view, _: labels(view, shown)} if view.data.every_label else {}),
+        **({"Clips": clips.tab} if view.data.poses else {}),
         "Trials": lambda view, _: trials(view, shown.measured),
         "Prediction": lab.prediction,
         TEACH: lambda _, here: teach.panel(untaught, here, beside_player),
@@ -54,7 +55,7 @@ def show(view: View, shown: Judged, untaught: View, with_words: WithWords | None
 
 def teaches() -> bool:
     """Whether the tab Teach is open."""
-    return bool(st.session_state.get("view") == TEACH)
+    return bool(st.session_state.get("view", st.query_params.get("view")) == TEACH)  # at first only the address says so
 
 
 def bouts(view: View, here: Reading) -> None:

@@ -206,6 +206,10 @@ def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str,
             return cohort_files.read_sheet(given, named), named, ""
         except GdmError as error:
             return None, named, str(error)
+    for source in {id(one): one for one in read_.sources.values()}.values():
+        within = cohort_files.sheet_within(source) if list(read_.sources.values()).count(source) > 1 else None
+        if within is not None and within.shape[1] > 1:
+            return within, f"in {source.name}", ""
     blank = pd.DataFrame({RECORDING: read_.names, ANIMAL: "", "group": ""}).astype("string").fillna("")
     st.html('<p class="gdm-panel-title">The sheet</p>')
     shell.quiet(

@@ -13,13 +13,13 @@ from datasets.storage import cannot_write, data_dir
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import DataError
 from gdm_core.study import Study
+from gdm_studio.plot.figures.base import Figure
 from pages.study import answer, files, look, pictures, words
 from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Answers, Asked
 from pages.ui import exports, shell
 from pages.ui.downloads import download
 from pages.ui.exports import legend
-from pages.ui.figures.base import Figure
 
 FOLDER = "studies"  # below the data folder
 _TROUBLE = "study-keep-trouble"
@@ -92,6 +92,9 @@ def _figures(brought: Brought, asked: Asked | None, answers: Answers | None) -> 
     found: dict[str, tuple[str, Figure]] = {}
     if asked is not None and answers is not None and answers.table is not None:
         found["study-dots"] = ("Animals as dots", look.dots(brought, asked, answers))
+    if answers is not None and answers.flow is not None:
+        found["study-changes"] = ("Changes that differ", pictures.changes(brought.study, answers.flow))
+        found["study-graph"] = ("The same as a graph", pictures.graph(brought.study, answers.flow))
     by = "" if asked is None else asked.between[0]
     order, groups = look.ordered(brought, by)
     found["study-strips"] = ("All recordings", pictures.strips(brought.study, order, groups, by))

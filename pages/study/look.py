@@ -8,11 +8,11 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.study.sheet import RECORDING, in_words
+from gdm_studio.plot.figures.base import Figure
 from pages.study import answer, pictures
 from pages.study.bring import Brought
 from pages.study.questions import MEASURES, NOTHING, Answers, Asked
 from pages.ui import limits, settings, shell
-from pages.ui.figures.base import Figure
 from pages.ui.plot import plot
 
 

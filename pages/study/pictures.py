@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,14 @@ import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
 from gdm_core.trials import Trial
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, axis, layout, note, plain, typed
-from pages.ui.figures.strips import state_strips
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, plain, typed
+from gdm_studio.plot.figures.strips import state_strips
+from pages.lab.analysis_figures import arrow
 
 STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
 LABELLED_ROWS = 26  # strips whose recordings are named at their left; of more, groups are
+MOST_ARROWS = 12  # of the graph of changes
 MOST_CHANNELS = 8  # that clips show
 MOST_COLUMNS = 12  # states or changes that dots are drawn for
 OTHERS = "the other states"
@@ -76,7 +79,7 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
     )  # fmt: skip
     made["data"][0]["ygap"] = 2 if len(rows) <= 60 else 0
     named = [plain(study.sheet.names[place]) for place in order]
-    words = [_short(study.sheet.names[place], 16) for place in order]
+    words = [_short(one, 18) for one in _apart([study.sheet.names[place] for place in order])]
     if len(order) > LABELLED_ROWS:
         ends = [*starts[1:], len(groups)]
         named = [named[(a + b - 1) // 2] for a, b in zip(starts, ends, strict=True)] if apart else []
@@ -124,6 +127,21 @@ def clips(study: Study, trials: Mapping[str, Trial], found: pd.DataFrame, names:
         "alt": f"{n} clips of {study.called(study.states[place])}, {m} channels each.",
         "height": 60 + 44 * m,
     }  # fmt: skip
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names without the beginning and the ending that all share: what is left tells them apart."""
+    if len(set(names)) < 2:
+        return list(names)
+    front = _shared(names)
+    begin = 1 + max(front.rfind(mark) for mark in "_-. /")
+    end = _shared([name[::-1] for name in names]).find(".") + 1  # as a whole, never a digit of a number
+    return [name[begin : len(name) - end] or name for name in names]
+
+
+def _shared(names: Sequence[str]) -> str:
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
 
 
 def _short(text: str, most: int) -> str:
@@ -268,6 +286,47 @@ def changes(study: Study, flow: Flow) -> Figure:
         + ("." if len(own) == len(study.states) else f", with {len(study.states) - len(own)} rarer states that are not drawn."),
         "alt": f"Differences of mean changes between {first} and {last}.",
         "height": 400,
+    }  # fmt: skip
+
+
+def graph(study: Study, flow: Flow) -> Figure:
+    """The same as a graph: states on a circle, and the arrows whose changes differ most between the first and the last group."""
+    first, *_, last = list(flow.means)
+    own, names = shown_states(study)
+    weight = np.nan_to_num(study.counts.usage).mean(axis=0)[own]
+    angle = np.pi / 2 - 2 * np.pi * np.arange(len(own)) / len(own)
+    where = np.column_stack([np.cos(angle), np.sin(angle)])
+    radius = 0.1 + 0.14 * np.sqrt(weight / max(float(weight.max()), 1e-9))
+    z = flow.difference[np.ix_(own, own)]
+    np.fill_diagonal(z, 0.0)
+    most = float(np.abs(z).max()) or 1.0
+    arrows: list[Dict] = []
+    for place in np.argsort(-np.abs(z), axis=None)[:MOST_ARROWS]:
+        a, b = divmod(int(place), len(own))
+        share = float(abs(z[a, b])) / most
+        if share > 0.05:
+            arrows += arrow(where[a], where[b], radius[a], radius[b], share, "$accent" if z[a, b] > 0 else "$bad")
+    circles = [
+        {"type": "circle", "xref": "x", "yref": "y", "x0": x - r, "x1": x + r, "y0": y - r, "y1": y + r,
+         "fillcolor": colour_of(study, place), "line": {"width": 0}}
+        for (x, y), r, place in zip(where.tolist(), radius.tolist(), own, strict=True)
+    ]  # fmt: skip
+    words = [
+        note(plain(_short(name, 14)), x * (1.16 + r), y * (1.12 + r), xref="x", yref="y")
+        for (x, y), r, name in zip(where.tolist(), radius.tolist(), names, strict=False)
+    ]
+    return {
+        "data": [],
+        "layout": layout(
+            shapes=circles, annotations=[*arrows, *words],
+            xaxis=bare(range=[-1.8, 1.8], fixedrange=True),
+            yaxis=bare(range=[-1.5, 1.5], fixedrange=True, scaleanchor="x", scaleratio=1),
+        ),
+        "caption": f"Arrows: what {last} does more often than {first} (blue) or less often (red), the thicker the more; of many "
+        f"the {MOST_ARROWS} largest. Circles are as large as their state is used.",
+        "alt": f"Graph of the changes that differ most between {first} and {last}.",
+        "height": 400,
+        "phone_height": 320,
     }  # fmt: skip
 
 

@@ -51,7 +51,11 @@ def _changes(brought: Brought, asked: Asked | None, answers: Answers | None) -> 
         return
     flow = answers.flow
     shell.finding(answer.flow_sentence(flow, asked.between[0]))
-    plot(pictures.changes(brought.study, flow), key="study-changes", filename=f"{brought.name}-changes")
+    left, right = st.columns(2, gap="medium")
+    with left:
+        plot(pictures.changes(brought.study, flow), key="study-changes", filename=f"{brought.name}-changes")
+    with right:
+        plot(pictures.graph(brought.study, flow), key="study-graph", filename=f"{brought.name}-graph")
     shell.quiet(f"Distance {flow.distance:.1f}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}: {flow.test}.")
 
 

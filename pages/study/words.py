@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html import escape
 
 import numpy as np
 import pandas as pd
@@ -197,14 +196,14 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
         st.session_state[_place(brought)] = with_words(marks, dict(zip(keys, words, strict=True)))
         st.rerun()
     of = {study.sheet.animals[mark[0]] for mark in marks if mark[0] in study.sheet.animals}
-    count = ", ".join(
-        f"{one} {n}" for one, n in pd.Series([mark[3] for mark in marks], dtype=str).value_counts().items()
-    )
-    right.html(
-        f'<p class="gdm-quiet">{len(marks)} moments of {len(of)} animals are named{": " + escape(count) if count else ""}. '
-        + ("Choose <b>Words</b> under <b>Compared are</b> at the left, and the model finds them in all animals.</p>"
-           if len({mark[3] for mark in marks}) > 1 else "Name clips of two words at least; other states have other clips.</p>")
-    )  # fmt: skip
+    words_of = pd.Series([mark[3] for mark in marks], dtype=str).value_counts()
+    count = "".join(f"; {word} {n}" for word, n in words_of.items())
+    then = "Name clips of two words at least; other states have other clips."
+    if len(words_of) > 1:
+        then = "Choose Words under Compared are at the left, and the model finds them in all animals."
+    with right:
+        animals = "animal" if len(of) == 1 else "animals"
+        shell.quiet(f"{len(marks)} moments of {len(of)} {animals} are named{count}. {then}")
 
 
 def with_words(marks: list[Mark], said: dict[tuple[str, int, int], str]) -> list[Mark]:

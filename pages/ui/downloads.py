@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import streamlit as st
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from gdm_core.errors import GdmError
 from pages.ui.browser import renderer
@@ -29,7 +29,9 @@ KINDS = {
     "html": "text/html",
     "ipynb": "application/x-ipynb+json",
     "json": "application/json",
+    "mp4": "video/mp4",
     "py": "text/x-python",
+    "webm": "video/webm",
 }
 GONE = "This page was away for too long. Reload it, and the file can be saved."
 _KEPT = "_downloads"  # the underscore: it stays when the visitor turns to another page
@@ -37,10 +39,11 @@ _KEPT = "_downloads"  # the underscore: it stays when the visitor turns to anoth
 
 @dataclass(frozen=True)
 class File:
-    """One that is offered: its name, and what makes it."""
+    """One that is offered: its name, and what makes it; one that lies on the disk is given in parts."""
 
     name: str
     make: Callable[[], bytes]
+    path: Path | None = None
 
 
 @dataclass
@@ -63,6 +66,13 @@ def download(label: str, make: Callable[[], bytes], name: str, *, key: str) -> N
     renderer("download")(key=key, data=data, width="stretch", height="content")
 
 
+def address_of(path: Path, *, key: str) -> str:
+    """Where this visitor's browser finds a file of the disk, of which it may ask for any part."""
+    shelf = _shelf()
+    shelf.files[key] = File(path.name, path.read_bytes, path)
+    return f"{ROUTE}/{shelf.token}/{quote(key, safe='')}"
+
+
 def offered() -> Mapping[str, File]:
     """What this visitor's pages offer."""
     return _shelf().files
@@ -80,6 +90,9 @@ def serve(request: Request) -> Response:
     file = None if shelf is None else shelf.files.get(request.path_params["key"])
     if file is None:
         return PlainTextResponse(GONE, 410)
+    if file.path is not None:
+        kind = KINDS.get(file.path.suffix.lower().removeprefix("."), "application/octet-stream")
+        return FileResponse(file.path, media_type=kind) if file.path.is_file() else PlainTextResponse(GONE, 410)
     try:
         content = file.make()
     except GdmError as error:

@@ -6,8 +6,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Streamlit writes styles and its start into the page, components come as modules from memory (blob:), and charts of Vega are
-# compiled in the browser (unsafe-eval). Everything else comes from here, and goes nowhere else.
+# Streamlit writes styles and its start into the page, components come as modules from memory (blob:), and what Plotly draws
+# with WebGL is compiled in the browser (unsafe-eval). Everything else comes from here, and goes nowhere else.
 POLICY = {
     "default-src": "'self'",
     "script-src": "'self' 'unsafe-inline' 'unsafe-eval' blob:",

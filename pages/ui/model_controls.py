@@ -9,7 +9,8 @@ from typing import Any, Literal
 import streamlit as st
 
 from gdm_core.models.registry import NAMED_MODELS, available
-from pages.ui import palette, settings, shell
+from gdm_studio.plot import palette
+from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide
 
 MODELS = {

@@ -1,46 +1,62 @@
-// What players share: a canvas over one clock. Play, scrub, keys and the page's cursor ask no server. A player brings `own`:
+// What players share: a canvas over one clock, over canvas.js, which stands above this. Play, scrub, keys and the page's cursor ask no server. A player brings `own`:
 //   of       names what is played among its data: something else starts anew
 //   words    of the button: where it stands, while it plays
-//   keys     how far each goes
+//   keys     how far each goes; fine (data): what comma and point step by, and minus and plus change the speed
 //   follow   whether figures of the page come along with it
 //   decode   (data) what was sent, unpacked; begin and end (data): where the clock starts, and where it stops
 //   rate     (data) how far the clock goes in a second
 //   cursor   (view) where the page's cursor is at this moment; moment (view, cursor): the other way round
 //   dress    (view) what stands around the canvas; draw (view): the moment itself
-//   listens  (view) events of the window besides
+//   listens  (view) events of the window besides; starts (view): after it was built
+//   media    what plays by itself beside it, if anything: play (view, playing), and at (view): where it is, null where it is not
 const ANNOUNCE = "gdm:cursor";
+const TRANSPORT = "gdm:transport"; // a key that was pressed elsewhere on the page and is meant for the player
 const STILL_MS = 1000; // who asks for less motion gets a picture a second in place of an animation
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
-
-const bytes = (text) => (text ? Uint8Array.from(atob(text), (c) => c.charCodeAt(0)) : null);
 
 function build(parent, own) {
   const view = { at: 0, playing: false, own };
   for (const place of parent.querySelectorAll("[data-role]")) view[place.dataset.role] = place;
+  view.speed.onchange = () => view.playing && own.media?.play(view, true);
   view.play.onclick = () => setPlaying(view, !view.playing);
   view.scrub.oninput = () => {
     setPlaying(view, false);
     seek(view, Number(view.scrub.value), true);
   };
   view.canvas.onkeydown = (event) => {
-    const step = own.keys[event.key];
-    if (event.key === " ") setPlaying(view, !view.playing);
-    else if (event.key === "Home") seek(view, 0, true);
-    else if (event.key === "End") seek(view, own.end(view.data), true);
-    else if (step) seek(view, view.at + step, true);
-    else return;
-    event.preventDefault();
+    if (!event.ctrlKey && !event.metaKey && pressed(view, event.key)) event.preventDefault();
   };
   const heard = ({ detail }) => {
     if (detail.group !== view.data.group || detail.from === view || detail.time === null) return;
     if (detail.follow) setPlaying(view, false);
     if (!view.playing) seek(view, own.moment(view, detail.time), false);
   };
-  view.listens = { [ANNOUNCE]: heard, ...own.listens?.(view) };
+  const key = ({ detail }) => detail.group === view.data.group && pressed(view, detail.key);
+  view.listens = { [ANNOUNCE]: heard, [TRANSPORT]: key, ...own.listens?.(view) };
   for (const [name, hears] of Object.entries(view.listens)) window.addEventListener(name, hears);
   view.resize = new ResizeObserver(() => view.data && own.draw(view));
   view.resize.observe(view.canvas);
+  own.starts?.(view);
   return view;
+}
+
+// What a key does to the player; whether it does anything.
+function pressed(view, key) {
+  const { own, data, speed } = view;
+  const fine = own.fine?.(data) ?? 1;
+  const step = own.keys[key];
+  if (key === " ") setPlaying(view, !view.playing);
+  else if (key === "Home") seek(view, 0, true);
+  else if (key === "End") seek(view, own.end(data), true);
+  else if (key === "," || key === ".") {
+    setPlaying(view, false);
+    seek(view, (Math.round(view.at / fine) + (key === "," ? -1 : 1)) * fine, true);
+  } else if (key === "-" || key === "+") {
+    speed.selectedIndex = Math.max(0, Math.min(speed.options.length - 1, speed.selectedIndex + (key === "-" ? -1 : 1)));
+    speed.onchange();
+  } else if (step) seek(view, view.at + step, true);
+  else return false;
+  return true;
 }
 
 function seek(view, at, tell) {
@@ -59,6 +75,7 @@ function setPlaying(view, playing) {
   view.play.setAttribute("aria-pressed", playing);
   view.last = null;
   clearTimeout(view.timer);
+  view.own.media?.play(view, playing);
   if (playing) next(view);
 }
 
@@ -70,7 +87,8 @@ function next(view) {
 function advance(view, now) {
   if (!view.playing || !view.canvas.isConnected) return;
   if (view.last !== null) {
-    seek(view, view.at + ((now - view.last) / 1000) * view.own.rate(view.data) * Number(view.speed.value), true);
+    const passed = ((now - view.last) / 1000) * view.own.rate(view.data) * Number(view.speed.value);
+    seek(view, view.own.media?.at(view) ?? view.at + passed, true);
     if (view.at >= view.own.end(view.data)) {
       setPlaying(view, false);
       return;
@@ -78,23 +96,6 @@ function advance(view, now) {
   }
   view.last = now;
   next(view);
-}
-
-// A clean canvas as large as it is shown, or null while it is not.
-function paper({ canvas }) {
-  const { clientWidth: width, clientHeight: height } = canvas;
-  if (!canvas.isConnected || !width || !height) return null;
-  const ratio = window.devicePixelRatio || 1;
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-  }
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  pen.lineJoin = "round";
-  pen.lineCap = "round";
-  return { pen, width, height };
 }
 
 function player(own) {
@@ -121,6 +122,7 @@ function player(own) {
 function tearDown(view, parentElement) {
   if (parentElement.gdmPlayer !== view) return;
   view.playing = false;
+  view.own.media?.play(view, false);
   clearTimeout(view.timer);
   view.resize.disconnect();
   for (const [name, hears] of Object.entries(view.listens)) window.removeEventListener(name, hears);

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from streamlit.components.v2 import component
 
+_FOLDER = Path(__file__).parent
 _HTML = """
 <div class="player">
   <canvas data-role="canvas" role="img" tabindex="0"></canvas>
@@ -47,8 +48,7 @@ _FRACTIONS = {0.25: "¼", 0.5: "½"}
 
 def player(
     name: str,
-    js: Path,
-    *,
+    *js: Path,
     label: str,
     speeds: Sequence[float],
     step: float = 1,
@@ -56,7 +56,7 @@ def player(
     below: str = "",
     css: str = "",
 ) -> Callable[..., Any]:
-    """A component that plays; `js` says what a moment looks like, over what all players share.
+    """A component that plays; the last `js` says what a moment looks like, over what all players share.
 
     label, step    of the scrubber
     above, below   what stands around its line, as HTML whose places have roles
@@ -65,9 +65,13 @@ def player(
         f'<option value="{speed:g}"{" selected" * (speed == 1)}>{_FRACTIONS.get(speed, f"{speed:g}")}×</option>'
         for speed in speeds
     )
-    sources = [path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "player.js", js)]
     html = _HTML.format(above=above, below=below, step=step, label=label, speeds=offered)
-    return component(name, html=html, css=_CSS + css, js="\n".join(sources))
+    return component(name, html=html, css=_CSS + css, js=joined(_FOLDER / "player.js", *js))
+
+
+def joined(*js: Path) -> str:
+    """Sources that are one module in the browser, over what every canvas shares."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in (_FOLDER / "canvas.js", *js))
 
 
 def packed(values: npt.ArrayLike, kind: npt.DTypeLike) -> str:

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import streamlit as st
 
 from gdm_core.errors import ConfigError
+from gdm_studio.plot.figures.base import Figure
 from pages.ui.browser import renderer
-from pages.ui.figures.base import Figure
 from pages.ui.server import plotly_address
 from pages.ui.theme import TOKENS
 

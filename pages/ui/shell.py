@@ -25,7 +25,8 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from gdm_core import __version__
-from pages.ui import navigation, palette
+from gdm_studio.plot import palette
+from pages.ui import navigation
 
 _SHARE = """
 export default function ({ parentElement }) {

@@ -1,68 +1,19 @@
 """Light and dark, both designed: the colours of everything that is not a state.
 
-Figures name these colours as "$ink", "$grid" and so on; the browser fills in the theme of the moment, and `resolve`
-does the same for exports.
+Figures name these colours as "$ink", "$grid" and so on; the browser fills in the theme of the moment, which may change under an
+open page, and `resolve` does the same for exports.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
+from gdm_studio.plot.tokens import TOKENS as TOKENS
+from gdm_studio.plot.tokens import resolve as resolve
+
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
-
-TOKENS: dict[str, dict[str, str]] = {
-    "light": {
-        "ink": "#1d1f27",
-        "muted": "#5d6172",
-        "faint": "#9ba0ae",
-        "grid": "#e8eaf0",
-        "line": "#cfd3dd",
-        "surface": "#ffffff",
-        "ground": "#fafafc",
-        "accent": "#17789f",
-        "good": "#18794e",
-        "bad": "#b3372f",
-        "band": "rgba(23,120,159,0.18)",
-        "band2": "rgba(23,120,159,0.30)",
-        "band0": "rgba(23,120,159,0)",
-        "clear": "rgba(0,0,0,0)",
-    },
-    "dark": {
-        "ink": "#e8e9ee",
-        "muted": "#a3a8b8",
-        "faint": "#6c7284",
-        "grid": "#272b34",
-        "line": "#3b404c",
-        "surface": "#1a1d23",
-        "ground": "#14161b",
-        "accent": "#46a0b5",
-        "good": "#5cc596",
-        "bad": "#f0897f",
-        "band": "rgba(95,183,201,0.18)",
-        "band2": "rgba(95,183,201,0.32)",
-        "band0": "rgba(95,183,201,0)",
-        "clear": "rgba(0,0,0,0)",
-    },
-}
-
-
-def current() -> str:
-    """The theme that the visitor sees: 'light' or 'dark'."""
-    return "dark" if st.context.theme.type == "dark" else "light"
-
-
-def resolve(value: Any, theme: str = "light") -> Any:
-    """A copy of a figure (or any part of it) with theme colours filled in."""
-    if isinstance(value, str):
-        return TOKENS[theme].get(value[1:], value) if value.startswith("$") else value
-    if isinstance(value, dict):
-        return {k: resolve(v, theme) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [resolve(item, theme) for item in value]
-    return value
 
 
 def apply() -> None:

@@ -10,9 +10,10 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.trials import labels_of
+from gdm_studio.plot import figures
 from pages.lab import Data
 from pages.recording.tables import show_table
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.plot import plot
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
-from pages.ui.figures.base import Dict, Figure, bare, layout, note, typed
-from pages.ui.figures.states import plain
+from gdm_studio.plot.figures.base import Dict, Figure, bare, layout, note, typed
+from gdm_studio.plot.figures.states import plain
 
 MOST_LOOKED_AT = 400
 HEIGHT, AWAY = 260, 16  # pixels: of the figure, and from a part to its name

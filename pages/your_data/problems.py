@@ -10,9 +10,9 @@ import numpy.typing as npt
 from datasets.keypoints import KeypointTable
 from datasets.readers.flips import identity_swaps, side_flips
 from datasets.readers.quality import outlier_mask
-from pages.ui.figures.base import Figure, axis, layout, typed
-from pages.ui.figures.states import plain
-from pages.ui.figures.strips import discrete
+from gdm_studio.plot.figures.base import Figure, axis, layout, typed
+from gdm_studio.plot.figures.states import plain
+from gdm_studio.plot.figures.strips import discrete
 
 # Number in the picture: (word, colour). A cell shows the one that most of its frames have.
 KINDS: dict[int, tuple[str, str]] = {

@@ -13,14 +13,13 @@ from streamlit.testing.v1 import AppTest
 from datasets import mice
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
+from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings, shipped
 from pages.lab import naming
 from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted
 from pages.lab.shipped import both
-from pages.recording import lab as recording_lab
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from tests.support.controls import control
 from tests.support.drawn import record, words
 from tests.support.live_engine import Kept, QuickEngine
@@ -114,7 +113,8 @@ def test_another_setting_is_fitted_and_scored(engine):
 
 
 @pytest.mark.parametrize(
-    "tab", ["Bouts", "Shares", "Transitions", "Labels", "Trials", "Prediction", "Features", "Export & reproduce"]
+    "tab",
+    ["Bouts", "Shares", "Transitions", "Labels", "Clips", "Trials", "Prediction", "Features", "Export & reproduce"],
 )
 def test_every_tab_draws(engine, tab):
     app = opened(view=tab)
@@ -228,7 +228,7 @@ def test_from_labels_leaves_names_and_mergers_of_the_visitor_alone(engine):
 
 
 def test_held_bouts_are_cut_at_once_and_measured_when_they_are_let_go(engine, monkeypatch):
-    drawn = record(monkeypatch, recording_lab)
+    drawn = record(monkeypatch)
     app = opened()
     jobs, row = len(engine.jobs), list(drawn["strips"][0]["data"][0]["y"]).index("bouts")
 

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core.engine.compare import CompareJob, Comparison
 from gdm_core.errors import ConfigError
-from pages.compare import grid, pictures, results, settings, sources
+from pages.compare import grid, settings, sources
 from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
 from tests.support.drawn import record
@@ -94,7 +94,7 @@ def test_every_tab_draws(tab):
 
 
 def test_moments_of_disagreement_come_one_after_the_other(monkeypatch):
-    drawn = record(monkeypatch, results, pictures)
+    drawn = record(monkeypatch)
     app = opened(view="Where they disagree", settings="3")
     app.selectbox(key="disagree-other").set_value("C rSLDS").run()
     assert "Moment" not in text(app)

@@ -25,12 +25,13 @@ from gdm_core import load_model
 from gdm_core.analysis.tables import states_table
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
+from gdm_studio.plot import figures, palette
+from gdm_studio.plot.figures import entropy_of
 from pages.lab import Data
 from pages.lab.live import screen
 from pages.lab.tables import files_of
-from pages.ui import exports, figures, navigation, palette
+from pages.ui import exports, navigation
 from pages.ui.card import Score
-from pages.ui.figures import entropy_of
 from pages.ui.units import STEPS
 from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine

@@ -20,6 +20,7 @@ from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.tables import csv, harmless
 from gdm_core.trials import Trial, Trials
+from gdm_studio.plot import figures, palette
 from pages.behaviour import recordings
 from pages.lab import Data, Setting, live, tables
 from pages.lab import export as lab_export
@@ -32,7 +33,7 @@ from pages.lab.view import View
 from pages.recording import export, lab, player, scores, tabs
 from pages.recording import tables as shown_tables
 from pages.recording.data import from_recordings
-from pages.ui import exports, figures, palette
+from pages.ui import exports
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
 from tests.support.recording import reading_of, view_of

@@ -28,7 +28,7 @@ def test_every_figure_of_the_panel_can_be_made(monkeypatch):
     engine = QuickEngine()
     monkeypatch.setattr(screen, "engine", lambda: engine)
     app = AppTest.from_file(str(navigation.ROOT / "app.py"))
-    app.query_params["view"] = "Export & reproduce"
+    app.query_params["view"], app.query_params["source"] = "Export & reproduce", "simulated"
     app.query_params["K"] = "4"  # that of the first visit ships with the app
     app.run().switch_page(str(navigation.info("formula1").path))
     for _ in range(4):
@@ -42,12 +42,13 @@ def test_every_figure_of_the_panel_can_be_made(monkeypatch):
     assert "being worked out" not in " ".join(str(element.value) for element in app.get("html"))
 
 
+@pytest.mark.bulk
 def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp_path):
     """Fitted anew on another machine it would be another fit: the page says which one stands, and the script reads it."""
     engine = QuickEngine()
     monkeypatch.setattr(screen, "engine", lambda: engine)
     app = AppTest.from_file(str(navigation.ROOT / "app.py"))
-    app.query_params["view"] = "Export & reproduce"
+    app.query_params["view"], app.query_params["source"] = "Export & reproduce", "simulated"
     app.run().switch_page(str(navigation.info("formula1").path)).run()
     app.run()
     assert not app.exception
@@ -67,10 +68,12 @@ def test_what_ships_is_what_a_fit_gives_here_but_for_the_machine():
     found = shipped.load(data.SHIPPED)
     place = Place(circuit=data.FIRST_CIRCUIT)
     codes = data.open_session(place).codes
-    laps, other = (data.laps_of(place, code, Looked()) for code in (codes[0], codes[data.FIFTH]))
+    laps, other = (
+        data.laps_of(place, code, Looked("racing", data.CAR_CHANNELS)) for code in (codes[0], codes[data.FIFTH])
+    )
     assert shipped.both(laps.trials, other.trials) == found.fingerprint
     torch.set_num_threads(1)
     model = GDM(**data.FIRST_CONFIG).fit(laps.trials)
     assert model.elbo_ == pytest.approx(found.result.elbo, abs=0.02)
-    (states,) = model.predict_proba(laps.trials)
+    states, *_ = model.predict_proba(laps.trials)
     assert (np.asarray(states).argmax(axis=1) == found.look.train[0].argmax(axis=1)).mean() > 0.9

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gdm_core.errors import FitError
+from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import accuracy
 from pages.formula1.accuracy import CLUSTERS, MAJORITY, STATES, UNTRAINED
-from pages.ui.figures.base import untyped
 from tests.app.test_formula1_sweep import _end_fits, _press
-from tests.support.formula1_page import arrange, visit, words
+from tests.support.formula1_page import PAPER, arrange, visit, words
 
 KNOWN = {"untrained model": 0.8, "k-means on steps": 0.4, "Gaussian HMM on steps": 0.45, "majority class": 0.2}
 
@@ -37,7 +37,7 @@ def test_the_best_clusters_and_the_untrained_model_are_lines_at_each_number_of_s
 def test_the_tab_shows_what_has_to_be_beaten_beside_the_fits(feed, monkeypatch):
     drawn = {}
     monkeypatch.setattr(accuracy, "plot", lambda figure, key, **more: drawn.update({key: figure}))
-    app = visit(source="real", view="Accuracy against K", seeds="1", rslds="false")
+    app = visit(source="real", view="Accuracy against K", **PAPER, seeds="1", rslds="false")
     feed.auto = False
     _press(app, "Fit 9 models")
     _end_fits(feed, 8)
@@ -60,7 +60,7 @@ def test_the_tab_shows_what_has_to_be_beaten_beside_the_fits(feed, monkeypatch):
 
 def test_what_has_to_be_beaten_and_cannot_be_known_is_said_and_asked_for_again(feed, monkeypatch):
     monkeypatch.setattr(accuracy, "plot", lambda figure, key, **more: None)
-    app = visit(source="real", view="Accuracy against K", seeds="1", rslds="false")
+    app = visit(source="real", view="Accuracy against K", **PAPER, seeds="1", rslds="false")
     feed.auto = False
     _press(app, "Fit 9 models")
     _end_fits(feed, 8)

@@ -10,11 +10,12 @@ import pytest
 
 from datasets.f1.driving import describe
 from datasets.f1.time_won import TimeWon
+from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, findings, gain_figures, time_gained
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver
+from pages.formula1.teams import Look
 from pages.formula1.time_gained import Between, Gain
-from pages.ui.figures.base import untyped
 from tests.support.formula1_page import arrange, box, one_of, visit, words
 from tests.support.recording import reading_of
 
@@ -24,6 +25,9 @@ PLACE = Place(circuit="shanghai")
 @pytest.fixture(autouse=True)
 def feed(monkeypatch, tmp_path):
     return arrange(monkeypatch, tmp_path)
+
+
+LOOKS = (Look("#2f6fd0", "solid"), Look("#d9771e", "dash"))
 
 
 def _between(first: int = 0, second: int = -1, by: str = "tyre age") -> Between:
@@ -100,9 +104,9 @@ def test_what_lies_within_its_uncertainty_stays_grey():
     mean[[2, 5, 7]] = 0.06, -0.04, 0.029
     gain = Gain(found.minisectors.names, mean, error, found.minisectors.edges)
     wanted = [gain_figures.UNSURE] * len(error)
-    wanted[2], wanted[5] = gain_figures.FIRST, gain_figures.SECOND
-    assert gain_figures.colours(gain) == wanted
-    figure = gain_figures.gain_map(circuit, ("AAA", "BBB"), gain)
+    wanted[2], wanted[5] = (look.colour for look in LOOKS)
+    assert gain_figures.colours(gain, LOOKS) == wanted
+    figure = gain_figures.gain_map(circuit, ("AAA", "BBB"), gain, LOOKS)
     assert [trace["line"]["color"] for trace in figure["data"]] == wanted
     assert figure["data"][2]["opacity"] == 1
     assert figure["data"][5]["opacity"] < 1
@@ -111,14 +115,17 @@ def test_what_lies_within_its_uncertainty_stays_grey():
     ends = [(untyped(trace["x"])[[0, -1]], untyped(trace["y"])[[0, -1]]) for trace in figure["data"]]
     for (x, y), (next_x, next_y) in pairwise(ends):
         assert np.hypot(x[1] - next_x[0], y[1] - next_y[0]) < 0.1, "no gap between stretches"
-    assert gain_figures.bars(("AAA", "BBB"), gain, "minisector")["data"][0]["marker"]["color"] == wanted
+    marker = gain_figures.bars(("AAA", "BBB"), gain, "minisector", LOOKS)["data"][0]["marker"]
+    assert marker["color"] == wanted
+    assert [k for k, shape in enumerate(marker["pattern"]["shape"]) if shape] == [5], "not by hue alone"
+    assert figure["data"][5]["line"]["dash"] != figure["data"][2]["line"]["dash"]
 
 
 def test_names_of_states_are_text_in_bars_too():
     gain = Gain(("S1 <b>%{x}</b> of the long &", "S2"), np.array([0.1, 0.0]), np.array([0.01, 0.01]))
-    figure = gain_figures.bars(("AAA", "BBB"), gain, "state")
+    figure = gain_figures.bars(("AAA", "BBB"), gain, "state", LOOKS)
     (trace,) = figure["data"]
-    assert figure["layout"]["xaxis"]["ticktext"][0] == "S1 &lt;b&gt;%&#123;x}&lt;/b&gt; of the…", "no entity is cut"
+    assert figure["layout"]["yaxis"]["ticktext"][0] == "S1 &lt;b&gt;%&#123;x}&lt;/b&gt; of the…", "no entity is cut"
     assert "<b>" not in trace["customdata"][0]
     assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
 

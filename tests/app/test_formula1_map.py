@@ -9,11 +9,11 @@ import pytest
 
 from datasets.f1.track import ReferenceLap
 from gdm_core.analysis.segments import Part
+from gdm_studio.plot.figures.base import at_width
 from pages.formula1 import badges, data, figures, placing
 from pages.formula1.data import Circuit, Place
 from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
 from pages.ui.exports import figure_html, legend
-from pages.ui.figures.base import at_width
 from tests.support.reports import sources_in
 from tests.unit.test_formula1 import SHARED
 
@@ -102,7 +102,7 @@ def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> figures.Fi
     distance = np.arange(circuit.n_bins) * circuit.length / circuit.n_bins
     return figures.circuit_map(
         circuit, circuit.at(distance), states, distance=distance, lap=np.ones(circuit.n_bins), speed=distance, segment=None,
-        badges=badges.badges(circuit, parts, all_of_them=False), title="VER, 56 laps",
+        badges=badges.badges(circuit, parts, all_of_them=False, most=badges.MOST), title="VER, 56 laps",
     )  # fmt: skip
 
 

@@ -13,13 +13,13 @@ from gdm_core.analysis.metrics import evaluate, state_accuracy
 from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.analysis.segments import composition
 from gdm_core.errors import DataError
+from gdm_studio.plot.figures.base import untyped
 from pages import lab
 from pages.formula1 import accuracy, all_drivers, compare_laps, data, figures, loading, picture
 from pages.formula1.data import Looked, Pick, Place
 from pages.formula1.driver_states import Driver
 from pages.formula1.traces import trace
 from pages.lab.live.pictures import Origin
-from pages.ui.figures.base import untyped
 from tests.support.formula1 import LAP_S
 from tests.support.formula1_page import RING, arrange, ring_race
 from tests.support.live_engine import Sketch

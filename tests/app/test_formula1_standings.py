@@ -7,7 +7,7 @@ import pytest
 
 from pages.formula1 import standings
 from tests.support.formula1 import ring_driver, ring_session
-from tests.support.formula1_page import arrange, visit
+from tests.support.formula1_page import PAPER, arrange, visit
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_use_is_the_drivers_own_mean_over_the_lap_in_the_order_of_colours():
 
 
 def test_the_table_is_there_at_once_and_has_states_once_the_model_is_applied(feed):
-    app = visit(source="real", view="All twenty drivers")
+    app = visit(source="real", view="All twenty drivers", **PAPER)
     assert not app.exception
     assert "Best lap" in app.dataframe[-1].value
     assert not any(name.startswith("S1") for name in app.dataframe[-1].value)

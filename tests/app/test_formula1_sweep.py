@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.formula1 import accuracy
-from tests.support.formula1_page import arrange, visit, words
+from tests.support.formula1_page import PAPER, arrange, visit, words
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def feed(monkeypatch, tmp_path):
 def test_the_tab_starts_the_fits_only_when_asked(feed, monkeypatch):
     asked = []
     monkeypatch.setattr(feed, "bulk", lambda key: asked.append(key))
-    app = visit(source="real", view="Accuracy against K")
+    app = visit(source="real", view="Accuracy against K", **PAPER)
     assert not app.exception
     assert len(set(asked)) == 2, "it looks whether they run already, for both models"
     assert any(button.label == "Fit 54 models" for button in app.button)
@@ -44,7 +44,7 @@ def _press(app: AppTest, label: str) -> AppTest:
 
 
 def test_a_stopped_sweep_says_so_and_goes_on_where_it_was(feed):
-    app = visit(source="real", view="Accuracy against K", seeds="2", rslds="false")
+    app = visit(source="real", view="Accuracy against K", **PAPER, seeds="2", rslds="false")
     feed.auto = False
     _press(app, "Fit 18 models")
     _end_fits(feed, 5)
@@ -63,7 +63,7 @@ def test_a_stopped_sweep_says_so_and_goes_on_where_it_was(feed):
 
 
 def test_nobody_stops_the_sweep_of_somebody_else(feed, monkeypatch):
-    link = {"source": "real", "view": "Accuracy against K", "seeds": "1", "rslds": "false"}
+    link = {"source": "real", "view": "Accuracy against K", "seeds": "1", "rslds": "false"} | PAPER
     app, other = visit(**link), visit(**link)
     feed.auto = False
 

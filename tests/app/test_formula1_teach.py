@@ -36,7 +36,16 @@ def engine(monkeypatch, tmp_path) -> QuickEngine:
 
 
 def opened() -> AppTest:
-    app = visit(source="real", year="2024", session="Race", train="AAA", test="BBB", watch="paper", view="Teach")
+    app = visit(
+        source="real",
+        year="2024",
+        session="Race",
+        train="AAA",
+        test="BBB",
+        watch="paper",
+        view="Teach",
+        **{"laps-of": "all"},
+    )
     assert not app.exception, app.exception[0].value
     return app
 

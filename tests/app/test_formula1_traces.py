@@ -10,11 +10,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import untyped
 from pages.formula1 import data, lap_player, teams, traces
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver
-from pages.ui import palette, theme
-from pages.ui.figures.base import untyped
+from pages.ui import theme
 from tests.support.recording import reading_of
 
 SHANGHAI = Place(circuit="shanghai")
@@ -94,15 +95,19 @@ def test_a_channel_that_no_car_sent_has_no_panel(race, pair):
     assert np.isnan(untyped(figure["data"][-1]["y"])).all(), "who sent nothing has an empty line"
 
 
-def test_teammates_share_a_colour_and_differ_in_their_dash(race):
+def test_two_drivers_differ_in_dash_and_teammates_in_lightness(race):
     session = race[0]
     by_team: dict[str, list[str]] = {}
     for driver in session.drivers:
         by_team.setdefault(driver.team, []).append(driver.code)
     mates = next(codes for codes in by_team.values() if len(codes) == 2)
     first, second = teams.looks(session, mates)
-    assert first.colour == second.colour
     assert (first.dash, second.dash) == ("solid", "dash")
+    (one,), (other,) = (palette.to_oklab(palette.rgb([look.colour])) for look in (first, second))
+    assert abs(one[0] - other[0]) > 0.1, "lightness"
+    rivals = [next(codes for codes in by_team.values() if team in codes)[0] for team in (mates[0], session.codes[-1])]
+    looks = teams.looks(session, rivals)
+    assert looks[0].dash != looks[1].dash, "not by hue alone"
 
 
 @pytest.mark.parametrize("colour", ["#ffffff", "#000000", "#b6babd", "#ff8000", "#3671c6", "#e8002d", "#27f4d2", ""])

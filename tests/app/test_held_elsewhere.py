@@ -7,11 +7,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import looks
+from gdm_studio.plot.figures.base import untyped
 from pages.formula1.data import along_lap
 from pages.lab import held
 from pages.lab.live import screen, session
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from tests.support import formula1_page
 from tests.support.controls import control
 from tests.support.held import labels, offers, shares, tables
@@ -108,3 +108,14 @@ def test_what_the_visitor_merged_is_merged_while_softness_is_held_and_other_k_ar
     used = (shares(table["parts"]["states"]).max(axis=(0, 1)) > 0.01).sum()
     assert used == app.session_state["live-behaviour"].poll().n_states - 1
     assert "K" not in offers(app), "nobody knows what of another K he would merge"
+
+
+def test_the_fit_that_stands_is_there_at_once_and_the_states_of_others_come_before_fits_of_them(engine):
+    """On a busy machine a hand waited for half a minute: fits of other K took the workers, and the one that stood was asked for."""
+    app = opened()
+    engine.auto, asked = False, len(engine.jobs)
+    near = tables(app, "K", None, times=1)
+    live = app.session_state["live-behaviour"]
+    assert [table["values"] for table in near["tables"]] == [[live.poll().n_states]]
+    assert near["more"]
+    assert {job.slot.partition("-")[0] for job in engine.jobs[asked:]} == {"ask"}, "nothing is fitted meanwhile"

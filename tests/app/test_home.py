@@ -108,7 +108,10 @@ def test_links_of_home_carry_the_address_of_what_they_show():
 def test_home_says_in_plain_words_what_was_measured():
     said = text(AppTest.from_file(APP).run())
     score = load_card("formula1").scores[0]
-    assert f"Says between which two corners the car is: <b>{score.value:.0%} of the time</b>" in said
+    assert (
+        f"Says whether the car brakes, turns or pushes, without having been told: <b>{score.value:.0%} of the time</b>"
+        in said
+    )
     for card in map(load_card, ("nascar-soft", "formula1", "behaviour")):
         for one in card.scores[:2]:
             assert one.name in words.PLAIN

@@ -26,6 +26,7 @@ from tests.support.your_data_page import html, uploaded
 
 APP = str(navigation.ROOT / "app.py")
 PAGES = [entry.folder for entry in navigation.available()]
+SLOW = ("formula1", "compare")  # the same rule on the pages that take longest: `make test-all`
 SMALL = {"nascar": {"T": "200", "setting": "Standard"}, "behaviour": {"frames": "500", "mice": "2"},
          "compare": {"settings": "1", "seeds": "1", "data": "NASCAR, standard", "model-A": "AR-HMM"}}  # fmt: skip
 NAMES = (
@@ -65,7 +66,9 @@ def forge(state: WidgetState, rng: np.random.Generator) -> None:
         state.string_value = forged.text(rng)
 
 
-@pytest.mark.parametrize("folder", PAGES)
+@pytest.mark.parametrize(
+    "folder", [pytest.param(name, marks=pytest.mark.bulk) if name in SLOW else name for name in PAGES]
+)
 def test_a_page_survives_a_forged_address_forged_values_and_messages(folder: str, engine):
     rng = np.random.default_rng(PAGES.index(folder))
     address: dict[str, str | list[str]] = {name: forged.text(rng) for name in NAMES}

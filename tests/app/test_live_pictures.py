@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gdm_core.analysis import matching
+from gdm_studio.plot import palette
 from pages.lab.live import Live, Shown, Wanted, pictures, session
 from pages.lab.live.colours import is_plain
-from pages.ui import palette
 from tests.support.live_engine import QuickEngine
 from tests.support.live_fit import CONFIG, TEST, TRAIN, at_rest, wanted
 

@@ -11,10 +11,10 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core.errors import FitError
 from gdm_core.trials import Trials
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import untyped
 from pages.lab.live import Live, Wanted, session
 from pages.lab.live.fit_deadline import STILL_S, FitDeadline
-from pages.ui import figures
-from pages.ui.figures.base import untyped
 from tests.support.drawn import words
 from tests.support.live_engine import QuickEngine, ended
 from tests.support.live_fit import CONFIG, TRAIN, at_rest, wanted

@@ -9,7 +9,6 @@ import numpy as np
 from gdm_core.analysis import looks
 from pages.lab import held
 from pages.lab.live import session
-from pages.nascar import pictures
 from tests.support.drawn import record
 from tests.support.held import offers, shares, tables
 from tests.support.nascar_page import live_of, opened, settled
@@ -17,7 +16,7 @@ from tests.support.sliders import slider
 
 
 def test_a_held_slider_of_the_track_shows_the_data_at_once(engine, monkeypatch):
-    drawn = record(monkeypatch, pictures)
+    drawn = record(monkeypatch)
     app = opened()
     jobs, before = len(engine.jobs), drawn["channels"][0]["data"][0]["z"]["bdata"]
     address = dict(app.query_params)

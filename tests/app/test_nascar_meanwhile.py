@@ -9,14 +9,13 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import untyped
 from pages.lab import card as lab_card
-from pages.lab import held, tabs
+from pages.lab import held
 from pages.lab.live import session
 from pages.lab.view import Looked, View
-from pages.nascar import pictures
-from pages.ui import figures
 from pages.ui.card import WORDS
-from pages.ui.figures.base import untyped
 from tests.support.drawn import pieces, record
 from tests.support.held import offers, shares, tables
 from tests.support.nascar_page import live_of, opened, settled, text
@@ -25,7 +24,7 @@ from tests.support.sliders import slider
 
 @pytest.fixture
 def drawn(monkeypatch):
-    return record(monkeypatch, tabs, pictures)
+    return record(monkeypatch)
 
 
 def card(app: AppTest) -> str:

@@ -6,7 +6,6 @@ import pytest
 
 from gdm_core.engine.jobs import Job
 from pages.lab import tabs
-from pages.nascar import pictures
 from tests.support.drawn import record
 from tests.support.nascar_page import opened, settled, text
 from tests.support.sliders import slider
@@ -14,7 +13,7 @@ from tests.support.sliders import slider
 
 @pytest.fixture
 def drawn(monkeypatch):
-    return record(monkeypatch, tabs, pictures)
+    return record(monkeypatch)
 
 
 # ---- maps and predictions -----------------------------------------------------------------------------------------

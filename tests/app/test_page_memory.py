@@ -43,7 +43,7 @@ def test_another_page_starts_with_its_own_settings(app):
     turn(app, "nascar")
     slider(app, "K").set_value(9).run()
     app.segmented_control(key="stay").set_value("fix").run()
-    for folder, n_states in (("formula1", 8), ("behaviour", 5)):
+    for folder, n_states in (("formula1", 3), ("behaviour", 5)):
         turn(app, folder)
         assert slider(app, "K").value == n_states
         assert app.segmented_control(key="stay").value == "learn"

@@ -6,9 +6,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_studio import paper
+from gdm_studio.plot.figures.base import untyped
 from pages.paper import numbers, panels
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from tests.support.compared import lines, made_up
 from tests.support.drawn import record
 from tests.support.nascar_page import APP, text
@@ -62,7 +62,7 @@ def test_every_figure_draws_from_what_ships(panel):
 
 
 def test_the_race_names_the_states_of_each_segment_and_the_mice_have_a_dot_for_each_trial(monkeypatch):
-    drawn = record(monkeypatch, panels)
+    drawn = record(monkeypatch)
     app = opened()
     app.radio(key="panel").set_value("formula1").run()
     named = app.table[0].value

@@ -16,7 +16,7 @@ def _beside(app):
 
 
 def test_a_pinned_result_stays_beside_what_is_tried_next_until_it_is_unpinned(engine, monkeypatch):
-    drawn = record(monkeypatch, pin)
+    drawn = record(monkeypatch)
     app = opened(seed="1")
     assert "pin" not in app.query_params
     first = live_of(app).poll().result.key

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.formula1 import picture
+from gdm_studio.plot.figures.base import untyped
 from pages.lab import naming
 from pages.lab.naming import Naming, arrange
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from tests.support.controls import control
 from tests.support.drawn import record
 from tests.support.formula1_page import arrange as arrange_sessions
@@ -46,7 +45,7 @@ def feed(monkeypatch, tmp_path):
 
 
 def test_formula1_draws_the_map_and_the_average_lap_of_what_is_pinned(feed, monkeypatch):
-    drawn = record(monkeypatch, picture)
+    drawn = record(monkeypatch)
     app = _settled(visit(source="real"), "formula1")
     assert "pinned-map" not in drawn
     app.button(key="formula1-pin").click().run()
@@ -72,7 +71,7 @@ def test_formula1_draws_the_map_and_the_average_lap_of_what_is_pinned(feed, monk
 def test_what_is_pinned_has_the_colours_of_what_stands_whatever_both_fits_call_their_states(
     feed, monkeypatch, who, code
 ):
-    drawn = record(monkeypatch, picture)
+    drawn = record(monkeypatch)
     # Another seed numbers the same states otherwise, and the link gives them colours of their own.
     more = {"K": "4", "seed": "1", "colours": "3-1-4-2", "pin": "gdm_4_0.99_learn_window_2_0"}
     _settled(visit(source="real", who=who, **more), "formula1")

@@ -13,10 +13,11 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.maths.relaxed import gumbel_softmax_kl
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import untyped
+from gdm_studio.plot.figures.simplex import barycentric
 from pages.playground import export, gumbel
-from pages.ui import figures, navigation
-from pages.ui.figures.base import untyped
-from pages.ui.figures.simplex import barycentric
+from pages.ui import navigation
 from tests.support.drawn import record
 from tests.support.offered import offered
 from tests.support.scripts import run_script
@@ -231,11 +232,16 @@ import sys
 from pages.playground import gumbel, pictures
 from pages.paper import panels, run
 from pages.compare import results, settings, sources
-print(*sorted({name for name in sys.modules if name in ("torch", "scipy.spatial", "scipy.special", "scipy.ndimage", "sklearn")}))
+drawn = set(sys.modules)
+from pages.formula1 import tabs
+from pages.recording import lab
+from pages.lab import held
+held._way("gdm", "temperature")  # what the page asks about sliders before anybody holds one
+print(*{"torch"} & sys.modules.keys(), *{"scipy.spatial", "scipy.special", "scipy.ndimage", "sklearn"} & drawn)
 """
 
 
-def test_pages_that_draw_what_is_stored_or_a_triangle_load_neither_torch_nor_what_simulators_need():
+def test_no_page_loads_torch_and_those_that_draw_what_is_stored_or_a_triangle_nothing_that_simulators_need():
     """A first visit waits for what is loaded: torch alone takes as long as all else of this page."""
     said = subprocess.run(
         [sys.executable, "-c", LOADED], cwd=navigation.ROOT, capture_output=True, text=True, check=True

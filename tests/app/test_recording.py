@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,8 +24,8 @@ from pages.lab.live import screen
 from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
 from pages.lab.naming import Naming
 from pages.lab.view import Unread
+from pages.recording import clips, player, scores, tabs
 from pages.recording import lab as recording_lab
-from pages.recording import player, scores, tabs
 from tests.support.live_engine import Sketch
 from tests.support.recording import view_of
 
@@ -173,7 +174,7 @@ def test_poses_are_packed_to_within_a_hundredth_of_a_pixel_of_what_the_figure_sh
     table = mice.simulate_recordings(1, 50, seed=0)[0]
     xy = np.array(table.xy)
     xy[3, 0, :, 2] = np.nan
-    packed, box = player.packed(replace(table, xy=xy), 1)
+    packed, box, _ = player.packed(replace(table, xy=xy), slice(None))
     levels = np.frombuffer(base64.b64decode(packed), "<i2").reshape(xy.shape)
     assert (levels[3, 0, :, 2] == player.MISSING).all()
     scale = table.image_size[0] / box[2]
@@ -188,3 +189,15 @@ def test_skeletons_come_from_the_file_else_from_the_parts():
     assert player.edges_of(replace(table, edges=())) == table.edges
     other = keypoints.KeypointTable(np.zeros((5, 1, 2, 3)), ("a",), ("p", "q", "r"))
     assert player.edges_of(other) == ((0, 1), (1, 2))
+
+
+def test_clips_are_the_middles_of_the_longest_bouts_of_each_trial_in_turn():
+    data = mice.simulate(3, 300, seed=0)
+    view = SimpleNamespace(data=SimpleNamespace(trials=tuple(data)))
+    where = [np.zeros(300, bool) for _ in range(3)]
+    where[0][10:30] = where[0][100:280] = True
+    where[1][50:80] = True
+    where[2][5:9] = True  # too short to see anything
+    found = clips.choose(where, view, 9)
+    assert found == [(0, 145, 235), (1, 50, 80), (0, 10, 30)]
+    assert clips.choose(where, view, 2) == found[:2]

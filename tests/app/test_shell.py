@@ -157,7 +157,7 @@ def test_scores_of_an_earlier_result_are_dim_and_named():
 def _bad_event() -> None:
     import numpy as np
 
-    from pages.ui import figures
+    from gdm_studio.plot import figures
     from pages.ui.plot import plot
 
     plot(figures.usage(np.eye(2)), key="a", events=("hover",))

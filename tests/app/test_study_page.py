@@ -8,8 +8,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import cohort
+from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
+from pages.study import words as marking
 from pages.study import work
 from pages.ui import navigation
 from tests.support.drawn import record, words
@@ -90,7 +92,7 @@ def test_a_misspelt_file_is_listed_and_can_be_left_out(tmp_path):
 
 def test_a_group_of_one_and_an_empty_folder_are_told_in_a_sentence(tmp_path):
     said = words(of_folder(tmp_path, lone="animal02"))
-    assert "The group group 'treated' has a single animal" in said.replace("&#x27;", "'")
+    assert "Of group 'treated' there is a single animal" in said.replace("&#x27;", "'")
     (tmp_path / "empty").mkdir()
     said = words(opened(data="A folder below the data folder", path="empty"))
     assert "holds no file that could be a recording" in said
@@ -124,3 +126,87 @@ def test_what_leaves_repeats_the_answer_and_opens_again(monkeypatch, tmp_path):
     exec(given["study-script"].decode(), space)
     pd.testing.assert_frame_equal(space["table"], again.compare("usage", "group"))
     assert (tmp_path / "bouts.csv").read_text().startswith("recording,state,name,start_s")
+
+
+def test_a_study_that_its_owner_keeps_opens_from_its_address_with_its_question(engine, tmp_path):
+    app = opened(view="Take along", animals="4", between="session", measured="Bouts a minute")
+    app.button(key="study-keep").click().run()
+    assert not app.exception
+    (file,) = (tmp_path / "studies").glob("*.study")
+    kept = Study.open(file)
+    assert kept.questions[0]["between"] == ["session"]
+    later = opened(data="A saved study", kept=f"studies/{file.name}")  # another visitor, after a restart
+    said = words(later)
+    assert "between session 1 and session 2" in said
+    assert "Bouts a minute" in said
+    assert "cannot be opened" in words(opened(data="A saved study", kept="studies/gone.study"))
+    assert "cannot be opened" in words(opened(data="A saved study", kept="../outside.study"))
+
+
+@pytest.mark.bulk
+def test_what_is_marked_in_some_animals_is_said_of_all(engine, monkeypatch):
+    engine.real = True
+    app = opened(animals="2", found="Found by a fit", view="Clips and words", K="3")
+    (button,) = [each for each in app.button if each.key == "study-fit"]
+    button.click().run()
+    assert "Name clips of two words at least" in words(app)
+    marks = [("animal01_session1", 100 * i, 100 * i + 40, ["calm", "lively"][i % 2]) for i in range(1, 9)]
+    monkeypatch.setattr(marking, "marks_of", lambda brought: marks)
+    app.run()
+    app.segmented_control(key="said").set_value("words").run()
+    assert not app.exception, app.exception[0].message
+    said = words(app)
+    assert "2 words found in all" in said
+    assert "8 moments of 1 animal are named" in said
+
+
+def test_what_was_said_last_of_a_moment_counts():
+    marks = [("a", 0, 10, "rest"), ("a", 20, 30, "walk"), ("b", 0, 10, "rest")]
+    new = marking.with_words(marks, {("a", 5, 12): "groom", ("b", 0, 10): "", ("c", 1, 2): "walk"})
+    assert new == [("a", 20, 30, "walk"), ("a", 5, 12, "groom"), ("c", 1, 2, "walk")]
+
+
+def test_a_long_table_needs_no_sheet(tmp_path):
+    made = cohort.simulate(4, minutes=1, seed=1)
+    sheet = pd.DataFrame(made.sheet).set_index("recording")
+    rows = [
+        pd.DataFrame({"label": z}).assign(recording=name, **sheet.loc[name, ["animal", "group"]])
+        for name, z in made.states.items()
+    ]
+    (tmp_path / "long").mkdir()
+    pd.concat(rows).to_csv(tmp_path / "long" / "everything.csv", index=False)
+    said = words(opened(data="A folder below the data folder", path="long", hold="States of another tool"))
+    assert "8 recordings, in states of another tool" in said
+    assert "between control and treated" in said
+
+
+def test_settings_are_suggested_from_half_of_the_animals_and_judged_by_the_others(engine, monkeypatch):
+    tried = []
+
+    def made_up(family, setting, trials, seeds):
+        tried.append(trials)
+        better = {1: 10.0, 2: 18.0, 3: 25.0}.get(setting["n_states"], 25.0)
+        return Probe(dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0, better, 0, 4.0, 10).to_dict()
+
+    monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
+    app = opened(animals="4", found="Found by a fit")
+    app.button(key="study-suggest").click().run()
+    assert not app.exception, app.exception[0].message
+    assert "Take three states" in "\n".join(element.value for element in app.markdown)
+    names = [trial.name.partition("_")[0] for trial in tried[0]]
+    assert len(names) == len(set(names)) == 8, "a stretch of each animal"
+    app.button(key="study-suggest-use").click().run()
+    assert app.session_state["K-study"] == 3
+
+
+def test_a_model_is_fitted_to_some_animals_and_applied_to_the_rest(engine):
+    app = opened(animals="3", found="Found by a fit")
+    (choice,) = [each for each in app.selectbox if each.label == "Fitted to"]
+    choice.set_value("group").run()
+    (button,) = [each for each in app.button if each.key == "study-fit"]
+    assert button.label == "Fit one model to 6 of them"
+    button.click().run()
+    assert not app.exception
+    request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
+    assert {trial.name[:8] for trial in request.trials} == {"animal01", "animal02", "animal03"}
+    assert len(readings) == 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,11 @@ from streamlit.testing.v1 import AppTest
 from gdm_core.analysis import teaching
 from gdm_core.models.loading import model_from_bytes
 from pages.recording.teach import lessons
+from pages.recording.teach.lessons import Entry
 from pages.recording.teach.taught_fit import WithWords
 from tests.support.live_engine import QuickEngine
 from tests.support.taught import NAMES
-from tests.support.teach_page import DATA, bouts, control, drawn, kept, mark, opened, real_engine, said, table
+from tests.support.teach_page import DATA, bouts, control, do, drawn, kept, mark, opened, real_engine, said, table
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 WITHOUT = "are of the fit without words"
@@ -92,7 +94,7 @@ def test_a_further_mark_is_followed_and_one_word_alone_says_what_is_missing(engi
     assert shown(app)[0] != first
     turn(app, "Teach")
     while len(kept(app).own.words) > 1:
-        app.button(key="teach-undo").click().run()
+        do(app, Entry("undo"))
     app.run()
     assert "Every mark says" in said(app)
     assert not model_from_bytes(shown(app)[0]).class_names_
@@ -128,5 +130,5 @@ def test_what_is_measured_of_a_taught_fit(engine):
     assert found["macro_f1"] > found["majority"]
     assert 0 <= found["calibration_error"] <= 1
     assert teaching.by_expert(model, DATA, (-1,) * len(words)) is None
-    assert lessons.from_json(lessons.to_json(kept(app)), train)["with_words"]
+    assert lessons.from_json(json.dumps(lessons.to_plain(kept(app))), train)["with_words"]
     assert len(fit.marks.stretches(train)) == 6

@@ -14,7 +14,7 @@ from datasets.marks import Mark, Marks
 from gdm_core.analysis.teaching import Overview
 from gdm_core.errors import DataError
 from pages.recording.teach import agreement, lessons
-from pages.recording.teach.lessons import Clock, Vocabulary
+from pages.recording.teach.lessons import Entry, Vocabulary
 from pages.ui import navigation
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered
@@ -23,15 +23,16 @@ from tests.support.teach_page import (
     DATA,
     bouts,
     control,
+    desk,
+    do,
     drawn,
     kept,
     mark,
+    name,
     opened,
     real_engine,
     said,
     table,
-    trial,
-    word_buttons,
 )
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -59,7 +60,7 @@ def test_two_words_are_taught_and_the_whole_trial_is_named(engine):
     begin, end, word = next(one for one in bouts() if one[2] != word)
     mark(app, round(begin, 2), round(end, 2), word)
     assert [job.slot for job in engine.jobs].count("ask-taught") == 1
-    assert "Marks: what is named" in drawn(app, "teach-strips")["caption"]
+    assert "Its states after the lesson" in drawn(app, "teach-states-now")["caption"]
     assert "In brackets: free" in said(app)
     assert "Too few marks to hold some back" in said(app)
 
@@ -68,9 +69,10 @@ def test_the_words_of_a_new_trial_are_shown_and_nothing_can_be_marked_there(engi
     app = taught(opened())
     control(app, "selectbox", "trial").set_value("new-2").run()
     assert not app.exception, app.exception[0].value
-    assert "nothing is marked in it" in said(app)
-    assert not [one for one in app.number_input if str(one.key).startswith("teach-")]
-    assert drawn(app, "teach-strips")["data"][0]["y"] == ["words"]
+    assert desk(app)["model"], "what the model calls each moment"
+    assert not desk(app)["fitted"]
+    do(app, Entry("mark", name(2), 0, 30, "rest"))
+    assert "which is not among" in said(app)
 
 
 def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
@@ -83,7 +85,7 @@ def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
     before = kept(app).own
     mark(app, 0.0, 0.2, NAMES[DATA[0].labels[0]])
     assert len(kept(app).own.marks) == len(before.marks) + 1
-    assert app.button(key="teach-undo").click().run()
+    assert do(app, Entry("undo"))
     assert kept(app).own.marks == before.marks
 
 
@@ -91,8 +93,8 @@ def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine)
     """Which marks are refused: tests/unit/test_marks.py."""
     app = mark(opened(), 1.0, 2.0, "rest")
     for begin, end, message in (
-        (2.0, 1.0, "it has to end after it begins"),
-        (5.0, 500.0, "lies outside of"),
+        (2.0, 1.0, "end after it begins"),
+        (5.0, 500.0, "which ends with frame 399"),
         (5.0, 5.03, "holds less than two frames"),
         (1.5, 3.0, "are marked as &#x27;rest&#x27; already and cannot be &#x27;walk&#x27; too"),
     ):
@@ -102,24 +104,6 @@ def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine)
     mark(app, 3.0, 4.0, "walk")
     assert "Not marked" not in said(app)
     assert len(kept(app).own.marks) == 2
-
-
-def test_one_click_right_after_a_word_was_typed_names_the_stretch_or_adds_the_word(engine):
-    app = opened(labels=False)
-    for button, word in (("teach-name", "rest"), ("teach-add", "walk")):
-        control(app, "text_input", "teach-word").set_value(word)
-        app.button(key=button).click().run()
-        assert not app.exception, app.exception[0].value
-        assert len(word_buttons(app, word)) == 1
-    assert [one.word for one in kept(app).own.marks] == ["rest"]
-
-
-def test_a_click_without_a_word_says_so_and_nothing_is_lost(engine):
-    app = mark(opened(), 1.0, 2.0, "rest")
-    for button, message in (("teach-name", "has no word. Say what the moment is."), ("teach-add", "Type a word")):
-        app.button(key=button).click().run()
-        assert message in said(app)
-        assert len(kept(app).own.marks) == 1
 
 
 def test_more_words_than_states_says_so_and_keeps_the_marks(engine):
@@ -142,27 +126,20 @@ def test_another_model_says_that_it_cannot_be_taught_and_keeps_the_marks(engine)
     assert len(kept(app).own.marks) == 2
 
 
-def test_proposals_move_the_page_are_answered_and_never_come_twice(engine):
+def test_proposals_are_answered_or_passed_over_and_never_come_twice(engine):
     app, seen = opened(), []
-    for n in (1, 3):
+    app.run()
+    for kind in ("mark", "skip", "mark"):
         clips = kept(app).shown
-        assert len(clips) == 3
-        seen += clips
-        for clip in clips[:n]:
-            j = kept(app).shown.index(clip)
-            app.button(key=f"teach-clip-{j}").click().run()
-            assert trial(app) == clip[0]
-            frames = Clock(DATA[clip[0]], 0.0, 1 / 30, "s").times(clip[1], clip[2])
-            assert control(app, "number_input", f"teach-from-{clip[0]}").value == pytest.approx(frames[0], abs=1e-3)
-            word = NAMES[int(np.asarray(DATA[clip[0]].labels)[(clip[1] + clip[2]) // 2])]
-            word_buttons(app, word)[0].click().run()
-            assert not app.exception, app.exception[0].value
-            assert kept(app).own.marks[-1].start == clip[1]
-        if n == 1:
-            assert kept(app).shown == clips[1:], "the others stay until they are answered"
-            app.button(key="teach-others").click().run()
-    seen += kept(app).shown
-    assert len({clip[:2] for clip in seen}) == 9
+        assert len(clips) >= 4
+        assert [(one["recording"], one["start"]) for one in desk(app)["clips"]] == [(name(c[0]), c[1]) for c in clips]
+        for trial, start, stop, _ in clips[:3]:
+            word = NAMES[int(np.asarray(DATA[trial].labels)[(start + stop) // 2])]
+            do(app, Entry(kind, name(trial), start, stop, word))
+            seen.append((trial, start))
+        app.run()
+        assert kept(app).shown[: len(clips) - 3] == clips[3:], "the others stay until they are answered"
+    assert len({*seen, *(clip[:2] for clip in kept(app).shown)}) == 9 + len(kept(app).shown)
 
 
 def test_a_share_of_the_labels_is_taught_and_taken_back(engine):
@@ -191,7 +168,7 @@ def test_marks_survive_a_turn_to_another_page_and_travel_as_files(engine):
     words = pd.read_csv(io.BytesIO(files["your_data-walk-words.csv"]))
     assert len(words) == 400
     np.testing.assert_allclose(words.filter(like="p ").sum(axis=1), 1, atol=1e-3)
-    app = opened(fitted=True)
+    app = opened()
     control(app, "file_uploader", "teach-file").set_value(
         ("marks.json", files["your_data-walk-marks.json"], "application/json")
     ).run()
@@ -201,10 +178,10 @@ def test_marks_survive_a_turn_to_another_page_and_travel_as_files(engine):
 
 def test_what_the_browser_held_over_a_reload_is_read_back_and_nonsense_is_refused():
     own = Marks().add(Mark(DATA[0].name, 0, 30, "rest"))
-    text = lessons.to_json(lessons.Lesson(own, seconds=4.0, from_start=True))
+    text = json.dumps(lessons.to_plain(lessons.Lesson(own, seconds=4.0, from_start=True)))
     none = {"words": (), "keys": (), "with_words": False}
     assert lessons.from_json(text, DATA) == {"own": own, "seconds": 4.0, "from_start": True} | none
-    keyed = lessons.to_json(lessons.Lesson(words=("groom",), keys=((7, "rest"),)))
+    keyed = json.dumps(lessons.to_plain(lessons.Lesson(words=("groom",), keys=((7, "rest"),))))
     assert lessons.from_json(keyed, DATA) | {"words": ("groom",), "keys": ((7, "rest"),)} == lessons.from_json(
         keyed, DATA
     )
@@ -316,15 +293,6 @@ def test_a_table_of_trials_says_which_look_unlike():
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------
-def test_times_are_frames_and_back():
-    clock = Clock(DATA[0], 10.0, 1 / 30, "s")
-    assert clock.frames(10.0, 11.0) == (0, 30)
-    assert clock.times(30, 60) == pytest.approx((11.0, 12.0))
-    assert clock.frames(10.0, 10.0 + 400 / 30) == (0, 400)
-    with pytest.raises(DataError, match=r"goes from 10 to 23.33"):
-        clock.frames(9.0, 12.0)
-
-
 def test_all_of_a_file_or_none():
     own = Marks().add(Mark(DATA[0].name, 0, 30, "rest"))
     two = Marks((Mark(DATA[0].name, 40, 60, "walk"), Mark(DATA[0].name, 20, 25, "turn")))

@@ -18,13 +18,9 @@ from streamlit.testing.v1 import AppTest
 from datasets import tables
 from gdm_core import GDM
 from gdm_core.analysis import bout_scores
-from pages.lab import export as lab_export
-from pages.lab import tabs as lab_tabs
-from pages.recording import lab as recording_lab
 from pages.recording import scores
-from pages.recording import tabs as recording_tabs
 from pages.ui import navigation
-from pages.your_data import check, example, intake, label_check
+from pages.your_data import check, example, intake
 from tests.support.controls import control
 from tests.support.drawn import record
 from tests.support.live_engine import ended
@@ -351,7 +347,7 @@ def test_what_is_missing_is_the_same_in_the_table_and_in_the_words_beside_it(ses
 
 
 def test_hours_are_hours_before_the_fit_and_after_it_and_files_are_named_after_the_recording(engine, monkeypatch):
-    drawn = record(monkeypatch, recording_lab, recording_tabs, lab_tabs, check)
+    drawn = record(monkeypatch)
     slow = pd.read_csv(io.BytesIO(waves(600, 20.0))).rename(columns={"time": "time (s)"})
     slow["time (s)"] *= 600
     app = uploaded("Night 3.csv", slow.to_csv(index=False).encode())
@@ -376,7 +372,7 @@ OVER_TIME = ("first-look", "strips", "proportions", "entropy", "envelope")
 
 
 def test_without_a_clock_steps_are_the_unit_everywhere_until_somebody_says_how_fast_they_are(engine, monkeypatch):
-    drawn = record(monkeypatch, recording_lab, recording_tabs, lab_tabs, lab_export, label_check, check)
+    drawn = record(monkeypatch)
     whole = pd.read_csv(io.BytesIO(example.content())).drop(columns="time")
     app = uploaded("plain.csv", whole.to_csv(index=False).encode())
     counts = next(frame.value for frame in app.dataframe if "behaviour" in frame.value)

@@ -18,8 +18,8 @@ from streamlit.testing.v1 import AppTest
 
 from datasets import keypoints, mice, tables
 from gdm_core.errors import DataError
+from gdm_studio.plot.figures.base import untyped
 from pages.ui import navigation
-from pages.ui.figures.base import untyped
 from pages.your_data import intake, pose_check, pose_sketch, problems
 from pages.your_data.intake import Opened
 from pages.your_data.poses import PoseOptions, chosen, from_poses
@@ -332,7 +332,7 @@ def test_the_unit_of_time_can_be_set(engine):
 
 # ---- which part is which -------------------------------------------------------------------------------------------
 def test_a_sketch_names_the_parts_before_one_is_renamed_and_follows_the_new_names(engine, monkeypatch):
-    drawn = record(monkeypatch, pose_check)
+    drawn = record(monkeypatch)
     app = uploaded("deeplabcut.csv", tables.template("deeplabcut.csv"))
     figure = drawn["pose-sketch"][0]
     found = {mark["text"] for mark in figure["layout"]["annotations"]}

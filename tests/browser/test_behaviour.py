@@ -11,8 +11,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from datasets import tables
+from gdm_studio.plot import figures
 from pages.behaviour import shipped
-from pages.ui import figures, settings, theme
+from pages.ui import settings, theme
 from pages.ui.server import plotly_address
 
 pytestmark = pytest.mark.browser

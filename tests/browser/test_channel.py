@@ -72,6 +72,42 @@ def test_a_script_runs_when_something_is_settled_and_not_while_anything_moves(vi
     assert opened.errors == []
 
 
+def drag(page: Page, name: str) -> None:
+    """Take a slider's thumb and move it on for a while; it stays held."""
+    box = page.get_by_role("slider", name=name).bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for step in range(12):
+        page.mouse.move(box["x"] + box["width"] * (0.3 + 0.02 * step), box["y"] + box["height"] / 2)
+        page.wait_for_timeout(60)
+
+
+def test_formula_1_runs_as_seldom_and_not_while_a_thumb_is_held_beside_a_fit(visit):
+    opened = visit("/formula1")
+    page = opened.ready(".gdm-figure[data-state=fresh][data-updates]")
+    page.wait_for_function(LINE)
+    before = quiet(page)
+    drag(page, "States (K)")
+    assert runs(page) == before
+    page.mouse.up()
+    expect(page.locator(".gdm-pill")).to_be_hidden()
+    settled = quiet(page)
+    assert settled - before <= 3, "the wish, the end of its fit, the last of its answers"
+
+    controls = page.get_by_test_id("stSidebar")
+    controls.get_by_role("button", name="Play").click()
+    expect(controls.get_by_role("button", name="Pause")).to_be_visible()
+    page.wait_for_function(AT_REST)
+    playing = runs(page)
+    drag(page, "Softness")
+    expect(page.locator(".gdm-pill")).to_contain_text("waiting for Softness")
+    assert runs(page) - playing <= 1, "none for the thumb; the fit may have ended"
+    page.mouse.up()
+    expect(page.locator(".gdm-pill")).to_be_hidden()
+    assert opened.errors == []
+
+
 def test_a_line_that_breaks_comes_back_and_without_one_the_page_goes_on_by_runs(visit, app_url):
     opened = visit("/nascar?K=5&seed=3")
     page = opened.ready()

@@ -51,13 +51,21 @@ def test_the_menu_leads_from_home_to_a_page(visit):
     assert opened.errors == []
 
 
-def test_the_theme_can_change_under_a_figure(visit):
+# What is written in figures, of whatever kind, and how light it is: 0 to 765.
+WRITTEN = """[...document.querySelectorAll(".stMain svg text")].filter((node) => node.textContent.trim()).map((node) => [
+  node.textContent.trim(),
+  getComputedStyle(node).fill.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0),
+])"""
+
+
+def test_the_theme_can_change_under_figures(visit):
     opened = visit("/playground", scheme="light")
     page = opened.ready()
-    label = f"{TRIANGLE} .annotation-text"
-    dark_ink = page.locator(label).first.evaluate("node => getComputedStyle(node).fill")
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"getComputedStyle(document.querySelector('{label}')).fill !== '{dark_ink}'")
+    page.wait_for_selector(".st-key-winners .annotation-text")
+    for scheme, readable in (("dark", "> 250"), ("light", "< 500")):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"{WRITTEN}.every(([text, light]) => light {readable})")
+        assert {"S3", "71.1%", "softness τ (logarithmic)"} <= {text for text, _ in page.evaluate(WRITTEN)}
     assert opened.errors == []
 
 

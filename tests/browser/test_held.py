@@ -10,11 +10,12 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page
 
+from gdm_studio.plot import figures, palette
+from gdm_studio.plot.figures.base import typed
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit
 from pages.lab import held
-from pages.ui import figures, palette, theme
-from pages.ui.figures.base import typed
+from pages.ui import theme
 from pages.ui.server import plotly_address
 from tests.browser.test_nascar import INFERRED, moved, rested
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import untyped
 from pages.playground import gumbel
-from pages.ui import figures
-from pages.ui.figures.base import untyped
 
 pytestmark = pytest.mark.browser
 

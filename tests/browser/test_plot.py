@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from pages.ui import figures, theme
+from gdm_studio.plot import figures
+from pages.ui import theme
 from pages.ui.server import plotly_address
 from tests.support.plot_probe import PREPARE, RANGE, RUN, zoom_in
 

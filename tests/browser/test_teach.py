@@ -1,145 +1,174 @@
-"""Teach in a browser: a stretch is dragged over, named, and found again after a reload."""
+"""The desk in a browser: painted at once, kept over a reload, moved about on, and asked at."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import Visit
+
 pytestmark = pytest.mark.browser
 
 
-def dragged(page: Page, begin: float, end: float, meanwhile: Callable[[], None] = lambda: None) -> tuple[float, float]:
-    """From and To after a drag over these shares of the row of marks; `meanwhile` is done half-way."""
-    first, second = (page.locator(".st-key-teach-mark input").nth(j) for j in (0, 1))
-    before = first.input_value()
-    surface = page.locator(".st-key-teach-strips .nsewdrag").first
-    surface.scroll_into_view_if_needed()
-    box = surface.bounding_box()
-    assert box is not None
-    height = box["y"] + 0.25 * box["height"]
-    page.mouse.move(box["x"] + begin * box["width"], height)
-    page.mouse.down()
-    page.mouse.move(box["x"] + (begin + end) / 2 * box["width"], height, steps=4)
-    meanwhile()
-    page.mouse.move(box["x"] + end * box["width"], height, steps=4)
-    page.mouse.up()
-    expect(first).not_to_have_value(before)
-    return float(first.input_value()), float(second.input_value())
+OPENED = "/behaviour?view=Teach"
+DESK = ".mark[aria-label]"
 
 
-def test_a_stretch_is_dragged_over_named_and_found_again_after_a_reload(visit):
-    seen = visit("/behaviour?view=Teach&trial=Fitted%3A+simulated+mice+1")
-    page = seen.ready(".st-key-teach-strips .gdm-figure[data-updates]")
-    expect(page.locator(".st-key-teach-clip-0 button")).to_be_visible()
-    whole = 2000 / 30
-
-    def drawn_anew() -> None:
-        """What a figure that comes in the midst of a drag would do to it; also a proposal that comes then."""
-        page.locator(".st-key-teach-strips figure").evaluate("""(figure) => {
-          const view = figure.parentElement.gdmView, { data } = view.given;
-          const other = { ...data.figure, data: data.figure.data.slice(0, 1) };
-          view.given = { ...view.given, data: { ...data, figure: other } };
-          view.again();
-        }""")
-
-    begin, end = dragged(page, 0.2, 0.4, drawn_anew)
-    assert begin == pytest.approx(0.2 * whole, abs=1.0)
-    assert end == pytest.approx(0.4 * whole, abs=1.0)
-    page.locator(".st-key-teach-words").get_by_role("button", name="investigation").click()
-    line = page.get_by_text("1 mark of your own", exact=False)
-    expect(line).to_be_visible()
-    words = line.inner_text()
-    page.get_by_label("Another word").fill("grooming")
-    page.get_by_role("button", name="Add the word").click()  # the click itself ends the typing
-    expect(page.locator(".st-key-teach-words").get_by_role("button", name="grooming")).to_be_visible()
-    page.reload()
-    expect(page.get_by_text(words)).to_be_visible()
-    assert seen.errors == []
+def desk(seen: Visit) -> Page:
+    """The page once the desk can be marked on."""
+    page = seen.ready(DESK)
+    expect(page.get_by_role("combobox", name="Trial").first).to_have_value("Fitted: simulated mice 1")
+    expect(page.locator(".mark button[data-word]")).to_have_count(4)
+    return page
 
 
-def marks(page: Page, number: int) -> None:
-    """Wait until so many are listed."""
+def listed(page: Page, number: int) -> None:
+    """Wait until the page has heard of so many."""
     line = f"{number} {'mark' if number == 1 else 'marks'} of your own"
     expect(page.get_by_text(line, exact=False)).to_be_visible()
 
 
-def test_keys_mark_while_it_plays_and_answer_one_proposal_after_the_other(visit):
-    seen = visit("/behaviour?view=Teach&trial=Fitted%3A+simulated+mice+1")
-    page = seen.ready(".st-key-teach-strips .gdm-figure[data-updates]")
-    timeline, said = page.locator(".mark[aria-label]"), page.locator("[data-role=said]")
-    expect(page.locator(".st-key-teach-clip-0 button")).to_be_visible()
-    strip = page.locator(".st-key-teach-strips .gdm-figure")
-    drawn_before = int(strip.get_attribute("data-updates") or 0)
-    stands = timeline.element_handle()
+def painted(page: Page, number: int) -> None:
+    """So many marks are on the timeline now: the browser asks nobody for that."""
+    assert page.locator(DESK).get_attribute("data-marks") == str(number)
 
-    # Paused: a key begins, the other word's key ends it and begins its own, Esc drops that.
-    poses = page.locator("canvas[data-role=canvas]")
-    poses.focus()
-    page.keyboard.press("PageDown")
-    page.keyboard.press("1")
-    expect(timeline).to_have_attribute("data-open", "attack")
-    page.keyboard.press("PageDown")
-    page.keyboard.press("2")
-    expect(timeline).to_have_attribute("data-open", "investigation")
-    page.keyboard.press("Escape")
-    expect(timeline).to_have_attribute("data-open", "")
-    marks(page, 1)
 
-    # Playing: the stretch is as long as it played.
-    page.keyboard.press(" ")
-    expect(page.get_by_role("button", name="Pause poses")).to_be_visible()
-    began = float(poses.get_attribute("data-frame") or 0)
-    page.keyboard.press("2")
-    page.wait_for_function(
-        "([canvas, frame]) => Number(canvas.dataset.frame) > frame + 60", arg=[poses.element_handle(), began]
+def moment(page: Page, time: float) -> None:
+    page.evaluate(
+        "time => window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time, follow: true } }))",
+        time,
     )
-    page.keyboard.press("2")
-    page.keyboard.press(" ")
-    marks(page, 2)
-    expect(strip).not_to_have_attribute("data-updates", str(drawn_before))
 
-    # Typing marks nothing; Ctrl+Z takes the last one back.
+
+def ink(page: Page, x: float, y: float = 20) -> list[int]:
+    """The colour of the timeline at this share of its width."""
+    return page.locator("[data-role=line]").evaluate(
+        "(line, [x, y]) => [...line.getContext('2d').getImageData(x * line.width, y * devicePixelRatio, 1, 1).data]",
+        [x, y],
+    )
+
+
+def stored(page: Page) -> list[list]:
+    return page.evaluate(
+        "JSON.parse(localStorage.getItem(Object.keys(localStorage).find(key => /^gdm-marks-\\w+$/.test(key)))).marks"
+    )
+
+
+def test_marks_are_painted_whatever_the_server_does_and_outlive_it(visit, app_server):
+    """Keys, a drag, undo and redo while the server is stopped; then the page is reloaded before it has heard of all."""
+    seen = visit(OPENED, anew=True)
+    page = desk(seen)
+    page.locator("canvas[data-role=canvas]").focus()
+    app_server.process.send_signal(signal.SIGSTOP)
+    try:
+        slow = []
+        for n in range(5):
+            moment(page, 4.0 * n)
+            page.keyboard.press("12"[n % 2])
+            moment(page, 4.0 * n + 2)
+            page.keyboard.press("12"[n % 2])
+            painted(page, n + 1)
+            slow.append(float(page.locator("[data-role=line]").get_attribute("data-key-ms") or "inf"))
+        assert sorted(slow)[2] < 50, f"milliseconds from a key to its mark: {slow}"
+        assert ink(page, 0.5)[3] == 255, "the mark that ends at the present moment is drawn left of it"
+        for key, left in (("Control+z", 4), ("Control+z", 3), ("Control+Shift+z", 4), ("Delete", 4)):
+            page.keyboard.press(key)
+            painted(page, left)
+        expect(page.locator("[data-role=said]")).to_have_text("No mark is here to take away.")
+        line = page.locator("[data-role=line]")
+        line.scroll_into_view_if_needed()
+        box = line.bounding_box()
+        assert box is not None
+        moment(page, 40.0)
+        page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 20, steps=4)
+        page.mouse.up()
+        begin, end = (float(page.locator(f"[data-role={name}]").input_value()) for name in ("from", "to"))
+        assert (begin, end) == (pytest.approx(42, abs=0.2), pytest.approx(46, abs=0.2))
+        page.locator(".mark").get_by_role("button", name="mount").click()
+        painted(page, 5)
+        kept = stored(page)
+        assert len(kept) == 5
+    finally:
+        app_server.process.send_signal(signal.SIGCONT)
+    page.reload()
+    desk(seen)
+    listed(page, 5)
+    painted(page, 5)
     page.get_by_label("Another word").press_sequentially("12")
-    expect(timeline).to_have_attribute("data-open", "")
-    poses.focus()
-    page.keyboard.press("Control+z")
-    marks(page, 1)
+    painted(page, 5)
+    page.get_by_role("button", name="Add the word").click()
+    expect(page.locator(".mark button[data-word='12']")).to_be_visible()
+    page.reload()
+    desk_words = page.locator(".mark button[data-word='12']")
+    expect(desk_words).to_be_visible()
+    assert stored(page) == kept
+    assert seen.errors == []
 
-    # Three proposals by keys alone, after the first press.
-    page.locator(".st-key-teach-clip-0 button").click()
-    for n, key in enumerate("212", start=2):
-        expect(said).to_contain_text("What is it?")
-        expect(page.get_by_role("button", name="Pause the clip")).to_be_visible()
-        question = said.inner_text()
+
+def test_the_hand_moves_by_frames_zooms_and_jumps(visit):
+    seen = visit(OPENED, anew=True)
+    page = desk(seen)
+    now, poses = page.locator("[data-role=now]"), page.locator("canvas[data-role=canvas]")
+    page.locator(DESK).get_by_role("button", name="Whole").click()
+    expect(page.locator("[data-role=window]")).to_have_text("67 s")
+    for _ in range(9):
+        page.locator("[data-role=closer]").click()
+    expect(page.locator("[data-role=window]")).to_have_text("1.0 s")
+    moment(page, 10.0)
+    expect(now).to_contain_text("frame 300")
+    for key, frame in ((".", 301), (".", 302), (",", 301)):
         page.keyboard.press(key)
-        marks(page, n)
-        expect(said).not_to_have_text(question)
-    expect(said).to_contain_text("What is it?")
-    page.keyboard.press("Escape")
-    expect(said).not_to_contain_text("What is it?")
-    # What came above it meanwhile did not move its place: drawn anew it would lose keys and what it has not sent yet.
-    assert stands.evaluate("(node) => node.isConnected")
+        expect(now).to_contain_text(f"frame {frame}")
+        assert float(poses.get_attribute("data-frame") or 0) == frame
+    speed = page.locator("[data-role=speed]")
+    for key, value in (("-", "0.5"), ("+", "1"), ("+", "2")):
+        page.keyboard.press(key)
+        expect(speed).to_have_value(value)
+    page.keyboard.press("n")
+    expect(page.locator("[data-role=said]")).to_contain_text("nothing has been learned")
+    page.locator(".mark").get_by_role("button", name="investigation").click()
+    moment(page, 12.0)
+    page.keyboard.press("2")
+    moment(page, 11.0)
+    page.keyboard.press("u")
+    expect(now).to_contain_text("frame 360")
+    assert seen.errors == []
 
-    # The model has learned them, the file has them, and so has the page after a reload.
+
+def test_the_model_asks_and_keys_answer_one_clip_after_the_other(visit):
+    seen = visit(OPENED, anew=True)
+    page = desk(seen)
+    question = page.locator("[data-role=question]")
+    page.get_by_role("button", name="Ask me what to name").click()
+    for n, key in enumerate("2120", start=1):
+        expect(question).to_contain_text("What is it?")
+        expect(page.get_by_role("button", name="Pause the clip")).to_be_visible()
+        before = question.inner_text()
+        page.keyboard.press(key)
+        painted(page, min(n, 3))
+        expect(question).not_to_have_text(before)
+    page.keyboard.press("Escape")
+    expect(question).to_be_hidden()
+    # The model has learned them, and the file has them.
     expect(page.locator(".st-key-teach-states-now .gdm-figure[data-updates]")).to_be_visible()
     with page.expect_download() as saved:
         page.get_by_role("link", name="Marks (JSON)").or_(page.get_by_role("button", name="Marks (JSON)")).click()
     found = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))["marks"]
-    assert len(found) == 4
-    assert {mark["word"] for mark in found} == {"attack", "investigation"}
-    page.reload()
-    marks(page, 4)
+    assert [mark["word"] for mark in found] == ["investigation", "attack", "investigation"]
+    page.keyboard.press("n")
+    expect(page.locator("[data-role=said]")).not_to_contain_text("nothing has been learned")
     assert seen.errors == []
 
 
 @pytest.mark.bulk
 def test_who_asks_for_less_motion_gets_a_button_in_place_of_playing(visit):
-    seen = visit("/behaviour?view=Teach&trial=Fitted%3A+simulated+mice+1", reduced_motion="reduce")
-    page = seen.ready(".st-key-teach-strips .gdm-figure[data-updates]")
-    page.locator(".st-key-teach-clip-0 button").click()
-    expect(page.locator("[data-role=said]")).to_contain_text("What is it?")
+    page = desk(visit(OPENED, reduced_motion="reduce"))
+    page.get_by_role("button", name="Ask me what to name").click()
+    expect(page.locator("[data-role=question]")).to_contain_text("What is it?")
     expect(page.get_by_role("button", name="Play the clip")).to_be_visible()

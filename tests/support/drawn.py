@@ -8,24 +8,23 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gdm_studio.plot.figures import Figure
 from pages.ui import plot as plotting
-from pages.ui.figures import Figure
 
 
-def record(monkeypatch: pytest.MonkeyPatch, *modules: Any) -> dict[str, tuple[Figure, str]]:
-    """(figure, state) by key, filled while pages run. `modules` are those of a page that have imported `plot` already."""
+def record(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Figure, str]]:
+    """(figure, state) by key, filled while pages run.
+
+    Taken where all that is drawn comes by: what an earlier test has loaded keeps the `plot` that it imported.
+    """
     drawn: dict[str, tuple[Figure, str]] = {}
-    draw = plotting.plot
+    given = plotting._data
 
-    def plot(figure: Figure, key: str, **options: Any) -> Any:
-        drawn[key] = figure, options.get("state", "fresh")
-        return draw(figure, key, **options)
+    def data(figure: Figure, key: str, **options: Any) -> dict[str, Any]:
+        drawn[key] = figure, options["state"]
+        return given(figure, key, **options)
 
-    for module in (
-        plotting,
-        *modules,
-    ):  # what moves is drawn by pages/ui/parts.py, which finds `plot` in its own module
-        monkeypatch.setattr(module, "plot", plot, raising=False)
+    monkeypatch.setattr(plotting, "_data", data)
     return drawn
 
 

@@ -48,10 +48,13 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
     return engine
 
 
+PAPER = {"watch": "paper", "laps-of": "all"}  # ten mixtures of X and Y of all laps, K = 8 states of moves
+
+
 def visit(**query: str) -> AppTest:
-    """The page, opened with an address."""
+    """The page, opened with an address: on the simulated race unless that says else, though there is a stored one."""
     app = AppTest.from_file(APP)
-    for name, value in query.items():
+    for name, value in ({"source": "simulated"} | query).items():
         app.query_params[name] = value
     return app.run().switch_page(str(navigation.info("formula1").path)).run()
 

@@ -6,9 +6,10 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.trials import Trial, Trials
+from gdm_studio.plot import figures
 from pages import lab
 from pages.lab import live, scores
-from pages.ui import figures, model_controls, parts, shell
+from pages.ui import model_controls, parts, shell
 from pages.ui.card import Score
 from pages.ui.exports import Recipe
 from pages.ui.parts import Part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gdm_core.trials import Trials
 from pages.lab.live import screen
 from pages.recording.teach import lessons
+from pages.recording.teach.lessons import Entry
 from pages.ui import navigation
 from tests.support.controls import control as by_name
 from tests.support.live_engine import QuickEngine
@@ -42,7 +44,7 @@ def real_engine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
     return made
 
 
-def opened(labels: bool = True, fitted: bool = True) -> AppTest:
+def opened(labels: bool = True, in_fitted: bool = True) -> AppTest:
     """The page on a file, with the tab open and a fitted trial chosen."""
     app = AppTest.from_file(str(ROOT / "app.py")).run()
     app.query_params["view"] = "Teach"
@@ -50,30 +52,47 @@ def opened(labels: bool = True, fitted: bool = True) -> AppTest:
     app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()
     app.button(key="fit").click().run()
     assert not app.exception, app.exception[0].value
-    if fitted:
-        app.button(key="teach-go-fitted").click().run()
-        assert not app.exception, app.exception[0].value
+    if not in_fitted:
+        control(app, "selectbox", "trial").set_value("new-2").run()
     return app
 
 
 def mark(app: AppTest, begin: float, end: float, word: str) -> AppTest:
-    """From, To, and the button of the word, or the word typed."""
-    control(app, "number_input", f"teach-from-{trial(app)}").set_value(begin)
-    control(app, "number_input", f"teach-to-{trial(app)}").set_value(end)
-    known = word_buttons(app, word)
-    if known:
-        known[0].click().run()
-    else:
-        control(app, "text_input", "teach-word").set_value(word).run()
-        app.button(key="teach-name").click().run()
+    """A stretch of the trial that is looked at, in seconds, as the desk says it."""
+    start, stop = (round(30 * time) for time in (begin, end))
+    return do(app, Entry("mark", name(trial(app)), start, stop, word))
+
+
+def do(app: AppTest, *entries: Entry) -> AppTest:
+    """What the desk says; the page runs once."""
+    lesson = kept(app)
+    for entry in entries:
+        lesson = lessons.after(lesson, entry, fitted())
+    app.session_state[place(app)] = lesson
+    app.run()
     assert not app.exception, app.exception[0].value
     return app
 
 
+def fitted() -> Trials:
+    """What marks may lie in, as the page calls them: all but the last of the trials."""
+    return replace(DATA, trials=tuple(replace(one, name=name(i)) for i, one in enumerate(DATA.trials[:-1])))
+
+
+def name(index: int) -> str:
+    """What the page calls a trial of the file."""
+    return f"trial {index + 1}"
+
+
+def desk(app: AppTest) -> dict:
+    """What the desk was given last."""
+    found = [json.loads(element.proto.json) for element in app.get("bidi_component") if element.proto.json]
+    return next(data for data in found if "clips" in data)
+
+
 def word_buttons(app: AppTest, word: str) -> list:
-    """The button of a word, which may have the number of its key behind it."""
-    known = [button for button in app.button if str(button.key).startswith("teach-is-")]
-    return [button for button in known if re.fullmatch(rf"{re.escape(word)}( \(\d\))?", button.label)]
+    """The button of a word, on a page without a desk."""
+    return [button for button in app.button if str(button.key).startswith("teach-is-") and button.label == word]
 
 
 def control(app: AppTest, kind: str, name: str):
@@ -87,10 +106,13 @@ def trial(app: AppTest) -> int:
     return int(str(control(app, "selectbox", "trial").value).split("-")[1])
 
 
-def kept(app: AppTest) -> lessons.Lesson:
+def place(app: AppTest) -> str:
     of = str(control(app, "file_uploader", "teach-file").key).rsplit("-", 1)[1]
-    place = f"_marks-{of}"
-    return app.session_state[place] if place in app.session_state else lessons.Lesson()
+    return f"_marks-{of}"
+
+
+def kept(app: AppTest) -> lessons.Lesson:
+    return app.session_state[place(app)] if place(app) in app.session_state else lessons.Lesson()
 
 
 def said(app: AppTest) -> str:

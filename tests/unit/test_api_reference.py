@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from docs.make_api import MODULES, as_markdown
+from docs.site.docstrings import as_rst
+from docs.site.modules import MODULES
 from gdm_core.models.base import StateModel
 from gdm_studio.cli import build_parser
 
@@ -140,5 +141,9 @@ def test_the_page_on_the_api_names_what_there_is():
 def test_columns_of_names_and_words_become_a_list():
     text = "A verb.\n\nn_states (K), lags   how many\nreadout              how, in\n                     two lines\n\nThe end."
     assert (
-        as_markdown(text) == "A verb.\n\n* `n_states` (K), `lags`: how many\n* `readout`: how, in two lines\n\nThe end."
+        as_rst(text)
+        == "A verb.\n\n* ``n_states`` (K), ``lags``: how many\n\n* ``readout``: how, in two lines\n\nThe end.\n"
+    )
+    assert as_rst("Takes `x` of *all*, a_ and | b.\n\n    y = f(x)") == (
+        "Takes ``x`` of \\*all\\*, a\\_ and \\| b.\n\n::\n\n    y = f(x)\n"
     )

@@ -15,8 +15,8 @@ from gdm_core.analysis import bout_scores, looks, metrics
 from gdm_core.analysis.scores import Scores
 from gdm_core.engine import Job, worker
 from gdm_core.engine.control import Control, JobCancelled, Orders
+from gdm_core.engine.fair_queue import FairQueue
 from gdm_core.engine.jobs import Call
-from gdm_core.engine.turns import FairQueue
 from gdm_core.engine.worker import Ticket
 from gdm_core.trials import Trials
 from pages.lab.live.answers import Answers

@@ -103,7 +103,21 @@ def test_every_name_and_command_exists(capsys):
         assert "--json" in capsys.readouterr().out
     for typed in re.findall(r"`gdm (reproduce [^`|]+)`", README):
         build_parser().parse_args(shlex.split(typed))
-    number = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight").index(
+    number = (
+        "no",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+    ).index(
         re.search(r"(\w+) \[examples\]", line)[1].lower()  # type: ignore[index]
     )
     assert number == len(list((ROOT / "examples").glob("*.py")))

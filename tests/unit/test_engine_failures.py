@@ -144,29 +144,29 @@ def test_a_result_that_is_long_in_coming_keeps_nobody_waiting(engine: Engine, cl
 
 def test_a_job_whose_result_is_on_its_way_has_met_its_deadline(cluster: Cluster) -> None:
     sent = sent_job(Call(divmod, (7, 2), deadline_s=1.0))
-    assert "deadline of 1 s" in sent.complaint(2.0)
+    assert "deadline of 1 s" in sent.why_stuck(2.0)
     sent.ended = True
-    assert sent.complaint(2.0) == ""
+    assert sent.why_stuck(2.0) == ""
 
 
 def test_the_time_in_which_a_dead_worker_is_replaced_is_not_the_jobs() -> None:
     sent = sent_job(Call(divmod, (7, 2), deadline_s=60.0))
-    assert sent.complaint(50.0) == ""
-    assert sent.complaint(51.0, worker_there=False) == ""
-    assert sent.complaint(100.0, worker_there=False) == ""
-    sent.hear({"kind": "started", "worker": "another"}, 102.0)
-    assert sent.complaint(150.0) == ""
-    assert "deadline of 60 s" in sent.complaint(163.0)
-    assert sent.complaint(200.0, worker_there=False) == ""
-    assert "No worker took the job up" in sent.complaint(200.0 + START_LIMIT_S + 1, worker_there=False)
+    assert sent.why_stuck(50.0) == ""
+    assert sent.why_stuck(51.0, worker_there=False) == ""
+    assert sent.why_stuck(100.0, worker_there=False) == ""
+    sent.follow({"kind": "started", "worker": "another"}, 102.0)
+    assert sent.why_stuck(150.0) == ""
+    assert "deadline of 60 s" in sent.why_stuck(163.0)
+    assert sent.why_stuck(200.0, worker_there=False) == ""
+    assert "No worker took the job up" in sent.why_stuck(200.0 + START_LIMIT_S + 1, worker_there=False)
 
 
 def test_a_job_waits_for_a_slow_worker_longer_than_for_one_that_is_gone() -> None:
     sent = sent_job(Call(divmod, (7, 2), deadline_s=60.0))
     sent.worker_known, late = False, sent.sent_at + START_LIMIT_S + 1
-    assert "No worker took the job up" in sent.complaint(late, worker_there=False)
-    assert sent.complaint(late) == ""
-    assert "has not begun it" in sent.complaint(late + 60.0)
+    assert "No worker took the job up" in sent.why_stuck(late, worker_there=False)
+    assert sent.why_stuck(late) == ""
+    assert "has not begun it" in sent.why_stuck(late + 60.0)
 
 
 # ---- callbacks -----------------------------------------------------------------------------------------------------
@@ -283,18 +283,18 @@ def test_a_failed_one_is_started_again_only_when_it_has_ended(engine: Engine, cl
 def sent_job(work: Call) -> SentJob:
     job = Job(work, "a", None, True, lambda _: None)
     sent = SentJob(job, SimpleNamespace(), "one", 0.0)
-    sent.hear({"kind": "started", "worker": "one"}, 0.0)
+    sent.follow({"kind": "started", "worker": "one"}, 0.0)
     return sent
 
 
 def test_making_way_for_others_is_no_hold_to_the_engine() -> None:
     sent = sent_job(Call(divmod, (7, 2), deadline_s=1.0, hold_limit_s=3.0))
     sent.job.give_way(True)
-    sent.hear({"kind": "held", "worker": "one"}, 0.5)
-    assert sent.complaint(5000.0) == ""
+    sent.follow({"kind": "held", "worker": "one"}, 0.5)
+    assert sent.why_stuck(5000.0) == ""
     sent.job.pause()
-    assert sent.complaint(5000.0 + 3.0 + GRACE_S - 0.1) == ""
-    assert "on hold for longer than 3 s" in sent.complaint(5000.0 + 3.0 + GRACE_S + 0.1)
+    assert sent.why_stuck(5000.0 + 3.0 + GRACE_S - 0.1) == ""
+    assert "on hold for longer than 3 s" in sent.why_stuck(5000.0 + 3.0 + GRACE_S + 0.1)
 
 
 def test_making_way_for_others_is_no_hold_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

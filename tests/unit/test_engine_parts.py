@@ -31,10 +31,10 @@ from gdm_core.engine import (
 )  # fmt: skip
 from gdm_core.engine.cluster import Link, worker_count, worker_memory
 from gdm_core.engine.data_cache import DataCache
+from gdm_core.engine.fair_queue import FairQueue
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family, source_folders
 from gdm_core.engine.sweep import Sweep
-from gdm_core.engine.turns import FairQueue
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.fake_model import FAMILY, FakeModel

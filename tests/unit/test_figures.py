@@ -11,11 +11,12 @@ import pytest
 
 from gdm_core.analysis.bouts import runs
 from gdm_core.errors import DataError
+from gdm_studio.plot import figures, palette
+from gdm_studio.plot.figures.base import typed, untyped
+from gdm_studio.plot.figures.strips import averaged
+from gdm_studio.plot.figures.track import bucket_lines
 from pages.playground import gumbel, pictures
-from pages.ui import figures, palette, theme
-from pages.ui.figures.base import typed, untyped
-from pages.ui.figures.strips import averaged
-from pages.ui.figures.track import bucket_lines
+from pages.ui import theme
 
 
 def _scene(n: int = 300, k: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -179,7 +179,7 @@ def test_a_fit_that_goes_on_beside_the_pool_leaves_room_for_another() -> None:
         ("resumed", True, False), ("aside", False, False), ("started", True, False),
     ):  # fmt: skip
         event = {"kind": kind, "worker": "one", "step": 3}
-        sent.hear(event, 1.0)
+        sent.follow(event, 1.0)
         job.apply(event)
         assert (sent.takes_a_thread, job.poll().held) == (takes, held), kind
 
@@ -217,12 +217,12 @@ def test_a_job_that_stands_although_it_may_go_on_is_told_so_again() -> None:
     job.pause()
     for kind in ("started", "held"):
         event = {"kind": kind, "worker": "one", "step": 3}
-        sent.hear(event, 1.0)
+        sent.follow(event, 1.0)
         job.apply(event)
-    assert not sent.deaf(1000.0), "it was told to stand"
+    assert not sent.missed_orders(1000.0), "it was told to stand"
     job.play(5.0)
-    sent.told = 1000.0
-    assert not sent.deaf(1000.0 + REPEAT_S)
-    assert sent.deaf(1000.1 + REPEAT_S)
+    sent.orders_sent_at = 1000.0
+    assert not sent.missed_orders(1000.0 + REPEAT_S)
+    assert sent.missed_orders(1000.1 + REPEAT_S)
     job.apply({"kind": "aside", "step": 3})
-    assert not sent.deaf(2000.0)
+    assert not sent.missed_orders(2000.0)

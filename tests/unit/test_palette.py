@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gdm_core.errors import ConfigError, DataError
-from pages.ui import palette, theme
+from gdm_studio.plot import palette
+from pages.ui import theme
 
 
 def _soft(n: int, k: int, seed: int = 0) -> np.ndarray:

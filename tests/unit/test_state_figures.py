@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pages.ui import figures
-from pages.ui.figures.base import untyped
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import untyped
 
 
 def _span(figure: figures.Figure) -> tuple[float, float]:

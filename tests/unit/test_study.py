@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
+import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from datasets import cohort, cohort_files
-from gdm_core import Study, Trial
+from gdm_core import GDM, Study, Trial
 from gdm_core.analysis.bouts import BoutRule
+from gdm_core.analysis.suggestions import halves
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import ConfigError, DataError, ModelFileError
+from gdm_core.study import fitting
 from gdm_studio.cli import main
 from tests.support.simple_model import SimpleModel
 
@@ -512,3 +515,104 @@ def test_yes_or_no_and_a_column_of_states_are_states():
     freezing = np.array([True, True, False, True])
     study = Study.of_states({"a": freezing, "b": freezing.astype(int)[:, None]}, sheet, rate_hz=1)
     assert study.measures()["usage"].tolist() == [0.25, 0.75] * 2
+
+
+# ---- clips and words ------------------------------------------------------------------------------------------------
+def test_clips_are_typical_bouts_each_of_another_animal():
+    one = cohort.simulate(4, minutes=2, rate_hz=10, n_sessions=2, seed=1)
+    study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
+    clips = study.clips(4, n=6)
+    whose = clips["recording"].map(study.sheet.animals)
+    assert whose.nunique() == 6
+    lengths = study.bouts().query("state == 4")["duration_s"]
+    for name, first, after, begin, end in clips.itertuples(index=False):
+        assert (one.states[name][begin:end] == 4).all()
+        assert max(0, begin - 5) == first
+        assert after == min(len(one.states[name]), end + 5)
+        assert 0.5 < (end - begin) / 10 / lengths.median() < 2
+    assert len(study.clips(4, n=12)) == 12, "animals come again where there are not enough"
+    with pytest.raises(ConfigError, match="no state 9"):
+        study.clips(9)
+
+
+def test_words_that_are_marked_in_two_animals_are_found_in_all():
+    one = cohort.simulate(2, minutes=2, rate_hz=10, seed=3)
+    recordings, sheet = one.recordings(), pd.DataFrame(one.sheet)
+    study = Study.fit(recordings, sheet, GDM(n_states=6, n_latent=6, n_steps=150))
+    words = ("rest", "walk", "run", "rear", "groom", "sniff")
+    marks = []
+    for name in sheet["recording"][:2]:
+        states = one.states[name]
+        edges = np.flatnonzero(np.diff(states)) + 1
+        for begin, end in itertools.pairwise([0, *edges, len(states)]):
+            if end - begin > 5 and sum(mark[3] == words[states[begin]] for mark in marks) < 8:
+                marks.append((name, int(begin), int(end), words[states[begin]]))
+    taught = study.taught(recordings, marks)
+    assert set(taught.names.values()) == set(words)
+    new = sheet["recording"].iloc[-1]
+    said = np.array([taught.names[label] for label in taught.recordings[new].labels])
+    assert (said == np.array(words)[one.states[new]]).mean() > 0.7
+    assert f"{len(marks)} marks in 2 of 4 animals" in " ".join(taught.notes)
+    assert [tuple(mark) for mark in Study.from_bytes(taught.to_bytes()).marks] == marks
+    for wrong, said in (
+        (marks[:1], "two words"),
+        ([("nobody", 0, 5, "rest"), *marks], "takes no part"),
+        ([(new, 0, 10**6, "rest"), *marks], "of .* samples"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            study.taught(recordings, wrong)
+    with pytest.raises(ConfigError, match="no model"):
+        Study.of_states(one.states, sheet).taught(recordings, marks)
+
+
+def test_settings_are_tried_on_one_stretch_of_each_animal():
+    one = cohort.simulate(6, minutes=2, rate_hz=10, n_sessions=2, seed=3)
+    study = Study.of_states(one.states, pd.DataFrame(one.sheet), rate_hz=10)
+    trials = fitting.one_each(one.recordings(), study.sheet.animals, 1_200)
+    assert {study.sheet.animals[trial.name] for trial in trials} == set(study.sheet.animals.values())
+    assert [trial.n_samples for trial in trials] == [100] * 12
+    first, second = halves(trials)
+    assert not {trial.name for trial in first} & {trial.name for trial in second}, "whole animals are held out"
+
+
+def test_a_long_table_holds_its_own_sheet_and_labels_of_several_recordings(tmp_path, capsys):
+    one = cohort.simulate(3, minutes=1, rate_hz=5, seed=2)
+    sheet = pd.DataFrame(one.sheet)
+    words = np.array(cohort.BEHAVIOURS)
+    rows = [
+        pd.DataFrame({"label": words[one.states[row.recording]]}).assign(
+            recording=row.recording, animal=row.animal, group=row.group
+        )
+        for row in sheet.itertuples()
+    ]
+    path = tmp_path / "everything.csv"
+    pd.concat(rows).to_csv(path, index=False)
+    states, found = cohort_files.read_states([path], 5)
+    assert [[found[code] for code in states[name][:9]] for name in states] == [
+        words[one.states[name][:9]].tolist() for name in sheet["recording"]
+    ]
+    within = cohort_files.sheet_within(path)
+    pd.testing.assert_frame_equal(within, sheet[["recording", "animal", "group"]])
+    options = ["--labels", "--rate", "5", "--between", "group", "--permutations", "19", "--json"]
+    assert main(["study", str(path), str(path), *options]) == 0
+    assert json.loads(capsys.readouterr().out)["recordings"] == 6
+    sheet.to_csv(tmp_path / "sheet.csv", index=False)
+    assert cohort_files.sheet_within(tmp_path / "sheet.csv") is None
+
+
+def test_poses_of_a_recording_are_found_again_in_its_file(tmp_path):
+    walk = np.random.default_rng(1).normal(size=(60, 4)).cumsum(axis=0)
+    poses = pd.DataFrame(walk, columns=["nose_x", "nose_y", "tail_x", "tail_y"])
+    poses.to_csv(tmp_path / "one.csv", index=False)
+    poses.assign(recording=np.repeat(["m1", "m2"], 30)).to_csv(tmp_path / "two.csv", index=False)
+    assert cohort_files.read_poses(tmp_path / "one.csv", "one.csv").n_frames == 60
+    second = cohort_files.read_poses(tmp_path / "two.csv", "m2")
+    np.testing.assert_allclose(second.xy[:, 0, :, 0], walk[30:, :2], rtol=1e-5)
+    assert cohort_files.read_poses(tmp_path / "two.csv", "m3") is None
+    pd.DataFrame(walk, columns=list("abcd")).to_csv(tmp_path / "table.csv", index=False)
+    assert cohort_files.read_poses(tmp_path / "table.csv", "table.csv") is None
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.write(tmp_path / "one.csv", "deep/one.csv")
+    (packed,) = cohort_files.files_in(tmp_path / "all.zip")
+    assert list(cohort_files.read_recordings([packed])) == ["one.csv"]
+    assert cohort_files.read_poses(packed, "one.csv").n_frames == 60, "read again"

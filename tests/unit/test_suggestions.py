@@ -65,7 +65,12 @@ def test_other_settings_stay_as_they_are_without_a_reason():
     better = [tried(3, 25.0, 0.9, temperature=0.99), tried(3, 27.0, 0.9, temperature=0.3)]
     assert choose_value("temperature", "softness (tau)", 0.99, better).value == 0.3
     unsteady = [tried(3, 25.0, 0.9, temperature=0.99), tried(3, 27.0, 0.5, temperature=0.3)]
-    assert choose_value("temperature", "softness (tau)", 0.99, unsteady).value == 0.99
+    kept = choose_value("temperature", "softness (tau)", 0.99, unsteady)
+    assert (kept.value, kept.sure) == (0.99, "open"), "what predicts better and is not found again settles nothing"
+    assert (
+        "0.3 predicts the half that was not fitted better, but models of two halves agree on fewer" in kept.sentences[0]
+    )
+    assert "0.3 lies 2.00 ± 0.00 nats a sample above it" in kept.sentences[1]
     with pytest.raises(ConfigError, match=r"could not be tried at 0\.5"):
         choose_value("temperature", "softness (tau)", 0.5, base)
 

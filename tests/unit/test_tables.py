@@ -15,8 +15,10 @@ import pandas as pd
 import pytest
 
 from datasets import keypoints, tables
+from datasets.readers import formats
 from datasets.tables import Limits, Role
 from gdm_core.errors import ConfigError, DataError
+from tests.support.feather_reader import ENDING, read_feather
 
 REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PLAIN = pd.DataFrame(
@@ -368,3 +370,23 @@ def test_an_npz_names_its_channels_and_says_what_they_are_in():
     words = read(names=np.array(["walk", "rest"] * 25))
     assert words.columns == ("y1", "y2", "names"), "a word for each sample is a column"
     assert read(channels=["one"]).report().notes[0] == "'channels' does not name 2 channels and was not used"
+
+
+def test_a_reader_of_another_kind_of_file_is_one_function_and_one_line(monkeypatch):
+    """tests/support/feather_reader.py, the worked example of docs/change.md."""
+    with pytest.raises(DataError, match="of a kind that is not read here"):
+        tables.read(b"ARROW1", f"mine{ENDING}")
+    monkeypatch.setitem(formats.READERS, ENDING, read_feather)
+    out = io.BytesIO()
+    PLAIN.to_feather(out)
+    check_plain(tables.read(out.getvalue(), f"mine{ENDING}"))
+    with_lists = PLAIN.assign(notes=[["a", "b"]] * len(PLAIN))
+    with_lists.to_feather(out := io.BytesIO())
+    found = tables.read(out.getvalue(), f"mine{ENDING}")
+    check_plain(found)
+    assert any("notes" in said for said in found.notes)
+    with pytest.raises(DataError, match=r"mine\.feather is not a readable Feather file .* Save it again as"):
+        tables.read(b"no feather at all", f"mine{ENDING}")
+    PLAIN[:0].to_feather(out := io.BytesIO())
+    with pytest.raises(DataError, match="holds no rows"):
+        tables.read(out.getvalue(), f"mine{ENDING}")

@@ -15,6 +15,7 @@ from datasets.marks import Mark, Marks
 from gdm_core import GDM, SLDS
 from gdm_core.analysis import teaching
 from gdm_core.errors import FitError
+from gdm_core.trials import painted
 from tests.support.taught import NAMES, labelled
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -40,11 +41,7 @@ def lesson(n: int = 4) -> tuple[tuple[teaching.Stretch, ...], tuple[str, ...]]:
 def test_a_taught_fit_is_the_fit_of_the_library_with_the_same_labels():
     stretches, words = lesson()
     found = teaching.taught(fit(), DATA, stretches, words, NEW[0])
-    model = (
-        teaching.model_from_bytes(fit())
-        .warm_start()
-        .fit(DATA, labels=teaching.painted(DATA, stretches), class_names=words)
-    )
+    model = teaching.model_from_bytes(fit()).warm_start().fit(DATA, labels=painted(DATA, stretches), class_names=words)
     np.testing.assert_array_equal(found.proba, model.predict_label_proba(NEW[0]))
     np.testing.assert_array_equal(found.states, model.predict_proba(NEW[0]))
     assert found.words == words

@@ -20,6 +20,7 @@ from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.distributed import DataParts, DistributedFit
 from gdm_core.models.gdm.labels import Labels, check_labels
 from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, posterior_mean, soft_states
 from gdm_core.models.gdm.resize_states import resize_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
@@ -28,6 +29,7 @@ from gdm_core.models.gdm.start import start, start_random, start_words
 from gdm_core.models.gdm.streaming import StateBlock, StreamReader, StreamRows, excerpt, require_fit_from_files
 from gdm_core.models.gdm.word_model import WordModel, learn
 from gdm_core.models.parameters import parameters_of
+from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_core.models.scaling import Scaler
 from gdm_core.streams import StreamedTrials
 from gdm_core.trials import TrialsLike, as_trials, is_single
@@ -41,10 +43,8 @@ class GDM(SoftModel[GdmModule]):
 
     family = "gdm"
     config_class = GDMConfig
-    warm_changes = frozenset(
-        {"n_states", "temperature", "temperature_start", "stickiness", "n_steps", "n_samples", "seed", "readout"}
-    )
-    adjustable = frozenset({"temperature", "readout"})
+    warm_changes = WARM_CHANGES[family]
+    adjustable = ADJUSTABLE[family]
     config: GDMConfig
 
     @parameters_of(GDMConfig)
@@ -415,6 +415,10 @@ class GDM(SoftModel[GdmModule]):
         return as_numpy(
             sample_paths(self._net, self._rows(y), origins, horizon, n_paths, self.config.temperature, seed)
         )
+
+    def _sample_reader(self, lag: int) -> GdmReader:
+        words = None if self.word_model_ is None else self._marked_words_of_states
+        return GdmReader(self._net, self._resolved, self.word_model_, words, lag)
 
     def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
         y, z, x = generate(self._net, n_samples, self.config.temperature, seed)

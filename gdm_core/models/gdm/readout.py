@@ -135,6 +135,24 @@ def read_out(
     return Readout(torch.cat(bounds), torch.cat(means))
 
 
+def same_noise(module: GdmModule) -> Tensor:
+    """[1, K, S] what the candidates of every row are drawn with, as many as `read_out` takes of a short recording."""
+    points = _even_points(n_candidates(1), module.n_states)[:, module.roles().cpu()]
+    return _exponential(points, points.new_zeros(1, module.n_states), module.initial)
+
+
+def candidates_of_last_row(
+    module: GdmModule, rows: Rows, view: View, noise: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Of the last row, as `read_out` would have it in the midst of a trial: its transfer [S, S] from the candidates of the
+    row before it ([1, S] where there is none), and the states [S, K] of its own candidates. `noise` is `same_noise`."""
+    begin = max(0, len(rows) - 2)
+    rows, view = _cut_rows(rows, begin, len(rows)), _cut_view(view, begin, len(rows))
+    chain = _Chain(module, rows, view, noise, temperature)
+    transfer = chain.transfer_of_last()
+    return transfer if len(rows) > 1 else transfer.mean(0, keepdim=True), chain.z[-1].T
+
+
 class _Chain:
     """Rows [R] with their candidates, from noise [R or 1, K, S]: arrays are [R, K, S], since sums over a short last axis
     are slow, and what has S x S numbers a row is worked out for a block of rows, in a core's own memory.
@@ -198,6 +216,12 @@ class _Chain:
             return updated / total[:, None], total
 
         return _settle(sweep, even, len(even))
+
+    def transfer_of_last(self) -> Tensor:
+        """[S_j, S_s] of the last row."""
+        out = self.z.new_empty(1, self.n_samples, self.n_samples)
+        self._transfer_of(slice(len(self.z) - 1, None), out)
+        return out[0]
 
     def _transfer_of(self, part: slice, out: Tensor) -> Tensor:
         """Fills `out` with the transfers of some rows, the largest of each 1; the logarithm of what that was [rows]."""

@@ -100,17 +100,17 @@ class WordClassifier:
 
     def _votes(self, x: Array) -> npt.NDArray[np.float64]:
         """[R, C] mean over the trees."""
+        node = np.repeat(self.roots[None], len(x), axis=0)  # [R, trees]
+        row, tree = np.indices(node.shape).reshape(2, -1)
+        while len(row):
+            here = node[row, tree]
+            inner = self.feature[here] >= 0
+            row, tree, here = row[inner], tree[inner], here[inner]
+            below = x[row, self.feature[here]] <= self.threshold[here]
+            node[row, tree] = np.where(below, self.left[here], self.right[here])
         total = np.zeros((len(x), self.share.shape[1]))
-        for root in self.roots:
-            node = np.full(len(x), root)
-            open_rows = np.arange(len(x))
-            while len(open_rows):
-                here = node[open_rows]
-                inner = self.feature[here] >= 0
-                open_rows, here = open_rows[inner], here[inner]
-                below = x[open_rows, self.feature[here]] <= self.threshold[here]
-                node[open_rows] = np.where(below, self.left[here], self.right[here])
-            total += self.share[node]
+        for leaf in node.T:
+            total += self.share[leaf]
         return total / len(self.roots)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:

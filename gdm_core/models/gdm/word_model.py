@@ -71,11 +71,28 @@ class WordModel:
 
         by_state  [T, W] what soft states say of words
         """
-        log_p = np.log(self.classifier.probabilities(self._seen(y)))
-        if by_state is not None:
-            log_p = log_p + STATES_STRENGTH * np.log(by_state + _LEAST_SHARE)
-        said = _through_time(self.strength * log_p, [len(y)], self.stay)
-        return self.of_all_words(hmm.softmax(np.log(said + _TINY) / self.temperature)[0])
+        said = _through_time(self.strength * self._log_said(self._seen(y), by_state), [len(y)], self.stay)
+        return self.of_all_words(self._tempered(np.log(said + _TINY)))
+
+    def next_word(
+        self, y: npt.NDArray[Any], at: int, by_state: Float, before: Float | None
+    ) -> tuple[Float, npt.NDArray[np.float32]]:
+        """Sample `at` of a recording that ends with `y`, going on from what `before` [W] said of the sample before it, None
+        for the first: what to go on from next [W], and the calibrated probability of each word [C]."""
+        log_p = self.strength * self._log_said(self._seen(y, np.array([at])), by_state)[0]
+        if before is not None:
+            leave = (1 - self.stay) / (len(before) - 1)
+            log_p = log_p + np.log(leave + (self.stay - leave) * before)
+        p = hmm.softmax(log_p)[0]
+        return p, self.of_all_words(self._tempered(np.log(p + _TINY))[None])[0]
+
+    def _tempered(self, log_p: Float) -> Float:
+        return hmm.softmax(log_p / self.temperature)[0]
+
+    def _log_said(self, x: npt.NDArray[np.float32], by_state: Float | None) -> Float:
+        """[R, W] log probability of each word by what the classifier sees and by what soft states [R, W] say."""
+        log_p = np.log(self.classifier.probabilities(x))
+        return log_p if by_state is None else log_p + STATES_STRENGTH * np.log(by_state + _LEAST_SHARE)
 
     def unfamiliar_share(self, y: npt.NDArray[Any]) -> float:
         """Share of a standardised trial's features that lie outside of what the taught recordings hold; 0.02 among those."""
@@ -119,8 +136,8 @@ class WordModel:
             kept["high"],
         )
 
-    def _seen(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        return window_features(y, self.windows, self.longest_gap)
+    def _seen(self, y: npt.NDArray[Any], rows: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.float32]:
+        return window_features(y, self.windows, self.longest_gap, rows)
 
     def of_all_words(self, p: Float) -> npt.NDArray[np.float32]:
         """[..., C] from [..., W] of the marked ones."""

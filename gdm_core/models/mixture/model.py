@@ -25,6 +25,7 @@ from gdm_core.models.mixture.module import MixtureModule, bound, determined_path
 from gdm_core.models.mixture.readout import smoothed, weigh, weighed_states
 from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
 from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 
 Dynamics = Literal["noisy", "deterministic"]
 MixturePosterior = Literal["window", "window_linear", "linear"]
@@ -97,8 +98,9 @@ class GDMMixture(SoftModel[MixtureModule]):
 
     family: ClassVar[str] = "gdm_mixture"
     config_class: ClassVar[type] = GDMMixtureConfig
-    warm_changes = frozenset({"temperature", "stickiness", "n_steps", "n_samples", "seed"})
-    adjustable = frozenset({"temperature"})
+    warm_changes = WARM_CHANGES[family]
+    adjustable = ADJUSTABLE[family]
+    why_not_online = "its shares are weighed by a path that is smoothed over whole recordings. A GDM can"
     config: GDMMixtureConfig
 
     @parameters_of(GDMMixtureConfig)

@@ -84,6 +84,7 @@ class PDLDS(ClimbingModel[Posterior]):
     family: ClassVar[str] = "pdlds"
     config_class: ClassVar[type] = PDLDSConfig
     same_to_warm = ("n_latent", "offset")
+    why_not_online = "its shares follow from coefficients that are smoothed over whole recordings"
     config: PDLDSConfig
 
     @parameters_of(PDLDSConfig)

@@ -27,6 +27,7 @@ from gdm_core.models.parameters import parameter, parameters_of
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.filtering import roll
+from gdm_core.models.switching.online import ArhmmReader
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 
@@ -137,6 +138,9 @@ class ARHMM(SwitchingModel[tuple[em.ScoreSeries, em.EStep]]):
 
     def _bound(self, y: Array) -> float:
         return self._infer(y)[1].log_likelihood
+
+    def _sample_reader(self, lag: int) -> ArhmmReader:
+        return ArhmmReader(self._parameters, self._scores, self.config.lags)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)

@@ -66,15 +66,15 @@ def filtered(
     )
     for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
         if step:
-            belief = _predicted(belief, dynamics, transitions)
-        belief = _updated(belief, information[now], linear[now])
+            belief = predicted(belief, dynamics, transitions)
+        belief = updated(belief, information[now], linear[now])
         result.log_weight[here] = belief.log_weight[stretch]
         result.mean[here] = belief.mean[stretch]
         result.covariance[here] = belief.covariance[stretch]
     return result
 
 
-def _predicted(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transitions) -> SwitchingBelief:
+def predicted(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transitions) -> SwitchingBelief:
     """One step ahead: states move, their Gaussians are merged per new state, and the dynamics act."""
     k = belief.log_weight.shape[1]
     moves = hmm.log_normalise(transitions.logits(np.arange(k), belief.mean))[0]
@@ -93,7 +93,7 @@ def _predicted(belief: SwitchingBelief, dynamics: Dynamics, transitions: Transit
     return SwitchingBelief(weight + np.log(total), moved, a @ merged @ np.swapaxes(a, 1, 2) + dynamics.covariance)
 
 
-def _updated(belief: SwitchingBelief, information: Float, linear: Float) -> SwitchingBelief:
+def updated(belief: SwitchingBelief, information: Float, linear: Float) -> SwitchingBelief:
     """After seeing a sample; an all-missing one has zero information and changes nothing."""
     d = linear.shape[1]
     precision = information[:, None]  # [B, 1, D, D]

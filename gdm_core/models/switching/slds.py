@@ -30,6 +30,7 @@ from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.filtering import filtered, roll
+from gdm_core.models.switching.online import SldsReader
 from gdm_core.models.switching.transitions import Transitions
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
@@ -139,6 +140,9 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
 
     def _bound(self, y: Array) -> float:
         return self._infer(y).elbo
+
+    def _sample_reader(self, lag: int) -> SldsReader:
+        return SldsReader(self._parameters)
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)

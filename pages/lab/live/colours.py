@@ -4,8 +4,8 @@ states are told apart."""
 from __future__ import annotations
 
 from gdm_core.analysis.matching import Order, inverse, order_of, ordered
+from gdm_studio.plot import palette
 from pages.lab.live.pictures import Array, Shown, Wanted
-from pages.ui import palette
 
 
 class Colours:
@@ -32,6 +32,7 @@ class Colours:
     def order(self, wanted: Wanted, raw: tuple[Array, ...], after: Shown | None = None) -> Order:
         """Of the states `raw` of a fit of `wanted`: column j on the screen is column order[j] of the model.
 
+        raw    of all trials, or of the first ones
         after  as if it were asked for while this stands
         """
         if not raw:
@@ -40,7 +41,9 @@ class Colours:
             return self.first
         anchor = self._anchor if after is None else self._after(after)
         here = anchor is not None and anchor[0] == wanted.train.fingerprint
-        return order_of(raw, wanted.truth, anchor[1] if here and anchor is not None else None, palette.DIFFERENCES)
+        before = anchor[1][: len(raw)] if here and anchor is not None else None
+        truth = None if wanted.truth is None else wanted.truth[: len(raw)]
+        return order_of(raw, truth, before, palette.DIFFERENCES)
 
 
 def is_plain(shown: Shown) -> bool:

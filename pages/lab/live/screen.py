@@ -11,13 +11,14 @@ import streamlit as st
 from gdm_core.analysis import looks
 from gdm_core.analysis.matching import parse, text_of
 from gdm_core.engine import Engine, estimate, get_engine
+from gdm_studio.plot import figures
 from pages.channel import Moving, channel
 from pages.lab.live import session_cleanup
 from pages.lab.live.answers import Answer
 from pages.lab.live.colours import is_plain
 from pages.lab.live.pictures import Shown, Wanted
 from pages.lab.live.session import Live
-from pages.ui import figures, page_memory, parts, shell, slider
+from pages.ui import page_memory, parts, shell, slider
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
 from pages.ui.streamlit_internals import this_run

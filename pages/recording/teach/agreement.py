@@ -15,11 +15,12 @@ from gdm_core.analysis import teaching
 from gdm_core.analysis.tables import csv, first_frame
 from gdm_core.analysis.teaching import Overview, Taught, Trust
 from gdm_core.trials import Trial
+from gdm_studio.plot import figures
 from pages.lab import live
 from pages.recording.tables import show_table
 from pages.recording.teach.taught_fit import TEACHABLE, ready
 from pages.recording.teach.taught_model import AnyTeaching, Teaching, found_in
-from pages.ui import figures, shell
+from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
 
@@ -34,19 +35,54 @@ class Curve:
     points: dict[str, Trust] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class LastLesson:
+    """(trial, what was taught, how many bouts of each word it has) of the lesson that stands, and of the one before it."""
+
+    now: tuple[str, str, Mapping[str, int]]
+    before: tuple[str, str, Mapping[str, int]] | None = None
+
+
+def changed(taught: Teaching, found: Taught | None, fresh: bool) -> str:
+    """What the last lesson changed, in a line; "" where there is none to compare it with."""
+    records, trial = taught.view.fit.records, taught.view.trial.fingerprint
+    last = records.last(LastLesson)
+    if found is not None and fresh:
+        cut = found.proba.argmax(axis=1)
+        starts = np.bincount(cut[np.flatnonzero(np.diff(cut, prepend=-1))], minlength=len(found.words))
+        told = (trial, repr(taught.question[1]), dict(zip(found.words, starts.tolist(), strict=True)))
+        if last is None or last.now[0] != trial:
+            last = records.keep(LastLesson(told))
+        elif last.now[1] != told[1]:
+            last = records.keep(LastLesson(told, last.now))
+    if last is None or last.before is None or last.now[0] != trial:
+        return ""
+    (_, now, bouts), (_, before, others) = last.now, last.before
+    more = {word: n - others.get(word, 0) for word, n in bouts.items()}
+    said = [f"{word}: {n:+d} {'bout' if abs(n) == 1 else 'bouts'}" for word, n in more.items() if n]
+    curve = records.last(Curve)
+    known = [None if curve is None or key not in curve.points else curve.points[key].held_out for key in (before, now)]
+    if known[0] is not None and known[1] is not None:
+        said.append(f"agreement on held-back marks {known[0]:.2f} → {known[1]:.2f}")
+    return f"The last lesson, in this trial: {', '.join(said) or 'no bout came or went'}."
+
+
 def agreement(taught: AnyTeaching) -> None:
-    """Agreement on moments that were not taught, over what was marked."""
+    """Agreement on moments that were not taught, over what was marked: a first word soon, and all of it after that."""
     view = taught.view
     if taught.why or not ready(view) or view.choice.family != TEACHABLE:
         shell.quiet("A curve, as soon as two words are marked: agreement on what was held back, over seconds marked.")
         return
     assert view.shown.result is not None
     train, stretches, words = taught.question
-    answer = view.ask("trust", teaching.trust, train, view.data.test, stretches, words, taught.known)
     fit = view.shown.result.key
     curve = view.fit.records.last(Curve)
     if curve is None or curve.fit != fit:
         curve = view.fit.records.keep(Curve(fit))
+    first = view.ask("trust-first", teaching.first_trust, train, stretches, words)
+    answer = live.Answer()
+    if first.fresh or first.message:
+        answer = view.ask("trust", teaching.trust, train, view.data.test, stretches, words, taught.known)
     if answer.fresh:
         curve.points[repr(stretches)] = answer.value
     points = sorted(curve.points.values(), key=lambda point: point.seconds)
@@ -55,7 +91,13 @@ def agreement(taught: AnyTeaching) -> None:
     if answer.fresh:
         shell.quiet(in_words(answer.value))
     elif not live.unanswered(view.fit, answer, "This could not be measured"):
-        shell.quiet("Being measured: the model is taught four times, each time without a quarter of the marks.")
+        if first.fresh and first.value.held_out is not None:
+            shell.quiet(
+                f"At first sight: macro-F1 {first.value.held_out:.2f} on a quarter of the marks, which was held back. The other "
+                "quarters follow."
+            )
+        else:
+            shell.quiet("Being measured: the model is taught four times, each time without a quarter of the marks.")
 
 
 def in_words(found: Trust) -> str:

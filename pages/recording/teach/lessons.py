@@ -13,13 +13,13 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets.marks import Mark, Marks, from_labels
-from gdm_core.analysis.teaching import Stretch
 from gdm_core.errors import DataError, GdmError
 from gdm_core.models.gdm.labels import check_labels
-from gdm_core.trials import Trial, Trials, labels_of
+from gdm_core.trials import Stretch, Trial, Trials, labels_of
+from gdm_studio.plot import figures, palette
 from pages import lab
 from pages.lab import Data
-from pages.ui import figures, palette, settings, slider
+from pages.ui import settings, slider
 
 MOST_WORD = 30  # letters
 KEYS = range(1, 10)
@@ -33,17 +33,13 @@ class Lesson:
     shown, asked     clips that are proposed now, and all that ever were
     said             what was wrong with the last mark
     touched          whether anything was ever marked or let in
-    stretch          (trial, From, To) that the page has set, if any; where stretches are counted in metres, its lap
-    in_hand          the visitor has dragged or typed that stretch and not named it yet: no proposal takes its place
-    asking           the proposed clip whose word is asked for now
-    following        whether the next proposal comes by itself
+    stretch, asking  where stretches are typed into controls of the page: (lap, From, To), and the proposed clip that they are of
     with_words       whether the page shows the fit that was taught
     words            words that were added without a mark
     keys             (number, word) where the visitor chose the key of a word
-    heard            (a marking timeline in the browser, the last of its messages that was heard)
+    heard            (a desk in the browser, the last of its messages that was heard)
     turn             how often the page has set its controls: each time they are new ones, since a browser that misses a
                      value set for a control it has would send the one before
-    taken            how often a word that was typed was taken: the field for it is a new one then, and at no other time
     """
 
     own: Marks = field(default_factory=Marks)
@@ -54,15 +50,69 @@ class Lesson:
     said: str = ""
     touched: bool = False
     stretch: tuple[int, float, float] | None = None
-    in_hand: bool = False
-    turn: int = 0
     asking: Stretch | None = None
-    following: bool = False
+    turn: int = 0
     with_words: bool = False
     words: tuple[str, ...] = ()
     keys: tuple[tuple[int, str], ...] = ()
     heard: tuple[str, int] = ("", 0)
-    taken: int = 0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that was done to a lesson, wherever it came from: desk.js and marks_panel make them.
+
+    kind    mark; undo, redo; away: this mark goes; skip: this stretch is not asked about; word: one without a mark;
+            whole: the lesson as a browser kept it, in `text`
+    """
+
+    kind: str
+    recording: str = ""
+    start: int = -1
+    stop: int = -1
+    word: str = ""
+    text: str = ""
+
+
+def after(lesson: Lesson, entry: Entry, trials: Trials) -> Lesson:
+    """The lesson after one more entry; one that cannot be changes nothing, and is said."""
+    try:
+        return replace(_after(lesson, entry, trials), said="", touched=True)
+    except GdmError as error:
+        return replace(lesson, said=str(error), touched=True)
+
+
+def _after(lesson: Lesson, entry: Entry, trials: Trials) -> Lesson:
+    own, word = lesson.own, entry.word.strip()[:MOST_WORD]
+    match entry.kind:
+        case "mark":
+            marked = with_mark(own, Mark(entry.recording, entry.start, entry.stop, word), trials)
+            return replace(lesson, own=marked, shown=_uncovered(lesson.shown, entry, trials))
+        case "undo":
+            return replace(lesson, own=own.undo())
+        case "redo":
+            return replace(lesson, own=own.redo())
+        case "away":
+            return replace(lesson, own=own.without(Mark(entry.recording, entry.start, entry.stop, word)))
+        case "skip":
+            return replace(lesson, shown=_uncovered(lesson.shown, entry, trials))
+        case "word":
+            return replace(lesson, words=with_word((*own.words, *lesson.words), lesson.words, word))
+        case "whole":
+            try:
+                return replace(lesson, turn=lesson.turn + 1, **from_json(entry.text, trials))
+            except GdmError as error:
+                raise DataError(f"The marks that this browser kept cannot be used. {error}") from error
+    raise DataError(f"Nothing is known of {entry.kind[:40]!r}: reload the page, whose desk is older than the server.")
+
+
+def _uncovered(shown: Sequence[Stretch], entry: Entry, trials: Trials) -> tuple[Stretch, ...]:
+    """Proposed clips that a stretch leaves unanswered."""
+    return tuple(
+        clip
+        for clip in shown
+        if not (trials[clip[0]].name == entry.recording and clip[1] < entry.stop and entry.start < clip[2])
+    )
 
 
 def key_of(data: Data) -> str:
@@ -75,6 +125,17 @@ def key_of(data: Data) -> str:
 def lesson(of: str) -> Lesson:
     """What was marked so far."""
     kept: Lesson = st.session_state.get(_place(of), Lesson())
+    return kept
+
+
+def take(of: str, trials: Trials, *entries: Entry, **fields: Any) -> Lesson:
+    """Keep the lesson after these entries, with other fields besides. What could not be is said of all of them."""
+    kept, wrong = lesson(of), []
+    for entry in entries:
+        kept = after(kept, entry, trials)
+        wrong.append(kept.said)
+    kept = replace(kept, said=" ".join(dict.fromkeys(filter(None, wrong))), **fields)
+    st.session_state[_place(of)] = kept
     return kept
 
 
@@ -92,15 +153,25 @@ def set_controls(of: str, **fields: Any) -> None:
     change(of, turn=lesson(of).turn + 1, **fields)
 
 
-def to_json(kept: Lesson) -> str:
-    """The lesson as the browser's tab holds it."""
-    more = {"seconds": kept.seconds, "from_start": kept.from_start, "words": kept.words, "keys": kept.keys}
-    more |= {"with_words": kept.with_words}
-    return json.dumps(json.loads(kept.own.to_json()) | more)
+def plain_mark(mark: Mark) -> list[Any]:
+    """A mark as the browser holds it."""
+    return [mark.recording, mark.start, mark.stop, mark.word]
+
+
+def to_plain(kept: Lesson) -> dict[str, Any]:
+    """The lesson as the browser holds it and keeps it in its store."""
+    return {
+        "marks": [plain_mark(mark) for mark in kept.own.marks],
+        "seconds": kept.seconds,
+        "from_start": kept.from_start,
+        "words": list(kept.words),
+        "keys": [list(pair) for pair in kept.keys],
+        "with_words": kept.with_words,
+    }
 
 
 def from_json(text: str, trials: Trials) -> dict[str, Any]:
-    """The fields of a lesson that `to_json` wrote."""
+    """The fields of a lesson that a browser kept as `to_plain` has it, which may be anything by now."""
     own = with_all(Marks(), Marks.from_json(text), trials)
     more = json.loads(text)
     seconds = slider.number(more.get("seconds")) or 0.0
@@ -135,31 +206,18 @@ class Clock:
     step: float
     unit: str
 
-    def frames(self, begin: float, end: float) -> tuple[int, int]:
-        """(first frame, the one after the last) of a stretch on the axis."""
-        last = self.start + self.step * self.trial.n_samples
-        if not (np.isfinite(begin) and np.isfinite(end)) or end <= begin:
-            raise DataError(f"The stretch goes from {begin:g} to {end:g} {self.unit}: it has to end after it begins.")
-        if begin < self.start - self.step / 2 or end > last + self.step / 2:
-            raise DataError(
-                f"The stretch from {begin:g} to {end:g} {self.unit} lies outside of {self.trial.name!r}, which goes from "
-                f"{self.start:g} to {last:g} {self.unit}."
-            )
-        first, after = round((begin - self.start) / self.step), round((end - self.start) / self.step)
-        if after - first < 2:
-            raise DataError(
-                f"The stretch from {begin:g} to {end:g} {self.unit} holds less than two frames, from which nothing can be "
-                "learned. Mark a longer one."
-            )
-        return first, min(after, self.trial.n_samples)
-
     def times(self, start: int, stop: int) -> tuple[float, float]:
         """(begin, end) of frames on the axis."""
         return self.start + self.step * start, self.start + self.step * stop
 
 
 def with_mark(marks: Marks, mark: Mark, trials: Trials) -> Marks:
-    """With one more; refused, with a sentence, where it contradicts another or lies outside."""
+    """With one more; refused, with a sentence, where it contradicts another, lies outside or is too short."""
+    if mark.stop - mark.start < 2:
+        raise DataError(
+            f"The stretch from frame {mark.start} to {mark.stop} of {mark.recording!r} holds less than two frames, from which "
+            "nothing can be learned. Mark a longer one."
+        )
     return with_all(marks, Marks((mark,)), trials)
 
 
@@ -174,19 +232,6 @@ def with_all(marks: Marks, more: Marks, trials: Trials) -> Marks:
             f"{marks.words[-1]!r} is one too many. Use one of the other words, or undo marks of one."
         )
     return marks
-
-
-def add(of: str, trials: Trials, where: tuple[int, int, int], word: str) -> bool:
-    """Keep one more mark, (trial, start, stop), if it can be; proposed clips that it covers are no longer shown."""
-    kept, (trial, start, stop) = lesson(of), where
-    try:
-        own = with_mark(kept.own, Mark(trials[trial].name, start, stop, word.strip()[:MOST_WORD]), trials)
-    except GdmError as error:
-        change(of, said=str(error))
-        return False
-    left = tuple(clip for clip in kept.shown if not (clip[0] == trial and clip[1] < stop and start < clip[2]))
-    change(of, own=own, shown=left)
-    return True
 
 
 def marks_of(data: Data) -> Marks:
@@ -239,7 +284,7 @@ class Vocabulary:
     @classmethod
     def of(cls, data: Data, marks: Marks, added: Sequence[str] = ()) -> Vocabulary:
         known = data.every_label if data.words is not None and not data.words.joined else ()
-        return cls.among((*known, *marks.words, *added))
+        return cls.among((*known, *added, *marks.words))
 
     @classmethod
     def among(cls, words: Sequence[str]) -> Vocabulary:
@@ -268,15 +313,12 @@ class Vocabulary:
         return figures.one_hot(at[labels], max(1, len(self.names)))
 
 
-def with_word(words: Vocabulary, added: Sequence[str], word: str) -> tuple[str, ...]:
-    """The words that were added without a mark, with one more."""
-    word = word.strip()
-    if not word or word in words.words:
+def with_word(words: Sequence[str], added: Sequence[str], word: str) -> tuple[str, ...]:
+    """The words that were added without a mark, with one more that is not among all `words`."""
+    if not word or word in words:
         raise DataError("Type a word that is not there yet." if not word else f"{word!r} is there already.")
-    if len(words.words) >= palette.MAX_STATES:
-        raise DataError(
-            f"There are {len(words.words)} words, and there can be {palette.MAX_STATES} states at the most."
-        )
+    if len(set(words)) >= palette.MAX_STATES:
+        raise DataError(f"There are {len(set(words))} words, and there can be {palette.MAX_STATES} states at the most.")
     return (*added, word)
 
 

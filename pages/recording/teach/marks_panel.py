@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -14,6 +16,7 @@ from gdm_core.trials import labels_of
 from pages.lab.view import View
 from pages.recording.tables import show_table
 from pages.recording.teach import lessons
+from pages.recording.teach.lessons import Entry
 from pages.recording.teach.taught_model import CLIP_S, AnyTeaching
 from pages.ui import settings, shell
 from pages.ui.downloads import download
@@ -46,21 +49,18 @@ _kept = component("gdm_kept_marks", js=(Path(__file__).parent / "kept_marks.js")
 
 
 def outlive_reload(taught: AnyTeaching) -> None:
-    """Have the browser's tab hold the marks, and give them back to a session that knows nothing of this recording yet."""
+    """Have the browser keep the marks of a page without a desk, and give them to a session that knows nothing of them yet."""
     of, lesson = taught.of, taught.lesson
-    data = {"of": of, "lesson": lessons.to_json(lesson) if lesson.touched else None}
+    data = {"of": of, "lesson": json.dumps(lessons.to_plain(lesson)) if lesson.touched else None}
     kept = _kept(key="teach-kept", data=data, default={"kept": None}, on_kept_change=lambda: None).kept
     if lesson.touched or not kept or kept["of"] != of:
         return
-    try:
-        lessons.set_controls(of, **lessons.from_json(kept["lesson"], taught.view.data.train))
-    except GdmError as error:
-        lessons.change(of, own=lesson.own, said=f"The marks from before the page was reloaded cannot be used. {error}")
+    lessons.take(of, taught.view.data.train, Entry("whole", text=str(kept["lesson"])))
     st.rerun()
 
 
 def listed(taught: AnyTeaching) -> None:
-    """What is marked, how to take it back, and marks from and to files."""
+    """What is marked, and how to take one away."""
     view, of, own = taught.view, taught.of, taught.own
     train = view.data.train
     where = {trial.name: i for i, trial in enumerate(train)}
@@ -73,25 +73,26 @@ def listed(taught: AnyTeaching) -> None:
     besides = f", beside {more:.1f} s of the expert's labels" if more > 0 else ""
     n = len(own.marks)
     shell.quiet(f"{n} {'mark' if n == 1 else 'marks'} of your own, {own.seconds(train):.1f} s{besides}.")
-    with st.container(horizontal=True):
-        st.button("Undo", key="teach-undo", on_click=_change_own, args=(of, "undo"), disabled=not own.marks)
-        st.button("Redo", key="teach-redo", on_click=_change_own, args=(of, "redo"), disabled=not own.undone)
     if own.marks:
         named = [f"{mark.word}, {taught.place(where[mark.recording], mark.start, mark.stop)}" for mark in own.marks]
         chosen = st.selectbox("Take one away", range(n), index=None, key=settings.key("teach-away", of),
                               format_func=lambda i: named[i] if i < n else "", placeholder="choose a mark")  # fmt: skip
         if chosen is not None and chosen < n:
-            st.button("Take it away", key="teach-remove", on_click=_remove, args=(of, own.marks[chosen]))
+            st.button("Take it away", key="teach-remove", on_click=_remove, args=(taught, own.marks[chosen]))
 
 
-def _change_own(of: str, what: str) -> None:
-    own = lessons.lesson(of).own
-    lessons.change(of, own=own.undo() if what == "undo" else own.redo())
+def undo_and_redo(taught: AnyTeaching) -> None:
+    """For a page without a desk."""
+    with st.container(horizontal=True):
+        for kind, left in (("undo", taught.own.marks), ("redo", taught.own.undone)):
+            entry = (taught.of, taught.view.data.train, Entry(kind))
+            more: dict[str, Any] = {"on_click": lessons.take, "args": entry, "disabled": not left}
+            st.button(kind.capitalize(), key=f"teach-{kind}", **more)
 
 
-def _remove(of: str, mark: Mark) -> None:
-    lessons.change(of, own=lessons.lesson(of).own.without(mark))
-    st.session_state.pop(settings.key("teach-away", of), None)
+def _remove(taught: AnyTeaching, mark: Mark) -> None:
+    lessons.take(taught.of, taught.view.data.train, Entry("away", mark.recording, mark.start, mark.stop, mark.word))
+    st.session_state.pop(settings.key("teach-away", taught.of), None)
 
 
 def files(taught: AnyTeaching, *, annotations: bool = True) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from datasets.marks import Marks
 from gdm_core.analysis import teaching
 from gdm_core.analysis.teaching import Taught
+from gdm_core.engine import FitResult
 from gdm_core.trials import Trial
 from pages import lab
 from pages.lab import live
@@ -19,7 +21,6 @@ from pages.recording.teach.taught_fit import ready
 
 CLIP_S = 2.0
 CLIP_STEPS = 30.0
-PROPOSED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +46,17 @@ class AnyTeaching(ABC):
     @property
     def question(self) -> tuple[Any, ...]:
         train = self.view.data.train
-        return train, self.marks.stretches(train), self.marks.words
+        return train, self.learned.stretches(train), self.learned.words
+
+    @property
+    def learned(self) -> Marks:
+        """The marks that the model is taught now."""
+        return self.marks
 
     @property
     def known(self) -> tuple[int, ...]:
         """For each word the expert's label that it is called like, -1 for none."""
-        return (-1,) * len(self.marks.words)
+        return (-1,) * len(self.learned.words)
 
     @property
     def clip(self) -> float:
@@ -67,15 +73,40 @@ class AnyTeaching(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class Learned:
+    """The marks that a fit was last taught."""
+
+    result: FitResult | None
+    marks: Marks
+
+
+@dataclass(frozen=True, eq=False)
 class Teaching(AnyTeaching):
     """That of a recording, which counts time."""
 
     view: View
     here: Seen
 
+    @cached_property
+    def learned(self) -> Marks:
+        """Marks that come while it learns wait until it has learned those before, and it was seen how far to trust that: where
+        each mark began the lesson anew, a quick hand on a slow machine would never see one."""
+        view, now = self.view, self.marks
+        if self.why or not ready(view):
+            return now
+        last = view.fit.records.last(Learned)
+        if last is not None and last.result is view.shown.result and last.marks != now:
+            train, trial = view.data.train, view.trial
+            question = train, last.marks.stretches(train), last.marks.words
+            about = (trial.fingerprint, view.shown.order)
+            lesson = view.ask("taught", teaching.taught, *question, trial, about=about)
+            if lesson.pending or view.ask("trust-first", teaching.first_trust, *question).pending:
+                return last.marks
+        return view.fit.records.keep(Learned(view.shown.result, now)).marks
+
     @property
     def known(self) -> tuple[int, ...]:
-        return lessons.expert_numbers(self.view.data, self.marks.words)
+        return lessons.expert_numbers(self.view.data, self.learned.words)
 
     @property
     def clip(self) -> float:
@@ -118,11 +149,11 @@ def found_in(taught: AnyTeaching, trial: Trial, answer: live.Answer) -> Taught |
     return value if set(value.words) <= set(taught.words.words) else None
 
 
-def ask_for_clips(taught: AnyTeaching) -> live.Answer:
-    """Up to three clips whose words would teach most."""
+def ask_for_clips(taught: AnyTeaching, n: int) -> live.Answer:
+    """Up to `n` clips whose words would teach most."""
     train, stretches, words = taught.question
     if taught.why:  # of one word nothing can be learned yet: clips that differ most, beside what is marked
         stretches, words = tuple((*where[:3], 0) for where in stretches), words[:1]
     return taught.view.ask(
-        "next-clips", teaching.next_clips, train, stretches, words, taught.lesson.asked, PROPOSED, taught.clip
+        "next-clips", teaching.next_clips, train, stretches, words, taught.lesson.asked, n, taught.clip
     )

@@ -64,15 +64,18 @@ for (const [name, leaves] of [["click", ({ target }) => target.closest?.("a[href
 
 // ---- what is older than what the controls say -------------------------------------------------------------------
 // A slider of the controls has moved: what the page says of its fit is of the value before, until a run has ended.
-window.addEventListener("gdm:slider", ({ detail: { key, said, stands, held } }) => {
+window.addEventListener("gdm:slider", (event) => queueMicrotask(() => heard(event))); // once all have heard it
+
+function heard({ detail: { key, said, stands, held }, defaultPrevented }) {
   if (!document.querySelector(`.st-key-slider-${CSS.escape(key)}`)?.closest("[data-testid=stSidebar]")) return;
   if (stands && !held) rest();
-  else if (!stands) wait(said, held);
-});
+  else if (!stands) wait(said, held, !held || defaultPrevented ? "alone" : "");
+}
 
-function wait(said, held) {
+// `how` is "alone" where no script draws what the thumb stands at before it is let go.
+function wait(said, held, how = "alone") {
   clearTimeout(line.late);
-  document.documentElement.dataset.gdmWaiting = "";
+  document.documentElement.dataset.gdmWaiting = how;
   line.held = held;
   line.pill.replaceChildren(`waiting for ${said}`);
   line.pill.hidden = false;

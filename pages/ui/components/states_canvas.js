@@ -30,6 +30,7 @@ export function drawStates(view, how, soft, colours) {
     root.dataset.state = "preview";
     Object.assign(badge, { hidden: false, textContent: how.badge + (stride > 1 ? `, 1 of ${stride} samples` : "") });
   }
+  root.toggleAttribute("data-followed", true);
   root.dataset.updates = view.updates += 1;
   return true;
 }
@@ -38,6 +39,7 @@ export function drawStates(view, how, soft, colours) {
 export function clearStates(view) {
   for (const [node, [name, value]] of view.over?.before ?? []) node.style[name] = value;
   view.over?.canvas.remove();
+  view.root.toggleAttribute("data-followed", false);
   view.over = null;
 }
 

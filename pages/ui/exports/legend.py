@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pages.ui import palette
-from pages.ui.figures.base import Dict, Figure, plain
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, plain
 
 Key = Mapping[str, Sequence[tuple[str, str]]]
 _CHARACTER, _MARK, _ROW = 7.4, 44, 20  # pixels; room for the letters of another machine, where a picture may be drawn

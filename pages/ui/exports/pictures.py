@@ -7,10 +7,10 @@ from html import escape
 
 from plotly.io.json import to_json_plotly
 
+from gdm_studio.plot.figures.base import Figure, at_width
 from pages.ui import theme
 from pages.ui.card import WORDS, Score, explained
 from pages.ui.exports import packed
-from pages.ui.figures.base import Figure, at_width
 
 CONFIG = {"displaylogo": False, "responsive": True}
 PAGE_WIDTH = 900  # pixels of a figure in a file, as the sheet below leaves them

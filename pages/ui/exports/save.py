@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlit.components.v2 import component
 
-from pages.ui.figures.base import Figure
+from gdm_studio.plot.figures.base import Figure
 
 LEAST_WIDTH = 900  # a file is read elsewhere: it is as wide as a page of text, however narrow the window is
 

@@ -1,0 +1,161 @@
+"""A GDM sample by sample: the last few rows are all that it looks at, besides what a transition with memory carries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from gdm_core.errors import ConfigError
+from gdm_core.maths.moments import moments
+from gdm_core.maths.relaxed import gumbel
+from gdm_core.maths.rows import Rows
+from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.module import GdmModule, View
+from gdm_core.models.gdm.posteriors import StickyPosterior
+from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
+from gdm_core.models.gdm.soft import as_numpy
+from gdm_core.models.gdm.word_model import WordModel
+from gdm_core.models.online import Arrays, Candidates
+
+_STICKY_DRAWS = 64
+
+
+class GdmReader:
+    """What `SampleReader` asks for. Its memory holds rows of the standardised past, the newest last."""
+
+    def __init__(
+        self,
+        module: GdmModule,
+        config: GDMConfig,
+        words: WordModel | None,
+        words_of_states: npt.NDArray[np.float64] | None,
+        lag: int,
+    ) -> None:
+        if not module.posterior.causal:
+            raise ConfigError(
+                f"posterior={config.reads!r} reads whole recordings, the future too, so it says nothing of the present "
+                "moment alone. Fit with posterior='window' or 'linear' to follow a recording as it is made."
+            )
+        self.module, self.config = module, config
+        self._words, self._words_of_states = words, words_of_states
+        self._device = module.initial.device
+        self._noise = same_noise(module)
+        self._n_rows = max(module.lags, 2) + 1  # the row before has a move of its own
+        n, k = module.projection.shape[1], module.n_states
+        self.memory: Arrays = {
+            "y": np.zeros((0, n), np.float32),  # 0 where missing
+            "known": np.zeros((0, n), np.bool_),
+            "past": np.zeros((1, n), np.float32),  # gaps carried forward; one row of zeros before the first sample
+            "age": np.zeros((1, 1), np.int64),  # of the next sample
+        }
+        start = module.transition.memory_at_start()
+        if start is not None:
+            self.memory["transition"] = as_numpy(start)[None]
+        if module.posterior.sequential:
+            self.memory["drawn"] = np.zeros((_STICKY_DRAWS, k), np.float32)
+        if words is not None:
+            self._n_heard = (
+                max(words.windows) // 2 + 1 + lag + words.longest_gap + 1
+            )  # a gap reaches back to its last value
+            self.memory |= {
+                "heard": np.zeros((0, n), np.float32),  # 0 where missing, as what words are told by takes it
+                "heard_known": np.zeros((0, n), np.bool_),
+                "by_state": np.zeros((0, len(words.words))),
+                "word": np.zeros((0, len(words.words))),
+            }
+
+    @torch.inference_mode()
+    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+        rows = self._rows(y)
+        view = self._view(rows)
+        if isinstance(self.module.posterior, StickyPosterior):
+            found = self._sticky(view, rows)
+        elif self.config.corrects:
+            transfer, z = candidates_of_last_row(self.module, rows, view, self._noise, self.config.temperature)
+            found = Candidates(as_numpy(transfer), as_numpy(z))
+        else:
+            found = self._alone(moments(view.posterior[-1:], self.config.temperature).mean)
+        if self._words is not None:
+            self._hear(y, view)
+        return found
+
+    def _rows(self, y: npt.NDArray[np.float32]) -> Rows:
+        """The sample and those before it that a view of it needs."""
+        m, known = self.memory, np.isfinite(y)
+        observed = np.where(known, y, np.float32(0))
+        age = int(m["age"][0, 0])
+        past = np.where(known, observed, m["past"][-1])
+        for name, value in (("y", observed), ("known", known), ("past", past)):
+            older = m[name][:0] if age == 0 else m[name]
+            m[name] = np.concatenate([older, value[None]])[-self._n_rows :]
+        m["age"] = m["age"] + 1
+        n = len(m["y"])
+
+        def tensor(values: npt.NDArray[Any]) -> Tensor:
+            return torch.as_tensor(values, dtype=torch.float32, device=self._device)
+
+        return Rows(
+            y=tensor(m["y"]),
+            known=None if m["known"].all() else tensor(m["known"]),
+            past=tensor(m["past"]),
+            age=torch.arange(age + 1 - n, age + 1, device=self._device),
+            scored=None,
+            n_scored=n,
+            lengths=(n,),
+        )
+
+    def _view(self, rows: Rows) -> View:
+        view = self.module.view(rows)
+        if "transition" not in self.memory or len(rows) == 1:
+            return view
+        carried = torch.as_tensor(self.memory["transition"][0], device=self._device)
+        context, carried_on = self.module.transition.next_context(view.x[-2], carried)
+        assert carried_on is not None
+        self.memory["transition"] = as_numpy(carried_on)[None]
+        return view._replace(context=torch.cat([view.context[:-1], context[None]]))
+
+    def _sticky(self, view: View, rows: Rows) -> Candidates:
+        """The mean of draws, each of which goes on from its own past."""
+        noise = sticky_noise(self.module, int(rows.age[-1]))
+        logits = view.posterior[-1].expand_as(noise)
+        if len(rows) > 1:
+            drawn = torch.as_tensor(self.memory["drawn"], device=self._device)
+            logits = logits + drawn @ self.module.posterior.memory  # type: ignore[operator]
+        z = torch.softmax((logits + noise) / self.config.temperature, -1)
+        self.memory["drawn"] = as_numpy(z)
+        return self._alone(z.mean(0, keepdim=True))
+
+    def _alone(self, shares: Tensor) -> Candidates:
+        """Shares [1, K] that no other sample changes."""
+        return Candidates(np.ones((1, 1)), as_numpy(shares))
+
+    # ---- words --------------------------------------------------------------------------------------------------
+    def _hear(self, y: npt.NDArray[np.float32], view: View) -> None:
+        assert self._words_of_states is not None
+        m, known = self.memory, np.isfinite(y)
+        mean = moments(view.posterior[-1:], self.config.temperature).mean.double().numpy(force=True)
+        if isinstance(self.module.posterior, StickyPosterior):
+            mean = m["drawn"].mean(axis=0, keepdims=True).astype(np.float64)
+        new = {"heard": np.where(known, y, np.float32(0))[None], "heard_known": known[None]}
+        for name, value in (new | {"by_state": mean @ self._words_of_states}).items():
+            m[name] = np.concatenate([m[name], value])[-self._n_heard :]
+
+    def words(self, lag: int) -> npt.NDArray[np.float32] | None:
+        if self._words is None:
+            return None
+        m, at = self.memory, len(self.memory["heard"]) - 1 - lag
+        heard = np.where(m["heard_known"], m["heard"], np.float32(np.nan))
+        before = m["word"][0] if len(m["word"]) else None
+        p, said = self._words.next_word(heard, at, m["by_state"][at], before)
+        m["word"] = p[None]
+        return said
+
+
+def sticky_noise(module: GdmModule, age: int) -> Tensor:
+    """[draws, K] what sample number `age` of a recording is drawn with."""
+    generator = torch.Generator(device=module.initial.device).manual_seed(age)
+    return gumbel((_STICKY_DRAWS, module.n_states), generator)[:, module.roles()]

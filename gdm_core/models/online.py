@@ -1,0 +1,151 @@
+"""States of the present moment, sample by sample, from what is known by then: causal, and in constant memory.
+
+Every family that can says the same of a new sample: what its candidates are (states, or draws of soft states), and how
+well each goes with each of the sample before. From that follow the filter, and the shares of an earlier moment once
+`lag` more samples are known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError, ModelFileError
+from gdm_core.maths.threads import one_thread
+from gdm_core.models.scaling import Scaler
+from gdm_core.store import decoded, encoded
+
+Float = npt.NDArray[np.float64]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class Candidates(NamedTuple):
+    """What one sample adds.
+
+    transfer  [A, B] how well each of B candidates goes with each of the A of the sample before, up to a factor; A is 1
+              where the sample before does not matter
+    shares    [B, K] of each candidate
+    """
+
+    transfer: npt.NDArray[Any]
+    shares: npt.NDArray[Any]
+
+
+class SampleReader(Protocol):
+    """What a family does with one standardised sample after the other.
+
+    memory  all that it knows of those before, as arrays
+    """
+
+    memory: Arrays
+
+    def read(self, y: npt.NDArray[np.float32]) -> Candidates:
+        """Take in the next sample `y` [N], NaN where missing."""
+
+    def words(self, lag: int) -> npt.NDArray[np.float32] | None:
+        """[C] probability of each word, `lag` samples ago; None where no words were taught. Asked once a sample, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What is known of one sample so far.
+
+    sample  its number, from 0; below 0 while fewer than lag + 1 samples are known, and all else is NaN
+    shares  [K]
+    words   [C] probability of each word in the order of `class_names_`; None for a model that was taught none
+    """
+
+    sample: int
+    shares: npt.NDArray[np.float32]
+    words: npt.NDArray[np.float32] | None = None
+
+    def __str__(self) -> str:
+        said = [f"S{i + 1} {share:.2f}" for i, share in enumerate(self.shares)]
+        return f"sample {self.sample}: {', '.join(said)}"
+
+
+class Online:
+    """Follows one recording as it is made. `StateModel.online` begins one.
+
+    reader    of the family
+    scaler    of the model, which has n_states states
+    lag       samples after which each one is answered for
+    """
+
+    def __init__(self, reader: SampleReader, scaler: Scaler, n_states: int, lag: int) -> None:
+        self._reader, self._scaler, self._n_states, self.lag = reader, scaler, n_states, lag
+        self.n_seen = 0
+        self._window: deque[tuple[Candidates, Float]] = deque(maxlen=lag + 1)  # with the weights [B] of the filter
+
+    def step(self, y: npt.ArrayLike) -> Moment:
+        """Take the next sample `y` [N], NaN where missing, and say what is known of the one `lag` samples ago."""
+        sample = np.asarray(y, np.float32)
+        if sample.shape != self._scaler.center.shape:
+            raise DataError(
+                f"A sample has the shape {sample.shape}; this model takes one value for each of its "
+                f"{len(self._scaler.center)} channels at a time. Use predict_proba or filter for whole recordings."
+            )
+        if np.isinf(sample).any():
+            raise DataError(
+                f"Sample {self.n_seen} is infinite in channel {int(np.isinf(sample).argmax())}. Mark it NaN."
+            )
+        found = self._reader.read(self._scaler.apply(sample))
+        before = self._window[-1][1] if self._window and len(found.transfer) > 1 else np.ones(len(found.transfer))
+        weights = before @ found.transfer
+        self._window.append((found, weights / weights.sum()))
+        self.n_seen += 1
+        if self.n_seen <= self.lag:
+            nothing = np.full(self._n_states, np.nan, np.float32)
+            return Moment(self.n_seen - 1 - self.lag, nothing, None)
+        return Moment(self.n_seen - 1 - self.lag, self._shares(0), self._reader.words(self.lag))
+
+    def follow(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """[T, K] what is said of each sample of `y` [T, N], the last ones from what there is."""
+        with one_thread():  # what a step multiplies is small
+            known = [self.step(sample).shares for sample in y][self.lag :]
+        return np.concatenate([np.array(known, np.float32).reshape(-1, self._n_states), self.rest()])
+
+    def rest(self) -> npt.NDArray[np.float32]:
+        """[at most lag, K] shares of the samples that `step` has not answered for yet, where no more are to come."""
+        first = max(0, len(self._window) - self.lag)
+        found = [self._shares(at) for at in range(first, len(self._window))]
+        return np.array(found, np.float32).reshape(-1, self._n_states)
+
+    def _shares(self, at: int) -> npt.NDArray[np.float32]:
+        """[K] of sample `at` of the window, from all that was seen."""
+        future: Float = np.ones(1)
+        for i in range(len(self._window) - 1, at, -1):
+            transfer = self._window[i][0].transfer
+            future = transfer @ np.broadcast_to(future, transfer.shape[1])
+            future = future / future.max()
+        found, weights = self._window[at]
+        both = weights * future
+        return np.asarray(both @ found.shares / both.sum(), np.float32)
+
+    def to_bytes(self) -> bytes:
+        """All that was kept, for `model.online(resume=...)` to go on from."""
+        arrays = {f"memory.{name}": value for name, value in self._reader.memory.items()}
+        for i, (found, weights) in enumerate(self._window):
+            arrays |= {f"window.{i}.transfer": found.transfer, f"window.{i}.shares": found.shares}
+            arrays[f"window.{i}.weights"] = weights
+        return encoded(arrays, {"family": "online", "n_seen": self.n_seen, "lag": self.lag})
+
+    def resume(self, content: bytes) -> None:
+        """Go on where another one of the same model and lag was, from its `to_bytes` (`content`)."""
+        arrays, header = decoded(content, "the saved state", ("online",))
+        kept = {name.removeprefix("memory."): value for name, value in arrays.items() if name.startswith("memory.")}
+        shapes = {name: value.shape[1:] for name, value in self._reader.memory.items()}
+        if header.get("lag") != self.lag or {name: value.shape[1:] for name, value in kept.items()} != shapes:
+            raise ModelFileError(
+                "The saved state is of another model, or of another lag. Begin anew with model.online()."
+            )
+        self._reader.memory = kept
+        self.n_seen = int(header["n_seen"])
+        self._window.clear()
+        for i in range(min(self.n_seen, self.lag + 1)):
+            part = {name: arrays[f"window.{i}.{name}"] for name in ("transfer", "shares", "weights")}
+            self._window.append((Candidates(part["transfer"], part["shares"]), part["weights"]))

@@ -1,0 +1,390 @@
+"""Predictions with their envelope, and scores against a setting with their spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, time_cursor, typed
+
+Band = tuple[npt.ArrayLike, npt.ArrayLike]
+BOUND = "log-likelihood a step"
+
+
+def _band(x: npt.NDArray[Any], band: Band, colour: str, line: Dict | None = None) -> list[Dict]:
+    low, high = (np.asarray(edge, np.float32) for edge in band)
+    if low.shape != x.shape or high.shape != x.shape:
+        raise DataError(f"A band has edges {low.shape} and {high.shape}; the times are {x.shape}.")
+    common: Dict = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": typed(x),
+        "hoverinfo": "skip",
+        "line": line or {"width": 0},
+    }
+    return [common | {"y": typed(low)}, common | {"y": typed(high), "fill": "tonexty", "fillcolor": colour}]
+
+
+def envelope(
+    time: npt.ArrayLike,
+    mean: npt.ArrayLike,
+    *,
+    band90: Band,
+    band50: Band | None = None,
+    three_sigma: Band | None = None,
+    observed: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    persistence: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    now: float | None = None,
+    unit: str = "step",
+    channel: str = "",
+    height: int = 300,
+    caption: str = "Dark band: half of all outcomes should fall inside; light band: nine of ten. Dots are what happened.",
+) -> Figure:
+    """A prediction over `time` with its envelope.
+
+    observed, persistence   (times, values): what happened, and the guess that everything stands still
+    now                     a line where the known past ends
+    """
+    x = np.asarray(time, np.float32)
+    traces: list[Dict] = []
+    if three_sigma is not None:
+        caption += " Dotted: three standard deviations to either side."
+        traces += _band(x, three_sigma, "$clear", {"width": 1, "dash": "dot", "color": "$faint"})
+    traces += _band(x, band90, "$band")
+    if band50 is not None:
+        traces += _band(x, band50, "$band2")
+    middle = np.asarray(mean, np.float32)
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": typed(x),
+            "y": typed(middle),
+            "line": {"color": "$accent", "width": 2},
+            "hovertemplate": f"{unit} %{{x:.4~g}} · predicted %{{y:.4~g}}<extra></extra>",
+        }
+    )
+    marks: list[Dict] = []
+    if len(x):
+        marks.append(_end_label("predicted", x, middle, "$accent"))
+    if persistence is not None:
+        px, py = (np.asarray(v, np.float32) for v in persistence)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": typed(px),
+                "y": typed(py),
+                "line": {"color": "$muted", "width": 1.2, "dash": "dash"},
+                "hovertemplate": "stands still %{y:.4~g}<extra></extra>",
+            }
+        )
+        if len(px):
+            marks.append(_end_label("stands still", px, py, "$muted"))
+    if observed is not None:
+        ox, oy = (np.asarray(v, np.float32) for v in observed)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if len(ox) <= 400 else "lines",
+                "x": typed(ox),
+                "y": typed(oy),
+                "line": {"color": "$ink", "width": 1},
+                "marker": {"color": "$ink", "size": 4},
+                "hovertemplate": f"{unit} %{{x:.4~g}} · observed %{{y:.4~g}}<extra></extra>",
+            }
+        )
+    shapes: list[Dict] = []
+    if now is not None:
+        shapes.append(
+            {
+                "type": "line",
+                "x0": now,
+                "x1": now,
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": "$line", "width": 1},
+            }
+        )
+        marks.append(
+            note("now", now, 1, xref="x", yref="paper", yanchor="bottom", font={"size": 11, "color": "$muted"})
+        )
+    _spread(marks, [np.asarray(edge, np.float32) for edge in (three_sigma or band90)], height)
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis(unit, showgrid=False),
+            yaxis=axis(channel),
+            annotations=marks,
+            shapes=shapes,
+            margin={"l": 8, "r": 84, "t": 20, "b": 8},
+        ),
+        "caption": caption,
+        "alt": f"Prediction of {channel or 'a channel'} over {len(x)} moments with 50 and 90 percent bands.",
+        "height": height,
+        "cursor": time_cursor(),
+    }
+
+
+def _end_label(text: str, x: npt.NDArray[Any], y: npt.NDArray[Any], colour: str) -> Dict:
+    known = np.flatnonzero(np.isfinite(y))
+    at = known[-1] if len(known) else -1
+    return note(
+        text,
+        float(x[at]),
+        float(np.nan_to_num(y[at])),
+        xref="x",
+        yref="y",
+        xanchor="left",
+        xshift=6,
+        font={"size": 11, "color": colour},
+        bgcolor="$surface",  # no line runs through words
+        borderpad=0,
+    )
+
+
+def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int, pixels: float = 14.0) -> None:
+    """Push labels at the end of lines apart where they would lie on each other.
+
+    values  what the vertical axis spans; height of the figure in pixels
+    """
+    ends = sorted((m for m in marks if m.get("xshift")), key=lambda m: float(m["y"]))
+    span = np.concatenate([np.ravel(v) for v in values])
+    reach = float(np.nanmax(span) - np.nanmin(span)) if np.isfinite(span).any() else 0.0
+    if len(ends) < 2 or reach == 0:
+        return
+    last = -np.inf
+    for mark in ends:
+        place = float(mark["y"]) / reach * 0.8 * height  # axes and margins take about a fifth
+        mark["yshift"] = max(0.0, last + pixels - place)
+        last = place + float(mark["yshift"])
+
+
+BESIDE = 0.12  # of the way from one setting to the next, between models that stand side by side
+
+
+def sweep(
+    setting: npt.ArrayLike,
+    scores: Mapping[str, npt.ArrayLike],
+    *,
+    lines: Mapping[str, float] | None = None,
+    setting_name: str = "states (K)",
+    score_name: str = "",
+    log: bool = False,
+    height: int = 280,
+    caption: str = "The line is the mean over seeds, the band one standard deviation, each dot one fit.",
+    joined: bool = True,
+) -> Figure:
+    """Scores [settings, seeds] of named models against a setting, and constant lines to beat.
+
+    joined  whether there is anything between two settings: trials stand each for itself, one model beside the other
+    """
+    x = np.asarray(setting, np.float32)
+    # State colours mean states: models are told apart by their labels, dashes and shades of ink.
+    looks = [
+        ("$accent", "solid"),
+        ("$ink", "solid"),
+        ("$muted", "dash"),
+        ("$faint", "dot"),
+        ("$ink", "dashdot"),
+        ("$muted", "dot"),
+    ]
+    traces: list[Dict] = []
+    marks: list[Dict] = []
+    for number, (name, values) in enumerate(scores.items()):
+        colour, dash = looks[number % len(looks)]
+        at = x if joined else x + np.float32(BESIDE * (number - (len(scores) - 1) / 2))
+        s = np.atleast_2d(np.asarray(values, np.float32))
+        if s.shape[0] != len(x):
+            raise DataError(f"{name!r} has scores for {s.shape[0]} settings; there are {len(x)}.")
+        known = np.isfinite(s).any(axis=1)
+        mean, spread = np.full((2, len(s)), np.nan)
+        mean[known], spread[known] = np.nanmean(s[known], axis=1), np.nanstd(s[known], axis=1)
+        if s.shape[1] > 1 and joined:
+            traces += _band(at, (mean - spread, mean + spread), "$band" if colour == "$accent" else "$clear")
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if joined else "markers",
+                "x": typed(at),
+                "y": typed(mean),
+                "line": {"color": colour, "width": 2, "dash": dash},
+                "marker": {"size": 6} if joined else {"size": 9, "color": colour},
+                "error_y": {
+                    "type": "data",
+                    "array": typed(spread),
+                    "visible": not joined,
+                    "thickness": 1.4,
+                    "width": 4,
+                },
+                "hovertemplate": f"{name}{' · %{x:.4~g}' * joined}: %{{y:.3f}}<extra></extra>",
+            }
+        )
+        if s.shape[1] > 1:
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": typed(np.repeat(at, s.shape[1])),
+                    "y": typed(s.ravel()),
+                    "marker": {"size": 4, "color": colour, "opacity": 0.35},
+                    "hoverinfo": "skip",
+                }
+            )
+        if len(x):
+            label = _end_label(name, at, mean, colour)
+            marks.append(label | ({"x": float(np.log10(label["x"]))} if log else {}))
+    shapes: list[Dict] = []
+    for name, value in (lines or {}).items():
+        shapes.append(
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": value,
+                "y1": value,
+                "line": {"color": "$faint", "width": 1, "dash": "dash"},
+            }
+        )
+        marks.append(
+            note(
+                name,
+                0,
+                value,
+                xref="paper",
+                yref="y",
+                xanchor="left",
+                yanchor="bottom",
+                font={"size": 11, "color": "$muted"},
+            )
+        )
+    everything = [np.asarray(v, np.float32) for v in (*scores.values(), *(lines or {}).values())]
+    _spread(marks, everything, height)
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis(
+                setting_name,
+                type="log" if log else "linear",
+                tickvals=x.tolist() if len(x) <= 14 else None,
+                showgrid=False,
+            ),
+            yaxis=axis(score_name),
+            shapes=shapes,
+            annotations=marks,
+            margin={"l": 8, "r": 90, "t": 8, "b": 8},
+        ),
+        "caption": caption,
+        "alt": f"{score_name or 'Score'} against {setting_name} for {', '.join(scores)}.",
+        "height": height,
+    }
+
+
+def heat(
+    values: npt.ArrayLike,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    *,
+    x_name: str = "",
+    y_name: str = "",
+    digits: int = 2,
+    height: int | None = None,
+    caption: str = "Brighter is higher; the number is the mean over seeds.",
+) -> Figure:
+    """A score over two settings: values [len(y), len(x)]."""
+    v = np.asarray(values, np.float32)
+    if v.shape != (len(y), len(x)):
+        raise DataError(f"Values have shape {v.shape}; expected [{len(y)}, {len(x)}].")
+    return {
+        "data": [
+            {
+                "type": "heatmap",
+                "z": typed(v),
+                "x": [str(i) for i in x],
+                "y": [str(i) for i in y],
+                "texttemplate": f"%{{z:.{digits}f}}",
+                "colorscale": [[0, "$surface"], [1, "$accent"]],
+                "showscale": False,
+                "xgap": 2,
+                "ygap": 2,
+                "hovertemplate": f"{x_name} %{{x}}, {y_name} %{{y}}: %{{z:.{digits + 1}f}}<extra></extra>",
+            }
+        ],
+        "layout": layout(
+            xaxis=axis(x_name, type="category", showgrid=False, fixedrange=True),
+            yaxis=axis(y_name, type="category", showgrid=False, fixedrange=True),
+        ),
+        "caption": caption,
+        "alt": f"Heat map over {x_name} and {y_name}.",
+        "height": height or 80 + 38 * len(y),
+    }
+
+
+def bound(
+    steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False, height: int = 118
+) -> Figure:
+    """The bound of the fitted data while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
+
+    A fit may fall far below what matters, at its beginning and now and then on its way. The line stops at the lower edge
+    there, and a small triangle says so. `faded`: it is the curve of an earlier fit.
+    """
+    x, y = (np.asarray(each, np.float32) for each in (steps, values))
+    known = np.isfinite(y)
+    x, y = x[known], y[known]
+    shown = np.maximum(y, _floor(y))
+    common: Dict = {
+        "type": "scatter",
+        "x": typed(x),
+        "y": typed(shown),
+        "customdata": typed(y),
+        "opacity": 0.4 if faded else 1.0,
+        "hovertemplate": f"step %{{x:.0f}} · {BOUND} %{{customdata:.3f}} (a lower bound, the ELBO)<extra></extra>",
+    }
+    line = common | {"mode": "lines", "line": {"color": "$accent", "width": 1.6}}
+    low = x[y < shown]
+    cut = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": typed(low),
+        "y": typed(shown[y < shown]),
+        "hoverinfo": "skip",
+        "marker": {"symbol": "triangle-down", "size": 6, "color": "$accent"},
+    }
+    end = float(total or (x.max() if len(x) else 1))
+    place = layout(
+        margin={"l": 8, "r": 8, "t": 4, "b": 4},
+        xaxis=axis("step", range=[0, end], nticks=4, showgrid=False),
+        yaxis=axis(BOUND, nticks=4),
+    )
+    last = f", now {y[-1]:.3f}" if len(y) else ""
+    return {
+        "data": [line, cut],
+        "layout": place,
+        "caption": "",
+        "alt": f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}.",
+        "height": height,
+    }
+
+
+def dips(values: Sequence[float]) -> bool:
+    """Whether the curve falls far on its way, or beyond its lower edge: that wants a word."""
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    if len(known) < 3:
+        return False
+    fall = float((np.maximum.accumulate(known) - known).max())
+    return fall > 0.2 * float(known.max() - np.quantile(known, 0.1))
+
+
+def _floor(values: npt.NDArray[Any]) -> float:
+    """The lower edge of the curve: half as far below nine tenths of it as these reach up."""
+    if len(values) <= 20:
+        return -np.inf
+    most = float(np.quantile(values, 0.1))
+    return most - 0.5 * (float(values.max()) - most)

@@ -1,0 +1,226 @@
+"""A path in the mixed colours of its soft states: one stroke for each of a few colours, never one for each segment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, bare, headline, layout, names_of, note, path_cursor, typed
+
+WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
+COLOURS = 40
+MOST_DOTS = 1_500
+RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the strongest state and nothing else
+
+
+def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[Any]) -> list[npt.NDArray[np.int64]]:
+    """For each bucket, the samples its line visits, -1 where the pen is lifted.
+
+    Segment i joins sample i to i + 1 and is drawn in bucket[i]; neighbours of one bucket become one stroke.
+    """
+    drawn = np.isfinite(x[:-1]) & np.isfinite(y[:-1]) & np.isfinite(x[1:]) & np.isfinite(y[1:])  # [T-1]
+    code = np.where(drawn, bucket.astype(np.int64), -1)
+    starts = np.flatnonzero(np.diff(code, prepend=-2))  # [runs]
+    ends = np.append(starts[1:], len(code))
+    keep = code[starts] >= 0
+    starts, ends = starts[keep], ends[keep]
+    order = np.argsort(code[starts], kind="stable")
+    starts, ends = starts[order], ends[order]
+    length = ends - starts + 2  # both ends of each segment, and the lifted pen
+    stop = np.cumsum(length)
+    visit = np.arange(int(stop[-1]) if len(stop) else 0) - np.repeat(stop - length - starts, length)
+    visit[stop - 1] = -1
+    owner = np.repeat(code[starts], length)
+    edges = np.searchsorted(owner, np.arange(int(code.max(initial=-1)) + 2))
+    return [visit[a:b] for a, b in pairwise(edges.tolist())]
+
+
+def _hover(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
+    """[T, 5] the sample's number, its two strongest states and their percentages; [T, 2] the strongest alone if not rich."""
+    percent = np.round(np.nan_to_num(states) * 100)
+    at = np.arange(len(percent))
+    first = percent.argmax(axis=1)
+    strongest = [first + 1, percent[at, first]]
+    if not rich:
+        return np.column_stack(strongest).astype(np.uint16)
+    if states.shape[1] == 1:
+        return np.column_stack([at, *strongest]).astype(np.uint16)
+    rest = percent.copy()
+    rest[at, first] = -1
+    second = rest.argmax(axis=1)
+    return np.column_stack([at, *strongest, second + 1, percent[at, second]]).astype(np.uint16)
+
+
+def _room(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
+    """Unseen marks at the corners of a path: Plotly leaves room around marks, and would cut a line along its edge."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [float(np.nanmin(x)), float(np.nanmax(x))],
+        "y": [float(np.nanmin(y)), float(np.nanmax(y))],
+        "marker": {"size": width + 2, "color": "$clear"},
+        "hoverinfo": "skip",
+    }
+
+
+def _gl_ghost(path: npt.NDArray[np.float32], width: float) -> Dict:
+    x, y = path.T
+    line = {"color": "$line", "width": width * 2.2}
+    return {
+        "type": "scattergl", "mode": "lines", "x": typed(x), "y": typed(y), "line": line, "hoverinfo": "skip",
+    }  # fmt: skip
+
+
+def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
+    """Small squares of `size` in units of the data, as one shape: traces would lie above the path."""
+    few = places[:: -(-len(places) // MOST_DOTS)]
+    corners = few[np.isfinite(few).all(axis=1)] - size / 2
+    path = "".join(
+        f"M{x:.5g},{y:.5g}L{x + size:.5g},{y:.5g}L{x + size:.5g},{y + size:.5g}L{x:.5g},{y + size:.5g}Z"
+        for x, y in corners.tolist()
+    )
+    look = {"fillcolor": "$faint", "opacity": 0.55, "line": {"width": 0}, "xref": "x", "yref": "y", "layer": "below"}
+    return {"type": "path", "path": path} | look
+
+
+def _gl_lines(
+    x: npt.NDArray[Any],
+    y: npt.NDArray[Any],
+    hover: npt.NDArray[np.uint16],
+    visits: list[tuple[str, npt.NDArray[np.int64]]],
+    width: float,
+    template: str,
+) -> list[Dict]:
+    """One trace a colour: quickest for a long path."""
+    return [
+        {
+            "type": "scattergl",
+            "mode": "lines",
+            "x": typed(np.where(visit < 0, np.nan, x[visit])),
+            "y": typed(np.where(visit < 0, np.nan, y[visit])),
+            "customdata": typed(hover[visit], "u2" if hover.shape[1] > 2 else "u1"),
+            "line": {"color": colour, "width": width},
+            "hovertemplate": template,
+            "connectgaps": False,
+        }
+        for colour, visit in visits
+    ]
+
+
+def _unseen(
+    x: npt.NDArray[Any], y: npt.NDArray[Any], hover: npt.NDArray[np.uint16], width: float, template: str
+) -> Dict:
+    """The whole path without a colour, for the mouse: what is seen are shapes."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": typed(x),
+        "y": typed(y),
+        "customdata": typed(hover, "u2"),
+        "line": {"color": "$clear", "width": width, "simplify": False},
+        "hovertemplate": template,
+        "connectgaps": False,
+    }
+
+
+def _stroke(x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float) -> Dict:
+    """The pieces of a path that share a colour, as one shape: a third of what a trace costs the browser to update."""
+    known = np.isfinite(x) & np.isfinite(y)
+    span = max(float(np.ptp(x[known])), float(np.ptp(y[known])), 1e-12) if known.any() else 1.0
+    digits = max(0, 4 - int(np.floor(np.log10(span))))  # a ten-thousandth of the path: below a pixel
+    parts, pen = [], "M"
+    for i, here, there in zip(visit.tolist(), x[visit].tolist(), y[visit].tolist(), strict=True):
+        if i < 0 or not known[i]:
+            pen = "M"
+            continue
+        parts.append(f"{pen}{here:.{digits}f},{there:.{digits}f}")
+        pen = "L"
+    line = {"color": colour, "width": width}
+    return {"type": "path", "path": "".join(parts), "line": line, "xref": "x", "yref": "y", "layer": "below"}
+
+
+def track(
+    position: npt.ArrayLike,
+    states: npt.ArrayLike,
+    *,
+    title: str = "",
+    labels: Sequence[tuple[float, float, str]] = (),
+    badges: Sequence[Dict] = (),
+    names: Sequence[str] | None = None,
+    width: float = 4.0,
+    height: int = 440,
+    start: float = 0.0,
+    step: float = 1.0,
+    ghost: npt.ArrayLike | None = None,
+    dots: npt.ArrayLike | None = None,
+    caption: str = "Each piece of the path wears the mixed colour of its soft states; faint pieces are undecided.",
+) -> Figure:
+    """The path `position` [T, 2] coloured by `states` [T, K].
+
+    labels   (x, y, text) for corner numbers and the like; badges: more Plotly annotations in data coordinates
+    start, step  time of the first sample and from one to the next, so that strips of the same group point at the place
+    ghost    [M, 2] another path drawn beneath in grey
+    dots     [M, 2] places beneath all of it, in grey
+    """
+    where, soft = np.asarray(position, np.float32), np.asarray(states, np.float32)
+    if where.ndim != 2 or where.shape[1] != 2 or soft.ndim != 2 or len(where) != len(soft):
+        raise DataError(f"A track needs positions [T, 2] and states [T, K]; got {where.shape} and {soft.shape}.")
+    x, y = where.T
+    gl = len(x) - 1 > WEBGL_ABOVE
+    buckets = palette.quantise(soft, limit=COLOURS)
+    rich = len(x) <= RICH_HOVER_BELOW
+    hover = _hover(soft, rich)
+    shown = names_of(soft.shape[1], list(names) if names else None)
+    first = 1 if rich else 0
+    # Names cannot travel with every sample; their numbers do.
+    text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}} %"
+    if rich and soft.shape[1] > 1:
+        text += " · S%{customdata[3]} %{customdata[4]} %"
+    template = ("sample %{customdata[0]}<br>" if rich else "") + text + "<extra></extra>"
+    visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
+    beneath = None if ghost is None else np.asarray(ghost, np.float32)
+    if gl:
+        traces, shapes = _gl_lines(x, y, hover, visits, width, template), []
+        if beneath is not None:
+            traces.insert(0, _gl_ghost(beneath, width))
+    else:
+        shapes = [_stroke(x, y, visit, colour, width) for colour, visit in visits]
+        if beneath is not None:
+            shapes.insert(0, _stroke(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
+        traces = [_unseen(x, y, hover, width, template)]
+    seen = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
+    if dots is not None:
+        shapes.insert(0, _dots(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(seen, axis=0)))))
+    if np.isfinite(where).any():
+        traces.append(_room(seen[:, 0], seen[:, 1], width))
+    marks = [
+        note(str(label), float(lx), float(ly), font={"size": 11, "color": "$muted"}, xref="x", yref="y")
+        for lx, ly, label in labels
+    ]
+    if title:
+        marks.append(headline(title) | {"yanchor": "bottom"})  # above the path, which would run into it
+    usage = np.nanmean(soft, axis=0)
+    top = np.argsort(-usage)[:3]
+    return {
+        "data": traces,
+        "layout": layout(
+            shapes=shapes,
+            xaxis=bare(),
+            yaxis=bare(scaleanchor="x", scaleratio=1),
+            annotations=[*marks, *badges],
+            margin={"l": 4, "r": 4, "t": 24 if title else 4, "b": 4},
+        ),
+        "caption": caption,
+        "alt": f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: "
+        + ", ".join(f"{shown[k]} {usage[k]:.0%}" for k in top)
+        + ".",
+        "height": height,
+        "phone_height": min(height, 320),
+        "cursor": path_cursor(x, y, start, step, rich),
+    }

@@ -1,0 +1,130 @@
+"""Corner by corner: where two drivers brake, how fast they go through, in which gear and state, and what of it is chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from datasets.f1.corner_table import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
+from gdm_core.analysis.tables import csv
+from pages.formula1 import data
+from pages.formula1.choices import choose_of_few
+from pages.formula1.data import Looked, Place
+from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.tables import table_with_csv
+from pages.formula1.time_gained import SURE, SURE_OF_MANY
+from pages.lab import View
+from pages.ui import shell
+from pages.ui.downloads import download
+
+WORDS = {
+    "braking point": "Braking point",
+    "entry speed": "Entry speed",
+    "minimum speed": "Minimum speed",
+    "exit speed": "Exit speed",
+    "gear": "Lowest gear",
+    "time": "Time",
+}
+
+
+@st.cache_resource(max_entries=48, show_spinner=False)
+def corners(place: Place, code: str, looked: Looked) -> Corners:
+    """A driver's corners on the chosen laps."""
+    return corners_of(data.open_session(place), code, np.unique(data.laps_of(place, code, looked).lap).tolist())
+
+
+def tab(view: View, here: Driver) -> None:
+    """One measure of both drivers, corner by corner, beside the states of the driver on the map."""
+    race = race_of(view)
+    place, looked = race.pick.place, race.pick.looked
+    session = data.open_session(place)
+    if len(session.corners) < 2:
+        shell.empty("No corners", f"The corner service had none for {session.circuit}. Load the session again later.")
+        return
+    codes = list(dict.fromkeys((race.train.code, race.test.code)))
+    measure = choose_of_few("Measure", "corner", WORDS, "minimum speed")
+    found = [corners(place, code, looked) for code in codes]
+    table = compared(found, measure)
+    for name, share in states_by_corner(view, here).items():
+        table[name] = share
+    with shell.panel(
+        "corners", f"{WORDS[measure]} in each corner" + (f", {MEASURED_IN[measure]}" * bool(MEASURED_IN[measure]))
+    ):
+        digits = [name for name in map(str, table) if name not in ("Corner", "Speed", "Beyond chance")]
+        table_with_csv(table, f"corners-{measure.replace(' ', '-')}", view.stem, seconds=digits)
+        download(
+            "All measures, lap by lap (CSV)",
+            lambda: csv(every(found)),
+            f"{view.stem}-corners-laps.csv",
+            key="corners-laps",
+        )
+        if len(codes) == 2:
+            shell.quiet(said(found, measure))
+        shell.quiet(
+            "A corner's stretch runs from half-way after the corner before to half-way to the next; entry and exit speed are those "
+            "at its ends. The braking point is metres before the corner; none where the driver does not brake for it. Samples are "
+            f"some {looked_step(here)} m apart: a braking point is as good as that. Shares of states are {here.laps.code}'s."
+        )
+
+
+def looked_step(here: Driver) -> int:
+    """Metres between two samples, usually."""
+    speed = here.laps.speed[np.isfinite(here.laps.speed)]
+    return round(float(np.median(speed)) / 3.6 / here.trial.rate_hz) if len(speed) else 0
+
+
+def compared(found: list[Corners], measure: str) -> pd.DataFrame:
+    """A row a corner: each driver's mean, their difference with 95 % of what laps leave open, and whether it is beyond chance."""
+    columns: dict[str, object] = {"Corner": list(found[0].names), "Speed": list(found[0].kinds())}
+    for one in found:
+        columns[one.code] = one.mean(measure)[0]
+    if len(found) == 2:
+        apart = differences(found[0], found[1], measure)
+        columns |= {
+            "Difference": apart.mean,
+            "± 95 %": SURE * apart.error,
+            "Beyond chance": ["yes" if sure else "" for sure in apart.sure(SURE_OF_MANY)],
+        }
+    return pd.DataFrame(columns)
+
+
+def states_by_corner(view: View, here: Driver) -> dict[str, np.ndarray]:
+    """[C] percent of each state in each corner's stretch, by the states' names."""
+    circuit = race_of(view).circuit
+    _, _, edges = stretches(data.open_session(race_of(view).pick.place))
+    of = np.searchsorted(edges[:-1], np.mod(here.laps.distance - edges[0], circuit.length) + edges[0], side="right") - 1
+    count = np.bincount(of, minlength=len(edges) - 1)
+    return {
+        name: 100 * np.bincount(of, share, len(edges) - 1) / np.maximum(count, 1)
+        for name, share in zip(here.names, here.states.T, strict=True)
+    }
+
+
+def said(found: list[Corners], measure: str) -> str:
+    """Where the two differ beyond chance, in a sentence."""
+    one, other = found
+    apart = differences(one, other, measure)
+    sure = [c for c in np.argsort(-np.abs(np.nan_to_num(apart.mean))) if apart.sure(SURE_OF_MANY)[c]]
+    unit = MEASURED_IN[measure]
+    if not sure:
+        return f"In no corner do {one.code} and {other.code} differ beyond chance ({SURE_OF_MANY:.0f} standard errors)."
+    listed = ", ".join(
+        f"{one.names[c]} {apart.mean[c]:+.2f} ± {SURE * apart.error[c]:.2f} {unit}".rstrip() for c in sure[:4]
+    )
+    return (
+        f"{one.code} less {other.code}, beyond chance among so many corners in {len(sure)} of {len(one.names)}: {listed}. "
+        f"From {len(one.laps)} and {len(other.laps)} laps."
+    )
+
+
+def every(found: list[Corners]) -> pd.DataFrame:
+    """A row for each driver, lap and corner."""
+    parts = [
+        pd.DataFrame(
+            {"driver": one.code, "lap": np.repeat(one.laps, len(one.names)), "corner": list(one.names) * len(one.laps)}
+            | {f"{m} ({MEASURED_IN[m]})" if MEASURED_IN[m] else m: one.values[m].ravel() for m in MEASURES}
+        )
+        for one in found
+    ]
+    return pd.concat(parts, ignore_index=True)

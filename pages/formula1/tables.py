@@ -1,0 +1,31 @@
+"""Tables that can be sorted and taken along, and times as a timing screen writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from gdm_core.analysis.tables import csv, harmless
+from pages.ui.downloads import download
+
+
+def clock(seconds: Any) -> str:
+    """A lap time as it is written on a timing screen."""
+    return f"{int(seconds // 60)}:{seconds % 60:06.3f}" if np.isfinite(seconds) else "–"
+
+
+def table_with_csv(
+    table: pd.DataFrame, name: str, stem: str, *, times: Sequence[str] = (), seconds: Sequence[str] = (), most: int = 20
+) -> None:
+    """A table whose columns sort by a click, and a button for it as CSV.
+
+    times     columns of lap times, in seconds; `seconds` of other times
+    """
+    shown = table.map(harmless).style.format({column: clock for column in times}, na_rep="–")
+    shapes = {column: st.column_config.NumberColumn(column, format="%.3f") for column in seconds}
+    st.dataframe(shown, hide_index=True, column_config=shapes, height=35 * (min(len(table), most) + 1) + 4)
+    download("This table (CSV)", lambda: csv(table), f"{stem}-{name}.csv", key=f"{name}-csv")

@@ -1,0 +1,244 @@
+"""Long runs: whose tyres fade and in which state, how consistent a driver is, and the strategies of all drivers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from datasets.f1.long_runs import FEWEST, Run, fading, fuel_effect, runs, shares_by_lap
+from datasets.formula1 import LapTable, Session, stints
+from gdm_core.errors import GdmError
+from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, plain, typed
+from pages.formula1 import data, teams
+from pages.formula1.data import Place
+from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.tables import table_with_csv
+from pages.formula1.time_gained import SURE
+from pages.lab import View
+from pages.ui import settings, shell
+from pages.ui.controls import number
+from pages.ui.plot import plot
+
+COMPOUNDS = {"SOFT": "#d8434e", "MEDIUM": "#c99a06", "HARD": "#8b93a7", "INTERMEDIATE": "#2f9e62", "WET": "#3173c9"}
+OTHER = "#a06bb0"
+PATTERNS = {"SOFT": "", "MEDIUM": "/", "HARD": ".", "INTERMEDIATE": "x", "WET": "-"}
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def driver_runs(place: Place, code: str, fuel: float) -> tuple[Run, ...]:
+    """The long runs of a driver."""
+    return runs(data.open_session(place), code, fuel)
+
+
+def tab(view: View, here: Driver) -> None:
+    """Lap time against the age of the tyres, the states in which it grows, all drivers' runs, and the strategies."""
+    race = race_of(view)
+    place = race.pick.place
+    session = data.open_session(place)
+    usual, source = fuel_effect(session)
+    fuel = number(
+        "Fuel (s a lap)", 0.0, 0.2, round(usual, 3), key="fuel", of=settings.of("fuel", place),
+        step=0.005, format="%.3f", help=f"What a lap of burnt fuel makes the car faster by, taken off. {usual:.3f} s: {source}.",
+    )  # fmt: skip
+    codes = list(dict.fromkeys((here.laps.code, race.train.code, race.test.code)))
+    found = {code: driver_runs(place, code, fuel) for code in codes}
+    if not any(found.values()):
+        shell.empty(
+            "No long runs",
+            f"Neither {' nor '.join(codes)} has {FEWEST} undisturbed laps on one set of tyres of known age here.",
+        )
+    else:
+        left, right = st.columns([0.58, 0.42], gap="small")
+        with left, shell.panel("runs", "Lap time against the age of the tyres, fuel taken off"):
+            plot(against_age(session, [run for some in found.values() for run in some]), key="runs", still=True)
+        with right, shell.panel("fading", f"In which state {here.laps.code}'s time grows"):
+            _fading(here, found[here.laps.code])
+    with shell.panel("all-runs", "Every long run of the session"):
+        table = runs_table(place, session, fuel)
+        if len(table):
+            table_with_csv(
+                table, "long-runs", view.stem, seconds=[name for name in map(str, table) if name.endswith(("s)", "%"))]
+            )
+            told = source if fuel == round(usual, 3) else "as set"
+            shell.quiet(
+                f"Fades: seconds that each lap of the tyres costs, with {fuel:.3f} s a lap of fuel taken off ({told}). "
+                "Strays: how far laps lie from that line; the smaller, the more consistent."
+            )
+        else:
+            shell.quiet(f"Nobody has {FEWEST} undisturbed laps on one set of tyres.")
+    with shell.panel("strategy", "Tyres of all drivers, lap by lap"):
+        plot(strategy(session), key="strategy", still=True)
+
+
+def _fading(here: Driver, found: tuple[Run, ...]) -> None:
+    whole, states = fading(found, shares_by_lap(here.states, here.laps.lap))
+    if not states or not np.isfinite(whole[0]):
+        shell.quiet(f"{here.laps.code} has no long run among the laps that are looked at.")
+        return
+    shell.finding(fading_words(here.laps.code, whole, states, list(here.names)))
+    plot(fading_bars(states, list(here.names)), key="fading", state=here.state)
+
+
+def fading_words(
+    code: str, whole: tuple[float, float], states: tuple[tuple[float, float], ...], names: list[str]
+) -> str:
+    """Whether a driver's tyres fade, and the state in which most of it is lost, if beyond chance."""
+    slope, error = whole
+    said = f"{code}: {1000 * slope:+.0f} ± {1000 * SURE * error:.0f} ms with each lap of the tyres"
+    if abs(slope) <= SURE * error:
+        return f"{said}: no fading beyond chance."
+    most = int(np.argmax([one[0] for one in states]))
+    grown, open_ = states[most]
+    if grown <= SURE * open_:
+        return f"{said}, spread over all states."
+    return f"{said}, most of it in {names[most]}: {1000 * grown:+.0f} ± {1000 * SURE * open_:.0f} ms."
+
+
+def fading_bars(states: tuple[tuple[float, float], ...], names: list[str]) -> Figure:
+    """Milliseconds that each lap of the tyres adds to the time in each state."""
+    slopes, errors = 1000 * np.array(states).T
+    return {
+        "data": [
+            {
+                "type": "bar", "orientation": "h", "y": list(range(len(names))), "x": typed(slopes),
+                "marker": {"color": palette.colours(len(names))},
+                "error_x": {"type": "data", "array": (SURE * errors).tolist(), "color": "$ink", "thickness": 1},
+                "hovertemplate": "%{x:.1f} ms a lap of the tyres<extra></extra>",
+            }
+        ],
+        "layout": layout(
+            xaxis=axis("ms with each lap of the tyres", zeroline=True, zerolinecolor="$line", fixedrange=True),
+            yaxis=axis(
+                tickvals=list(range(len(names))), ticktext=[plain(name) for name in names], autorange="reversed", showgrid=False
+            ),
+        ),
+        "caption": "They add up to what the lap loses. Lines: 95 %; laps that are alike their neighbours count for less.",
+        "alt": "Milliseconds that each lap of the tyres adds: "
+        + ", ".join(f"{name} {slope:+.0f}" for name, slope in zip(names, slopes, strict=True)) + ".",
+        "height": 90 + 30 * len(names),
+    }  # fmt: skip
+
+
+def against_age(session: Session, found: list[Run]) -> Figure:
+    """Laps of each run and its line."""
+    traces: list[Dict] = []
+    marks: list[Dict] = []
+    codes = list(dict.fromkeys(run.code for run in found))
+    looks = dict(zip(codes, teams.looks(session, codes), strict=True))
+    for run in found:
+        look = looks[run.code]
+        middle = float(run.adjusted.mean()), float(run.age.mean())
+        ends = np.array([run.age.min(), run.age.max()])
+        fit = middle[0] + run.slope * (ends - middle[1])
+        said = f"{run.code} stint {run.stint}, {run.compound.lower()}"
+        traces += [
+            {
+                "type": "scatter", "mode": "markers", "x": typed(run.age), "y": typed(run.adjusted),
+                "marker": {"color": look.colour, "size": 6, "symbol": "circle" if look.dash == "solid" else "diamond-open"},
+                "hovertemplate": f"{said}<br>%{{y:.3f}} s on tyres %{{x}} laps old<extra></extra>",
+            },
+            {
+                "type": "scatter", "mode": "lines", "x": typed(ends), "y": typed(fit), "hoverinfo": "skip",
+                "line": {"color": look.colour, "width": 2, "dash": look.dash},
+            },
+        ]  # fmt: skip
+        marks.append(
+            note(
+                f"{run.code} {run.compound.lower()} {1000 * run.slope:+.0f} ± {1000 * SURE * run.error:.0f} ms",
+                float(ends[1]), float(fit[1]), xanchor="right", yanchor="bottom", font={"size": 11, "color": look.colour},
+            )
+        )  # fmt: skip
+    return {
+        "data": traces,
+        "layout": layout(xaxis=axis("laps that the tyres have done"), yaxis=axis("lap time, s"), annotations=marks),
+        "caption": "Undisturbed laps, each run with the fuel of its first lap. Steeper: the tyres fade more (ms a lap, 95 %).",
+        "alt": f"Lap times of {len(found)} long runs against the age of the tyres: "
+        + "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope:+.0f} ms a lap" for run in found) + ".",
+        "height": 340,
+    }  # fmt: skip
+
+
+def runs_table(place: Place, session: Session, fuel: float) -> pd.DataFrame:
+    """A row for each long run of every driver."""
+    rows = []
+    for driver in session.drivers:
+        try:
+            found = driver_runs(place, driver.code, fuel)
+        except GdmError:  # a driver without positions has no states either: the sheet of strategies still names him
+            continue
+        rows += [
+            {
+                "Driver": run.code, "Team": driver.team, "Stint": run.stint, "Compound": run.compound.capitalize(),
+                "Laps": len(run.laps), "Mean (s)": float(run.adjusted.mean()), "Fades (s)": run.slope,
+                "± 95 %": SURE * run.error, "Strays (s)": run.scatter,
+            }
+            for run in found
+        ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def strategy(session: Session) -> Figure:
+    """The stints of every driver as bars over the laps, and the laps behind a safety car as a band."""
+    traces: list[Dict] = []
+    shown: set[str] = set()
+    words: list[str] = []
+    codes = [driver.code for driver in session.drivers if len(driver.laps)]
+    for row, code in enumerate(codes):
+        for stint in stints(session_laps(session, code)):
+            name = stint.compound or "unknown"
+            traces.append(
+                {
+                    "type": "bar", "orientation": "h", "y": [row], "x": [stint.last - stint.first + 1], "base": [stint.first - 0.5],
+                    "marker": {
+                        "color": COMPOUNDS.get(name, OTHER), "line": {"color": "$surface", "width": 1.5},
+                        "pattern": {"shape": PATTERNS.get(name, "+"), "fillmode": "overlay", "size": 6, "solidity": 0.12},
+                    },
+                    "name": name.capitalize(), "showlegend": name not in shown, "legendgroup": name,
+                    "hovertemplate": f"{code}: {name.lower()}, laps {stint.first} to {stint.last}<extra></extra>",
+                }
+            )  # fmt: skip
+            shown.add(name)
+        words.append(
+            f"{code} {', '.join(stint.compound.lower() or 'unknown' for stint in stints(session_laps(session, code)))}"
+        )
+    slow = _neutralised(session)
+    bands = [
+        {
+            "type": "rect", "xref": "x", "yref": "paper", "x0": lap - 0.5, "x1": lap + 0.5, "y0": 0, "y1": 1,
+            "fillcolor": "$band", "line": {"width": 0}, "layer": "above",
+        }
+        for lap in slow
+    ]  # fmt: skip
+    return {
+        "data": traces,
+        "layout": layout(
+            barmode="overlay", bargap=0.25, shapes=bands, showlegend=True,
+            legend={"orientation": "h", "y": 1.06, "x": 0, "font": {"size": 11, "color": "$ink"}},
+            xaxis=axis("lap", fixedrange=True), margin={"l": 8, "r": 8, "t": 30, "b": 8},
+            yaxis=axis(
+                tickvals=list(range(len(codes))), ticktext=codes, range=[len(codes) - 0.4, -0.6], fixedrange=True, showgrid=False
+            ),
+        ),
+        "caption": "Each bar is a set of tyres, drivers in the order of the result." + (
+            f" Shaded: laps on which most were behind a safety car or under a red flag ({len(slow)})." if slow else
+            " No lap was neutralised for most of the field."
+        ),
+        "alt": f"Stints of {len(codes)} drivers: {'; '.join(words)}.",
+        "height": 90 + 20 * len(codes),
+    }  # fmt: skip
+
+
+def session_laps(session: Session, code: str) -> LapTable:
+    """The laps of a driver, with or without positions."""
+    return next(driver.laps for driver in session.drivers if driver.code == code)
+
+
+def _neutralised(session: Session) -> list[int]:
+    """Laps that a safety car or a red flag disturbed for most of those who drove them."""
+    count: dict[int, list[int]] = {}
+    for driver in session.drivers:
+        for lap, slow in zip(driver.laps.number.tolist(), driver.laps.neutralised.tolist(), strict=True):
+            count.setdefault(lap, []).append(slow)
+    return [lap for lap, slow in sorted(count.items()) if sum(slow) > len(slow) / 2]

@@ -1,0 +1,154 @@
+"""Qualifying: who was fastest in each part and where, the ideal lap of the best sectors, and how drivers got faster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from datasets.f1.qualifying import BestLap, best_laps, ideal_laps, is_qualifying, no_time
+from datasets.formula1 import Session, lap_clock
+from gdm_core.text import listed
+from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, typed
+from pages.formula1 import data, teams, time_gained
+from pages.formula1.data import Circuit, Place
+from pages.formula1.driver_states import race_of
+from pages.formula1.tables import clock, table_with_csv
+from pages.formula1.time_gained import Gain
+from pages.lab import View
+from pages.ui import shell
+from pages.ui.plot import plot
+
+
+def ranked(session: Session) -> list[str]:
+    """Drivers by their best lap in the last part that they reached; who set no time comes last."""
+    best: dict[str, BestLap] = {one.code: one for one in best_laps(session)}  # parts in order: the last one stands
+    timed = sorted(best, key=lambda code: (-ord(best[code].part[-1:] or "0"), best[code].seconds))
+    return [*timed, *no_time(session)]
+
+
+def finding(session: Session) -> str:
+    """Who won the qualifying lap, by how much, and in which sector most of it; "" for other sessions."""
+    if not is_qualifying(session):
+        return ""
+    laps = best_laps(session)
+    final = [one for one in laps if one.part == laps[-1].part]
+    first = final[0]
+    said = f"{first.code} won {first.part} with {clock(first.seconds)}"
+    if len(final) > 1:
+        second = final[1]
+        gaps = np.array(second.sectors) - np.array(first.sectors)
+        said += f", {second.seconds - first.seconds:.3f} s ahead of {second.code}"
+        if np.isfinite(gaps).all():
+            most = int(gaps.argmax())
+            said += f": {gaps[most]:+.3f} s in sector {most + 1}, most of all"
+    if silent := no_time(session):
+        said += f". Without a time: {listed(silent)}"
+    return f"{said}."
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def between_best(place: Place, codes: tuple[str, str]) -> Gain | None:
+    """Where the first driver's best lap wins time on the second's, in segments or minisectors, with what the clocks leave open."""
+    session, circuit = data.open_session(place), data.circuit(place)
+    best = {one.code: one for one in best_laps(session)}
+    clocks = [lap_clock(session, code, best[code].number) if code in best else None for code in codes]
+    if clocks[0] is None or clocks[1] is None:
+        return None
+    one, other = clocks[0], clocks[1]
+    edges, names = _parts(circuit)
+    share = np.clip(edges / circuit.length, 0, 1)
+    won = np.diff(other.at(share)) - np.diff(one.at(share))
+    error = np.sqrt(one.variance(share[:-1], share[1:]) + other.variance(share[:-1], share[1:]))
+    return Gain(names, won, error, edges)
+
+
+def _parts(circuit: Circuit) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Minisectors, and what each is called."""
+    edges = time_gained.minisectors(circuit)
+    where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
+    called = (
+        f"{edges[k]:.0f} m" + ("" if where is None else f", {circuit.segments[where[k]]}")
+        for k in range(len(edges) - 1)
+    )
+    return edges, tuple(called)
+
+
+def tab(view: View) -> None:
+    """Best laps of each part, the ideal lap, improvement."""
+    session = data.open_session(race_of(view).pick.place)
+    laps, ideal = best_laps(session), ideal_laps(session)
+    if not laps:
+        shell.empty("No timed laps", "Nobody set a time in this session. Choose another one.")
+        return
+    fastest = {part: min(one.seconds for one in laps if one.part == part) for part in {one.part for one in laps}}
+    with shell.panel("best-laps", "Best laps"):
+        table = pd.DataFrame(
+            {
+                "Driver": one.code, "Part": one.part or "session", "Lap": one.number, "Time": one.seconds,
+                "Gap": one.seconds - fastest[one.part], "Sector 1": one.sectors[0], "Sector 2": one.sectors[1],
+                "Sector 3": one.sectors[2],
+            }
+            for one in sorted(laps, key=lambda one: one.part, reverse=True)
+        )  # fmt: skip
+        table_with_csv(
+            table, "best-laps", view.stem, times=["Time"], seconds=["Gap", "Sector 1", "Sector 2", "Sector 3"]
+        )
+    left, right = st.columns(2, gap="small")
+    with left, shell.panel("ideal-laps", "Ideal lap: the best sectors put together"):
+        table = pd.DataFrame(
+            {
+                "Driver": one.code, "Best": one.best, "Ideal": one.ideal, "Left on the table": one.left,
+                "Of laps": ", ".join(map(str, one.laps)),
+            }
+            for one in ideal
+        )  # fmt: skip
+        table_with_csv(table, "ideal-laps", view.stem, times=["Best", "Ideal"], seconds=["Left on the table"])
+    with right, shell.panel("improvement", "Improvement through the session"):
+        shown = ranked(session)[:10] if len(session.drivers) > 10 else list(session.codes)
+        plot(improvement(session, shown), key="improvement", still=True)
+    shell.quiet("Any two of these laps against each other, also of one driver: Drivers compared.")
+
+
+def improvement(session: Session, codes: list[str]) -> Figure:
+    """The best lap so far of each driver against the laps that he has driven; the part of qualifying as a band."""
+    traces: list[Dict] = []
+    marks: list[Dict] = []
+    for code, look in zip(codes, teams.looks(session, codes), strict=True):
+        laps = session.driver(code).laps
+        timed = np.flatnonzero(np.isfinite(laps.seconds))
+        if not len(timed):
+            continue
+        best = np.minimum.accumulate(laps.seconds[timed])
+        minutes = (
+            laps.end[timed] - min(driver.laps.start.min() for driver in session.drivers if len(driver.laps))
+        ) / 60
+        traces.append(
+            {
+                "type": "scatter", "mode": "lines", "x": typed(minutes), "y": typed(best),
+                "line": {"color": look.colour, "width": 1.8, "dash": look.dash, "shape": "hv"},
+                "hovertemplate": f"{code} %{{y:.3f}} s after %{{x:.0f}} min<extra></extra>",
+            }
+        )  # fmt: skip
+        marks.append(
+            note(
+                code,
+                float(minutes[-1]),
+                float(best[-1]),
+                xanchor="left",
+                xshift=4,
+                font={"size": 11, "color": look.colour},
+            )
+        )
+    lowest = min(float(np.nanmin(session.driver(code).laps.seconds)) for code in codes if code not in no_time(session))
+    return {
+        "data": traces,
+        "layout": layout(
+            xaxis=axis("minutes of the session"),
+            yaxis=axis("best lap so far, s", range=[lowest - 0.15, lowest * 1.035], fixedrange=True),
+            annotations=marks, margin={"l": 8, "r": 40, "t": 8, "b": 8},
+        ),
+        "caption": "Each step down is a driver's new best lap; flat lines found nothing more.",
+        "alt": f"The best lap so far of {len(traces)} drivers through the session, the fastest {lowest:.3f} s.",
+        "height": 330,
+    }  # fmt: skip

@@ -1,0 +1,174 @@
+// The video of a recording in its player, drawn under the poses or beside them, for player.js below. It comes from an address of
+// this server or from the visitor's disk, which the browser plays from there. The moment is counted in frames of the video:
+// offset says which of them is the recording's first, rate how many there are in a second. A frame is known by the time in the
+// middle of it; requestVideoFrameCallback says which one is on the screen.
+
+const COMMON = [23.976, 24, 25, 29.97, 30, 50, 59.94, 60, 90, 100, 120, 200];
+const MEASURED = 9; // frames from which the rate of a video is measured
+const BEHIND = 0.5; // frames
+
+function filmed(view) {
+  const { film, fromDisk, offset, rate, over, without } = view;
+  view.video = document.createElement("video");
+  Object.assign(view.video, { muted: true, playsInline: true, preload: "auto" });
+  const seen = (_, { mediaTime }) => {
+    const { clip } = view;
+    if (clip) {
+      clip.times.push(mediaTime);
+      clip.frame = Math.round(mediaTime * clip.rate - 0.001);
+      if (!view.playing) draw(view);
+    }
+    view.video.requestVideoFrameCallback(seen);
+  };
+  view.video.requestVideoFrameCallback(seen);
+  view.video.onseeked = () => {
+    if (view.clip) view.clip.seeking = false;
+    draw(view);
+  };
+  view.video.onerror = () => view.clip && lose(view, `${view.clip.name} cannot be played by this browser: MP4 (H.264) and WebM can. The poses go on without it.`);
+  fromDisk.onchange = () => fromDisk.files[0] && show(view, URL.createObjectURL(fromDisk.files[0]), fromDisk.files[0].name);
+  without.onclick = () => {
+    if (view.clip) delete window.gdmVideos?.[view.data.recording];
+    lose(view, "");
+  };
+  for (const field of [offset, rate])
+    field.onchange = () => {
+      if (!view.clip) return;
+      const given = Number(field.value);
+      if (Number.isFinite(given) && (field === offset || given > 0)) view.clip[field === offset ? "offset" : "rate"] = field === offset ? Math.round(given) : given;
+      field.value = String(field === offset ? view.clip.offset : view.clip.rate);
+      remember(view);
+      say(view);
+      draw(view);
+    };
+  over.onchange = () => draw(view);
+  film.hidden = false;
+}
+
+const PLACE = ({ data }) => `gdm-video-${data.recording}`;
+const perSecond = ({ data }) => data.stride / data.step; // frames of the recording
+
+async function show(view, address, name) {
+  const kept = JSON.parse(localStorage.getItem(PLACE(view)) ?? "{}");
+  const clip = (view.clip = { name, address, offset: kept.offset ?? 0, rate: kept.rate ?? perSecond(view), times: [], frame: null, seeking: false });
+  const { video } = view;
+  video.src = new URL(address.replace(/^\//, ""), new URL(".", location.href)); // every page lies one step below the app
+  await new Promise((done) => (video.onloadeddata = done));
+  if (view.clip !== clip) return;
+  if (video.duration === Infinity) {
+    // What a browser recorded itself says how long it is once somebody was at its end.
+    video.currentTime = 1e9;
+    await new Promise((done) => (video.ondurationchange = done));
+  }
+  if (kept.rate === undefined) await measure(view, clip);
+  if (view.clip !== clip) return;
+  clip.ready = true;
+  open(view);
+  [view.offset.value, view.rate.value] = [String(clip.offset), String(clip.rate)];
+  say(view);
+  draw(view);
+}
+
+// How many frames there are in a second: played for some, without a sound.
+async function measure(view, clip) {
+  const { video } = view;
+  video.currentTime = 0;
+  clip.times = [];
+  try {
+    await video.play();
+    for (let i = 0; i < 60 && clip.times.length < MEASURED; i++) await new Promise((done) => setTimeout(done, 50));
+  } catch {
+    return; // it may not play by itself here: the rate stands as the recording's until somebody says another
+  } finally {
+    video.pause();
+  }
+  const steps = clip.times.slice(1).map((time, i) => time - clip.times[i]).filter((step) => step > 0).sort((a, b) => a - b);
+  if (steps.length < 3) return;
+  const whole = clip.times.at(-1) - clip.times[0];
+  const found = Math.round(whole / steps[Math.floor(steps.length / 2)]) / whole;
+  clip.rate = [perSecond(view), ...COMMON].find((rate) => Math.abs(rate / found - 1) < 0.012) ?? Math.round(found * 100) / 100;
+}
+
+function remember(view) {
+  const { offset, rate } = view.clip;
+  localStorage.setItem(PLACE(view), JSON.stringify({ offset, rate }));
+  open(view);
+}
+
+// The grid of clips (clips.js) plays the videos that are open, and so does the player when it comes back to a trial.
+function open({ clip, data }) {
+  const { address, name, offset, rate } = clip;
+  window.gdmVideos = { ...window.gdmVideos, [data.recording]: { address, name, offset, rate } };
+}
+
+function lose(view, why) {
+  setPlaying(view, false);
+  view.clip = null;
+  view.video.removeAttribute("src");
+  view.video.load();
+  view.fromDisk.value = "";
+  view.drift.textContent = why;
+  draw(view);
+}
+
+// What does not fit, in words: where the video ends when the recording does.
+function say(view) {
+  const { clip, data, video, drift } = view;
+  const ours = (data.n - 1) * data.stride + 1;
+  const theirs = Math.round(video.duration * clip.rate);
+  const seconds = (theirs - clip.offset) / clip.rate - ours / perSecond(view);
+  const apart = Math.abs(seconds) * clip.rate < 1.5 ? "they end together" : `the video ends ${Math.abs(seconds).toFixed(2)} s ${seconds > 0 ? "after" : "before"} the recording`;
+  const stretch = Math.abs(seconds) * clip.rate >= 1.5 && Math.abs(seconds) < 0.1 * video.duration
+    ? ` If both show the same from beginning to end, the rate is ${((theirs - clip.offset) / (ours / perSecond(view))).toFixed(3)}: at this one they drift apart.` : "";
+  drift.textContent = `${clip.name}: ${theirs.toLocaleString("en")} frames, ${clip.rate} a second; the recording has ${ours.toLocaleString("en")}, ${perSecond(view).toFixed(2).replace(/\.?0+$/, "")} a second: ${apart}.${stretch}`;
+}
+
+// ---- the clock ----------------------------------------------------------------------------------------------------
+const frameOfVideo = (view, at) => Math.round(view.clip.offset + (at * view.data.step * view.clip.rate));
+
+function wanted(view) {
+  const { clip, video } = view;
+  if (!clip?.ready) return null;
+  const frame = frameOfVideo(view, view.at);
+  return frame >= 0 && (frame + 0.5) / clip.rate < video.duration ? frame : null;
+}
+
+const media = {
+  play(view, playing) {
+    const { video } = view;
+    if (!playing || wanted(view) === null) return video.pause();
+    video.playbackRate = Number(view.speed.value);
+    video.play().catch(() => {}); // paused again before it began
+  },
+  // Where the picture on the screen is in the recording; null: the video is not there, and the clock goes by itself.
+  at(view) {
+    const { clip, video, data } = view;
+    if (wanted(view) === null || video.paused || video.ended) return null;
+    return clip.frame === null ? view.at : Math.max(0, (clip.frame - clip.offset) / clip.rate / data.step);
+  },
+};
+
+// The picture of the present moment; asked for where it is another one than is there.
+function still(view) {
+  const { clip, video } = view;
+  const frame = wanted(view);
+  if (frame === null) return false;
+  if (!view.playing && !clip.seeking && clip.frame !== frame && Math.abs(video.currentTime * clip.rate - frame - 0.5) > 0.25 * BEHIND) {
+    clip.seeking = true;
+    video.currentTime = (frame + 0.5) / clip.rate;
+  }
+  return video.readyState >= 2;
+}
+
+// Draws the picture into a box, and gives where a point of the poses lies on it; null where poses are in no pixels.
+function picture(pen, view, left, top, width, height) {
+  const { video, data } = view;
+  const scale = Math.min(width / video.videoWidth, height / video.videoHeight);
+  const [w, h] = [video.videoWidth * scale, video.videoHeight * scale];
+  const [x0, y0] = [left + (width - w) / 2, top + (height - h) / 2];
+  pen.drawImage(video, x0, y0, w, h);
+  if (!data.pixels) return null;
+  const { low, unit, image } = data.pixels;
+  const size = image ? w / image[0] : scale;
+  return ([x, y]) => [x0 + (low[0] + unit * x) * size, y0 + (low[1] + unit * y) * size];
+}

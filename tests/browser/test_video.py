@@ -1,0 +1,112 @@
+"""A video beside the poses in a browser: frame by frame, with an offset, while it plays, and from this server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support import numbered_video
+
+pytestmark = pytest.mark.browser
+PLAYER = "canvas[data-role=canvas]"
+
+
+def shown(page: Page) -> int:
+    """The number in the picture, once the player says which frame of the video it shows."""
+    return int(page.locator(PLAYER).evaluate(numbered_video.READ))
+
+
+def at(page: Page, frame: int, video: int) -> None:
+    """The player at a frame of the recording shows this one of the video: in words and in the picture."""
+    detail = {"group": "page", "time": frame / 30, "follow": True}
+    page.evaluate("detail => window.dispatchEvent(new CustomEvent('gdm:cursor', { detail }))", detail)
+    expect(page.locator(PLAYER)).to_have_attribute("data-video", str(video))
+    assert shown(page) == video
+
+
+def test_a_video_of_the_visitors_own_follows_the_cursor_frame_by_frame(visit, app_server, tmp_path: Path):
+    seen = visit("/behaviour", anew=True)
+    page = seen.ready("canvas[data-ready]")
+    film = numbered_video.make(page, tmp_path / "numbered.webm", 300, 30.0)
+    page.get_by_text("Video with the poses").click()
+    page.locator("[data-role=fromDisk]").set_input_files(film)
+    drift = page.locator("[data-role=drift]")
+    expect(drift).to_contain_text("300 frames, 30 a second")
+    expect(drift).to_contain_text("the video ends 56.67 s before the recording")
+    for frame in (100, 101, 102, 7, 250, 64):
+        at(page, frame, frame)
+    page.locator(PLAYER).focus()
+    for key, frame in ((".", 65), (".", 66), (",", 65)):
+        page.keyboard.press(key)
+        expect(page.locator(PLAYER)).to_have_attribute("data-video", str(frame))
+        assert shown(page) == frame
+    expect(page.locator("[data-role=time]")).to_contain_text("frame 65 · video 65")
+
+    # While it plays, poses are those of the frame that is on the screen.
+    page.keyboard.press(" ")
+    page.wait_for_function("canvas => Number(canvas.dataset.video) > 90", arg=page.locator(PLAYER).element_handle())
+    both = page.locator(PLAYER).evaluate("canvas => [Number(canvas.dataset.frame), Number(canvas.dataset.video)]")
+    assert both[0] == pytest.approx(both[1], abs=1)
+    page.keyboard.press(" ")
+
+    page.locator("[data-role=offset]").fill("12")
+    page.locator("[data-role=offset]").press("Enter")
+    at(page, 100, 112)
+    assert seen.errors == []
+
+    # Beyond its end the poses go on alone; taken away, nothing is left of it.
+    page.evaluate("window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time: 60 } }))")
+    expect(page.locator(PLAYER)).to_have_attribute("data-video", "")
+    page.get_by_role("button", name="Without it").click()
+    expect(drift).to_have_text("")
+
+    # What is no video is refused in words.
+    (tmp_path / "broken.mp4").write_bytes(b"no video")
+    page.locator("[data-role=fromDisk]").set_input_files(tmp_path / "broken.mp4")
+    expect(drift).to_contain_text("broken.mp4 cannot be played by this browser")
+
+
+@pytest.mark.bulk
+def test_a_video_of_the_data_folder_is_served_in_parts_to_this_visitor_alone(visit, app_server, tmp_path: Path):
+    seen = visit("/behaviour", anew=True)
+    page = seen.ready("canvas[data-ready]")
+    folder = app_server.log.parent / "videos"
+    folder.mkdir(exist_ok=True)
+    film = numbered_video.make(page, folder / "numbered 25.webm", 200, 25.0)
+    try:
+        page.reload()
+        seen.ready("canvas[data-ready]")
+        asked = []
+        page.on("response", lambda answer: asked.append(answer) if "/gdm/files/" in answer.url else None)
+        page.get_by_role("combobox", name="Video of this trial").click()
+        page.get_by_role("option", name="videos/numbered 25.webm").click()
+        page.get_by_text("Video with the poses").click()
+        expect(page.locator("[data-role=drift]")).to_contain_text("200 frames, 25 a second")
+        at(page, 60, 50)
+        assert asked[0].status == 206
+        assert page.request.get(asked[0].url.replace("/gdm/files/", "/gdm/files/x")).status == 410
+        assert seen.errors == []
+    finally:
+        film.unlink()
+
+
+def test_clips_of_a_state_loop_in_a_grid_and_are_saved_as_one_video(visit, tmp_path: Path):
+    seen = visit("/behaviour?view=Clips", anew=True)
+    page = seen.ready("canvas[data-drawn]")
+    grid = page.locator(".clips canvas")
+    expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of "))
+    page.get_by_role("combobox", name="Clips of").click()
+    page.get_by_role("option", name="expert: mount").click()
+    expect(grid).to_have_attribute("aria-label", re.compile("^9 clips of expert: mount"))
+    page.get_by_role("button", name="Pause the clips").click()
+    expect(page.get_by_role("button", name="Play the clips")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as one video").click()
+    assert saved.value.suggested_filename == "behaviour-clips-expert-mount.webm"
+    content = Path(saved.value.path()).read_bytes()
+    assert content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins so"
+    assert len(content) > 20_000
+    assert seen.errors == []

@@ -1,0 +1,81 @@
+"""A video whose frames carry their number: black and white squares, a bit each. The browser that plays it encodes it."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+WIDTH, HEIGHT, BITS = 320, 240, 10
+_ENCODE = """async ({ frames, rate, width, height, bits }) => {
+  const canvas = new OffscreenCanvas(width, height);
+  const pen = canvas.getContext("2d");
+  const parts = [];
+  const encoder = new VideoEncoder({
+    output: (chunk) => {
+      const bytes = new Uint8Array(chunk.byteLength);
+      chunk.copyTo(bytes);
+      parts.push(btoa(String.fromCharCode(...bytes)));
+    },
+    error: (error) => { throw error; },
+  });
+  encoder.configure({ codec: "vp8", width, height, bitrate: 2e6 });
+  for (let n = 0; n < frames; n++) {
+    pen.fillStyle = "#404040";
+    pen.fillRect(0, 0, width, height);
+    for (let bit = 0; bit < bits; bit++) {
+      pen.fillStyle = (n >> bit) & 1 ? "#ffffff" : "#000000";
+      pen.fillRect((bit * width) / bits, 0, width / bits, 48);
+    }
+    const frame = new VideoFrame(canvas, { timestamp: (n * 1e6) / rate });
+    encoder.encode(frame, { keyFrame: n % 15 === 0 });
+    frame.close();
+    if (n % 30 === 0) await encoder.flush();
+  }
+  await encoder.flush();
+  return parts;
+}"""
+# The number in the picture that the player shows: the brightness of each square, where the picture begins on the canvas.
+READ = """(canvas) => {
+  const [width, height, bits] = [WIDTH, HEIGHT, BITS];
+  const pen = canvas.getContext("2d");
+  const ratio = canvas.width / canvas.clientWidth;
+  const scale = Math.min(canvas.clientWidth / width, canvas.clientHeight / height);
+  const left = (canvas.clientWidth - width * scale) / 2;
+  const middle = (bit) => (left + ((bit + 0.5) * width * scale) / bits) * ratio;
+  const bright = (bit) => pen.getImageData(middle(bit), 20 * scale * ratio, 1, 1).data[0] > 128;
+  return Array.from({ length: bits }, (_, bit) => (bright(bit) ? 1 << bit : 0)).reduce((sum, part) => sum + part, 0);
+}""".replace("[WIDTH, HEIGHT, BITS]", str([WIDTH, HEIGHT, BITS]))
+
+
+def make(page: Page, path: Path, frames: int, rate: float) -> Path:
+    """Write it as WebM. The page has to be one of a safe origin, such as the app's."""
+    about = {"frames": frames, "rate": rate, "width": WIDTH, "height": HEIGHT, "bits": BITS}
+    parts = [base64.b64decode(part) for part in page.evaluate(_ENCODE, about)]
+    clusters = b""
+    for first in range(0, frames, 15):
+        began = round(1000 * first / rate)
+        blocks = b""
+        for n in range(first, min(first + 15, frames)):
+            later, flags = round(1000 * n / rate) - began, b"\x80" if n == first else b"\0"
+            blocks += _element(0xA3, b"\x81" + later.to_bytes(2, "big") + flags + parts[n])
+        clusters += _element(0x1F43B675, _element(0xE7, _number(began)) + blocks)
+    video = _element(0xE0, _element(0xB0, _number(WIDTH)) + _element(0xBA, _number(HEIGHT)))
+    track = _element(0xD7, b"\1") + _element(0x73C5, b"\1") + _element(0x83, b"\1") + _element(0x86, b"V_VP8") + video
+    length = struct.pack(">d", 1000 * frames / rate)
+    info = _element(0x2AD7B1, _number(1_000_000)) + _element(0x4489, length)
+    body = _element(0x1549A966, info) + _element(0x1654AE6B, _element(0xAE, track)) + clusters
+    head = _element(0x4282, b"webm") + _element(0x4287, b"\4") + _element(0x4285, b"\2")
+    path.write_bytes(_element(0x1A45DFA3, head) + _element(0x18538067, body))
+    return path
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(4, "big")
+
+
+def _element(name: int, content: bytes) -> bytes:
+    """One element of EBML: its name, its length in eight bytes, and what it holds."""
+    return name.to_bytes((name.bit_length() + 7) // 8, "big") + b"\x01" + len(content).to_bytes(7, "big") + content

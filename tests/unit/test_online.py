@@ -1,0 +1,160 @@
+"""States of the present moment, sample by sample: what could be known then, no more and no less."""
+
+import numpy as np
+import pytest
+import torch
+
+from gdm_core import ARHMM, GDM, PDLDS, SLDS, GDMMixture
+from gdm_core.errors import ConfigError, DataError, ModelFileError
+from gdm_core.maths import hmm
+from gdm_core.maths.emission import Observed
+from gdm_core.models.gdm.online import sticky_noise
+from gdm_core.models.gdm.window_features import window_features
+from gdm_core.models.gdm.word_model import _LEAST_SHARE, STATES_STRENGTH
+from gdm_core.models.switching import filtering
+from tests.support.taught import labelled, marks
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+K = 3
+FEW = {"n_states": K, "n_latent": 2}
+EXACT = {
+    "gdm": GDM(**FEW, n_steps=40),
+    "gdm lags": GDM(**FEW, n_steps=20, lags=3, posterior="window_linear"),
+    "gdm memory": GDM(**FEW, n_steps=10, transition="gru", posterior="window"),
+    "gdm full noise": GDM(**FEW, n_steps=20, covariance="full"),
+    "gdm places": GDM(**FEW, n_steps=20, posterior="linear"),
+    "arhmm": ARHMM(**FEW, n_iter=4, n_restarts=1),
+    "arhmm sticky": ARHMM(**FEW, n_iter=4, n_restarts=1, transitions="sticky", lags=2),
+    "arhmm recurrent": ARHMM(**FEW, n_iter=4, n_restarts=1, transitions="recurrent_only"),
+}
+
+
+def recording(n: int = 90, gaps: bool = True) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    y = np.sin(np.arange(n)[:, None] / np.array([4.0, 5.0, 7.0, 9.0])) * np.repeat(rng.normal(size=(n // 15, 4)), 15, 0)
+    y = y + 0.2 * rng.normal(size=y.shape)
+    if gaps:
+        y[rng.random(y.shape) < 0.05] = np.nan
+        y[40:43] = np.nan
+    return y.astype(np.float32)
+
+
+@pytest.mark.parametrize("lag", [0, 4])
+@pytest.mark.parametrize("name", EXACT)
+def test_it_says_what_the_whole_recording_would_if_it_ended_now(name, lag):
+    y = recording()
+    model = EXACT[name]
+    model.fit(y)
+    known = model.filter(y, lag)
+    assert known.shape == (len(y), K)
+    for t in (*range(model.min_samples - 1, len(y), 6), 41, 42, len(y) - 1):
+        np.testing.assert_allclose(known[t], model.predict_proba(y[: t + lag + 1])[t], atol=1e-4, err_msg=f"sample {t}")
+
+
+@pytest.mark.parametrize("transitions", ["sticky", "recurrent", "recurrent_only"])
+def test_slds_equals_its_filter_over_the_whole_recording(transitions, monkeypatch):
+    y = recording()
+    model = SLDS(**FEW, n_iter=3, n_restarts=1, transitions=transitions).fit(y)
+    monkeypatch.setattr(filtering, "RUN_UP", len(y))  # no stretch begins in the midst of it
+    p = model._parameters
+    information, linear = p.emission.information(Observed.prepare([model.scaler_.apply(y)]))
+    belief = filtering.filtered(
+        np.arange(len(y)), information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance
+    )
+    np.testing.assert_allclose(model.filter(y), hmm.softmax(belief.log_weight)[0], atol=1e-6)
+
+
+def test_a_posterior_that_remembers_its_state_equals_its_draws_over_the_whole_recording():
+    y = recording()
+    model = GDM(**FEW, n_steps=20, posterior="sticky").fit(y)
+    rows = model._rows(model.scaler_.apply(y))
+    noise = torch.stack([sticky_noise(model._net, t) for t in range(len(y))], 1)
+    with torch.no_grad():
+        draws = model._net.sample_posterior(model._net.view(rows), rows, noise, model.config.temperature)[0].exp()
+    np.testing.assert_allclose(model.filter(y), draws.mean(0).numpy(), atol=1e-3)  # the sweeps end at 1e-4
+
+
+@pytest.mark.parametrize("model", [GDM(**FEW, n_steps=20), SLDS(**FEW, n_iter=2), ARHMM(**FEW, n_iter=2)])
+def test_what_is_kept_does_not_grow_and_another_process_can_go_on_from_it(model):
+    y = recording()
+    model.fit(y)
+    online = model.online(lag=3)
+    for sample in y[:50]:
+        online.step(sample)
+    state = online.to_bytes()
+    later = model.online(lag=3, resume=state)
+    assert later.n_seen == 50
+    for sample in y[50:]:
+        ours, theirs = online.step(sample), later.step(sample)
+        np.testing.assert_array_equal(ours.shares, theirs.shares)
+        assert ours.sample == theirs.sample
+    assert abs(len(online.to_bytes()) - len(state)) < 200  # its header counts
+    with pytest.raises(ModelFileError, match="another lag"):
+        model.online(lag=2, resume=state)
+    with pytest.raises(ModelFileError, match="not a readable"):
+        model.online(lag=3, resume=state[:100])
+
+
+def test_words_are_told_as_they_could_be_then():
+    trials = labelled()
+    model = GDM(n_states=5, n_latent=2, n_steps=60, n_hidden=8).fit(trials, labels=marks(trials))
+    y, taught = np.array(trials[0].y[:120]), model.word_model_
+    y[40:60, 1] = np.nan
+    standard = model.scaler_.apply(y)
+    of_states = model._marked_words_of_states
+    posterior = model.adjusted(readout="amortised").predict_proba(y).astype(float) @ of_states
+    for lag in (0, 7):
+        log_p = [
+            np.log(
+                taught.classifier.probabilities(
+                    window_features(standard[: t + lag + 1], taught.windows, taught.longest_gap)[t : t + 1]
+                )
+            )[0]
+            for t in range(len(y) - lag)
+        ]
+        log_p = taught.strength * (np.array(log_p) + STATES_STRENGTH * np.log(posterior[: len(log_p)] + _LEAST_SHARE))
+        n_words = log_p.shape[1]
+        moves = np.full((n_words, n_words), np.log((1 - taught.stay) / (n_words - 1)))
+        np.fill_diagonal(moves, np.log(taught.stay))
+        starts = np.arange(len(log_p)) == 0
+        whole = hmm.filtered(log_p, np.full(n_words, -np.log(n_words)), moves, starts)
+        whole = taught.of_all_words(hmm.softmax(np.log(whole + 1e-12) / taught.temperature)[0])
+        online = model.online(lag)
+        said = [online.step(sample).words for sample in y]
+        assert all(words is None for words in said[:lag])
+        np.testing.assert_allclose(said[lag:], whole, atol=2e-4)
+        assert np.allclose(np.sum(said[lag:], axis=1), 1)
+
+
+def test_whole_recordings_at_once_and_a_moment_in_print():
+    y = recording()
+    model = ARHMM(**FEW, n_iter=2).fit(y)
+    one, both = model.filter(y), model.filter([y, y[:30]])
+    np.testing.assert_array_equal(both[0], one)
+    assert both[1].shape == (30, K)
+    online = model.online(lag=1)
+    before = online.step(y[0])
+    assert before.sample == -1
+    assert np.isnan(before.shares).all()
+    assert str(online.step(y[1])).startswith("sample 0: S1 ")
+    assert model.filter(y[:3], lag=10).shape == (3, K)
+
+
+def test_refusals_say_what_to_do():
+    y = recording()
+    for model, why in (
+        (GDM(**FEW, n_steps=4, posterior="bigru"), "posterior='bigru' reads whole recordings.*posterior='window'"),
+        (GDM(**FEW, n_steps=4, posterior="transformer"), "posterior='transformer'"),
+        (PDLDS(**FEW, n_iter=1, n_restarts=1), "PDLDS cannot follow.*smoothed"),
+        (GDMMixture(**FEW, n_steps=2), "GDMMixture cannot follow.*A GDM can"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            model.fit(y).online()
+    online = ARHMM(**FEW, n_iter=2).fit(y).online()
+    with pytest.raises(DataError, match=r"shape \(3,\).*4 channels"):
+        online.step([1.0, 2.0, 3.0])
+    with pytest.raises(DataError, match="Sample 0 is infinite in channel 2"):
+        online.step([1.0, 2.0, np.inf, 0.0])
+    with pytest.raises(ConfigError, match="lag is -1"):
+        EXACT["arhmm"].fit(y).online(lag=-1)

@@ -1,0 +1,84 @@
+"""The verbs at the top of the library, and what they give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gdm_core
+from gdm_core import ARHMM, GDM, Trials
+from gdm_core.errors import ConfigError
+from gdm_studio.datasets import nascar
+
+FEW = {"n_states": 3, "n_latent": 2, "n_iter": 4, "n_restarts": 1}
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def laps():
+    return nascar.train_test("standard", seed=0, T=240)
+
+
+def test_suggest_takes_an_array_and_says_in_words_what_to_set(laps):
+    told = []
+    found = gdm_core.suggest(
+        np.asarray(laps[0].y), "arhmm", states=[1, 2, 3], seeds=[0], progress=lambda *n: told.append(n), n_iter=4
+    )
+    assert found.settings["n_states"] in (1, 2, 3)
+    assert str(found).startswith(found.sentences[0])
+    frame = found.to_frame()
+    assert frame.loc[frame.taken & (frame.parameter == "n_states"), "value"].tolist() == [found.settings["n_states"]]
+    assert set(frame.parameter) >= {"n_states", "n_latent"}
+    assert told[-1][0] >= 6
+    alone = gdm_core.suggest(np.asarray(laps[0].y[:, :1]), "arhmm", states=[1, 2], seeds=[0], n_iter=2)
+    assert alone.settings["n_latent"] == 1  # one channel has one dimension
+
+
+def test_compare_names_models_by_their_calls_and_measures_what_is_to_be_beaten(laps):
+    models = [ARHMM(**FEW), ARHMM(**FEW, transitions="sticky", seed=4)]
+    found = gdm_core.compare(models, *laps, seeds=[0, 1])
+    assert list(found.cells) == [str(ARHMM(**FEW)), str(ARHMM(**FEW, transitions="sticky"))]
+    assert all(list(by_seed) == [0, 1] for by_seed in found.cells.values())
+    frame = found.to_frame()
+    assert list(frame.index[:2]) == list(found.cells)
+    assert len(frame) == 2 + len(found.lines) > 2
+    assert np.isfinite(frame.states[:2]).all()
+    assert (frame.message == "").all()
+    said = str(found)
+    assert all(name in said for name in frame.index)
+    assert "matches the labels: " in said
+    by_name = gdm_core.compare({"one": models[0]}, *laps, seeds=[0])
+    assert list(by_name.cells) == ["one"]
+    with pytest.raises(ConfigError, match="Two of these models are the same"):
+        gdm_core.compare([ARHMM(), ARHMM(seed=3)], *laps)
+
+
+def test_sweep_fits_every_combination_and_seed_and_one_that_fails_says_why(laps):
+    model = ARHMM(**FEW)
+    found = gdm_core.sweep(model, {"n_states": [2, 3], "n_latent": [1, 99]}, *laps, seeds=[0, 1], scorer="")
+    frame = found.to_frame()
+    assert len(found) == len(frame) == 8
+    assert frame.loc[frame.n_latent == 1, "elbo_test"].notna().all()
+    assert frame.loc[frame.n_latent == 99, "message"].str.contains("n_latent").all()
+    assert str(found).startswith("4 of 8 fits\n")
+    assert model.params_ == {}
+    with pytest.raises(ConfigError, match="stickyness, which ARHMM has no parameter for"):
+        gdm_core.sweep(model, {"stickyness": [0.1]}, *laps)
+
+
+def test_scores_print_themselves_and_are_a_table(laps):
+    scores = gdm_core.evaluate(ARHMM(**FEW).fit(laps[0]), *laps)
+    assert str(scores) == scores.table()
+    frame = scores.to_frame()
+    assert frame.columns[0] == scores.model
+    assert frame.loc["matched_accuracy", scores.model] == scores.matched_accuracy
+
+
+def test_propose_is_at_the_top(laps):
+    clips = gdm_core.propose(GDM(n_states=3, n_latent=2, n_steps=10).fit(laps[0]), Trials((laps[0],)), n=2)
+    assert len(clips) == 2
+    assert clips[0].trial == 0
