@@ -58,7 +58,8 @@ class GdmReader:
         if module.posterior.sequential:
             self.memory["drawn"] = np.zeros((_STICKY_DRAWS, k), np.float32)
         if words is not None:
-            self._n_heard = max(words.windows) // 2 + 1 + lag
+            # A gap reaches back to the last value before it.
+            self._n_heard = max(words.windows) // 2 + 1 + lag + words.longest_gap + 1
             self.memory |= {
                 "heard": np.zeros((0, n), np.float32),  # 0 where missing, as what words are told by takes it
                 "heard_known": np.zeros((0, n), np.bool_),
