@@ -69,14 +69,15 @@ async function show(view, address, name) {
   draw(view);
 }
 
-// How many frames there are in a second: played for some, without a sound.
+// How many frames there are in a second: played for some, without a sound, and slowly: a busy machine leaves frames out.
 async function measure(view, clip) {
   const { video } = view;
   video.currentTime = 0;
   clip.times = [];
   try {
+    video.playbackRate = 0.25;
     await video.play();
-    for (let i = 0; i < 60 && clip.times.length < MEASURED; i++) await new Promise((done) => setTimeout(done, 50));
+    for (let i = 0; i < 100 && clip.times.length < MEASURED; i++) await new Promise((done) => setTimeout(done, 50));
   } catch {
     return; // it may not play by itself here: the rate stands as the recording's until somebody says another
   } finally {
@@ -85,7 +86,8 @@ async function measure(view, clip) {
   const steps = clip.times.slice(1).map((time, i) => time - clip.times[i]).filter((step) => step > 0).sort((a, b) => a - b);
   if (steps.length < 3) return;
   const whole = clip.times.at(-1) - clip.times[0];
-  const found = Math.round(whole / steps[Math.floor(steps.length / 2)]) / whole;
+  const single = steps.filter((step) => step < 1.5 * steps[0]); // the others are over frames that were left out
+  const found = Math.round((whole * single.length) / single.reduce((sum, step) => sum + step)) / whole;
   clip.rate = [perSecond(view), ...COMMON].find((rate) => Math.abs(rate / found - 1) < 0.012) ?? Math.round(found * 100) / 100;
 }
 

@@ -37,15 +37,21 @@ _ENCODE = """async ({ frames, rate, width, height, bits }) => {
   await encoder.flush();
   return parts;
 }"""
-# The number in the picture that the player shows: the brightness of each square, where the picture begins on the canvas.
+# The number in the picture that the player shows: what most of each square is, since poses are drawn over it.
 READ = """(canvas) => {
   const [width, height, bits] = [WIDTH, HEIGHT, BITS];
   const pen = canvas.getContext("2d");
   const ratio = canvas.width / canvas.clientWidth;
   const scale = Math.min(canvas.clientWidth / width, canvas.clientHeight / height);
   const left = (canvas.clientWidth - width * scale) / 2;
-  const middle = (bit) => (left + ((bit + 0.5) * width * scale) / bits) * ratio;
-  const bright = (bit) => pen.getImageData(middle(bit), 20 * scale * ratio, 1, 1).data[0] > 128;
+  const side = (scale * ratio * width) / bits;
+  const bright = (bit) => {
+    const inner = [left * ratio + (bit + 0.2) * side, 8 * scale * ratio, 0.6 * side, 32 * scale * ratio];
+    const { data } = pen.getImageData(...inner.map(Math.round));
+    let white = 0;
+    for (let i = 0; i < data.length; i += 4) white += data[i] > 128;
+    return white > data.length / 8;
+  };
   return Array.from({ length: bits }, (_, bit) => (bright(bit) ? 1 << bit : 0)).reduce((sum, part) => sum + part, 0);
 }""".replace("[WIDTH, HEIGHT, BITS]", str([WIDTH, HEIGHT, BITS]))
 
