@@ -71,7 +71,7 @@ def test_tensors_and_header_return_to_the_bit(path):
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SAVED.glob("*.safetensors")))
-def test_a_file_of_an_earlier_version_answers_as_it_did_and_is_written_the_same(name):
+def test_a_file_of_an_earlier_version_answers_as_it_did_and_is_written_the_same(name, tmp_path):
     """Files of November 2026, with what they answered then."""
     answers = np.load(SAVED / "answers.npz")
     path = SAVED / f"{name}.safetensors"
@@ -81,12 +81,16 @@ def test_a_file_of_an_earlier_version_answers_as_it_did_and_is_written_the_same(
         decoded(content, name, tuple(registry.FAMILIES)) for content in (path.read_bytes(), model.to_bytes())
     )
     assert after[1] == before[1]
-    assert after[0].keys() == before[0].keys()
-    for part, value in before[0].items():
-        np.testing.assert_array_equal(after[0][part], value, err_msg=part)
+    # What tells words is written as it is today: of five classifiers that were kept then, the one that is asked.
+    was, now = ({part for part in one[0] if not part.startswith("evidence.")} for one in (before, after))
+    assert now == was
+    for part in was:
+        np.testing.assert_array_equal(after[0][part], before[0][part], err_msg=part)
     if name == "gdm_taught":
         assert model.class_names_ == ("rest", "turn", "run")
-        np.testing.assert_allclose(model.predict_label_proba(answers["y"]), answers["words"], atol=1e-3)
+        write_whole(tmp_path / "again", model.to_bytes())
+        for one in (model, load_model(tmp_path / "again")):
+            np.testing.assert_allclose(one.predict_label_proba(answers["y"]), answers["words"], atol=1e-3)
 
 
 def test_words_of_another_number_than_the_names_are_refused(path):
