@@ -78,7 +78,7 @@ def whole(brought: Brought, asked: Asked | None) -> Study:
 
 def _keep(brought: Brought, asked: Asked | None) -> None:
     """Write the study below the data folder, and open it from there: the address says where."""
-    name = f"{FOLDER}/{brought.name}-{secrets.token_hex(4)}.study"
+    name = f"{FOLDER}/{brought.name}-{secrets.token_hex(16)}.study"
     try:
         whole(brought, asked).save(data_dir() / name)
     except OSError as error:

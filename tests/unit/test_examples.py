@@ -11,8 +11,8 @@ from docs.site import gallery
 # name -> what it must say, and the files it must leave
 SAYS = {
     "first_fit": (("the same model from its file: True", "states that match the truth"), ("lap.gdm",)),
-    "choose_k": (("<- taken", "K = 5:", "Take four states"), ()),
-    "compare_models": (("GDM", "ARHMM", "SLDS", "to beat"), ()),
+    "choose_k": (("Take four states", "n_states      5", "halves agree on"), ()),
+    "compare_models": (("GDM", "ARHMM", "SLDS", "matches the labels: ", "to beat"), ()),
     "forecast": (("a 90 % envelope held", "+10"), ()),
     "mouse_bouts": (("bouts in 30 s", "of its frames"), ()),
     "teach": (("macro-F1 on a recording without marks", "states stand for"), ()),
