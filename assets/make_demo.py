@@ -90,7 +90,7 @@ def make_nascar() -> Card:
     order = match_states(states.argmax(axis=1), test[0].labels, 4)
     coloured = np.zeros_like(states)
     coloured[:, order] = states  # state k of the model takes the colour of the true state it matches
-    # The very row that the lab shows of this result, so that a visitor finds the number that he has followed.
+    # The very row that the lab shows of this result, so that a visitor finds the number that they have followed.
     row, *_ = with_spread(score_rows(found.more["scores"]), [score_rows(one) for one in found.more["seeds"]])
     return Card(
         test[0].position,

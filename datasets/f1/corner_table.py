@@ -1,4 +1,4 @@
-"""Corner by corner: where a driver brakes, how fast he goes in, through and out, in which gear, and what it costs in time."""
+"""Corner by corner: where drivers brake, how fast they go in, through and out, in which gear, and what it costs in time."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class IdealLap:
     """A driver's best sectors put together.
 
     code      of the driver
-    best      his fastest lap, in seconds
-    ideal     sum of his best sectors
+    best      their fastest lap, in seconds
+    ideal     sum of their best sectors
     sectors   the best time of each
     laps      the lap that each was driven on
     """
@@ -50,7 +50,7 @@ class IdealLap:
 
     @property
     def left(self) -> float:
-        """Seconds that his best lap is slower than the ideal one."""
+        """Seconds that their best lap is slower than the ideal one."""
         return self.best - self.ideal
 
 

@@ -111,7 +111,7 @@ def tab(view: View) -> None:
 
 
 def improvement(session: Session, codes: list[str]) -> Figure:
-    """The best lap so far of each driver against the laps that he has driven; the part of qualifying as a band."""
+    """The best lap so far of each driver over the minutes of the session."""
     traces: list[Dict] = []
     marks: list[Dict] = []
     for code, look in zip(codes, teams.looks(session, codes), strict=True):

@@ -32,7 +32,7 @@ OPEN = {"formula1": "formula1", "mice": "behaviour"}  # experiments that can be 
 
 
 def own(name: str, n_seeds: int) -> paper.Experiment | None:
-    """The experiment on the visitor's own data, if he chooses so: what he has open on the page that has such data."""
+    """The experiment on the visitor's own data, if they choose so: what they have open on the page that has such data."""
     page = OPEN.get(name)
     setting = live.opened().get(page) if page is not None else None
     if page is None:

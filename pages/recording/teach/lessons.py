@@ -27,7 +27,7 @@ KEYS = range(1, 10)
 
 @dataclass(frozen=True)
 class Lesson:
-    """Marks of the visitor's own, and the share of the expert's labels that he let in.
+    """Marks of the visitor's own, and the share of the expert's labels that they let in.
 
     seconds          of the expert's labels; those of the beginning where `from_start`, else at random
     shown, asked     clips that are proposed now, and all that ever were
@@ -235,7 +235,7 @@ def with_all(marks: Marks, more: Marks, trials: Trials) -> Marks:
 
 
 def marks_of(data: Data) -> Marks:
-    """All that is marked: the visitor's own, then his share of the expert's labels."""
+    """All that is marked: the visitor's own, then their share of the expert's labels."""
     of = key_of(data)
     kept = lesson(of)
     if kept.seconds <= 0:

@@ -28,7 +28,7 @@ class AnyTeaching(ABC):
     """All that a page knows of a lesson in one run, whatever it counts stretches in.
 
     of      names the recording
-    own     the visitor's marks; marks has the expert's labels besides that he let in
+    own     the visitor's marks; marks has the expert's labels besides that they let in
     why     why nothing can be taught yet, "" where it can
     """
 
