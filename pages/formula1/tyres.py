@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import altair as alt
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -23,7 +24,6 @@ from pages.ui.plot import plot
 
 COMPOUNDS = {"SOFT": "#d8434e", "MEDIUM": "#c99a06", "HARD": "#8b93a7", "INTERMEDIATE": "#2f9e62", "WET": "#3173c9"}
 OTHER = "#a06bb0"
-PATTERNS = {"SOFT": "", "MEDIUM": "/", "HARD": ".", "INTERMEDIATE": "x", "WET": "-"}
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -69,7 +69,9 @@ def tab(view: View, here: Driver) -> None:
         else:
             shell.quiet(f"Nobody has {FEWEST} undisturbed laps on one set of tyres.")
     with shell.panel("strategy", "Tyres of all drivers, lap by lap"):
-        plot(strategy(session), key="strategy", still=True)
+        chart, caption = strategy(session)
+        st.altair_chart(chart, key="strategy")
+        shell.quiet(caption)
 
 
 def _fading(here: Driver, found: tuple[Run, ...]) -> None:
@@ -179,55 +181,45 @@ def runs_table(place: Place, session: Session, fuel: float) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def strategy(session: Session) -> Figure:
-    """The stints of every driver as bars over the laps, and the laps behind a safety car as a band."""
-    traces: list[Dict] = []
-    shown: set[str] = set()
-    words: list[str] = []
+def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
+    """The stints of every driver as bars over the laps, with the laps behind a safety car as bands, and how to read them.
+
+    A chart of Streamlit's own kind: it takes the theme of the page by itself, and is one layer for each thing that is seen.
+    """
     codes = [driver.code for driver in session.drivers if len(driver.laps)]
-    for row, code in enumerate(codes):
-        for stint in stints(session_laps(session, code)):
-            name = stint.compound or "unknown"
-            traces.append(
-                {
-                    "type": "bar", "orientation": "h", "y": [row], "x": [stint.last - stint.first + 1], "base": [stint.first - 0.5],
-                    "marker": {
-                        "color": COMPOUNDS.get(name, OTHER), "line": {"color": "$surface", "width": 1.5},
-                        "pattern": {"shape": PATTERNS.get(name, "+"), "fillmode": "overlay", "size": 6, "solidity": 0.12},
-                    },
-                    "name": name.capitalize(), "showlegend": name not in shown, "legendgroup": name,
-                    "hovertemplate": f"{code}: {name.lower()}, laps {stint.first} to {stint.last}<extra></extra>",
-                }
-            )  # fmt: skip
-            shown.add(name)
-        words.append(
-            f"{code} {', '.join(stint.compound.lower() or 'unknown' for stint in stints(session_laps(session, code)))}"
-        )
-    slow = _neutralised(session)
-    bands = [
+    rows = [
         {
-            "type": "rect", "xref": "x", "yref": "paper", "x0": lap - 0.5, "x1": lap + 0.5, "y0": 0, "y1": 1,
-            "fillcolor": "$band", "line": {"width": 0}, "layer": "above",
+            "driver": code, "first": stint.first - 0.5, "end": stint.last + 0.5, "letter": (stint.compound or "?")[0],
+            "tyres": (stint.compound or "unknown").capitalize(), "laps": f"{stint.first} to {stint.last}",
         }
-        for lap in slow
+        for code in codes for stint in stints(session_laps(session, code))
     ]  # fmt: skip
-    return {
-        "data": traces,
-        "layout": layout(
-            barmode="overlay", bargap=0.25, shapes=bands, showlegend=True,
-            legend={"orientation": "h", "y": 1.06, "x": 0, "font": {"size": 11, "color": "$ink"}},
-            xaxis=axis("lap", fixedrange=True), margin={"l": 8, "r": 8, "t": 30, "b": 8},
-            yaxis=axis(
-                tickvals=list(range(len(codes))), ticktext=codes, range=[len(codes) - 0.4, -0.6], fixedrange=True, showgrid=False
-            ),
+    slow = _neutralised(session)
+    kinds = [
+        name.capitalize() for name in (*COMPOUNDS, "unknown") if name.capitalize() in {row["tyres"] for row in rows}
+    ]
+    colours = [COMPOUNDS.get(kind.upper(), OTHER) for kind in kinds]
+    x = alt.X("first:Q", title="lap", scale=alt.Scale(nice=False, zero=False), axis=alt.Axis(grid=False, tickMinStep=1))
+    y = alt.Y("driver:N", sort=codes, title=None, axis=alt.Axis(ticks=False, domain=False))
+    shown = alt.Chart(pd.DataFrame(rows, columns=["driver", "first", "end", "letter", "tyres", "laps"]))
+    chart = alt.layer(
+        shown.mark_bar(height={"band": 0.78}, cornerRadius=2).encode(
+            x=x, x2="end:Q", y=y, tooltip=["driver", "tyres", "laps"],
+            color=alt.Color("tyres:N", title=None, scale=alt.Scale(domain=kinds, range=colours), legend=alt.Legend(orient="top")),
         ),
-        "caption": "Each bar is a set of tyres, drivers in the order of the result." + (
-            f" Shaded: laps on which most were behind a safety car or under a red flag ({len(slow)})." if slow else
-            " No lap was neutralised for most of the field."
-        ),
-        "alt": f"Stints of {len(codes)} drivers: {'; '.join(words)}.",
-        "height": 90 + 20 * len(codes),
-    }  # fmt: skip
+        # Colour is never alone: the letter that is written on the tyre itself.
+        shown.mark_text(align="left", dx=4, color="#10131a", fontSize=11, fontWeight="bold").encode(x=x, y=y, text="letter:N"),
+        alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in slow], "end": [lap + 0.5 for lap in slow]}))
+        .mark_rect(color="#808696", opacity=0.35).encode(x="first:Q", x2="end:Q"),
+    )  # fmt: skip
+    told = (
+        f"Shaded: laps on which most were behind a safety car or under a red flag ({len(slow)})."
+        if slow
+        else "No lap was neutralised for most of the field."
+    )
+    return chart.properties(
+        height=60 + 22 * len(codes)
+    ), f"Each bar is a set of tyres, drivers in the order of the result. {told}"
 
 
 def session_laps(session: Session, code: str) -> LapTable:
