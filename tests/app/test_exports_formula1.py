@@ -74,6 +74,6 @@ def test_what_ships_is_what_a_fit_gives_here_but_for_the_machine():
     assert shipped.both(laps.trials, other.trials) == found.fingerprint
     torch.set_num_threads(1)
     model = GDM(**data.FIRST_CONFIG).fit(laps.trials)
-    assert model.elbo_ == pytest.approx(found.result.elbo, abs=0.02)
+    assert model.elbo_ == pytest.approx(found.result.elbo, rel=1e-3)  # 0.0002 apart on a processor without AVX
     states, *_ = model.predict_proba(laps.trials)
     assert (np.asarray(states).argmax(axis=1) == found.look.train[0].argmax(axis=1)).mean() > 0.9
