@@ -200,7 +200,12 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
     ]
     colours = [COMPOUNDS.get(kind.upper(), OTHER) for kind in kinds]
     x = alt.X("first:Q", title="lap", scale=alt.Scale(nice=False, zero=False), axis=alt.Axis(grid=False, tickMinStep=1))
-    y = alt.Y("driver:N", sort=codes, title=None, axis=alt.Axis(ticks=False, domain=False))
+    y = alt.Y(
+        "driver:N",
+        sort=codes,
+        title=None,
+        axis=alt.Axis(ticks=False, domain=False, labelOverlap=False, labelFlush=False),
+    )
     shown = alt.Chart(pd.DataFrame(rows, columns=["driver", "first", "end", "letter", "tyres", "laps"]))
     chart = alt.layer(
         shown.mark_bar(height={"band": 0.78}, cornerRadius=2).encode(
@@ -217,8 +222,8 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
         if slow
         else "No lap was neutralised for most of the field."
     )
-    return chart.properties(
-        height=60 + 22 * len(codes)
+    return chart.properties(height=60 + 22 * len(codes)).configure(
+        background="transparent"
     ), f"Each bar is a set of tyres, drivers in the order of the result. {told}"
 
 

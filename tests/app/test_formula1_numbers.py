@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from datasets import formula1
@@ -15,12 +16,12 @@ from gdm_core.analysis.segments import composition
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, compare_laps, data, figures, loading, picture
+from pages.formula1 import accuracy, all_drivers, compare_laps, data, figures, loading, picture, tyres
 from pages.formula1.data import Looked, Pick, Place
 from pages.formula1.driver_states import Driver
 from pages.formula1.traces import trace
 from pages.lab.live.pictures import Origin
-from tests.support.formula1 import LAP_S
+from tests.support.formula1 import LAP_S, ring_driver, ring_session
 from tests.support.formula1_page import RING, arrange, ring_race
 from tests.support.live_engine import Sketch
 from tests.support.recording import reading_of
@@ -262,3 +263,17 @@ def test_only_laps_that_both_drove_are_compared(monkeypatch):
     assert not np.allclose(found[1, 1], found[0, 1]), "the winner himself is seen over all his laps"
     table, _ = all_drivers.rows_of(circuit, [laps, other], found)
     assert table["Laps both drove"].tolist() == [4, 2]
+
+
+def test_strategies_have_a_bar_and_a_letter_for_every_set_of_tyres():
+    one, other = ring_driver("AAA"), ring_driver("BBB")
+    changed = replace(one.laps, compound=("MEDIUM", "MEDIUM", "HARD", "HARD"), stint=np.array([1, 1, 2, 2]))
+    chart, told = tyres.strategy(ring_session(replace(one, laps=changed), other))
+    bars, letters, slow = chart.layer
+    rows = bars.data if isinstance(bars.data, pd.DataFrame) else chart.data
+    assert rows[["driver", "first", "end", "letter", "laps"]].to_numpy().tolist() == [
+        ["AAA", 0.5, 2.5, "M", "1 to 2"], ["AAA", 2.5, 4.5, "H", "3 to 4"], ["BBB", 0.5, 4.5, "S", "1 to 4"],
+    ]  # fmt: skip
+    assert letters.mark.type == "text"
+    assert not len(slow.data)
+    assert "No lap was neutralised" in told
