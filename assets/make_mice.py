@@ -17,7 +17,7 @@ from assets.make_demo import fitted, headline  # noqa: E402
 from pages.behaviour import recordings, shipped  # noqa: E402
 from pages.lab import Data  # noqa: E402
 from pages.lab.card import with_spread  # noqa: E402
-from pages.recording.scores import score_rows  # noqa: E402
+from pages.lab.scores import bout_rows  # noqa: E402
 from pages.ui.result_files import Card, write_card  # noqa: E402
 
 # What a first visit to the page finds; a test compares.
@@ -33,7 +33,7 @@ def make() -> Card:
     """The page's first result is written on the way."""
     data = first_data()
     bundle = shipped.write(data, "gdm", CONFIG, fitted(data.train, CONFIG))
-    row, *_ = with_spread(score_rows(bundle.more["scores"]), [score_rows(one) for one in bundle.more["seeds"]])
+    row, *_ = with_spread(bout_rows(bundle.more["scores"]), [bout_rows(one) for one in bundle.more["seeds"]])
     print(f"  {row.name} {row.value:.3f}, {row.line_name} {row.line:.3f}, {row.verdict}, {row.over}", flush=True)
     table = data.poses[len(data.train)]
     centre = np.nanmean(np.asarray(table.xy)[:, 0], axis=2) * np.array([1.0, -1.0])  # [T, 2], up is up

@@ -11,12 +11,11 @@ import streamlit as st
 
 from datasets import calms21, keypoints, mice
 from datasets.keypoints import FeatureSet, KeypointSet
-from datasets.splits import split_recording
-from datasets.storage import CACHES, data_dir
+from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
 from gdm_core.errors import DataError
-from pages.recording.data import FEATURES, Data, from_recordings
-from pages.recording.repairs import REPAIRS, cleaning, pose_recipe
+from pages.lab import Data
+from pages.lab.poses.tracking import FEATURES, cleaning, from_recordings, from_tracking
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, slide
 from pages.ui.exports import Recipe
@@ -25,7 +24,6 @@ SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21, from a file", "fi
 LENGTHS = (1000, 6000, 500)
 N_TRIALS, N_NEW = 12, 4
 MAX_CALMS = {"train": 70, "test": 19}
-MAX_LISTED = 200
 MISSING = "_behaviour-missing-file"  # a link asked for it
 SIMULATED = "Simulated mice: no frame is a recording, and how an attack looks is invented. No licence needed."
 
@@ -91,7 +89,7 @@ _HOW_MANY = (
 
 
 def _file() -> dict[str, Any]:
-    names = tracking_files()
+    names = files_below(keypoints.READABLE)
     # Streamlit takes a name that is not among the options out of the address, and would open the first of them.
     asked = st.query_params.get("file", "")
     if asked and asked not in names and "file" not in st.session_state:
@@ -111,22 +109,7 @@ def _file() -> dict[str, Any]:
         missing = ""
     of = settings.of("file", name)
     rate = number("Frames a second", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files do not say.")
-    return {"file": name or "", "missing": missing, "rate": rate} | cleaning(of)
-
-
-def tracking_files() -> list[str]:
-    """Names, below the data folder, of files that may hold poses; the app's own caches are left out."""
-    root = data_dir()
-    found = []
-    for path in sorted(root.rglob("*")):
-        inside = path.relative_to(root)
-        if inside.parts[0] in CACHES or not path.is_file() or path.name.startswith("."):
-            continue
-        if path.name.lower().endswith(keypoints.READABLE):
-            found.append(inside.as_posix())
-        if len(found) >= MAX_LISTED:
-            break
-    return found
+    return {"file": name or "", "missing": missing, "rate": rate, "repairs": tuple(cleaning(of).items())}
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")
@@ -221,21 +204,12 @@ def _load_file(chosen: Chosen) -> Data:
             "an NPZ there, or upload one under Your data."
         )
     path = _below_data_folder(name)
-    table = keypoints.read(path, rate_hz=chosen.option("rate"))
-    repairs = {name: chosen.option(name) for name in REPAIRS}
-    made = keypoints.clean(table, **repairs)
-    train, test = split_recording(made)
-    said = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
-    new = [note for note in made.notes if note not in table.notes]
-    n = len(table.animals)
-    return from_recordings(
+    return from_tracking(
         f"file-{chosen.options}-{chosen.features}-{path.stat().st_mtime_ns}",
-        f"{Path(name).name}, {table.n_frames:,} frames, {n} {'animal' if n == 1 else 'animals'}",
-        train,
-        test,
+        Path(name).name,
+        keypoints.read(path, rate_hz=chosen.option("rate")),
         chosen.features,
-        pose_recipe(Path(name).name, chosen.option("rate"), repairs, chosen.features),
-        notes=(*said, *new),
+        dict(chosen.option("repairs")),
         licences=("Your own file: nothing of it leaves this machine.",),
         of=settings.of("file", name),
         name=Path(name).stem,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from datasets.keypoints import KeypointTable
 from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
-from datasets.splits import is_part
+from datasets.splits import is_part, usable
 from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import BoutRule, like_expert
 from gdm_core.trials import Trial, Trials
@@ -179,6 +179,17 @@ class Data:
         if words is None or len(known) < len(self.train):
             return None
         return tuple(words.hot(labels) for labels in known[: previewed(self.train)])
+
+
+def from_trials(
+    key: str, about: str, train: Trials, test: Trials, recipe: Recipe, *, notes: Sequence[str] = (), **more: Any
+) -> Data:
+    """Trials of a recording, with what a fit cannot use left out and said so; `more` are other fields of the data."""
+    ours, theirs, dropped = usable(train, test)
+    if dropped:
+        recipe = replace(recipe, lines=[*recipe.lines, "train, test, left_out = splits.usable(train, test)"])
+    made = Data(about, ours, theirs, recipe, key=key, recorded=True, notes=(*notes, *dropped), **more)
+    return replace(made, truth=made.known_states())
 
 
 @dataclass(frozen=True)

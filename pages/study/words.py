@@ -17,7 +17,7 @@ from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
 from pages.lab import live
 from pages.lab.live import screen
-from pages.recording import player
+from pages.lab.poses import player
 from pages.study import fits, pictures, work
 from pages.study.bring import Brought
 from pages.study.look import word
@@ -145,7 +145,7 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
     long = (clips["after"] - clips["first"]).to_numpy()
     dark = table.n_frames - int(long.sum())
     of = np.concatenate([np.r_[np.full(n, i), np.full(dark // len(long), -1)] for i, n in enumerate(long)])
-    player.show(
+    player.show_poses(
         table, key="study-clips-player", recording=f"{len(clips)} clips", names=names, group="clips", bouts=of,
         states=np.eye(len(clips), dtype=np.float32)[np.maximum(of, 0)],
     )  # fmt: skip

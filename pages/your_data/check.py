@@ -16,10 +16,10 @@ from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, axis, layout, note, typed
 from gdm_studio.plot.figures.states import plain
-from pages.recording.tables import rows_high
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
+from pages.ui.tables import rows_high
 from pages.ui.units import unit_for
 from pages.your_data.intake import KEPT, Opened, TableOptions, edited, rate_of
 

@@ -20,7 +20,7 @@ from datasets.readers.timing import TimeUnit
 from datasets.splits import split_trials
 from datasets.tables import Role, Table
 from pages.lab import Data, live
-from pages.recording.data import from_trials
+from pages.lab.data import from_trials
 from pages.ui import page_memory, settings
 from pages.ui.exports import Recipe
 from pages.your_data import example

@@ -12,9 +12,9 @@ import streamlit as st
 from gdm_core.trials import labels_of
 from gdm_studio.plot import figures
 from pages.lab import Data
-from pages.recording.tables import show_table
 from pages.ui import shell
 from pages.ui.plot import plot
+from pages.ui.tables import show_table
 
 
 def label_panel(data: Data) -> None:

@@ -14,7 +14,7 @@ from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
 from gdm_core.errors import GdmError
 from pages.lab import Data, live
-from pages.recording import lab, tabs
+from pages.lab.recording import EXPORT, recording_page
 from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
@@ -190,7 +190,7 @@ def no_link() -> None:
 
 
 def to_report() -> None:
-    st.session_state["view"] = tabs.EXPORT
+    st.session_state["view"] = EXPORT
 
 
 live.mind_departure()
@@ -236,7 +236,7 @@ else:
                 st.rerun()
 
 if data is not None and file is not None and intake.is_fitted(file):
-    lab.show(page, data, sees="places" if file.tracked else "moves")
+    recording_page(page, data, sees="places" if file.tracked else "moves")
 else:
     shell.footer(["Nothing of a file is kept after the session."])
 visit.keep()

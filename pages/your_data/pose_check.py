@@ -15,12 +15,11 @@ from datasets import keypoints
 from datasets.keypoints import KeypointTable
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
-from pages.recording.data import FEATURES
-from pages.recording.repairs import cleaning
-from pages.recording.tables import rows_high
+from pages.lab.poses.tracking import FEATURES, cleaning
 from pages.ui import shell
 from pages.ui.controls import number, one_of, switch
 from pages.ui.plot import plot
+from pages.ui.tables import rows_high
 from pages.your_data import pose_sketch, problems
 from pages.your_data.check import sentences
 from pages.your_data.intake import KEPT, Opened, edited, remembered

@@ -16,11 +16,10 @@ from gdm_core.analysis.metrics import macro_f1
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings, shipped
-from pages.lab import analysis_figures, naming
+from pages.lab import analysis_figures, naming, scores
 from pages.lab.card import with_spread
 from pages.lab.naming import Naming, arrange
-from pages.recording import scores
-from pages.recording.tabs import label_counts, shortened, trial_table
+from pages.lab.tabs import label_counts, shortened, trial_table
 from pages.ui import navigation
 from pages.ui.result_files import load_card
 from pages.ui.units import unit_for, unit_of_stays
@@ -160,7 +159,7 @@ def test_the_table_of_labels_counts_each_frame_once_and_says_what_is_yours(sketc
 def test_home_shows_the_row_of_the_card_that_it_opens(engine):
     (home,) = load_card("behaviour").scores
     found = shipped.bundled().more
-    row, *_ = with_spread(scores.score_rows(found["scores"]), [scores.score_rows(one) for one in found["seeds"]])
+    row, *_ = with_spread(scores.bout_rows(found["scores"]), [scores.bout_rows(one) for one in found["seeds"]])
     for field in ("value", "spread", "ahead", "line"):
         assert getattr(home, field) == pytest.approx(getattr(row, field), abs=5e-5), field
     assert (home.line_name, home.digits, home.verdict) == (row.line_name, row.digits, row.verdict)
@@ -203,7 +202,7 @@ def test_one_behaviour_alone_cannot_be_scored(sketch):
     found = bout_scores.measure(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
     assert "macro_f1" not in found
-    assert [row.name for row in scores.score_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
     assert bout_scores.baselines(data.train, same, 4) == {}
 
 
@@ -228,7 +227,7 @@ def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
     found = bout_scores.measure(content, daily, daily, 0.0, 0.0) | {"lines": {}}
-    row = scores.score_rows(found, unit_for(daily.n_samples * 86_400))[0]
+    row = scores.bout_rows(found, unit_for(daily.n_samples * 86_400))[0]
     assert row.unit == " days"
     assert 1 <= row.value < 1000
 

@@ -234,7 +234,7 @@ from pages.paper import panels, run
 from pages.compare import results, settings, sources
 drawn = set(sys.modules)
 from pages.formula1 import tabs
-from pages.recording import lab
+from pages.lab import recording
 from pages.lab import held
 held._way("gdm", "temperature")  # what the page asks about sliders before anybody holds one
 print(*{"torch"} & sys.modules.keys(), *{"scipy.spatial", "scipy.special", "scipy.ndimage", "sklearn"} & drawn)

@@ -13,8 +13,8 @@ from streamlit.components.v2 import component
 
 from gdm_core.analysis.bouts import stays
 from gdm_studio.plot import palette
+from pages.lab.poses import player
 from pages.lab.view import Reading, View
-from pages.recording import player
 from pages.ui import player as players
 from pages.ui import shell
 from pages.ui.controls import number, one_of
@@ -45,7 +45,7 @@ _grid = component("gdm_clips", html=_HTML, css=_CSS, js=players.joined(_FOLDER /
 Clip = tuple[int, int, int]  # trial, first frame, the frame after the last
 
 
-def tab(view: View, here: Reading) -> None:
+def clips_tab(view: View, here: Reading) -> None:
     """Choose of what, and look at them."""
     labels = view.data.every_label
     named = {f"S{k}": here.names[k] for k in here.used} | {f"L{j}": f"expert: {word}" for j, word in enumerate(labels)}
