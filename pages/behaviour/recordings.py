@@ -17,13 +17,14 @@ from gdm_core.errors import DataError
 from pages.lab import Data
 from pages.lab.poses.tracking import FEATURES, cleaning, from_recordings, from_tracking
 from pages.ui import settings, shell
-from pages.ui.controls import number, one_of, slide
+from pages.ui.controls import number, one_of, slide, text
 from pages.ui.exports import Recipe
 
 SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21, from a file", "file": "A tracking file"}
 LENGTHS = (1000, 6000, 500)
 N_TRIALS, N_NEW = 12, 4
 MAX_CALMS = {"train": 70, "test": 19}
+SHIPPED = "behaviour"  # the result that a first visit finds
 MISSING = "_behaviour-missing-file"  # a link asked for it
 SIMULATED = "Simulated mice: no frame is a recording, and how an attack looks is invented. No licence needed."
 
@@ -70,17 +71,11 @@ def _simulated() -> dict[str, Any]:
 
 
 def _calms21() -> dict[str, Any]:
-    path = st.text_input(
-        "Zip, or folder of both JSON files",
-        "",
-        key="path",
-        bind="query-params",
-        placeholder="found by itself in the data folder",
-        help=f"Below the data folder: {data_dir()}",
-    )
+    said = {"placeholder": "found by itself in the data folder", "help": f"Below the data folder: {data_dir()}"}
+    path = text("Zip, or folder of both JSON files", key="path", **said)
     n_train, _ = slide("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=_HOW_MANY)
     n_test, _ = slide("New trials", 1, MAX_CALMS["test"], 4, key="ntest")
-    return {"path": path.strip(), "train": n_train, "test": n_test}
+    return {"path": path, "train": n_train, "test": n_test}
 
 
 _HOW_MANY = (
@@ -138,7 +133,7 @@ def load_simulated(chosen: Chosen) -> Data:
 
 
 def _load_calms21(chosen: Chosen) -> Data:
-    source = _below_data_folder(chosen.option("path")) if chosen.option("path") else data_dir()
+    source = path_within(data_dir(), chosen.option("path")) if chosen.option("path") else data_dir()
     bar = st.progress(0.0, "Looking for CalMS21")
 
     def say(split: str, share: float, text: str) -> None:
@@ -203,7 +198,7 @@ def _load_file(chosen: Chosen) -> Data:
             f"There is no tracking file in the data folder, {data_dir()}. Put a DeepLabCut CSV, a SLEAP analysis h5 or "
             "an NPZ there, or upload one under Your data."
         )
-    path = _below_data_folder(name)
+    path = path_within(data_dir(), name)
     return from_tracking(
         f"file-{chosen.options}-{chosen.features}-{path.stat().st_mtime_ns}",
         Path(name).name,
@@ -214,7 +209,3 @@ def _load_file(chosen: Chosen) -> Data:
         of=settings.of("file", name),
         name=Path(name).stem,
     )
-
-
-def _below_data_folder(name: str) -> Path:
-    return path_within(data_dir(), name)

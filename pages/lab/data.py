@@ -18,7 +18,7 @@ from gdm_core.analysis.bouts import BoutRule, like_expert
 from gdm_core.trials import Trial, Trials
 from pages.lab.bout_rule import longest
 from pages.lab.labels import Words, words_of
-from pages.lab.live.pictures import previewed
+from pages.lab.live.pictures import Wanted, previewed
 from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
@@ -216,3 +216,8 @@ class Setting:
     data: Data
     choice: Choice
     measure: Measure = field(default_factory=Measure)
+
+    def wanted(self, **other: Any) -> Wanted:
+        """The fit that it asks for; `other` values of its configuration stand in place of the choice's."""
+        data, config = self.data, {**self.choice.config, **other}
+        return Wanted(self.choice.family, config, data.train, data.test, truth=data.truth, where=self, keep=data.keep)

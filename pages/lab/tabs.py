@@ -24,7 +24,7 @@ from pages.lab.scores import Judged
 from pages.lab.tables import bouts_of
 from pages.lab.view import Reading, Unread, View
 from pages.ui import card, shell
-from pages.ui.controls import one_of, slide, switch
+from pages.ui.controls import one_of, slide, switch, tabs
 from pages.ui.plot import plot
 from pages.ui.tables import clicked_row, jump, show_table
 
@@ -46,10 +46,10 @@ def show_tabs(
     early     tabs that need no states
     """
     with view.frame.below:
-        places = st.tabs(list(named), key="view", on_change="rerun", bind="query-params")
-        for place, (name, draw) in zip(places, named.items(), strict=True):
+        for name, place in tabs(list(named)):
             if place.open:
                 with place:
+                    draw = named[name]
                     reading = reading or view.read()
                     if name in early:
                         draw(view, reading)

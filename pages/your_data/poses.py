@@ -14,7 +14,7 @@ from datasets.keypoints import FeatureSet, KeypointTable
 from gdm_core.errors import DataError
 from pages.lab import Data
 from pages.lab.poses.tracking import from_tracking
-from pages.your_data.intake import OWN, Opened
+from pages.your_data.intake import OWN, OpenFile
 
 Picked = tuple[tuple[int, str], ...]  # (which one of the file, its name here)
 ASSUMED = "Hz is assumed"
@@ -75,7 +75,7 @@ def _picked(what: str, picked: Picked, names: Sequence[str]) -> Picked:
 
 
 def from_poses(
-    file: Opened, options: PoseOptions, labels: keypoints.Annotation | None = None, labels_file: str = ""
+    file: OpenFile, options: PoseOptions, labels: keypoints.Annotation | None = None, labels_file: str = ""
 ) -> Data:
     """Features of tracked animals, the last part of the recording held out.
 
