@@ -9,7 +9,7 @@ import { decode, labelsAt, mixed, statesAt } from "../gdm.plot/colours.js";
 import { drawStates } from "../gdm.plot/states_canvas.js";
 
 const HEARD = "gdm:slider"; // see slider.js
-const STATES = "gdm:states"; // what the pose player (pages/recording/player.js) shows meanwhile; null: its own again
+const STATES = "gdm:states"; // what the pose player (pages/lab/poses/player.js) shows meanwhile; null: its own again
 const COMING = ["pointerover", "pointerdown", "focusin"];
 const STILL_MS = 1000; // between two words that a hand is still there
 const RUN = "gdm:run"; // see channel.js
