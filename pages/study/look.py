@@ -80,8 +80,10 @@ def word(value: Any) -> str:
 
 def with_groups(asked: Asked, table: pd.DataFrame) -> pd.DataFrame:
     """The table with what each row belongs to, as the comparison calls it."""
-    words = [[word(value) for value in table[name]] for name in asked.between]
-    return table.assign(**{pictures.GROUP: ["_".join(each) for each in zip(*words, strict=True)]})
+    words = list(zip(*([word(value) for value in table[name]] for name in asked.between), strict=True))
+    return table.assign(
+        **{pictures.GROUP: ["_".join(each) for each in words], pictures.SAID: [", ".join(each) for each in words]}
+    )
 
 
 def dots(brought: Brought, asked: Asked, answers: Answers) -> Figure:

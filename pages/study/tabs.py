@@ -143,7 +143,7 @@ def _power(brought: Brought, asked: Asked | None, answers: Answers | None) -> No
         )
         return
     state = brought.study.states[place] if by_state else None
-    asking = {"within": asked.within, "where": asked.design["where"]}
+    asking = {**asked.design, "covariates": asked.covariates}
 
     def do(say: Say) -> Power:
         return brought.study.power(asked.measure, asked.between[0], state, float(effect), **asking)

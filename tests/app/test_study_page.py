@@ -230,6 +230,21 @@ def test_what_was_said_last_of_a_moment_counts():
     assert new == [("a", 20, 30, "walk"), ("a", 5, 12, "groom"), ("c", 1, 2, "walk")]
 
 
+def test_two_factors_and_their_legend_are_told_in_words(tmp_path, monkeypatch):
+    drawn, place = record(monkeypatch), folder(tmp_path)
+    path = tmp_path / place / "sheet.csv"
+    sheet = pd.read_csv(path)
+    sheet.assign(sex=["f", "m"] * 6).to_csv(path, index=False)
+    app = opened(data="A folder below the data folder", path=place, hold="States of another tool")
+    (second,) = [each for each in app.selectbox if each.label == "and (a second factor)"]
+    second.set_value("sex").run()
+    assert "The flow test compares the groups of one column" in words(app)
+    figure, _ = drawn["study-dots"]
+    named = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
+    assert named == ["control, f", "control, m", "treated, f", "treated, m"]
+    assert "group, sex" in figure["layout"]["legend"]["title"]["text"]
+
+
 def test_a_long_table_needs_no_sheet(tmp_path):
     made = cohort.simulate(4, minutes=1, seed=1)
     sheet = pd.DataFrame(made.sheet).set_index("recording")
