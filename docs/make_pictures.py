@@ -1,4 +1,7 @@
-"""Take the pictures of README and the user guide from the running dashboard: `make figures [ONLY=name]`. Needs a Chromium."""
+"""Take the pictures of README and the user guide from the running dashboard: `make figures [ONLY=name]`. Needs a Chromium.
+
+`held` is the moving one (docs/moving_picture.py).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from docs import moving_picture
 from tests.support.browser_server import FLAGS, find_chromium, running_server
 
 PICTURES = Path(__file__).parent / "pictures"
@@ -23,6 +27,7 @@ VIEWS = {
     "playground": ("/playground", ".js-plotly-plot", 900),
     "export": ("/nascar?view=Export+%26+reproduce", "text=Python script", 1300),
 }
+MOVING = "held"
 WIDTH = 1440
 SETTLE_MS = 15_000  # a fit and its scores
 
@@ -35,7 +40,13 @@ def main() -> int:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        for name in sys.argv[1:] or VIEWS:
+        for name in sys.argv[1:] or [*VIEWS, MOVING]:
+            if name == MOVING:
+                page = browser.new_page()
+                moving_picture.save(list(moving_picture.frames(page, server.url)), PICTURES / f"{name}.webp")
+                page.close()
+                print(PICTURES / f"{name}.webp")
+                continue
             address, awaited, height = VIEWS[name]
             page = browser.new_page(viewport={"width": WIDTH, "height": height})
             page.goto(server.url + address)
