@@ -1,6 +1,7 @@
 """Take the pictures of README and the user guide from the running dashboard: `make figures [ONLY=name]`. Needs a Chromium.
 
-`held` is the moving one (docs/moving_picture.py); `gallery` makes the cards of the site's gallery, from a site that `make docs` has built.
+`held` is the moving one (docs/moving_picture.py); `gallery` makes the cards of the site's gallery,
+from what `make docs` has built.
 """
 
 from __future__ import annotations
