@@ -22,7 +22,14 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     """
     setting, page = Setting(data, choice), frame.folder
     wanted = live.Wanted(
-        choice.family, choice.config, data.train, data.test, truth=data.truth, where=setting, keep=data.keep
+        choice.family,
+        choice.config,
+        data.train,
+        data.test,
+        truth=data.truth,
+        where=setting,
+        keep=data.keep,
+        alike=data.alike,
     )
     cache = live.screen.engine().cache
     ready = next((found for name in ships if (found := shipped.offer(name, wanted, cache)) is not None), None)

@@ -248,6 +248,9 @@ class Live:
             return
         near = self.history.nearest(wanted)
         if near is None:
+            reader = self._reader(wanted)
+            if wanted.alike and reader is not None and reader[0].alike == wanted.alike:
+                self._preview(wanted, *reader[1:])
             self._start_main(bulk=False)
             return
         _, result, changes = near
