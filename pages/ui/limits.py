@@ -23,12 +23,13 @@ N = TypeVar("N", int, float)
 # What the names in an address begin with, up to a digit or what names a recording: K, K-1a2b3c, K-A, name3, badge-weight.
 _NAMES = (
     "D K T about adaptive and animals apart badge badges between blocks change channel channels circuit colours correct "
-    "clips corner counted covariates data dice drawn driver effect even event example features file fill fitted flips "
-    "found fps frames fuel gamma grid hold horizon hue into kept lap laps logit measure measured mice model moment name "
+    "clips columns corner counted covariates data dice drawn driver effect even event example features file fill fitted "
+    "flips found fps frames fuel gamma grid hold horizon hue into is kept lap laps logit measure measured mice model moment "
+    "name "
     "names nclips noise ntest ntrain on other outliers pair panel path pin places posed protocol rate rslds said score "
     "seed seeds sees session setting settings shortest smooth soft soft_appendix softness sort source standard "
     "standard_appendix stay stint swaps tau test track train trial tyres unit values variable_speed "
-    "variable_speed_appendix view watch where who within won year is"
+    "variable_speed_appendix view watch where who within won year"
 )
 NAMES = frozenset(_NAMES.split())
 # Those that one page alone knows, by its address; all others are known to every page.

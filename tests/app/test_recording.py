@@ -7,16 +7,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from datasets import cohort, keypoints, mice
+from datasets import keypoints, mice
 from datasets.splits import split_recording, split_trials, usable
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule, transition_shares
 from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.errors import DataError
-from gdm_core.study import Study
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings
 from pages.lab import analysis_figures, live, recording, scores, tabs
@@ -27,9 +25,6 @@ from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
 from pages.lab.naming import Naming
 from pages.lab.poses import clips, player
 from pages.lab.view import Unread
-from pages.study import words as marking
-from pages.study import work
-from pages.study.bring import Brought
 from tests.support.live_engine import Sketch
 from tests.support.recording import view_of
 
@@ -205,21 +200,3 @@ def test_clips_are_the_middles_of_the_longest_bouts_of_each_trial_in_turn():
     found = clips.choose(where, view, 9)
     assert found == [(0, 145, 235), (1, 50, 80), (0, 10, 30)]
     assert clips.choose(where, view, 2) == found[:2]
-
-
-def test_clips_of_a_study_are_loops_in_the_same_grid_under_their_names(monkeypatch):
-    shown: dict = {}
-    monkeypatch.setattr(clips, "_grid", lambda key, data: shown.update(data))
-    made = cohort.simulate(2, minutes=1, seed=0)
-    study = Study.of_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
-    pair = mice.simulate_recordings(1, 3000, 0)[0]
-    brought = Brought("clips", "", "mine", "", study, False, (), (), poses=lambda name: pair)
-    found = study.clips(2, n=3)
-    monkeypatch.setattr(work, "of", lambda key, do: SimpleNamespace(value=do(lambda what, share: None), error=None))
-    monkeypatch.setattr(work, "follow", lambda key, works: True)
-    marking._pictures(brought, found, ["1: treated", "2", "3"], 2)
-    assert [one["said"] for one in shown["clips"]] == ["1: treated", "2", "3"]
-    assert [one["start"] for one in shown["clips"]] == found["first"].tolist()
-    assert [one["poses"]["n"] for one in shown["clips"]] == (found["after"] - found["first"]).tolist()
-    assert shown["name"] == "mine-clips"
-    assert cohort.BEHAVIOURS[2] in shown["alt"]
