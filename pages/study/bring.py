@@ -17,7 +17,8 @@ from gdm_core.errors import GdmError
 from gdm_core.study import Study
 from gdm_core.trials import Trial
 from pages.study import files, fits, work
-from pages.ui import exports, limits, settings, shell
+from pages.ui import exports, settings, shell
+from pages.ui.controls import number, one_of, text
 from pages.ui.shell import Frame
 
 SOURCES = {
@@ -81,10 +82,7 @@ def choose(page: Frame) -> Brought | None:
     """The study that the controls speak of. None where there is none yet; what to do then stands in the picture's place."""
     with page.controls:
         shell.section("Study")
-        limits.among("data", "Study", list(SOURCES.values()))
-        source = st.selectbox(
-            "From", list(SOURCES), format_func=lambda one: SOURCES.get(one, one), key="data", bind="query-params"
-        )
+        source = one_of("From", SOURCES, key="data")
     if source == "saved":
         return _saved(page)
     if source in ("files", "folder"):
@@ -96,23 +94,12 @@ def choose(page: Frame) -> Brought | None:
 def _simulated(page: Frame) -> Brought | None:
     """Animals of which the truth is known, with their controls."""
     with page.controls:
-        limits.among("change", "What the treated do", list(CHANGES))
-        change = st.selectbox(
-            "What the treated do", list(CHANGES), key="change", bind="query-params",
-            help="The one thing in which the second group differs; the answer should name it, and nothing else.",
-        )  # fmt: skip
-        change = change if change in CHANGES else next(iter(CHANGES))
-        limits.within("animals", "Animals a group", *ANIMALS)
-        n = st.number_input("Animals a group", *ANIMALS, 10, key="animals", bind="query-params")
-        limits.within("dice", "Simulation (seed)", *SEEDS)
-        seed = st.number_input(
-            "Simulation (seed)", *SEEDS, 0, key="dice", bind="query-params", help="Another number draws others."
-        )
-        found = st.segmented_control(
-            "States", list(STATES), default="known", format_func=lambda one: STATES.get(one, one), required=True, key="found",
-            bind="query-params", help="As they were simulated, or as a model finds them in what a camera would see.",
-        )  # fmt: skip
-    n, seed = (int(min(max(value, low), high)) for value, (low, high) in ((n, ANIMALS), (seed, SEEDS)))
+        about = "The one thing in which the second group differs; the answer should name it, and nothing else."
+        change = one_of("What the treated do", list(CHANGES), key="change", help=about)
+        n = number("Animals a group", *ANIMALS, 10, key="animals")
+        seed = number("Simulation (seed)", *SEEDS, 0, key="dice", help="Another number draws others.")
+        about = "As they were simulated, or as a model finds them in what a camera would see."
+        found = one_of("States", STATES, row=True, key="found", help=about)
     made = CHANGES[change]
     said = "None" if made is None else f"cohort.{made!r}"
     key = f"simulated/{n}/{change}/{seed}"
@@ -190,13 +177,7 @@ def _of_files(page: Frame, source: str) -> Brought | None:
     with page.controls:
         options = files.how()
         if source == "folder":
-            path = st.text_input(
-                "Folder or zip",
-                key="path",
-                bind="query-params",
-                placeholder="below the data folder",
-                help=f"Below {data_dir()}.",
-            ).strip()
+            path = text("Folder or zip", key="path", placeholder="below the data folder", help=f"Below {data_dir()}.")
             try:
                 given = files.below(path) if path else []
             except GdmError as error:

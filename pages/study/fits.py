@@ -27,7 +27,8 @@ from pages.lab.live import screen
 from pages.lab.suggest import APART, verdicts
 from pages.study import work
 from pages.study.work import KEPT, Say, Work
-from pages.ui import limits, model_controls, settings, shell
+from pages.ui import model_controls, settings, shell
+from pages.ui.controls import one_of, several
 from pages.ui.exports import Fit
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
@@ -97,17 +98,14 @@ def _some(wanted: Wanted, of: str) -> list[str] | None:
     known = checked(wanted.sheet, wanted.recordings, RESERVED)
     columns = [str(c) for c in known.frame if 1 < known.frame[c].nunique() <= MOST_VALUES or c == known.animal]
     every = "all recordings"
-    limits.among(settings.key("fitted-to", of), "Fitted to", [every, *columns])
-    column = st.selectbox(
-        "Fitted to", [every, *columns], key=settings.key("fitted-to", of), bind="query-params",
-        help="Or to some of them, which the others are then read with: what is unlike them is flagged.",
-    )  # fmt: skip
+    said = "Or to some of them, which the others are then read with: what is unlike them is flagged."
+    column = one_of("Fitted to", [every, *columns], key="fitted-to", of=of, help=said)
     if column not in columns:
         return None
     words = known.frame[column].map(in_words, na_action="ignore")
     options = sorted(words.dropna().unique().tolist())
-    key = settings.key("fitted-values", settings.key(of, settings.of(column)))
-    chosen = st.multiselect(f"where {column} is", options, options[:1], key=key, bind="query-params")
+    its = settings.key(of, settings.of(column))
+    chosen = several(f"where {column} is", options, options[:1], key="fitted-values", of=its)
     return known.frame.loc[words.isin(chosen), RECORDING].tolist() or None
 
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from gdm_core.errors import GdmError
 from gdm_core.study import Flow
@@ -17,7 +16,8 @@ from gdm_core.study.states import OF_CHANGES, OF_RECORDINGS, OF_STATES
 from pages.study import work
 from pages.study.bring import Brought
 from pages.study.work import Say, Work
-from pages.ui import limits, settings, shell
+from pages.ui import settings, shell
+from pages.ui.controls import one_of, several
 
 NOTHING = "–"
 MEASURES = OF_STATES | OF_CHANGES | OF_RECORDINGS
@@ -129,29 +129,26 @@ def choose(brought: Brought) -> Asked | None:
     others = [c for c in groups if c not in (between, second)]
     batch = saved.get("blocks") or NOTHING
     blocks = _select("Blocks", [NOTHING, *others], batch, "blocks", of, "Animals are exchanged within one batch only.")
-    key = settings.key("covariates", of)
-    covariates = st.multiselect(
-        "Covariates", others, [c for c in saved.get("covariates", []) if c in others], key=key, bind="query-params",
-        placeholder="none",
-        help="Their share is taken away first, age for instance.",
-    )  # fmt: skip
+    about, kept = (
+        "Their share is taken away first, age for instance.",
+        [c for c in saved.get("covariates", []) if c in others],
+    )
+    covariates = several("Covariates", others, kept, key="covariates", of=of, placeholder="none", help=about)
     its_column, its_values = saved.get("where") or (NOTHING, [])
     where = _select("Only where", [NOTHING, *offered], its_column, "where", of)
     chosen: tuple[str, tuple[Any, ...]] | None = None
     if where != NOTHING:
         by_word = {in_words(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
         kept = [in_words(value) for value in its_values if where == its_column and in_words(value) in by_word]
-        its = st.multiselect(
-            f"{where} is", list(by_word), kept or list(by_word)[:1], bind="query-params",
-            key=settings.key("values", settings.key(of, settings.of(where))),
-        )  # fmt: skip
-        chosen = (where, tuple(by_word[word] for word in its if word in by_word)) if its else None
+        its_own = settings.key(of, settings.of(where))
+        its = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
+        chosen = (where, tuple(by_word[word] for word in its)) if its else None
     corrected = saved.get("correction", "p_holm")
     correction = _select("Corrected by", list(CORRECTIONS), corrected, "correct", of, words=CORRECTIONS)
-    several = (between,) if second in (NOTHING, between) else (between, second)
+    compared = (between,) if second in (NOTHING, between) else (between, second)
     return Asked(
-        measure, several, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
-        tuple(c for c in covariates if c in others and c != blocks), chosen, correction,
+        measure, compared, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
+        tuple(c for c in covariates if c != blocks), chosen, correction,
     )  # fmt: skip
 
 
@@ -160,13 +157,7 @@ def _select(
     words: dict[str, str] | None = None,
 ) -> str:  # fmt: skip
     """A select box in the address; whatever an address or a saved question says, what it gives is one of the options."""
-    key, words, start = settings.key(name, of), words or {}, start if start in options else options[0]
-    limits.among(key, label, [words.get(one, one) for one in options])
-    found = st.selectbox(
-        label, options, index=list(options).index(start), key=key, bind="query-params", help=help,
-        format_func=lambda one: words.get(one, one),
-    )  # fmt: skip
-    return found if found in options else start
+    return one_of(label, {one: (words or {}).get(one, one) for one in options}, start, key=name, of=of, help=help)
 
 
 def answers(brought: Brought, asked: Asked) -> Work:

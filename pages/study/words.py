@@ -124,9 +124,8 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
             poses = brought.poses(name)
             if poses is None:
                 return None
-            found.append(
-                clip(replace(poses, image_size=None), int(first), int(after), name, "")
-            )  # each as large as its place
+            near = replace(poses, image_size=None)  # each as large as its place in the grid
+            found.append(clip(near, int(first), int(after), name, ""))
         return found
 
     looked = work.of((brought.key, "clips", place), do)
@@ -141,14 +140,10 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
         plot(pictures.clips(brought.study, brought.trials(), clips, names, place), key="study-clips", filename=name)
         return
     what, colour = brought.study.called(brought.study.states[place]), pictures.colour_of(brought.study, place)
-    clip_grid(
-        [one | {"said": said} for one, said in zip(looked.value, names, strict=True)],
-        colour,
-        name,
-        what,
-        "study-clips-grid",
-    )
-    shell.quiet(f"{len(clips)} bouts of {what}, each with half a second around it.")
+    shown = [one | {"said": said} for one, said in zip(looked.value, names, strict=True)]
+    with shell.panel("study-clips"):
+        clip_grid(shown, colour, name, what, "study-clips-grid")
+        shell.quiet(f"{len(clips)} bouts of {what}, each with half a second around it.")
 
 
 def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool, state: int) -> None:

@@ -78,6 +78,14 @@ def switch(label: str, start: bool, *, key: str, of: str = "", at: Any = st, **m
     return bool(at.toggle(label, start, key=settings.key(key, of), bind=IN_ADDRESS, **more))
 
 
+def several(
+    label: str, options: Sequence[str], start: Sequence[str], *, key: str, of: str = "", **more: Any
+) -> list[str]:
+    """A box for some of these words, in the order in which they were chosen."""
+    chosen = st.multiselect(label, list(options), list(start), key=settings.key(key, of), bind=IN_ADDRESS, **more)
+    return [word for word in chosen if word in options]
+
+
 def text(label: str, *, key: str, of: str = "", at: Any = st, **more: Any) -> str:
     """A line to type into."""
     return (at.text_input(label, key=settings.key(key, of), bind=IN_ADDRESS, **more) or "").strip()

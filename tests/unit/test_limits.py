@@ -161,7 +161,7 @@ def named_by(call: ast.Call) -> str | None:
     at = {"choose_one": 1, "choose_of_few": 1, "choose_several": 1, "choose_range": 2}.get(
         ast.unparse(call.func).split(".")[-1]
     )
-    bound = "bind" in given or ast.unparse(call.func) in ("slide", "number", "one_of", "switch", "text")
+    bound = "bind" in given or ast.unparse(call.func) in ("slide", "number", "one_of", "switch", "text", "several")
     name = call.args[at] if at is not None else given.get("key") if bound else None
     if isinstance(name, ast.Call) and ast.unparse(name.func) == "settings.key":
         name = name.args[0]
