@@ -27,6 +27,7 @@ Ints = npt.NDArray[np.int64]
 BIN_M = 10.0
 MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # what the paper observes
 CAR_CHANNELS = ("speed", "throttle", "brake", "gear")
+TELEMETRY = (*CAR_CHANNELS, "rpm", "drs")
 RACING = ("first", "pit", "safety_car")
 FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
 # What a first visit finds ships with the app; assets/make_demo.py makes it.
@@ -255,7 +256,7 @@ class Laps:
     place: Floats  # [T, 2] on the turned map
     distance: Floats  # [T] metres along the lap
     lap: Ints  # [T]
-    car: Mapping[str, Floats]  # [T] each of CAR_CHANNELS that this car sent, NaN where it did not
+    car: Mapping[str, Floats]  # [T] each of TELEMETRY that this car sent, NaN where it did not
     segment: Ints | None  # [T]
     seconds: npt.NDArray[np.float64]  # [T] since the first sample, holes left out
 
@@ -332,7 +333,7 @@ def laps_of(place: Place, code: str, looked: Looked) -> Laps:
     driver = session.driver(code)
     options = looked.options(session, code)
     trials = formula1.to_trials(session, code, **options)  # type: ignore[arg-type]
-    car = [name for name in CAR_CHANNELS if name in driver.available_channels]
+    car = [name for name in TELEMETRY if name in driver.available_channels]
     picked = {key: options[key] for key in ("laps", "drop") if key in options}
     plain = formula1.to_trials(session, code, channels=("X", "Y", *car), standardise=False, **picked)  # type: ignore[arg-type]
     values = np.concatenate([trial.y for trial in plain])

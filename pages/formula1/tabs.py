@@ -23,6 +23,7 @@ from pages.formula1 import (
     gain_panel,
     state_names,
     teach,
+    telemetry,
     tyres,
     weekend,
 )
@@ -43,6 +44,7 @@ def show(view: View, here: Driver | Unread, options: Options) -> None:
     """The tabs, about the driver on the map, which is drawn as `options` say."""
     qualifying = is_qualifying(data.open_session(race_of(view).pick.place))
     tabs: dict[str, lab.tabs.Tab] = ({"Qualifying": lambda view, _: weekend.tab(view)} if qualifying else {}) | {
+        telemetry.TAB: lambda view, _: telemetry.tab(view),
         "Drivers compared": lambda view, _: compare_laps.tab(view),
         "Corners": corner_panel.tab,
         "Tyres and long runs": tyres.tab,

@@ -107,7 +107,7 @@ def tab(view: View) -> None:
     with right, shell.panel("improvement", "Improvement through the session"):
         shown = ranked(session)[:10] if len(session.drivers) > 10 else list(session.codes)
         plot(improvement(session, shown), key="improvement", still=True)
-    shell.quiet("Any two of these laps against each other, also of one driver: Drivers compared.")
+    shell.quiet("Any two of these laps against each other, also of one driver: Telemetry.")
 
 
 def improvement(session: Session, codes: list[str]) -> Figure:

@@ -33,4 +33,6 @@ def show(parts: Mapping[str, Part], places: Mapping[str, Any] | None = None) -> 
                     revision=part.revision,
                     empty=(part.title, part.note),
                     still=part.still,
+                    events=part.events,
+                    on_click=part.clicked,
                 )

@@ -147,7 +147,7 @@ def test_where_a_driver_brakes_turns_and_pushes_is_told_from_the_pedals():
 
 
 def test_the_page_says_it_on_top_and_in_its_panel(feed):
-    app = visit(**{"won-by": "state"})
+    app = visit(**{"won-by": "state", "view": "Drivers compared"})
     assert not app.exception
     top = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
     assert len(top) == 2

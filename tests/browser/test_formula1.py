@@ -191,7 +191,7 @@ COUNT_FRAMES = """() => {
 
 
 def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
-    opened = visit("/formula1?view=Drivers+compared")
+    opened = visit("/formula1?view=Telemetry")
     page = opened.ready(MAP)
     canvas = page.locator('.st-key-lap-player canvas[data-ready="yes"]')
     canvas.wait_for()
@@ -206,7 +206,7 @@ def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     canvas.press("PageDown")
     assert seconds() == pytest.approx(stood + 5, abs=0.01)
     # The cursor of the page goes with the first car.
-    for figure in ("map", "traces", "compared-states"):
+    for figure in ("map", "telemetry", "compared-states"):
         page.locator(f".st-key-{figure} .gdm-cursor:not([hidden])").wait_for(state="attached")
     canvas.press("End")
     last = page.locator(".st-key-lap-player input").get_attribute("max")
