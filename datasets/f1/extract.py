@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable, Spell
+from gdm_core.errors import DataError
+
+from ..readers.source import brief
+from ..storage import cache_dir
+from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable, Session, Spell
 from .stints import tyres_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .track import ReferenceLap
 
 METRES_PER_UNIT = 0.1  # the feed's positions are tenths of a metre
@@ -192,6 +197,27 @@ def corners_from(table: pd.DataFrame, reference: ReferenceLap) -> tuple[Corner, 
             table["Number"].tolist(), table["Letter"].tolist(), table["Angle"].tolist(), xy, distance, strict=True
         )
     )
+
+
+def corners_file(session: Session) -> Path:
+    """Where a table of corners may lie for a circuit of which the corner service has none."""
+    return cache_dir("formula1") / f"corners_{re.sub(r'[^a-z0-9]+', '_', session.circuit.casefold())}.csv"
+
+
+def corners_in_file(session: Session) -> tuple[Corner, ...]:
+    """Its corners, in the units of the feed; () where there is no such file."""
+    path = corners_file(session)
+    if not path.is_file():
+        return ()
+    try:
+        table = pd.read_csv(path)
+        letters = table["Letter"].fillna("").tolist() if "Letter" in table else [""] * len(table)
+        table = table[["Number", "X", "Y", "Angle"]].astype({"Number": int, "X": float, "Y": float, "Angle": float})
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"{path} is no table of corners ({brief(error)}). It needs the columns Number, X, Y and Angle, and may have Letter."
+        ) from error
+    return corners_from(table.assign(Letter=letters), session.reference)
 
 
 def _seconds(column: pd.Series) -> npt.NDArray[np.float64]:

@@ -21,7 +21,15 @@ from gdm_core.errors import DataError
 
 from ..readers.source import brief
 from ..storage import move_aside
-from .extract import corners_from, driver_from, in_order_of_result, remarks_on_result, spells_of
+from .extract import (
+    corners_file,
+    corners_from,
+    corners_in_file,
+    driver_from,
+    in_order_of_result,
+    remarks_on_result,
+    spells_of,
+)
 from .feed_log import FeedLog, rate_limited, unavailable
 from .lap_choice import parts_of
 from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
@@ -189,9 +197,12 @@ def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool
             corners = corners_from(found.corners, session.reference)
             break
     if not corners:
+        corners = corners_in_file(session)
+    if not corners:
         note = (
             f"The corner service had no corners for {session.circuit}: there are no segments and no table of corners; time "
-            "is shown in equal stretches."
+            f"is shown in equal stretches. Whoever runs this server can put them into {corners_file(session).name} in the folder "
+            "formula1 of its data folder, with columns Number, X, Y and Angle."
         )
         return replace(session, notes=(*session.notes, note))
     return replace(session, rotation=rotation, corners=corners)

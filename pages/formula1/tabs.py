@@ -21,6 +21,7 @@ from pages.formula1 import (
     data,
     findings,
     gain_panel,
+    season_panel,
     state_names,
     teach,
     telemetry,
@@ -56,9 +57,10 @@ def show(view: View, here: Driver | Unread, options: Options) -> None:
         "Suggest settings": lab.suggest,
         "Accuracy against K": lambda view, _: accuracy.tab(view),
         "All twenty drivers": lambda view, _: all_drivers.tab(view),
+        "Teams and seasons": lambda view, _: season_panel.tab(view),
         "Export & reproduce": lambda view, here: export(view, here, options),
     }
-    lab.show_tabs(view, tabs, here, early=["Suggest settings", "Qualifying"])
+    lab.show_tabs(view, tabs, here, early=["Suggest settings", "Qualifying", "Teams and seasons"])
 
 
 def usage(view: View, here: Driver) -> None:
