@@ -304,9 +304,13 @@ def sentence(row: Any, name: str, measure: str) -> str:
     marks = (
         f"{row['effect_is']} is {row['effect']:.3g}, 95 % interval {row['effect_low']:.3g} to {row['effect_high']:.3g}"
     )
-    return (
+    told = (
         f"{name}, {measure}: {marks}; p = {row['p']:.2g} ({row['p_holm']:.2g} with all states in mind), n = {row['n']}."
     )
+    if "p_trend" not in row or not np.isfinite(row["p_trend"]):
+        return told
+    between = f"{row['trend']:.3g} for each 1 more, {row['trend_low']:.3g} to {row['trend_high']:.3g}"
+    return f"{told} The trend: {between}; p = {row['p_trend']:.2g}."
 
 
 def ordered(found: pd.DataFrame, labels: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:

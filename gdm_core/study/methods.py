@@ -20,7 +20,7 @@ _MEASURES = OF_STATES | OF_CHANGES | OF_RECORDINGS
 def methods_of(sheet: Sheet, counts: Counts, model: StateModel | None, found: Sequence[pd.DataFrame | Flow]) -> str:
     """One paragraph."""
     minutes, rates = counts.labelled_minutes, counts.rates
-    rate = f"{rates.min():g}" if rates.min() == rates.max() else f"{rates.min():g} to {rates.max():g}"
+    rate = " to ".join(dict.fromkeys(f"{one:.4g}" for one in (rates.min(), rates.max())))
     taking_part = sheet.frame["recording"].isin(sheet.names)
     whose = f" of {sheet.frame.loc[taking_part, sheet.animal].nunique()} animals" if sheet.animal else ""
     how = "as found by another tool"

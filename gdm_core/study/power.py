@@ -65,12 +65,22 @@ def power_of(
         firsts = {s: v for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 0}
         pairs = [v - firsts[s] for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 1 and s in firsts]
         residuals, counts = [_freed(np.array(pairs))], [len(pairs)]
+    elif part.strata.any() or part.covariates.size:
+        dummies = (levels[:, None] == np.arange(len(counts))).astype(np.float64)
+        model = Model.of(dummies, part.covariates, part.strata)
+        if model.df_residual < 2:
+            raise DataError("Blocks and covariates leave no spread between units, so power is unknown. Leave some out.")
+        free = model.residuals(y[:, None])
+        free = (free - model.effect @ (model.effect.T @ free))[:, 0] * np.sqrt(len(y) / model.df_residual)
+        residuals = [free[levels == j] for j in range(len(counts))]
     else:
         residuals = [_freed(y[levels == j]) for j in range(len(counts))]
     if min(counts) < 2:
         raise DataError("Power needs two units or more in every group, to know how much they differ.")
-    df = sum(counts) - len(counts)
-    spread = float(np.sqrt(sum((found**2).sum() / len(found) * (len(found) - 1) for found in residuals) / df))
+    # each group's residuals stand for those of as many units as it has, less its mean
+    spread = float(
+        np.sqrt(sum((found**2).mean() * (len(found) - 1) for found in residuals) / (sum(counts) - len(counts)))
+    )
     if spread == 0:
         raise DataError("All units of a group have one value, so how much animals differ is unknown.")
     raw = effect * (abs(float(y.mean())) if relative else spread)
@@ -99,6 +109,10 @@ def power_of(
             if curve[n] > 0.95:
                 break
     notes = [f"{n_studies:,} simulated studies a size, from the spread of {sum(counts)} units."]
+    if not part.paired and (part.strata.any() or part.covariates.size):
+        notes.append(
+            "The spread is what blocks and covariates leave; animals of more studies are taken to come in the same blocks."
+        )
     if min(counts) < 8:
         notes.append(f"The spread is known from {min(counts)} units a group alone, so power is known roughly.")
     return Power(

@@ -16,6 +16,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 RECORDING, ANIMAL, EXCLUDE = "recording", "animal", "exclude"
+ROWS_WITHOUT = "Rows of the sheet without a recording"
 _ALSO = {
     RECORDING: ("recording", "file", "filename", "file name"),
     ANIMAL: (
@@ -183,13 +184,13 @@ def _matched(written: list[str], recordings: list[str], notes: list[str]) -> lis
     if left := [name for name in recordings if name not in set(there)]:
         said = [f"{name!r}{near(name, rows_without)}" for name in left[:_SHOWN]]
         more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-        also = f" Rows without a recording: {listed(rows_without)}." if rows_without else ""
+        also = f" {ROWS_WITHOUT}: {listed(rows_without)}." if rows_without else ""
         raise DataError(
             f"{counted(len(left), 'recording')} in no row of the sheet: {', '.join(said)}{more}.{also} "
             "Correct the name, add a row, or leave the recording out."
         )
     if rows_without:
-        notes.append(f"Rows of the sheet without a recording: {listed(rows_without)}.")
+        notes.append(f"{ROWS_WITHOUT}: {listed(rows_without)}.")
     return found
 
 

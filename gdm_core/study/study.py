@@ -164,9 +164,10 @@ class Study(Counted):
         states = states_of(ones, names)
         if not states:
             raise DataError("No recording has a single labelled sample, so there are no states to study.")
-        rates = sorted({one.rate_hz for one in ones})
+        # clocks round: 25 and 25.0001 are one rate
+        rates = list(dict.fromkeys(f"{rate:.4g}" for rate in sorted(one.rate_hz for one in ones)))
         mixed = (
-            f"Recordings have {len(rates)} rates, {rates[0]:g} to {rates[-1]:g} Hz: what is counted in seconds can be "
+            f"Recordings have {len(rates)} rates, {rates[0]} to {rates[-1]} Hz: what is counted in seconds can be "
             "compared, but faster cameras see shorter bouts."
         )
         return cls(sheet, recordings, states, names, notes=(*sheet.notes, *([mixed] if len(rates) > 1 else [])))
@@ -338,15 +339,16 @@ class Study(Counted):
 
     def power(
         self, measure: str, between: str, state: int | None = None, effect: float = 0.5, relative: bool = False,
-        unit: str = ANIMAL, within: str | None = None, where: Mapping[str, Any] | None = None, seed: int = 0,
+        unit: str = ANIMAL, within: str | None = None, blocks: str | None = None, covariates: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None, seed: int = 0,
     ) -> Power:  # fmt: skip
         """How often a study like this one would find a difference, and how many animals it would take: by simulation from the
         spread that was measured between animals.
 
-        measure, between, unit, within, where   as for `compare`
+        measure, between, unit, within, blocks, covariates, where   as for `compare`
         state                                   whose measure it is, by its number; None for a measure of the whole recording
-        effect      the difference in standard deviations between animals (of differences, where sessions are paired); of
-                    doses between the first and the last
+        effect      the difference in standard deviations between animals (of differences, where sessions are paired; of what
+                    blocks and covariates leave, where there are any); of doses between the first and the last
         relative    the effect is a share of the mean: 0.5 is half as much again
         seed        of the simulation
         """
@@ -356,7 +358,7 @@ class Study(Counted):
             if "state" not in labels or state not in labels["state"].tolist():
                 raise ConfigError(f"state is {state!r}; choose one of {listed(labels.iloc[:, 0].unique().tolist())}.")
             column = labels["state"].tolist().index(state)
-        design = self._design(_question(measure, between, unit, within, None, (), where))
+        design = self._design(_question(measure, between, unit, within, blocks, covariates, where))
         return power_of(design, design.averaged(values)[:, column], effect, relative, seed)
 
     # ---- taking it along --------------------------------------------------------------------------------------------

@@ -224,7 +224,17 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             st.button("Stop reading", key="study-read-stop", on_click=reading.stop, icon=":material/stop:")
             return None
         if reading.error is not None:
-            if shell.error("Reading was stopped", "What was read so far is kept.", retry="study-read-again"):
+            stopped = str(reading.error) == work.STOPPED
+            if stopped:
+                was = reading.said[0]
+                shell.empty(
+                    "The import was stopped", f"It was {was[0].lower()}{was[1:]}. What was read before that is kept."
+                )
+            else:
+                shell.error("The files could not be read", str(reading.error))
+            if st.button(
+                "Go on reading" if stopped else "Try again", key="study-read-again", icon=":material/refresh:"
+            ):
                 work.forget(("read", tuple(key for key, _ in given), options))
                 st.rerun()
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from datasets.storage import data_dir
 from datasets.tables import path_within
 from gdm_core.errors import DataError, GdmError
 from gdm_core.study.fitting import RATES_ALIKE
-from gdm_core.study.sheet import ANIMAL, RECORDING, checked
+from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, checked
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
@@ -31,6 +32,7 @@ _SENT = f"{KEPT}sent-"  # what was sent: it outlives the control, which another 
 _READ = f"{KEPT}read"  # what has been read of each file, so that a stopped import goes on
 KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5", "slp", "annot", "zip"]
 SHEETS = ("sheet", "conditions", "metadata", "meta", "design", "samples", "animals")
+MOST_ADVISED = 50  # recordings for which a row of nearly their name is looked for
 HOLD = {"recordings": "Poses or tables", "states": "States of another tool"}
 FEATURES = {"egocentric": "Shape and motion", "keypoints": "Places of body parts"}
 
@@ -210,23 +212,58 @@ def sheet_of(read_: Read, path: str, of: str) -> tuple[pd.DataFrame | None, str,
         within = cohort_files.sheet_within(source) if list(read_.sources.values()).count(source) > 1 else None
         if within is not None and within.shape[1] > 1:
             return within, f"in {source.name}", ""
-    blank = pd.DataFrame({RECORDING: read_.names, ANIMAL: "", "group": ""}).astype("string").fillna("")
+    return _typed(read_.names, of), "typed", ""
+
+
+def _typed(names: list[str], of: str) -> pd.DataFrame | None:
+    """The sheet that is written on the page; None until a column beside the animal's has something in it."""
+    of = settings.of(of, names)
     st.html('<p class="gdm-panel-title">The sheet</p>')
     shell.quiet(
-        "Send one as CSV or XLSX at the left, or fill this in: whose each recording is, and what was done to whom."
+        "Send one as CSV or XLSX at the left, or fill this in: whose each recording is, and what was done to whom. Cells that were "
+        "copied in a spreadsheet can be pasted."
     )
+    asked = st.text_input(
+        "Columns",
+        f"{ANIMAL}, group",
+        key=settings.key("columns", of),
+        bind="query-params",
+        help="Names with commas between them: animal, group, dose.",
+    )
+    columns = [one for one in dict.fromkeys(map(str.strip, asked.split(","))) if one and one.casefold() != RECORDING]
+    if not columns:
+        shell.quiet("Name a column at least: group, dose, session.")
+        return None
+    # What was written outlives the editor, which another page or other columns take away.
+    written: dict[str, pd.Series] = st.session_state.setdefault(f"{_SENT}written-{of}", {})
+    key = f"{KEPT}typed-{of}-{settings.of(columns)}"
+    begun = f"{_SENT}{key}"
+    if key not in st.session_state or begun not in st.session_state:
+        empty = pd.Series("", range(len(names)), dtype="string")
+        st.session_state[begun] = pd.DataFrame({RECORDING: names, **{c: written.get(c, empty) for c in columns}})
     typed = st.data_editor(
-        blank,
-        key=f"{KEPT}typed-{of}",
+        st.session_state[begun],
+        key=key,
         hide_index=True,
         width="stretch",
         disabled=[RECORDING],
-        height=min(420, 38 + 35 * len(blank)),
+        height=min(420, 38 + 35 * len(names)),
     )
-    filled = typed.replace("", np.nan).dropna(axis=1, how="all")
-    if "group" not in filled:
-        return None, "", ""
-    return pd.DataFrame({str(c): filled[c].astype(object) for c in filled}), "typed", ""
+    written |= {c: typed[c].astype("string").fillna("") for c in columns}
+    filled = {c: written[c].str.strip().replace("", pd.NA) for c in columns}
+    sheet = pd.DataFrame({RECORDING: names} | {c: _numbers(its) for c, its in filled.items() if its.notna().any()})
+    lacking = [f"{c} of {n}" for c in sheet if (n := int(sheet[c].isna().sum()))]
+    if lacking and sheet.shape[1] > 1:
+        shell.quiet(f"Not filled in yet: {', '.join(lacking)} recordings.")
+    return sheet if set(sheet) - {RECORDING, ANIMAL} else None
+
+
+def _numbers(cells: pd.Series) -> pd.Series:
+    """Numbers where all that is written are: a dose is one, and has a trend."""
+    try:
+        return pd.to_numeric(cells.astype(object))
+    except ValueError:
+        return cells.astype(object).where(cells.notna(), np.nan)
 
 
 # ---- what fits ------------------------------------------------------------------------------------------------------------
@@ -237,12 +274,12 @@ def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
         checked(sheet, found.names, RESERVED)
     except DataError as whole:
         for name in found.names:
-            try:
-                checked(sheet, [name], RESERVED)
-            except DataError as error:
-                said[name] = str(error).split(" Rows without a recording")[0]
+            said |= _refused(sheet, [name], name)
         if len(said) == len(found.names):  # nothing of this sheet can be used: that is the sentence to read
             raise whole from None
+        good = [name for name in found.names if name not in said]
+        for name in list(said)[:MOST_ADVISED]:  # which row is meant is told from those that nobody else has
+            said |= _refused(sheet, [*good, name], name)
     if found.trials:
         rates = {name: one.rate_hz for name, one in found.trials.items()}
         usual = float(np.median(list(rates.values())))
@@ -260,18 +297,28 @@ def misfits(found: Read, sheet: pd.DataFrame) -> dict[str, str]:
     return said
 
 
+def _refused(sheet: pd.DataFrame, names: list[str], name: str) -> dict[str, str]:
+    """{name: why} where the sheet cannot be used for these recordings."""
+    try:
+        checked(sheet, names, RESERVED)
+    except DataError as error:
+        return {name: f"{str(error).partition(f' {ROWS_WITHOUT}')[0]} Correct the name or add a row, or leave it out."}
+    return {}
+
+
 def listed(page: Frame, found: Read, wrong: Mapping[str, str]) -> bool:
     """The list of all that does not fit; whether the visitor has it left out."""
     lines = [*found.troubles.items(), *wrong.items()]
     if not lines:
         return True
     with page.picture:
-        st.html('<p class="gdm-panel-title">What does not fit</p>')
-        table = pd.DataFrame(lines, columns=["file or recording", "why, and what can be done"])
-        st.dataframe(table.map(str), hide_index=True, height="content" if len(lines) < 9 else 320, key="study-misfits")
-        if not wrong:
-            return True
-        return st.toggle(
+        place = st.container()
+        leave = bool(wrong) and st.toggle(
             f"Leave out {len(wrong)} of {len(found.names)} recordings and go on", key="leave-out",
             help="Or correct the sheet or the files and send them again.",
         )  # fmt: skip
+        if not leave:
+            rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(why)}</dd></div>" for name, why in lines)
+            title = '<p class="gdm-panel-title">What does not fit</p>'
+            place.html(f'{title}<dl class="gdm-misfits" tabindex="0" aria-label="What does not fit">{rows}</dl>')
+        return leave or not wrong

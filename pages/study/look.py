@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from gdm_core.study.sheet import RECORDING, in_words
+from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, in_words
 from gdm_studio.plot.figures.base import Figure
 from pages.study import answer, pictures
 from pages.study.bring import Brought
@@ -15,9 +15,16 @@ from pages.study.questions import MEASURES, NOTHING, Answers, Asked
 from pages.ui import limits, settings, shell
 from pages.ui.plot import plot
 
+MOST_ABSENT = 3  # that are told above the picture
+
 
 def draw(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
-    """Dots where a question has an answer; strips always."""
+    """Dots where a question has an answer; strips always; and in a line who is not there."""
+    absent = left_out(brought)
+    for one in absent[:MOST_ABSENT]:
+        shell.quiet(one)
+    if len(absent) > MOST_ABSENT:
+        shell.quiet(f"And {len(absent) - MOST_ABSENT} more that take no part or are unlike the rest: see Recordings.")
     if asked is not None and answers is not None and answers.table is not None:
         plot(dots(brought, asked, answers), key="study-dots", filename=f"{brought.name}-animals")
     by = sorted_by(brought, asked)
@@ -28,6 +35,14 @@ def draw(brought: Brought, asked: Asked | None, answers: Answers | None) -> None
         filename=f"{brought.name}-recordings",
     )  # fmt: skip
     shell.state_key(len(names), names)
+
+
+def left_out(brought: Brought) -> list[str]:
+    """Who takes no part, or is unlike the rest, and why: a sentence each."""
+    study = brought.study
+    said = [f"{name} is set aside: {why}." for name, why in study.sheet.set_aside.items()]
+    said += [f"{name} is {why}." for name, why in study.flagged.items()]
+    return [*dict.fromkeys([*said, *brought.notes, *(one for one in study.notes if one.startswith(ROWS_WITHOUT))])]
 
 
 def sorted_by(brought: Brought, asked: Asked | None) -> str:
@@ -65,8 +80,10 @@ def word(value: Any) -> str:
 
 def with_groups(asked: Asked, table: pd.DataFrame) -> pd.DataFrame:
     """The table with what each row belongs to, as the comparison calls it."""
-    words = [[word(value) for value in table[name]] for name in asked.between]
-    return table.assign(**{pictures.GROUP: ["_".join(each) for each in zip(*words, strict=True)]})
+    words = list(zip(*([word(value) for value in table[name]] for name in asked.between), strict=True))
+    return table.assign(
+        **{pictures.GROUP: ["_".join(each) for each in words], pictures.SAID: [", ".join(each) for each in words]}
+    )
 
 
 def dots(brought: Brought, asked: Asked, answers: Answers) -> Figure:

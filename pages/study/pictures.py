@@ -18,6 +18,7 @@ from gdm_studio.plot.figures.strips import state_strips
 from pages.lab.analysis_figures import arrow
 
 STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
+TOOLS = 26  # pixels above strips, where the figure's own buttons are
 LABELLED_ROWS = 26  # strips whose recordings are named at their left; of more, groups are
 MOST_ARROWS = 12  # of the graph of changes
 MOST_CHANNELS = 8  # that clips show
@@ -71,13 +72,14 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
         if apart and row and row in starts:  # an empty row between two groups
             rows["\u200b" * row] = np.full((1, mine.shape[1]), np.nan, np.float32)
         rows[plain(study.sheet.names[place])] = mine.astype(np.float32)
-    height = int(np.clip(15 * len(rows), 90, 560))
+    height = int(np.clip(15 * len(rows), 90, 560)) + TOOLS
     made = state_strips(
         rows, start=bin_s / 120, step=bin_s / 60, unit="min", names=names, height=height + 44,
         caption="One recording a row, time to the right, in the colours of its states"
         + (f"; rows by {sorted_by}." if sorted_by else "."),
     )  # fmt: skip
     made["data"][0]["ygap"] = 2 if len(rows) <= 60 else 0
+    made["layout"]["margin"] |= {"t": TOOLS}
     named = [plain(study.sheet.names[place]) for place in order]
     words = [_short(one, 18) for one in _apart([study.sheet.names[place] for place in order])]
     if len(order) > LABELLED_ROWS:
@@ -172,8 +174,9 @@ def dots(
     spread = (rng.random(len(table)) - 0.5) * width * 0.45
     table = table.assign(x=x + (which - (len(groups) - 1) / 2) * width + spread)
     traces: list[Dict] = [_joined(table, unit, measure)] if paired else []
-    for g, group in enumerate(groups):
-        mine = table[table[GROUP] == group]
+    called = dict(zip(table[GROUP], table[SAID], strict=True))
+    for g, one in enumerate(groups):
+        mine, group = table[table[GROUP] == one], called.get(one, one)
         ink = INKS[g % 2]
         traces.append(
             {
@@ -212,7 +215,7 @@ def dots(
             shapes=bars,
             margin={"l": 8, "r": 8, "t": 30, "b": 8},
             showlegend=True,
-            legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "$clear"},
+            legend=_legend(", ".join(factors)),
         ),
         "caption": f"A dot is one {unit}. Beside each group its mean and 95 % interval.{joined}",
         "alt": f"{words} of {len(shown)} states in {len(groups)} groups: {', '.join(groups)}.",
@@ -220,7 +223,12 @@ def dots(
     }  # fmt: skip
 
 
-GROUP = "group of dots"
+GROUP, SAID = "group of dots", "group in words"
+
+
+def _legend(title: str) -> Dict:
+    place: Dict = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "$clear"}
+    return place | ({"title": {"text": f"{plain(title)}  ", "side": "left"}} if title else {})
 
 
 def _n_labels(values: pd.DataFrame, unit: str, factors: Sequence[str]) -> int:
@@ -355,7 +363,7 @@ def over_time(table: pd.DataFrame, groups: Sequence[str], words: str) -> Figure:
         "layout": layout(
             xaxis=axis("minutes since the recording began"), yaxis=axis(words, tickformat=".0%", rangemode="tozero"),
             margin={"l": 8, "r": 8, "t": 30, "b": 8}, showlegend=True,
-            legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "$clear"},
+            legend=_legend(""),
         ),
         "caption": "The mean of each group with its 95 % interval, an animal counting once.",
         "alt": f"{words} over time, by group.",

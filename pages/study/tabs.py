@@ -143,7 +143,7 @@ def _power(brought: Brought, asked: Asked | None, answers: Answers | None) -> No
         )
         return
     state = brought.study.states[place] if by_state else None
-    asking = {"within": asked.within, "where": asked.design["where"]}
+    asking = {**asked.design, "covariates": asked.covariates}
 
     def do(say: Say) -> Power:
         return brought.study.power(asked.measure, asked.between[0], state, float(effect), **asking)
@@ -218,9 +218,7 @@ def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) 
     table.insert(3, "unlike the rest", [study.flagged.get(name, "") for name in table[RECORDING]])
     if not study.flagged:
         table = table.drop(columns="unlike the rest")
-    for name, why in study.sheet.set_aside.items():
-        shell.quiet(f"{name} is set aside: {why}.")
-    for note in dict.fromkeys([*brought.notes, *study.notes]):
+    for note in dict.fromkeys([*look.left_out(brought), *study.notes]):
         shell.quiet(note)
     shown = table.map(harmless).rename(columns=harmless)
     st.dataframe(shown, hide_index=True, height="content" if len(shown) < 13 else 460, key="study-sheet-table")

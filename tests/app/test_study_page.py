@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from datasets import cohort
+from datasets import cohort, cohort_files
+from datasets.mice import simulate_recordings
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
+from pages.lab.poses import clips
 from pages.study import words as marking
 from pages.study import work
+from pages.study.bring import Brought
 from pages.ui import navigation
 from tests.support.drawn import record, words
 from tests.support.nascar_page import APP
@@ -83,11 +90,72 @@ def test_a_folder_of_states_and_its_sheet_become_a_study(tmp_path):
 
 def test_a_misspelt_file_is_listed_and_can_be_left_out(tmp_path):
     app = of_folder(tmp_path, misspelt="animal03")
-    shown = app.dataframe[0].value.to_string()
-    assert "did you mean 'animal03x'" in shown
-    assert "does not differ" not in words(app)
+    said = words(app).replace("&#x27;", "'")
+    assert "did you mean 'animal03x'" in said
+    assert "Correct the name or add a row, or leave it out." in said
+    assert "Does it differ?" not in said
     app.toggle(key="leave-out").set_value(True).run()
-    assert "11 recordings, in states of another tool" in words(app)
+    said = words(app)
+    assert "11 recordings, in states of another tool" in said
+    assert "animal03 is left out: 1 recording is in no row of the sheet" in said, (
+        "above the picture, once the list has gone"
+    )
+    assert "What does not fit" not in said
+
+
+def test_a_sheet_is_typed_on_the_page_with_columns_of_ones_own(tmp_path, monkeypatch):
+    (tmp_path / folder(tmp_path) / "sheet.csv").unlink()
+    asked = {"data": "A folder below the data folder", "path": "mice", "hold": "States of another tool"}
+    written: dict[str, list[str]] = {}
+
+    def typed(shown: pd.DataFrame, **_: object) -> pd.DataFrame:
+        """The editor, which a test cannot type into."""
+        return shown.assign(**{c: its for c, its in written.items() if c in shown})
+
+    monkeypatch.setattr("pages.study.files.st.data_editor", typed)
+    app = opened(**asked)
+    assert "Bring" not in words(app)
+    (columns,) = [each for each in app.text_input if each.label == "Columns"]
+    columns.set_value("animal, dose , =1+1, dose, recording").run()
+    written |= {"animal": [f"m{i // 2}" for i in range(12)]}
+    assert "Does it differ?" not in words(app.run()), "animals alone can be compared by nothing"
+    written |= {"dose": ["0", "0", "1", "1", "3", "3", "0", "0", "1", "1", "", ""]}
+    said = words(app.run())
+    assert not app.exception, app.exception[0].message
+    assert "Not filled in yet: dose of 2 recordings." in said
+    assert "2 recordings are left out, with nothing in &#x27;dose&#x27;" in said
+    assert "Does it differ?" in said
+    columns.set_value("=1+1").run()
+    assert "Does it differ?" not in words(app)
+    written.clear()
+    columns.set_value("animal, dose").run()
+    assert "dose of 2 recordings" in words(app), "what was written before comes back with its column"
+
+
+def test_an_import_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
+    place, read, hold = folder(tmp_path), [], threading.Event()
+    plain = cohort_files.read_states
+
+    def slowly(paths: list[Path], rate: float) -> object:
+        read.extend(path.name for path in paths)
+        if len(read) == 4:
+            hold.wait(30)
+        return plain(paths, rate)
+
+    monkeypatch.setattr(cohort_files, "read_states", slowly)
+    monkeypatch.setattr(work, "AT_ONCE_S", 0.2)
+    app = opened(data="A folder below the data folder", path=place, hold="States of another tool")
+    until(lambda: len(read) == 4)
+    app.run()
+    app.button(key="study-read-stop").click().run()
+    hold.set()
+    monkeypatch.setattr(work, "AT_ONCE_S", 60.0)
+    said = words(app.run())
+    assert "The import was stopped" in said
+    assert "5 of 12. What was read before that is kept." in said
+    app.button(key="study-read-again").click().run()
+    assert "12 recordings, in states of another tool" in words(app)
+    assert len(read) == 12, "nothing twice"
 
 
 def test_a_group_of_one_and_an_empty_folder_are_told_in_a_sentence(tmp_path):
@@ -160,10 +228,43 @@ def test_what_is_marked_in_some_animals_is_said_of_all(engine, monkeypatch):
     assert "8 moments of 1 animal are named" in said
 
 
+def test_clips_of_poses_are_loops_in_a_grid_under_their_names(monkeypatch):
+    shown: dict = {}
+    monkeypatch.setattr(clips, "_grid", lambda key, data: shown.update(data))
+    made = cohort.simulate(2, minutes=1, seed=0)
+    study = Study.of_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
+    mice = simulate_recordings(1, 3000, 0)[0]
+    brought = Brought("clips", "", "mine", "", study, False, (), (), poses=lambda name: mice)
+    found = study.clips(2, n=3)
+    monkeypatch.setattr(work, "of", lambda key, do: SimpleNamespace(value=do(lambda what, share: None), error=None))
+    monkeypatch.setattr(work, "follow", lambda key, works: True)
+    marking._pictures(brought, found, ["1: treated", "2", "3"], 2)
+    assert [one["said"] for one in shown["clips"]] == ["1: treated", "2", "3"]
+    assert [one["start"] for one in shown["clips"]] == found["first"].tolist()
+    assert [one["poses"]["n"] for one in shown["clips"]] == (found["after"] - found["first"]).tolist()
+    assert shown["name"] == "mine-clips"
+    assert cohort.BEHAVIOURS[2] in shown["alt"]
+
+
 def test_what_was_said_last_of_a_moment_counts():
     marks = [("a", 0, 10, "rest"), ("a", 20, 30, "walk"), ("b", 0, 10, "rest")]
     new = marking.with_words(marks, {("a", 5, 12): "groom", ("b", 0, 10): "", ("c", 1, 2): "walk"})
     assert new == [("a", 20, 30, "walk"), ("a", 5, 12, "groom"), ("c", 1, 2, "walk")]
+
+
+def test_two_factors_and_their_legend_are_told_in_words(tmp_path, monkeypatch):
+    drawn, place = record(monkeypatch), folder(tmp_path)
+    path = tmp_path / place / "sheet.csv"
+    sheet = pd.read_csv(path)
+    sheet.assign(sex=["f", "m"] * 6).to_csv(path, index=False)
+    app = opened(data="A folder below the data folder", path=place, hold="States of another tool")
+    (second,) = [each for each in app.selectbox if each.label == "and (a second factor)"]
+    second.set_value("sex").run()
+    assert "The flow test compares the groups of one column" in words(app)
+    figure, _ = drawn["study-dots"]
+    named = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
+    assert named == ["control, f", "control, m", "treated, f", "treated, m"]
+    assert "group, sex" in figure["layout"]["legend"]["title"]["text"]
 
 
 def test_a_long_table_needs_no_sheet(tmp_path):

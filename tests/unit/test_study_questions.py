@@ -397,6 +397,41 @@ def test_power_is_that_of_the_t_test_where_values_are_normal():
         labelled().power("usage", "group", state=7)
 
 
+def test_power_speaks_of_what_blocks_and_covariates_leave():
+    values = RNG.permutation(stats.norm.ppf((np.arange(60) + 0.5) / 60))
+    batch, age = np.tile(np.repeat(["x", "y", "z"], 20), 2), np.tile(np.linspace(50, 90, 60)[::-1], 2)
+    group = np.repeat(["a", "b"], 60)
+    plain = valued(value=np.tile(values, 2), group=group).power("value", "group", effect=0.8)
+    far = {"x": 0.0, "y": 9.0, "z": -4.0}
+    study = valued(value=np.tile(values, 2) + [far[b] for b in batch] + 0.3 * age, group=group, batch=batch, age=age)
+    found = study.power("value", "group", effect=0.8, blocks="batch", covariates=["age"])
+    assert found.effect == 0.8
+    assert found.raw == pytest.approx(plain.raw, rel=0.05), "batches and age cost no power"
+    assert all(abs(found.curve[n] - plain.curve[n]) < 0.06 for n in (10, 24))
+    assert study.power("value", "group", effect=0.8).raw > 5 * found.raw, "not taken away they are spread, too"
+    assert "what blocks and covariates leave" in " ".join(found.notes)
+    few = valued(value=[1.0, 2, 3, 4], group=["a", "a", "b", "b"], age=[1, 2, 4, 3])
+    with pytest.raises(DataError, match="leave no spread"):
+        few.power("value", "group", covariates=["age"])
+    with pytest.raises(ConfigError, match="blocks is 'cage', which is no column"):
+        study.power("value", "group", blocks="cage")
+
+
+def test_doses_are_told_with_their_trend():
+    study = valued(value=[1.0, 1.2, 2.1, 2.0, 3.2, 2.9], dose=[0, 0, 1, 1, 2, 2])
+    (said,) = study.compare("value", "dose", n_permutations=99).attrs["sentences"]
+    assert "The trend: 0.975 for each 1 more, " in said
+    assert "The trend" not in study.compare("value", "dose", trend=True, n_permutations=99).attrs["sentences"][0]
+
+
+def test_clocks_that_round_are_one_rate():
+    states = {"a": [0, 1, 0, 1], "b": [1, 1, 0, 0]}
+    sheet = pd.DataFrame({"recording": ["a", "b"], "group": ["x", "y"]})
+    study = Study.of_states(states, sheet, {"a": 25.0, "b": 25.0003})
+    assert not any("rates" in note for note in study.notes)
+    assert " 25 Hz)" in study.methods()
+
+
 def test_a_state_that_hardly_anybody_has_spoils_no_other():
     """What two animals alone do, in one session each, cannot be paired; the rest can."""
     study = labelled(n=5, animal=[*range(5), *range(5)])
