@@ -32,6 +32,7 @@ from .extract import (
 )
 from .feed_log import FeedLog, rate_limited, unavailable
 from .lap_choice import parts_of
+from .qualifying import RACES
 from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # what garbage in tables becomes
-RACES = ("Race", "Sprint")  # other sessions have times, and no result that a disqualification changes
 
 
 def open_feed(folder: Path, progress: Callable[[float, str], None]) -> FeedLog:

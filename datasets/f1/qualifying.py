@@ -11,6 +11,7 @@ from .lap_choice import PARTS
 from .session import LapTable, Session
 
 Floats = npt.NDArray[np.float64]
+RACES = ("Race", "Sprint")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ def is_qualifying(session: Session) -> bool:
     session   as `load_session` or `simulate_race` gives it
     """
     return any((driver.laps.part > 0).any() for driver in session.drivers)
+
+
+def is_race(session: Session) -> bool:
+    """Whether who crosses the line first wins, and not who drove the best lap.
+
+    session   as `load_session` or `simulate_race` gives it
+    """
+    return session.name in RACES
 
 
 def best_laps(session: Session) -> tuple[BestLap, ...]:

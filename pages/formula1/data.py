@@ -13,7 +13,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.driving import curvature
-from datasets.f1.segments import in_driving_order
+from datasets.f1.segments import between, in_driving_order
 from datasets.formula1 import Session
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
@@ -232,8 +232,7 @@ class Circuit:
         """[T] the segment at each distance along the lap."""
         if not self.segments:
             return None
-        found: Ints = np.mod(np.searchsorted(self.edges, np.asarray(distance), side="right") - 1, len(self.segments))
-        return found
+        return between(self.edges, distance)
 
     def curvature_at(self, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pytest
 
 from datasets import formula1
+from datasets.f1.session import Spell
 from gdm_core import Study
-from pages.formula1 import season_panel
+from pages.formula1 import season_panel, tyres, weekend
+from tests.support.formula1 import ring_driver, ring_session
 from tests.support.formula1_page import arrange, driven_race, visit, words
 
 
@@ -59,3 +64,51 @@ def test_a_session_that_cannot_be_had_is_named_and_the_others_stay(monkeypatch, 
     assert not app.exception
     assert "Lost Grand Prix 2024 · Race is left out: Lost Grand Prix has no laps." in words(app)
     assert "All drivers by team" in words(app)
+
+
+# ---- practice, sprints, flags and weather -----------------------------------------------------------------------------
+def practice(name="Practice 1"):
+    """AAA is faster than BBB by half a second, before a red flag; it rains from the third minute on."""
+    slow = ring_driver("BBB", 6)
+    slow = replace(slow, laps=replace(slow.laps, seconds=slow.laps.seconds + 0.5))
+    spells = (Spell(130.0, 160.0, "red flag"), Spell(0.0, 50.0, "yellow"), Spell(280.0, 300.0, "rain"))
+    session = ring_session(ring_driver("AAA", 6), slow)
+    return replace(session, name=name, spells=spells, track=(42.0, 35.0))
+
+
+def test_flags_and_rain_are_bands_behind_the_improvement_and_named():
+    session = practice()
+    figure = weekend.improvement(session, ["AAA", "BBB"])
+    bands = [(band["x0"], band["x1"]) for band in figure["layout"]["shapes"]]
+    assert np.allclose(bands, [(0.5, 1.0), (3.0, 200 / 60)]), "what ended before the first lap is not drawn"
+    named = [mark["text"] for mark in figure["layout"]["annotations"]]
+    assert {"red flag", "rain"} <= set(named)
+    assert "The track had 42 °C at first and 35 °C at last." in figure["caption"]
+    assert weekend.conditions(ring_session()) == ""
+
+
+def test_rain_is_shaded_on_the_laps_of_the_race_that_saw_it():
+    chart, told = tyres.strategy(practice("Race"))
+    assert "rain on the winner's laps 5 to 5" in told
+    assert [layer["mark"]["type"] for layer in chart.to_dict()["layer"]] == ["bar", "text", "rect", "rect"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tab", "says"),
+    [
+        ("Practice 1", "Best laps", "AAA was fastest with 0:40.000, 0.500 s ahead of BBB"),
+        ("Sprint Shootout", "Best laps", "AAA was fastest"),
+        ("Sprint", None, ""),
+        ("Race", None, ""),
+    ],
+)
+def test_a_session_without_a_race_has_its_best_laps_first_and_a_sprint_is_a_race(
+    monkeypatch, tmp_path, name, tab, says
+):
+    arrange(monkeypatch, tmp_path, lambda: practice(name))
+    app = visit(source="real")
+    assert not app.exception
+    assert (app.tabs[0].label == tab) == bool(tab), [one.label for one in app.tabs]
+    assert says in words(app)
+    assert ("was fastest" in words(app)) == bool(says)
+    assert "The session was stopped under a red flag" in words(app)
