@@ -71,7 +71,7 @@ class Place:
 class WhichLaps:
     """Which laps of a driver.
 
-    kind    "all", "racing" (without lap 1, pit and safety-car laps), "range", or what has to hold of them: "stint",
+    kind    "all", "racing" (without lap 1, pit and safety-car laps), "quick", "range", or what has to hold of them: "stint",
             "compound", "age", "part" (of qualifying, of which "all" are the fast laps of all)
     value   of the stint, compound or part
     first   and last, of a range of laps or of ages of tyres
@@ -94,8 +94,8 @@ class WhichLaps:
     @property
     def where(self) -> dict[str, Any]:
         """What has to hold of the laps, as `laps_where` takes it; {} where they are chosen otherwise."""
-        if self.kind == "part":
-            return ({} if self.value == "all" else {"part": self.value}) | {"quick": True}
+        if self.kind in ("part", "quick"):
+            return ({} if self.value in ("", "all") else {"part": self.value}) | {"quick": True}
         known = {"stint": "stint", "compound": "compound", "age": "tyre_age"}
         value = int(self.value) if self.kind == "stint" else self.value or (self.first, self.last)
         return {known[self.kind]: value} if self.kind in known else {}
@@ -111,6 +111,7 @@ class WhichLaps:
             "stint": f"stint {self.value}",
             "compound": f"laps on {self.value.lower()} tyres",
             "age": f"laps on tyres {span} laps old",
+            "quick": "fast laps",
             "part": f"fast laps of {'qualifying' if self.value == 'all' else self.value}",
         }
         return known[self.kind]

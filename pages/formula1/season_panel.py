@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import streamlit as st
+from scipy.stats import t as student
 
 from datasets import formula1
 from datasets.f1.season import BY, KINDS, SeasonRows, joined, study_rows
@@ -16,13 +17,13 @@ from pages.formula1.choices import choose_of_few
 from pages.formula1.data import Place
 from pages.formula1.driver_states import race_of
 from pages.formula1.tables import table_with_csv
-from pages.formula1.time_gained import SURE
 from pages.lab import View
 from pages.lab.live import background
 from pages.ui import navigation, shell
 from pages.ui.downloads import download
 
 MOST = 24  # sessions: a season's races
+FEWEST = 3  # rows from which an interval is told
 
 
 @st.cache_resource(max_entries=2 * MOST, show_spinner="Measuring every driver's laps")
@@ -71,9 +72,9 @@ def tab(view: View) -> None:
             table, "teams", view.stem, seconds=[name for name in map(str, table) if name not in ("Team", "Rows")]
         )
         shell.quiet(
-            "Each session's best team has 0 in a column; means over rows and sessions, ± 95 % of what rows leave open, where there "
-            "are two. A corner is slow below 130 km/h and fast above 200 km/h at its slowest, whatever the circuit. "
-            "Undisturbed laps within 107 % of the driver's best."
+            "Each session's best team has 0 in a column; means over rows, with ± 95 % of what they leave open where there are "
+            "three. Rows with less than a third of the usual number of laps are left out. A corner is slow below 130 km/h and fast "
+            "above 200 km/h at its slowest, whatever the circuit. Undisturbed laps within 107 % of the driver's best."
         )
     with shell.panel("season-rows", f"All drivers by team, a row for each {by} of each session"):
         ordered = sheet.drop(columns="recording").sort_values(["team", "subject"], kind="stable")
@@ -109,6 +110,8 @@ def as_study(rows: SeasonRows) -> Study:
 def teams_of(sheet: pd.DataFrame) -> pd.DataFrame:
     """A row a team: seconds a lap behind the best team of each session in each kind of place, best teams first."""
     columns = {f"{name} (s a lap)": name.capitalize() for name in KINDS}
+    usual = sheet.groupby("session")["laps"].transform("median")
+    sheet = sheet[sheet["laps"] >= usual / 3]  # who retired has driven with much fuel alone
     values = sheet[list(columns)].rename(columns=columns)
     values["The lap"] = values.sum(axis=1, min_count=1)
     values = values.assign(team=sheet["team"].replace("", "unknown team"), session=sheet["session"])
@@ -116,9 +119,11 @@ def teams_of(sheet: pd.DataFrame) -> pd.DataFrame:
     behind = values.set_index(["session", "team"])
     behind = behind - best.reindex(behind.index.get_level_values("session")).to_numpy()
     by_team = behind.groupby("team")
-    mean, error = by_team.mean(), by_team.sem()
-    found = pd.DataFrame({"Team": mean.index, "Rows": by_team.size().to_numpy()})
+    mean, error, n = by_team.mean().round(9) + 0.0, by_team.sem(), by_team.size().to_numpy()
+    found = pd.DataFrame({"Team": mean.index, "Rows": n})
+    # Two rows would say much by chance: their interval is twelve standard errors wide.
+    sure = np.where(n >= FEWEST, student.ppf(0.975, np.maximum(n, FEWEST) - 1), np.nan)
     for name in ["The lap", *columns.values()]:
         found[name] = mean[name].to_numpy()
-        found[f"± {name.lower()}"] = SURE * error[name].to_numpy()
+        found[f"± {name.lower()}"] = sure * error[name].to_numpy()
     return found.sort_values("The lap", kind="stable", ignore_index=True).dropna(axis=1, how="all")

@@ -207,18 +207,19 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
         axis=alt.Axis(ticks=False, domain=False, labelOverlap=False, labelFlush=False),
     )
     shown = alt.Chart(pd.DataFrame(rows, columns=["driver", "first", "end", "letter", "tyres", "laps"]))
-    chart = alt.layer(
+    layers = [
         shown.mark_bar(height={"band": 0.78}, cornerRadius=2).encode(
             x=x, x2="end:Q", y=y, tooltip=["driver", "tyres", "laps"],
             color=alt.Color("tyres:N", title=None, scale=alt.Scale(domain=kinds, range=colours), legend=alt.Legend(orient="top")),
         ),
         # Colour is never alone: the letter that is written on the tyre itself.
         shown.mark_text(align="left", dx=4, color="#10131a", fontSize=11, fontWeight="bold").encode(x=x, y=y, text="letter:N"),
-        alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in slow], "end": [lap + 0.5 for lap in slow]}))
-        .mark_rect(color="#808696", opacity=0.35).encode(x="first:Q", x2="end:Q"),
-        alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in wet], "end": [lap + 0.5 for lap in wet]}))
-        .mark_rect(color=weekend.BANDS["rain"], opacity=0.35).encode(x="first:Q", x2="end:Q"),
-    )  # fmt: skip
+    ]  # fmt: skip
+    for colour, laps in (("#808696", slow), (weekend.BANDS["rain"], wet)):
+        if laps:  # a layer of nothing is a picture without a name to who cannot see
+            spans = alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in laps], "end": [lap + 0.5 for lap in laps]}))
+            layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
+    chart = alt.layer(*layers)
     told = (
         f"Shaded: laps on which most were behind a safety car or under a red flag ({len(slow)})."
         if slow

@@ -168,6 +168,10 @@ def improvement(session: Session, codes: list[str]) -> Figure:
                 font={"size": 11, "color": look.colour},
             )
         )
+    lowest = min((mark["y"] for mark in marks), default=0.0)
+    span, below = 0.15 + 0.035 * lowest, -np.inf
+    for mark in sorted(marks, key=lambda one: one["y"]):  # names do not lie on each other
+        mark["y"] = below = max(mark["y"], below + span / 22)
     bands = [spell for spell in session.spells if spell.end > begins]
     for spell in bands:
         if spell.what != "yellow":  # colour is never alone; the many short yellows are told below
@@ -177,12 +181,11 @@ def improvement(session: Session, codes: list[str]) -> Figure:
                     spell.what, at, 1, yref="paper", xanchor="left", yanchor="top", font={"size": 10, "color": "$muted"}
                 )
             )
-    lowest = min(float(np.nanmin(session.driver(code).laps.seconds)) for code in codes if code not in no_time(session))
     return {
         "data": traces,
         "layout": layout(
             xaxis=axis("minutes of the session"),
-            yaxis=axis("best lap so far, s", range=[lowest - 0.15, lowest * 1.035], fixedrange=True),
+            yaxis=axis("best lap so far, s", range=[lowest - 0.15, lowest - 0.15 + span], fixedrange=True),
             annotations=marks, margin={"l": 8, "r": 40, "t": 8, "b": 8}, shapes=[band(spell, begins) for spell in bands],
         ),
         "caption": "Each step down is a driver's new best lap; flat lines found nothing more. " + conditions(session),

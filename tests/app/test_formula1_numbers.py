@@ -269,11 +269,10 @@ def test_strategies_have_a_bar_and_a_letter_for_every_set_of_tyres():
     one, other = ring_driver("AAA"), ring_driver("BBB")
     changed = replace(one.laps, compound=("MEDIUM", "MEDIUM", "HARD", "HARD"), stint=np.array([1, 1, 2, 2]))
     chart, told = tyres.strategy(ring_session(replace(one, laps=changed), other))
-    bars, letters, slow = chart.layer
+    bars, letters = chart.layer
     rows = bars.data if isinstance(bars.data, pd.DataFrame) else chart.data
     assert rows[["driver", "first", "end", "letter", "laps"]].to_numpy().tolist() == [
         ["AAA", 0.5, 2.5, "M", "1 to 2"], ["AAA", 2.5, 4.5, "H", "3 to 4"], ["BBB", 0.5, 4.5, "S", "1 to 4"],
     ]  # fmt: skip
     assert letters.mark.type == "text"
-    assert not len(slow.data)
     assert "No lap was neutralised" in told

@@ -25,6 +25,7 @@ def test_teams_are_held_against_the_best_of_each_session():
             "low speed (s a lap)": [20.0, 20.0, 20.4, 20.4, 15.0, 15.0],
             "medium speed (s a lap)": [float("nan")] * 6,
             "high speed (s a lap)": [5.0] * 6,
+            "laps": [50] * 6,
         }
     )
     table = season_panel.teams_of(sheet).set_index("Team")
@@ -32,6 +33,13 @@ def test_teams_are_held_against_the_best_of_each_session():
     assert table["Straights"].to_dict() == pytest.approx({"A": (-0.1 + 0.1 + 0.2) / 3, "B": (0.4 + 0.6 + 0.0) / 3})
     assert table["Low speed"].to_dict() == pytest.approx({"A": 0.0, "B": 0.8 / 3})
     assert table["High speed"].to_dict() == {"A": 0.0, "B": 0.0}
+    assert table["± low speed"]["B"] == pytest.approx(4.303 * np.std([0.4, 0.4, 0.0], ddof=1) / 3**0.5, rel=1e-3)
+    retired = pd.concat([sheet, sheet.iloc[:1].assign(laps=2, **{"straights (s a lap)": 99.0})])
+    assert season_panel.teams_of(retired).equals(season_panel.teams_of(sheet)), (
+        "who retired early says nothing of a team"
+    )
+    alone = season_panel.teams_of(sheet[sheet["session"] == "one"])
+    assert not [name for name in alone if str(name).startswith("±")], "two rows leave everything open"
     assert "Medium speed" not in table, "no circuit of these has such a corner"
 
 
@@ -90,7 +98,7 @@ def test_flags_and_rain_are_bands_behind_the_improvement_and_named():
 def test_rain_is_shaded_on_the_laps_of_the_race_that_saw_it():
     chart, told = tyres.strategy(practice("Race"))
     assert "rain on the winner's laps 5 to 5" in told
-    assert [layer["mark"]["type"] for layer in chart.to_dict()["layer"]] == ["bar", "text", "rect", "rect"]
+    assert [layer["mark"]["type"] for layer in chart.to_dict()["layer"]] == ["bar", "text", "rect"]
 
 
 @pytest.mark.parametrize(
@@ -112,3 +120,4 @@ def test_a_session_without_a_race_has_its_best_laps_first_and_a_sprint_is_a_race
     assert says in words(app)
     assert ("was fastest" in words(app)) == bool(says)
     assert "The session was stopped under a red flag" in words(app)
+    assert ("fast laps" in words(app)) == bool(says), "nobody races in practice: laps to cool down are left out"
