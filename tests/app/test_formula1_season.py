@@ -13,7 +13,7 @@ from datasets.f1.session import Spell
 from gdm_core import Study
 from pages.formula1 import season_panel, tyres, weekend
 from tests.support.formula1 import ring_driver, ring_session
-from tests.support.formula1_page import arrange, driven_race, visit, words
+from tests.support.formula1_page import arrange, box, driven_race, one_of, visit, words
 
 
 def test_teams_are_held_against_the_best_of_each_session():
@@ -121,3 +121,23 @@ def test_a_session_without_a_race_has_its_best_laps_first_and_a_sprint_is_a_race
     assert ("was fastest" in words(app)) == bool(says)
     assert "The session was stopped under a red flag" in words(app)
     assert ("fast laps" in words(app)) == bool(says), "nobody races in practice: laps to cool down are left out"
+
+
+# ---- telemetry ----------------------------------------------------------------------------------------------------------
+def test_a_link_zooms_the_telemetry_and_a_row_of_corners_does(monkeypatch, tmp_path):
+    arrange(monkeypatch, tmp_path, driven_race)
+    app = visit(source="real", view="Telemetry", zoom="T2")
+    for _ in range(3):
+        app.run()
+    assert not app.exception
+    assert box(app, "Zoom").value == "T2"
+    assert one_of(app.query_params["zoom"]) == "T2"
+    assert [box(app, label).value for label in ("Driver", "against", "and", "and also")] == [
+        "AAA",
+        "CCC",
+        "nobody",
+        "nobody",
+    ]
+    box(app, "and").set_value("BBB").run()
+    assert not app.exception
+    assert one_of(app.query_params["driver-c"]) == "BBB"
