@@ -13,6 +13,7 @@ from .f1.lap_choice import PARTS, laps_where
 from .f1.lap_clock import LapClock, SectorLines, lap_clock
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race
+from .f1.season import SeasonRows, study_rows
 from .f1.segments import lap_distance, segment_labels, segment_names, segment_of
 from .f1.session import (
     CHANNELS,
@@ -45,6 +46,7 @@ __all__ = [
     "LapTable",
     "LapTrend",
     "Reason",
+    "SeasonRows",
     "SectorLines",
     "Session",
     "SessionSlot",
@@ -67,6 +69,7 @@ __all__ = [
     "simulate_race",
     "stints",
     "stored_sessions",
+    "study_rows",
     "time_won",
     "to_trials",
     "years",

@@ -18,13 +18,14 @@ from gdm_core.errors import DataError
 from gdm_core.files import write_whole
 
 from ..storage import cache_dir, move_aside
-from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot
+from .session import CAR_CHANNELS, Corner, Driver, Event, LapTable, Session, SessionSlot, Spell
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 WITHOUT = {
     1: "sector times and tyre ages",
     2: "tyre ages",
     3: "the parts of qualifying sessions",
+    4: "DRS, deleted laps, flags and the weather",
 }  # what files of earlier versions lack
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile)
 OUTDATED = (
@@ -70,6 +71,8 @@ def write_session(session: Session, path: Path) -> None:
         "corners": [asdict(corner) for corner in session.corners],
         "simulated": session.simulated,
         "notes": list(session.notes),
+        "spells": [asdict(spell) for spell in session.spells],
+        "track": list(session.track),
         "drivers": [
             {"code": d.code, "number": d.number, "name": d.name, "team": d.team, "colour": d.colour}
             | {"samples": d.time.size, "compound": list(d.laps.compound)}
@@ -122,8 +125,9 @@ def read_session(path: Path) -> Session:
                 "laps_stint": np.zeros(n_laps, np.int64),
                 "laps_tyre_age": np.full(n_laps, np.nan),
                 "laps_part": np.zeros(n_laps, np.int64),
+                "laps_deleted": np.zeros(n_laps, bool),
             } | arrays
-            if version < 3 or "ualifying" in header["name"] or "hootout" in header["name"]:
+            if version != 3 or "ualifying" in header["name"] or "hootout" in header["name"]:
                 header["notes"].append(OUTDATED.format(WITHOUT[version]))
         elif version != FORMAT_VERSION:
             raise DataError(f"{path} has format version {version}, not {FORMAT_VERSION}.")
@@ -191,7 +195,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
                 time=arrays["time"][samples],
                 position=arrays["position"][samples],
                 lap=arrays["lap"][samples].astype(np.int64),
-                channels={name: arrays[f"car_{name}"][samples] for name in CAR_CHANNELS},
+                channels={name: arrays[f"car_{name}"][samples] for name in CAR_CHANNELS if f"car_{name}" in arrays},
                 laps=table,
             )
         )
@@ -208,6 +212,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
         drivers=tuple(drivers),
         simulated=header["simulated"],
         notes=tuple(header["notes"]),
+        spells=tuple(Spell(**spell) for spell in header.get("spells", ())),
+        track=tuple(header.get("track", ())),
     )
 
 

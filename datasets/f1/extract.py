@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable
+from gdm_core.errors import DataError
+
+from ..readers.source import brief
+from ..storage import cache_dir
+from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable, Session, Spell
 from .stints import tyres_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .track import ReferenceLap
 
 METRES_PER_UNIT = 0.1  # the feed's positions are tenths of a metre
 LARGEST_CAR_GAP_S = 2.0
 
-COLUMNS = {"speed": "Speed", "throttle": "Throttle", "brake": "Brake", "gear": "nGear", "rpm": "RPM"}
+COLUMNS = {"speed": "Speed", "throttle": "Throttle", "brake": "Brake", "gear": "nGear", "rpm": "RPM", "drs": "DRS"}
 # outside these the feed has lost the car: throttle 104 is its mark for unknown
-PLAUSIBLE = {"speed": (0, 450), "throttle": (0, 100), "brake": (0, 1), "gear": (0, 8), "rpm": (0, 20000)}
-STEPPED = frozenset({"brake", "gear"})
+PLAUSIBLE = {
+    "speed": (0, 450),
+    "throttle": (0, 100),
+    "brake": (0, 1),
+    "gear": (0, 8),
+    "rpm": (0, 20000),
+    "drs": (0, 14),
+}
+STATUS = {"2": "yellow", "4": "safety car", "5": "red flag", "6": "virtual safety car", "7": "virtual safety car"}
+STEPPED = frozenset({"brake", "gear", "drs"})
+DRS_OPEN = 10  # what the feed sends of an open wing: 10, 12 or 14; 8 says that it may be opened
 
 
 def driver_from(
@@ -102,7 +116,24 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
         stint=stint[keep],
         tyre_age=tyre_age[keep],
         part=part[keep],
+        deleted=(rows["Deleted"].eq(True).to_numpy(bool) if "Deleted" in rows else np.zeros(len(rows), bool))[keep],
     )
+
+
+def spells_of(status: pd.DataFrame | None, weather: pd.DataFrame | None) -> tuple[Spell, ...]:
+    """Flags, safety cars and rain, in order; what lasts to the end of the tables ends there."""
+    found = []
+    if status is not None and len(status):
+        times, codes = _seconds(status["Time"]), status["Status"].astype(str).tolist()
+        for start, end, code in zip(times, [*times[1:], times[-1]], codes, strict=True):
+            if code in STATUS and end > start:
+                found.append(Spell(float(start), float(end), STATUS[code]))
+    if weather is not None and len(weather):
+        times, wet = _seconds(weather["Time"]), weather["Rainfall"].fillna(False).to_numpy(bool)
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], wet, [False]]).astype(int)))
+        for first, after in zip(edges[::2], edges[1::2], strict=True):
+            found.append(Spell(float(times[first]), float(times[min(after, len(times) - 1)]), "rain"))
+    return tuple(sorted(found, key=lambda spell: spell.start))
 
 
 def samples_in_laps(
@@ -133,6 +164,8 @@ def car_channels(table: pd.DataFrame | None, time: npt.NDArray[np.float64]) -> d
         values = table[COLUMNS[name]].to_numpy(float)
         low, high = PLAUSIBLE[name]
         good = np.isfinite(values) & (values >= low) & (values <= high)
+        if name == "drs":
+            values = (values >= DRS_OPEN).astype(float)
         if good.any():
             channels[name] = interpolate(time, sent[good], values[good], LARGEST_CAR_GAP_S, name in STEPPED)
     return channels
@@ -164,6 +197,27 @@ def corners_from(table: pd.DataFrame, reference: ReferenceLap) -> tuple[Corner, 
             table["Number"].tolist(), table["Letter"].tolist(), table["Angle"].tolist(), xy, distance, strict=True
         )
     )
+
+
+def corners_file(session: Session) -> Path:
+    """Where a table of corners may lie for a circuit of which the corner service has none."""
+    return cache_dir("formula1") / f"corners_{re.sub(r'[^a-z0-9]+', '_', session.circuit.casefold())}.csv"
+
+
+def corners_in_file(session: Session) -> tuple[Corner, ...]:
+    """Its corners, in the units of the feed; () where there is no such file."""
+    path = corners_file(session)
+    if not path.is_file():
+        return ()
+    try:
+        table = pd.read_csv(path)
+        letters = table["Letter"].fillna("").tolist() if "Letter" in table else [""] * len(table)
+        table = table[["Number", "X", "Y", "Angle"]].astype({"Number": int, "X": float, "Y": float, "Angle": float})
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"{path} is no table of corners ({brief(error)}). It needs the columns Number, X, Y and Angle, and may have Letter."
+        ) from error
+    return corners_from(table.assign(Letter=letters), session.reference)
 
 
 def _seconds(column: pd.Series) -> npt.NDArray[np.float64]:

@@ -21,9 +21,18 @@ from gdm_core.errors import DataError
 
 from ..readers.source import brief
 from ..storage import move_aside
-from .extract import corners_from, driver_from, in_order_of_result, remarks_on_result
+from .extract import (
+    corners_file,
+    corners_from,
+    corners_in_file,
+    driver_from,
+    in_order_of_result,
+    remarks_on_result,
+    spells_of,
+)
 from .feed_log import FeedLog, rate_limited, unavailable
 from .lap_choice import parts_of
+from .qualifying import RACES
 from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
 
 if TYPE_CHECKING:
@@ -32,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # what garbage in tables becomes
-RACES = ("Race", "Sprint")  # other sessions have times, and no result that a disqualification changes
 
 
 def open_feed(folder: Path, progress: Callable[[float, str], None]) -> FeedLog:
@@ -112,7 +120,7 @@ def _senseless(error: Exception) -> str:
 
 def _load(source: Any, where: str, log: FeedLog) -> None:
     try:
-        source.load(laps=True, telemetry=True, weather=False, messages=False)
+        source.load(laps=True, telemetry=True, weather=True, messages=True)
     except RateLimitExceededError as error:
         raise rate_limited(where, error) from error
     except SystemExit as error:  # FastF1 ends the process when a download comes back empty
@@ -152,6 +160,8 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
     notes = [*log.notes, *(remarks_on_result(source.results) if source.name in RACES else ())]
     if dropped:
         notes.append(f"{dropped} samples at exactly (0, 0) were left out: the feed sends them for a car it has lost.")
+    weather = _if_loaded(source, "weather_data")
+    track = [] if weather is None else weather["TrackTemp"].dropna().tolist()
     session = Session(
         year=year,
         event=event,
@@ -162,9 +172,19 @@ def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offli
         corners=(),
         drivers=tuple(drivers),
         notes=tuple(notes),
+        spells=spells_of(_if_loaded(source, "track_status"), weather),
+        track=(float(track[0]), float(track[-1])) if track else (),
     )
     log.progress(0.9, "reading the corners")
     return _with_corners(session, circuit.get("Key"), log, offline)
+
+
+def _if_loaded(source: Any, name: str) -> Any:
+    """A table that a session may lack: laps can be looked at without."""
+    try:
+        return getattr(source, name)
+    except (DataNotLoadedError, KeyError):
+        return None
 
 
 def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool) -> Session:
@@ -177,9 +197,12 @@ def _with_corners(session: Session, key: int | None, log: FeedLog, offline: bool
             corners = corners_from(found.corners, session.reference)
             break
     if not corners:
+        corners = corners_in_file(session)
+    if not corners:
         note = (
             f"The corner service had no corners for {session.circuit}: there are no segments and no table of corners; time "
-            "is shown in equal stretches."
+            f"is shown in equal stretches. Whoever runs this server can put them into {corners_file(session).name} in the folder "
+            "formula1 of its data folder, with columns Number, X, Y and Angle."
         )
         return replace(session, notes=(*session.notes, note))
     return replace(session, rotation=rotation, corners=corners)

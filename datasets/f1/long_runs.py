@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from .qualifying import is_race
 from .session import LapTable, Session
 from .time_won import MOST_ALIKE, SLOW, clean_laps, lap_trend
 
@@ -15,7 +16,6 @@ Floats = npt.NDArray[np.float64]
 
 FEWEST = 5  # laps of a run: fewer have no slope
 FUEL_S = 0.06  # some 1.8 kg burnt a lap at 0.033 s each: taken where the session cannot tell it itself
-RACES = ("Race", "Sprint")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ def fuel_effect(session: Session) -> tuple[float, str]:
 
     session   as `load_session` or `simulate_race` gives it
     """
-    trend = lap_trend(session) if session.name in RACES else None
+    trend = lap_trend(session) if is_race(session) else None
     if trend is not None and trend.lap < 0:
         return -trend.lap, f"measured over {trend.n_laps} laps of all drivers, the track's gain of rubber among it"
     return FUEL_S, "assumed: 1.8 kg a lap at 0.033 s a kilogram; this session cannot tell it"

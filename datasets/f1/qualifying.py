@@ -11,6 +11,7 @@ from .lap_choice import PARTS
 from .session import LapTable, Session
 
 Floats = npt.NDArray[np.float64]
+RACES = ("Race", "Sprint")
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,17 @@ def is_qualifying(session: Session) -> bool:
     return any((driver.laps.part > 0).any() for driver in session.drivers)
 
 
+def is_race(session: Session) -> bool:
+    """Whether who crosses the line first wins, and not who drove the best lap.
+
+    session   as `load_session` or `simulate_race` gives it
+    """
+    return session.name in RACES
+
+
 def best_laps(session: Session) -> tuple[BestLap, ...]:
-    """The fastest lap of every driver in every part, the parts in order and the fastest first; who set no time is left out.
+    """The fastest lap that stood of every driver in every part, the parts in order and the fastest first; who set no time is left
+    out.
 
     session   as `load_session` or `simulate_race` gives it
     """
@@ -72,7 +82,7 @@ def best_laps(session: Session) -> tuple[BestLap, ...]:
         rows = []
         for driver in session.drivers:
             laps = driver.laps
-            timed = np.isfinite(laps.seconds) & ((laps.part == number) if part else np.True_)
+            timed = np.isfinite(laps.seconds) & ~laps.deleted & ((laps.part == number) if part else np.True_)
             if timed.any():
                 row = int(np.flatnonzero(timed)[np.argmin(laps.seconds[timed])])
                 rows.append(_best(driver.code, part, laps, row))
@@ -93,7 +103,7 @@ def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
     found = []
     for driver in session.drivers:
         laps = driver.laps
-        timed = np.isfinite(laps.sectors).all(axis=1) & np.isfinite(laps.seconds)
+        timed = np.isfinite(laps.sectors).all(axis=1) & np.isfinite(laps.seconds) & ~laps.deleted
         timed = timed & laps.accurate if (timed & laps.accurate).any() else timed
         if not timed.any():
             continue
@@ -113,4 +123,6 @@ def no_time(session: Session) -> tuple[str, ...]:
 
     session   as `load_session` or `simulate_race` gives it
     """
-    return tuple(driver.code for driver in session.drivers if not np.isfinite(driver.laps.seconds).any())
+    return tuple(
+        driver.code for driver in session.drivers if not (np.isfinite(driver.laps.seconds) & ~driver.laps.deleted).any()
+    )

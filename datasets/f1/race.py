@@ -126,6 +126,7 @@ def _drive(
         stint=stint + 1,
         tyre_age=age + 1.0,
         part=np.zeros(n_laps, np.int64),
+        deleted=np.zeros(n_laps, bool),
     )
     code, name, team, colour = entry
     time = ticks[(ticks > start[0]) & (ticks <= end[-1])]

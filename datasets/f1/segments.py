@@ -33,9 +33,17 @@ def segment_of(corners: tuple[Corner, ...], distance: npt.ArrayLike) -> npt.NDAr
 
     corners   of a session
     """
-    edges = [corner.distance for corner in in_driving_order(corners)]
+    return between([corner.distance for corner in in_driving_order(corners)], distance)
+
+
+def between(edges: npt.ArrayLike, distance: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """[T] after which of the places at `edges` along the lap each distance lies.
+
+    edges   in order
+    """
     # before the first corner the index is -1: the segment that came over the line
-    return np.mod(np.searchsorted(edges, distance, side="right") - 1, len(edges))
+    found: npt.NDArray[np.int64] = np.mod(np.searchsorted(edges, distance, side="right") - 1, np.size(edges))
+    return found
 
 
 def segment_labels(session: Session, position: npt.ArrayLike, lap: npt.ArrayLike) -> npt.NDArray[np.int64]:

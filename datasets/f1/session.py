@@ -23,9 +23,18 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-CAR_CHANNELS = ("speed", "throttle", "brake", "gear", "rpm")
+CAR_CHANNELS = ("speed", "throttle", "brake", "gear", "rpm", "drs")
 CHANNELS = ("X", "Y", *CAR_CHANNELS)
-UNITS = {"X": "m", "Y": "m", "speed": "km/h", "throttle": "%", "brake": "on/off", "gear": "", "rpm": "1/min"}
+UNITS = {
+    "X": "m",
+    "Y": "m",
+    "speed": "km/h",
+    "throttle": "%",
+    "brake": "on/off",
+    "gear": "",
+    "rpm": "1/min",
+    "drs": "open/shut",
+}
 
 # track status codes of the feed: 4 safety car, 5 red flag, 6 and 7 virtual safety car out and ending
 NEUTRALISED = frozenset("4567")
@@ -124,6 +133,7 @@ class LapTable:
     stint             from 1 with each set of tyres; 0 where unknown
     tyre_age          laps that the tyres have done at the end of this one; NaN where unknown
     part              1 to 3 for Q1 to Q3 of a qualifying session; 0 elsewhere
+    deleted           whether race control took its time away, as for leaving the track
     """
 
     number: IntArray
@@ -139,9 +149,23 @@ class LapTable:
     stint: IntArray
     tyre_age: FloatArray
     part: IntArray
+    deleted: BoolArray
 
     def __len__(self) -> int:
         return int(self.number.size)
+
+
+@dataclass(frozen=True)
+class Spell:
+    """A stretch of a session on which something held: yellow, red flag, safety car, virtual safety car, or rain.
+
+    start, end   seconds on the session's clock
+    what         of these
+    """
+
+    start: float
+    end: float
+    what: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +225,8 @@ class Session:
     drivers                with everything that is known of each
     simulated              whether it was invented
     notes                  what was found wanting, in sentences
+    spells                 flags, safety cars and rain, as far as they are known
+    track                  degrees Celsius of the track at the first and last measurement; () where unknown
     recipe                 what made it, where that is a simulator; as for `Trial`
     """
 
@@ -214,6 +240,8 @@ class Session:
     drivers: tuple[Driver, ...]
     simulated: bool = False
     notes: tuple[str, ...] = field(default=())
+    spells: tuple[Spell, ...] = field(default=())
+    track: tuple[float, ...] = field(default=())
     recipe: str = field(default="", init=False)
 
     @property

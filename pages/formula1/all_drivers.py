@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
+from datasets.f1.segments import between
 from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import names_of, numbered
@@ -31,7 +32,7 @@ def by_segment(circuit: Circuit, values: npt.NDArray[np.float64]) -> npt.NDArray
     """[drivers, segments] mean of values [drivers, stations]."""
     n = values.shape[1]
     middle = (np.arange(n) + 0.5) / n * circuit.length
-    segment = np.mod(np.searchsorted(circuit.edges, middle, side="right") - 1, len(circuit.segments))
+    segment = between(circuit.edges, middle)
     found = np.full((len(values), len(circuit.segments)), np.nan)
     for c in np.unique(segment):
         part = values[:, segment == c]

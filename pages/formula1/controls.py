@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.qualifying import is_qualifying
+from datasets.f1.qualifying import RACES, is_race
 from datasets.formula1 import Event, Session
 from pages.formula1 import data, loading, weekend
 from pages.formula1.choices import choose_of_few, choose_one, choose_several
@@ -22,7 +22,6 @@ from pages.formula1.lap_choice import choose_laps
 from pages.ui import shell
 
 SOURCES = {"real": "Real sessions", "simulated": "Simulated"}
-RACES = ("Race", "Sprint")
 WATCHED = {
     "car": "What the car does",
     "where": "Where it is",
@@ -156,7 +155,7 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
     codes = [driver.code for driver in there]
     if not codes:
         return Waiting("No driver with positions", advice="Choose another session: the feed has no positions here.")
-    timed = is_qualifying(session)
+    timed = not is_race(session)
     if timed:  # by their laps: the order of the result is that of a race
         codes.sort(key=weekend.ranked(session).index)
     names = {driver.code: f"{driver.code} · {driver.name}" for driver in there}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import streamlit as st
 
 from datasets.f1.corner_table import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
 from gdm_core.analysis.tables import csv
-from pages.formula1 import data
+from pages.formula1 import data, telemetry
 from pages.formula1.choices import choose_of_few
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver, race_of
@@ -52,7 +55,13 @@ def tab(view: View, here: Driver) -> None:
         "corners", f"{WORDS[measure]} in each corner" + (f", {MEASURED_IN[measure]}" * bool(MEASURED_IN[measure]))
     ):
         digits = [name for name in map(str, table) if name not in ("Corner", "Speed", "Beyond chance")]
-        table_with_csv(table, f"corners-{measure.replace(' ', '-')}", view.stem, seconds=digits)
+        table_with_csv(
+            table,
+            f"corners-{measure.replace(' ', '-')}",
+            view.stem,
+            seconds=digits,
+            on_row=partial(_zoom, found[0].names),
+        )
         download(
             "All measures, lap by lap (CSV)",
             lambda: csv(every(found)),
@@ -64,8 +73,14 @@ def tab(view: View, here: Driver) -> None:
         shell.quiet(
             "A corner's stretch runs from half-way after the corner before to half-way to the next; entry and exit speed are those "
             "at its ends. The braking point is metres before the corner; none where the driver does not brake for it. Samples are "
-            f"some {looked_step(here)} m apart: a braking point is as good as that. Shares of states are {here.laps.code}'s."
+            f"some {looked_step(here)} m apart: a braking point is as good as that. Shares of states are {here.laps.code}'s. "
+            "Choose a row to see the corner in the telemetry."
         )
+
+
+def _zoom(names: Sequence[str], row: int) -> None:
+    if 0 <= row < len(names):  # a browser may name one that there is not
+        telemetry.zoom_to(names[row])
 
 
 def looked_step(here: Driver) -> int:

@@ -13,7 +13,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.driving import curvature
-from datasets.f1.segments import in_driving_order
+from datasets.f1.segments import between, in_driving_order
 from datasets.formula1 import Session
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
@@ -27,6 +27,7 @@ Ints = npt.NDArray[np.int64]
 BIN_M = 10.0
 MIXTURES = {f"y{n}": f"mixture {n} of X and Y" for n in range(1, 11)}  # what the paper observes
 CAR_CHANNELS = ("speed", "throttle", "brake", "gear")
+TELEMETRY = (*CAR_CHANNELS, "rpm", "drs")
 RACING = ("first", "pit", "safety_car")
 FIFTH = 4  # the paper fits the winner and applies the model to the driver who came fifth
 # What a first visit finds ships with the app; assets/make_demo.py makes it.
@@ -70,7 +71,7 @@ class Place:
 class WhichLaps:
     """Which laps of a driver.
 
-    kind    "all", "racing" (without lap 1, pit and safety-car laps), "range", or what has to hold of them: "stint",
+    kind    "all", "racing" (without lap 1, pit and safety-car laps), "quick", "range", or what has to hold of them: "stint",
             "compound", "age", "part" (of qualifying, of which "all" are the fast laps of all)
     value   of the stint, compound or part
     first   and last, of a range of laps or of ages of tyres
@@ -93,8 +94,8 @@ class WhichLaps:
     @property
     def where(self) -> dict[str, Any]:
         """What has to hold of the laps, as `laps_where` takes it; {} where they are chosen otherwise."""
-        if self.kind == "part":
-            return ({} if self.value == "all" else {"part": self.value}) | {"quick": True}
+        if self.kind in ("part", "quick"):
+            return ({} if self.value in ("", "all") else {"part": self.value}) | {"quick": True}
         known = {"stint": "stint", "compound": "compound", "age": "tyre_age"}
         value = int(self.value) if self.kind == "stint" else self.value or (self.first, self.last)
         return {known[self.kind]: value} if self.kind in known else {}
@@ -110,6 +111,7 @@ class WhichLaps:
             "stint": f"stint {self.value}",
             "compound": f"laps on {self.value.lower()} tyres",
             "age": f"laps on tyres {span} laps old",
+            "quick": "fast laps",
             "part": f"fast laps of {'qualifying' if self.value == 'all' else self.value}",
         }
         return known[self.kind]
@@ -231,8 +233,7 @@ class Circuit:
         """[T] the segment at each distance along the lap."""
         if not self.segments:
             return None
-        found: Ints = np.mod(np.searchsorted(self.edges, np.asarray(distance), side="right") - 1, len(self.segments))
-        return found
+        return between(self.edges, distance)
 
     def curvature_at(self, distance: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """[T] how the track turns at distances along the lap, one by metres; above 0 to the left."""
@@ -255,7 +256,7 @@ class Laps:
     place: Floats  # [T, 2] on the turned map
     distance: Floats  # [T] metres along the lap
     lap: Ints  # [T]
-    car: Mapping[str, Floats]  # [T] each of CAR_CHANNELS that this car sent, NaN where it did not
+    car: Mapping[str, Floats]  # [T] each of TELEMETRY that this car sent, NaN where it did not
     segment: Ints | None  # [T]
     seconds: npt.NDArray[np.float64]  # [T] since the first sample, holes left out
 
@@ -332,7 +333,7 @@ def laps_of(place: Place, code: str, looked: Looked) -> Laps:
     driver = session.driver(code)
     options = looked.options(session, code)
     trials = formula1.to_trials(session, code, **options)  # type: ignore[arg-type]
-    car = [name for name in CAR_CHANNELS if name in driver.available_channels]
+    car = [name for name in TELEMETRY if name in driver.available_channels]
     picked = {key: options[key] for key in ("laps", "drop") if key in options}
     plain = formula1.to_trials(session, code, channels=("X", "Y", *car), standardise=False, **picked)  # type: ignore[arg-type]
     values = np.concatenate([trial.y for trial in plain])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,11 @@ import numpy.typing as npt
 
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
-    TIME_MARGIN,
     Dict,
     Figure,
-    axis,
     layout,
-    note,
     path_cursor,
     plain,
-    time_cursor,
     typed,
 )
 from gdm_studio.plot.figures.track import bucket_lines
@@ -172,72 +168,3 @@ def without_title(figure: Figure) -> Figure:
     """The same figure with corners alone below its axis: their names say what it is."""
     figure["layout"]["xaxis"] |= {"title": None}
     return figure
-
-
-def lines_along(
-    circuit: Circuit,
-    distance: Floats,
-    lines: Mapping[str, npt.ArrayLike],
-    *,
-    unit: str,
-    zero: bool = False,
-    band: npt.ArrayLike | None = None,
-    height: int = 150,
-    caption: str = "",
-) -> Figure:
-    """Named lines against the distance along the lap, corners as marks; the second one is dashed.
-
-    zero   the zero line is marked
-    band   half the width of a band around the first line
-    """
-    traces: list[Dict] = []
-    if band is not None:
-        first, half = np.asarray(next(iter(lines.values())), np.float32), np.asarray(band, np.float32)
-        edge: Dict = {
-            "type": "scatter",
-            "mode": "lines",
-            "x": typed(distance),
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-        }
-        traces += [
-            edge | {"y": typed(first - half)},
-            edge | {"y": typed(first + half), "fill": "tonexty", "fillcolor": "$band"},
-        ]
-    marks: list[Dict] = []
-    looks = (("$accent", "solid"), ("$ink", "dot"))
-    span = np.concatenate([np.asarray(v, np.float32) for v in lines.values()])
-    for index, ((name, values), (colour, dash)) in enumerate(zip(lines.items(), looks, strict=False)):
-        v = np.asarray(values, np.float32)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": typed(distance),
-                "y": typed(v),
-                "line": {"color": colour, "width": 1.8, "dash": dash},
-                "hovertemplate": f"%{{x:.0f}} m · {name} %{{y:.4~g}} {unit}<extra></extra>",
-            }
-        )
-        marks.append(
-            note(name, index, 1, xref="paper", yref="paper", xanchor="right" if index else "left", yanchor="bottom",
-                 font={"size": 11, "color": colour})
-        )  # fmt: skip
-    known = span[np.isfinite(span)]
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis(
-                showgrid=True, range=[0, circuit.length],
-                tickvals=[t for t, _ in circuit.ticks], ticktext=[s for _, s in circuit.ticks],
-            ),
-            yaxis=axis(unit, fixedrange=True, automargin=False, zeroline=zero, zerolinecolor="$line"),
-            annotations=marks,
-            margin=TIME_MARGIN | {"t": 20},
-        ),
-        "caption": caption,
-        "alt": f"{', '.join(lines)} in {unit} along the lap"
-        + (f", from {known.min():.3g} to {known.max():.3g}." if len(known) else "."),
-        "height": height,
-        "cursor": time_cursor(),
-    }  # fmt: skip

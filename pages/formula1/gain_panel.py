@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from datasets import formula1
-from datasets.f1.qualifying import is_qualifying
+from datasets.f1.qualifying import is_race
 from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import Figure
@@ -57,7 +57,7 @@ def show(
             return
         states = time_gained.by_state(view, found, picked, names)
         shell.quiet(time_gained.sentence(found, states))
-        gain = {"segment": found.segments, "state": states}.get(kind)
+        gain = {"segment": found.segments, "sector": found.sectors, "state": states}.get(kind)
         if gain is None or not gain.names:
             gain, kind = found.minisectors, "minisector"
         looks = _looks(session, codes)
@@ -78,7 +78,7 @@ def beside(view: View) -> None:
     with shell.panel("won", f"Time won along the lap: {codes[0]} against {codes[1]}"):
         session = data.open_session(race.pick.place)
         looks = _looks(session, codes)
-        if is_qualifying(session):
+        if not is_race(session):
             best = weekend.between_best(race.pick.place, codes)
             if best is None:
                 shell.quiet(f"{codes[0]} or {codes[1]} has no lap with official times and speeds to compare.")
@@ -119,6 +119,7 @@ def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dic
     codes = found.codes
     gains = {
         "segment": found.segments,
+        "sector": found.sectors,
         "minisector": found.minisectors,
         "state": time_gained.by_state(view, found, drivers, names),
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from datasets import formula1
+from datasets.f1.qualifying import is_race
 from datasets.formula1 import LapTable, Session
 from pages.formula1.choices import choose_one, choose_range
 
@@ -18,10 +19,11 @@ KINDS = {
     "compound": "One compound",
     "age": "By age of the tyres",
     "part": "Fast laps of qualifying",
+    "quick": "Fast laps",
 }
 HELP = (
     "Racing laps leave out lap 1, laps into and out of the pits, and safety-car laps. A stint is what is driven on one set of "
-    "tyres. Fast laps of qualifying are those within 107 % of the driver's best, without those into and out of the pits."
+    "tyres. Fast laps are those within 107 % of the driver's best, without those into and out of the pits."
 )
 
 
@@ -33,11 +35,12 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
     parts = _both(tables, lambda laps: {formula1.PARTS[n - 1] for n in laps.part[laps.part > 0]})
     oldest = min(int(np.nanmax(laps.tyre_age, initial=0)) for laps in tables)
     known = {"stint": len(stints) > 0, "compound": len(compounds) > 0, "age": oldest > 1, "part": len(parts) > 0}
+    known["quick"] = not (known["part"] or is_race(session))
     kind = choose_one(
         "Laps",
         "laps-of",
         [kind for kind in KINDS if known.get(kind, True)],
-        "part" if known["part"] else "racing",
+        "part" if known["part"] else "quick" if known["quick"] else "racing",
         show=lambda kind: KINDS.get(kind, kind),
         help=HELP,
         among="" if not any(known.values()) else "-".join(kind for kind in known if known[kind]),

@@ -10,7 +10,7 @@ import numpy as np
 
 from gdm_studio.plot import palette
 from pages.formula1 import badges
-from pages.formula1.data import Circuit
+from pages.formula1.data import CAR_CHANNELS, Circuit
 from pages.formula1.teams import Look
 from pages.formula1.traces import Trace
 from pages.ui.player import packed, player
@@ -86,5 +86,5 @@ def _car(one: Trace, look: Look) -> dict[str, Any]:
         "strength": packed(np.round(opacity * 255), np.uint8),
         "state": packed(strongest, np.uint8),
         "share": packed(np.round(100 * np.take_along_axis(one.states, strongest[:, None], 1)[:, 0]), np.uint8),
-        "car": {name: packed(values, np.float32) for name, values in one.car.items()},
+        "car": {name: packed(values, np.float32) for name, values in one.car.items() if name in CAR_CHANNELS},
     }

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import streamlit as st
 
+from datasets.f1 import remarks
 from datasets.formula1 import Reason
 from gdm_core.errors import GdmError
 from pages import lab
@@ -140,7 +141,9 @@ with page.picture, st.container(key="formula1-remarks"):
             '<p class="gdm-quiet"><b>Simulated race</b>: invented drivers on an approximate layout. '
             "Choose <b>Real sessions</b> at the left for real ones.</p>"
         )
-    for remark in session.notes if not session.simulated else ():
+    about_laps = [said for laps in {pick.train: fitted.source.train, pick.test: fitted.source.test}.values()
+                  for said in remarks.on_laps(session, laps.code, laps.lap.tolist())]  # fmt: skip
+    for remark in () if session.simulated else (*session.notes, *remarks.on_session(session), *about_laps):
         shell.quiet(remark)
     if not fitted.source.circuit.segments and not any("no corners" in remark for remark in session.notes):
         shell.quiet("The corner service had no corners for this circuit, so there are no segments and no state scores.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from gdm_core.analysis.segments import composition
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
-from pages.formula1 import badges, choices
+from pages.formula1 import badges, choices, telemetry
 from pages.formula1 import figures as f1_figures
 from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
@@ -104,7 +105,7 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
             of=(here.states,),
             settings=(options, names),
         )
-        track = Picture(made, "map", here.state, revision)
+        track = Picture(made, "map", here.state, revision, clicked=partial(telemetry.clicked, circuit))
         made = now.once(
             ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,34 @@ def clock(seconds: Any) -> str:
 
 
 def table_with_csv(
-    table: pd.DataFrame, name: str, stem: str, *, times: Sequence[str] = (), seconds: Sequence[str] = (), most: int = 20
+    table: pd.DataFrame,
+    name: str,
+    stem: str,
+    *,
+    times: Sequence[str] = (),
+    seconds: Sequence[str] = (),
+    most: int = 20,
+    on_row: Callable[[int], None] | None = None,
 ) -> None:
     """A table whose columns sort by a click, and a button for it as CSV.
 
     times     columns of lap times, in seconds; `seconds` of other times
+    on_row    called with the row that was clicked, before the page runs
     """
     shown = table.map(harmless).style.format({column: clock for column in times}, na_rep="–")
     shapes = {column: st.column_config.NumberColumn(column, format="%.3f") for column in seconds}
-    st.dataframe(shown, hide_index=True, column_config=shapes, height=35 * (min(len(table), most) + 1) + 4)
+    more: dict[str, Any] = {}
+    if on_row is not None:
+        more = {
+            "key": f"{name}-rows",
+            "on_select": partial(_row, f"{name}-rows", on_row),
+            "selection_mode": "single-row",
+        }
+    st.dataframe(shown, hide_index=True, column_config=shapes, height=35 * (min(len(table), most) + 1) + 4, **more)
     download("This table (CSV)", lambda: csv(table), f"{stem}-{name}.csv", key=f"{name}-csv")
+
+
+def _row(key: str, call: Callable[[int], None]) -> None:
+    chosen = st.session_state.get(key)
+    for row in [] if chosen is None else chosen["selection"]["rows"]:
+        call(int(row))

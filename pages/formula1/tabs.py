@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from datasets.f1.qualifying import is_qualifying
+from datasets.f1.qualifying import is_qualifying, is_race
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages import lab
@@ -21,8 +21,10 @@ from pages.formula1 import (
     data,
     findings,
     gain_panel,
+    season_panel,
     state_names,
     teach,
+    telemetry,
     tyres,
     weekend,
 )
@@ -41,8 +43,10 @@ FIRST_LAPS = 3
 
 def show(view: View, here: Driver | Unread, options: Options) -> None:
     """The tabs, about the driver on the map, which is drawn as `options` say."""
-    qualifying = is_qualifying(data.open_session(race_of(view).pick.place))
-    tabs: dict[str, lab.tabs.Tab] = ({"Qualifying": lambda view, _: weekend.tab(view)} if qualifying else {}) | {
+    session = data.open_session(race_of(view).pick.place)
+    best = "Qualifying" if is_qualifying(session) else "Best laps"
+    tabs: dict[str, lab.tabs.Tab] = ({} if is_race(session) else {best: lambda view, _: weekend.tab(view)}) | {
+        telemetry.TAB: lambda view, _: telemetry.tab(view),
         "Drivers compared": lambda view, _: compare_laps.tab(view),
         "Corners": corner_panel.tab,
         "Tyres and long runs": tyres.tab,
@@ -54,9 +58,10 @@ def show(view: View, here: Driver | Unread, options: Options) -> None:
         "Suggest settings": lab.suggest,
         "Accuracy against K": lambda view, _: accuracy.tab(view),
         "All twenty drivers": lambda view, _: all_drivers.tab(view),
+        "Teams and seasons": lambda view, _: season_panel.tab(view),
         "Export & reproduce": lambda view, here: export(view, here, options),
     }
-    lab.show_tabs(view, tabs, here, early=["Suggest settings", "Qualifying"])
+    lab.show_tabs(view, tabs, here, early=["Suggest settings", best, "Teams and seasons"])
 
 
 def usage(view: View, here: Driver) -> None:

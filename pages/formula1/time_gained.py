@@ -12,7 +12,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.f1.time_won import By
-from datasets.formula1 import TimeWon
+from datasets.formula1 import Session, TimeWon
 from pages.formula1 import data
 from pages.formula1.data import Circuit, Looked, Place
 from pages.formula1.driver_states import Driver, race_of
@@ -22,7 +22,7 @@ SURE = 1.96
 SURE_OF_MANY = 3.0  # standard errors: among some twenty parts of the lap, chance alone would name one at two
 CELL_M = 10.0
 MINISECTOR_M = 200.0
-KINDS = {"segment": "Segment", "minisector": "Minisector", "state": "State"}
+KINDS = {"segment": "Segment", "sector": "Sector", "minisector": "Minisector", "state": "State"}
 WORTH_SAYING = 0.3  # of a gain: less in one state is not where it is won
 FRACTIONS = {1 / 3: "a third", 1 / 2: "half", 2 / 3: "two thirds", 3 / 4: "three quarters"}
 
@@ -58,10 +58,16 @@ def minisectors(circuit: Circuit) -> Floats:
     return np.linspace(0, circuit.length, max(2, round(circuit.length / MINISECTOR_M)) + 1)
 
 
-def cells(circuit: Circuit) -> Floats:
-    """[M + 1] the smallest stretches: none of them lies in two segments or in two minisectors."""
+def sectors(session: Session, circuit: Circuit) -> Floats:
+    """[4] where the official sectors begin and end, in metres; [0] where their lines are not known."""
+    lines = session.sector_lines
+    return np.zeros(0) if lines is None else np.array([0, *lines.shares, 1]) * circuit.length
+
+
+def cells(circuit: Circuit, more: Floats) -> Floats:
+    """[M + 1] the smallest stretches: none of them lies in two segments, minisectors or, if those are `more`, sectors."""
     even = np.linspace(0, circuit.length, max(2, round(circuit.length / CELL_M)) + 1)
-    return np.unique(np.concatenate([even, minisectors(circuit), circuit.edges.astype(np.float64)]))
+    return np.unique(np.concatenate([even, minisectors(circuit), circuit.edges.astype(np.float64), more]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +78,7 @@ class Between:
     won: TimeWon
     segments: Gain
     minisectors: Gain
+    sectors: Gain
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -79,9 +86,14 @@ def between(place: Place, codes: tuple[str, str], looked: Looked, by: By, stint:
     """Of the chosen laps; None where too few of them have a partner."""
     session, circuit = data.open_session(place), data.circuit(place)
     laps = [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
-    edges = cells(circuit) / circuit.length
+    official = sectors(session, circuit)
+    edges = cells(circuit, official) / circuit.length
     won = formula1.time_won(session, codes, edges, by=by, laps=(laps[0], laps[1]), stint=stint)
-    return None if won is None else Between(codes, won, in_segments(circuit, won), in_minisectors(circuit, won))
+    if won is None:
+        return None
+    return Between(
+        codes, won, in_segments(circuit, won), in_minisectors(circuit, won), in_sectors(circuit, won, official)
+    )
 
 
 def usual(place: Place, codes: tuple[str, str], looked: Looked) -> Between | None:
@@ -123,6 +135,14 @@ def in_minisectors(circuit: Circuit, won: TimeWon) -> Gain:
         for number in range(len(edges) - 1)
     )
     return Gain(names, *won.among(np.eye(len(names))[of]), edges)
+
+
+def in_sectors(circuit: Circuit, won: TimeWon, edges: Floats) -> Gain:
+    """In the three official sectors."""
+    if not len(edges):
+        return Gain((), np.zeros(0), np.zeros(0))
+    of = np.searchsorted(edges, _middles(circuit, won), side="right") - 1
+    return Gain(("Sector 1", "Sector 2", "Sector 3"), *won.among(np.eye(3)[np.clip(of, 0, 2)]), edges)
 
 
 def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[Driver], names: Sequence[str]) -> Gain:

@@ -1,4 +1,4 @@
-"""What two drivers do along one lap: speed, throttle, brake and gear against distance, over the states they are in."""
+"""What drivers do along one lap: what their cars sent and the gap between them against distance, over the states they are in."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from datasets.formula1 import UNITS, LapClock, Session, lap_clock
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, note, time_cursor, typed
 from gdm_studio.plot.figures.strips import discrete
-from pages.formula1.data import CAR_CHANNELS, Circuit, Floats
+from pages.formula1.data import TELEMETRY, Circuit, Floats
 from pages.formula1.driver_states import Driver
 from pages.formula1.teams import Look
 
 STEP_M = 10.0
 FEWEST = 20  # samples of a lap
 BEHIND = 0.34  # opacity of the states behind the lines
-PANELS = {"speed": 0.46, "throttle": 0.2, "brake": 0.14, "gear": 0.2}  # shares of the figure's height
-STEPPED = ("brake", "gear")
+GAP = "gap"
+# Parts of the figure's height, in pixels.
+PANELS = {"speed": 170, "throttle": 75, "brake": 45, "gear": 70, "rpm": 70, "drs": 45, GAP: 90}
+STEPPED = ("brake", "gear", "drs")
+SWITCHES = {"brake": ["off", "on"], "drs": ["shut", "open"]}
+UNITS_SHOWN = {"speed": "km/h", "throttle": "%", GAP: "s"}
+SURE = 1.96  # standard deviations of the band around a gap: 95 % of places lie within
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +86,52 @@ def _between(grid: npt.NDArray[np.float64], distance: npt.NDArray[np.float64], v
     return np.interp(grid, distance[known], values[known]).astype(np.float32)
 
 
-def figure(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], height: int = 430) -> Figure:
-    """A panel for each channel that a driver's car has sent; the upper half behind the lines is the first driver's states,
-    the lower half the second's."""
-    channels = [name for name in CAR_CHANNELS if any(np.isfinite(one.car.get(name, np.nan)).any() for one in shown)]
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """How far one lap is behind another, in seconds, at shares of the lap."""
+
+    one: LapClock
+    other: LapClock
+
+    def behind(self, share: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[...] seconds that the other takes longer from the start line."""
+        return self.other.at(share) - self.one.at(share)
+
+    def deviation(self, first: npt.ArrayLike, last: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """[...] standard deviation of what the gap grows by from one share of the lap to another."""
+        found: npt.NDArray[np.float64] = np.sqrt(self.one.variance(first, last) + self.other.variance(first, last))
+        return found
+
+    def grown(self, first: float, last: float) -> tuple[float, float]:
+        """(seconds that the other loses between two shares of the lap, standard deviation); over the line if need be."""
+        if last < first:
+            (late, a), (early, b) = self.grown(first, 1.0), self.grown(0.0, last)
+            return late + early, float(np.hypot(a, b))
+        lost = self.behind([first, last])
+        return float(lost[1] - lost[0]), float(self.deviation(first, last))
+
+
+def gap(one: Trace, other: Trace) -> Gap | None:
+    """The gap between two laps; None where one lacks what pins its clock."""
+    return Gap(one.clock, other.clock) if one.clock is not None and other.clock is not None else None
+
+
+def figure(
+    circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], zoom: tuple[float, float] | None = None
+) -> Figure:
+    """A panel for each channel that a driver's car has sent, and one for the gap to the first lap. Behind the lines each lap's
+    states have a row, the first one on top.
+
+    zoom   metres from and to which the lap is shown; all of it unless given
+    """
+    channels = [name for name in TELEMETRY if any(np.isfinite(one.car.get(name, np.nan)).any() for one in shown)]
+    gaps = [gap(shown[0], one) for one in shown]
+    if len(shown) > 1 and any(one is not None for one in gaps[1:]):
+        channels.append(GAP)
+    share = shown[0].distance / circuit.length
+    behind = [np.asarray(np.nan * share if one is None else one.behind(share), np.float32) for one in gaps]
     total = sum(PANELS[name] for name in channels)
-    gap = 0.03
+    between = 10 / total
     buckets = palette.quantise(np.concatenate([one.states for one in shown]), limit=60)
     scale = discrete(buckets.css)
     cells = buckets.index.reshape(len(shown), -1)[::-1]  # the first driver on top
@@ -96,15 +141,16 @@ def figure(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], heig
     top = 1.0
     for number, channel in enumerate(channels, start=1):
         suffix = "" if number == 1 else str(number)
-        values = [one.car.get(channel, np.full(len(one.distance), np.nan, np.float32)) for one in shown]
+        nothing = np.full(len(shown[0].distance), np.nan, np.float32)
+        values = behind if channel == GAP else [one.car.get(channel, nothing) for one in shown]
         low, high = _range(channel, values)
         low_at = top - PANELS[channel] / total
-        bottom = max(0.0, low_at + gap * (number < len(channels)))
+        bottom = max(0.0, low_at + between * (number < len(channels)))
         axes[f"yaxis{suffix}"] = axis(
             range=[low, high], domain=[bottom, top], fixedrange=True, showgrid=False, automargin=False, nticks=4
         )
-        if channel == "brake":
-            axes[f"yaxis{suffix}"] |= {"tickvals": [0, 1], "ticktext": ["off", "on"]}
+        if channel in SWITCHES:
+            axes[f"yaxis{suffix}"] |= {"tickvals": [0, 1], "ticktext": SWITCHES[channel]}
         rows = len(shown)
         traces.append(
             {
@@ -113,44 +159,57 @@ def figure(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], heig
                 "opacity": BEHIND, "hoverinfo": "skip", "yaxis": f"y{suffix}",
             }
         )  # fmt: skip
+        if channel == GAP and len(shown) == 2 and gaps[1] is not None:
+            wide = SURE * gaps[1].deviation(np.zeros_like(share), share)
+            edge: Dict = {"type": "scatter", "mode": "lines", "x": typed(shown[0].distance), "yaxis": f"y{suffix}",
+                          "line": {"width": 0}, "hoverinfo": "skip"}  # fmt: skip
+            traces.append(edge | {"y": typed(behind[1] - wide)})
+            traces.append(edge | {"y": typed(behind[1] + wide), "fill": "tonexty", "fillcolor": "$band"})
+        unit = UNITS.get(channel, "s")
         for one, known, look in zip(shown, values, looks, strict=True):
             traces.append(
                 {
                     "type": "scatter", "mode": "lines", "x": typed(one.distance), "y": typed(known), "yaxis": f"y{suffix}",
                     "line": {"color": look.colour, "width": 2, "dash": look.dash}
                     | ({"shape": "hv"} if channel in STEPPED else {}),
-                    "hovertemplate": f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {UNITS[channel]}<extra></extra>",
+                    "hovertemplate": f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}<extra></extra>",
                 }
             )  # fmt: skip
-        unit = f", {UNITS[channel]}" if channel in ("speed", "throttle") else ""
+        called = channel.upper() if channel == "drs" else channel
+        shown_unit = f", {UNITS_SHOWN[channel]}" if channel in UNITS_SHOWN else ""
         marks.append(
             note(
-                f"{channel}{unit}", 0, (bottom + top) / 2, xref="paper", yref="paper", xanchor="center", yanchor="middle",
+                f"{called}{shown_unit}", 0, (bottom + top) / 2, xref="paper", yref="paper", xanchor="center", yanchor="middle",
                 xshift=-54, textangle=-90, font={"size": 11, "color": "$muted"},
             )
         )  # fmt: skip
         top = low_at
+    last = max(1, len(shown) - 1)
     for number, (one, look) in enumerate(zip(shown, looks, strict=True)):
         dashed = "" if look.dash == "solid" else f" ({look.dash})"
+        side = "left" if not number else "right" if number == last else "center"
         marks.append(
             note(
-                f"{one.name}{dashed}", number, 1, xref="paper", yref="paper", xanchor="right" if number else "left",
-                yanchor="bottom", font={"size": 11, "color": look.colour},
+                f"{one.name}{dashed}", number / last, 1, xref="paper", yref="paper", xanchor=side, yanchor="bottom",
+                font={"size": 11, "color": look.colour},
             )
         )  # fmt: skip
     return {
         "data": traces,
         "layout": layout(
             xaxis=axis(
-                showgrid=True, range=[0, circuit.length], anchor=f"y{'' if len(channels) == 1 else len(channels)}",
+                showgrid=True, range=list(zoom or (0, circuit.length)), anchor=f"y{'' if len(channels) == 1 else len(channels)}",
                 tickvals=[t for t, _ in circuit.ticks], ticktext=[s for _, s in circuit.ticks],
             ),
             annotations=marks, margin=TIME_MARGIN | {"t": 20}, **axes,
         ),
-        "caption": f"What the car does along the lap. Behind the lines the states: above those of {shown[0].name}, below those of "
-        f"{shown[-1].name}. Lines have the colours of the teams. Point at it: map and strips follow.",
+        "caption": "What the cars do along the lap. Behind the lines the states of each lap, from above: "
+        f"{', '.join(one.name for one in shown)}. Lines have the colours of the teams. Point at it: the map follows."
+        + (f" Gap: behind {shown[0].name} at the same place; speeds, integrated between the official times at the line and at both "
+           "sector lines" + ("; the true gap lies within the band at 95 % of places." if len(shown) == 2 else ".")
+           if GAP in channels else ""),
         "alt": _alt(channels, shown),
-        "height": height,
+        "height": 40 + total,
         "cursor": time_cursor(),
     }  # fmt: skip
 
@@ -159,13 +218,13 @@ def _range(channel: str, values: Sequence[Floats]) -> tuple[float, float]:
     """What the axis of a channel spans: all of it where that is known, with some room around what moves."""
     if channel == "throttle":
         return -4.0, 104.0
-    if channel == "brake":
+    if channel in SWITCHES:
         return -0.15, 1.15
     if channel == "gear":
         return 0.5, 8.5
     known = np.concatenate([one[np.isfinite(one)] for one in values])
     low, high = float(known.min()), float(known.max())
-    room = 0.06 * max(high - low, 1.0)
+    room = 0.06 * max(high - low, 0.1)
     return low - room, high + room
 
 

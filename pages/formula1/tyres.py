@@ -12,7 +12,7 @@ from datasets.formula1 import LapTable, Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, plain, typed
-from pages.formula1 import data, teams
+from pages.formula1 import data, teams, weekend
 from pages.formula1.data import Place
 from pages.formula1.driver_states import Driver, race_of
 from pages.formula1.tables import table_with_csv
@@ -194,7 +194,7 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
         }
         for code in codes for stint in stints(session_laps(session, code))
     ]  # fmt: skip
-    slow = _neutralised(session)
+    slow, wet = _neutralised(session), _in_rain(session)
     kinds = [
         name.capitalize() for name in (*COMPOUNDS, "unknown") if name.capitalize() in {row["tyres"] for row in rows}
     ]
@@ -207,29 +207,43 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
         axis=alt.Axis(ticks=False, domain=False, labelOverlap=False, labelFlush=False),
     )
     shown = alt.Chart(pd.DataFrame(rows, columns=["driver", "first", "end", "letter", "tyres", "laps"]))
-    chart = alt.layer(
+    layers = [
         shown.mark_bar(height={"band": 0.78}, cornerRadius=2).encode(
             x=x, x2="end:Q", y=y, tooltip=["driver", "tyres", "laps"],
             color=alt.Color("tyres:N", title=None, scale=alt.Scale(domain=kinds, range=colours), legend=alt.Legend(orient="top")),
         ),
         # Colour is never alone: the letter that is written on the tyre itself.
         shown.mark_text(align="left", dx=4, color="#10131a", fontSize=11, fontWeight="bold").encode(x=x, y=y, text="letter:N"),
-        alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in slow], "end": [lap + 0.5 for lap in slow]}))
-        .mark_rect(color="#808696", opacity=0.35).encode(x="first:Q", x2="end:Q"),
-    )  # fmt: skip
+    ]  # fmt: skip
+    for colour, laps in (("#808696", slow), (weekend.BANDS["rain"], wet)):
+        if laps:  # a layer of nothing is a picture without a name to who cannot see
+            spans = alt.Chart(pd.DataFrame({"first": [lap - 0.5 for lap in laps], "end": [lap + 0.5 for lap in laps]}))
+            layers.append(spans.mark_rect(color=colour, opacity=0.35).encode(x="first:Q", x2="end:Q"))
+    chart = alt.layer(*layers)
     told = (
         f"Shaded: laps on which most were behind a safety car or under a red flag ({len(slow)})."
         if slow
         else "No lap was neutralised for most of the field."
-    )
+    ) + (f" Blue: rain on the winner's laps {wet[0]} to {wet[-1]}." if wet else "")
     return chart.properties(height=60 + 22 * len(codes)).configure(
         background="transparent"
-    ), f"Each bar is a set of tyres, drivers in the order of the result. {told}"
+    ), f"Each bar is a set of tyres, drivers in the order of the result. {told} {weekend.conditions(session)}"
 
 
 def session_laps(session: Session, code: str) -> LapTable:
     """The laps of a driver, with or without positions."""
     return next(driver.laps for driver in session.drivers if driver.code == code)
+
+
+def _in_rain(session: Session) -> list[int]:
+    """Laps of the first driver on which it rained."""
+    laps = next(driver.laps for driver in session.drivers if len(driver.laps))
+    rain = [spell for spell in session.spells if spell.what == "rain"]
+    wet = [
+        any(one.start < end and one.end > start for one in rain)
+        for start, end in zip(laps.start, laps.end, strict=True)
+    ]
+    return [int(lap) for lap in laps.number[np.array(wet, bool)]]
 
 
 def _neutralised(session: Session) -> list[int]:

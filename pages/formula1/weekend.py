@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.qualifying import BestLap, best_laps, ideal_laps, is_qualifying, no_time
+from datasets.f1.qualifying import BestLap, best_laps, ideal_laps, is_race, no_time
+from datasets.f1.session import Spell
 from datasets.formula1 import Session, lap_clock
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, typed
@@ -19,6 +22,14 @@ from pages.lab import View
 from pages.ui import shell
 from pages.ui.plot import plot
 
+BANDS = {
+    "yellow": "#d9b200",
+    "red flag": "#d8434e",
+    "safety car": "#d9822b",
+    "virtual safety car": "#d9822b",
+    "rain": "#3173c9",
+}
+
 
 def ranked(session: Session) -> list[str]:
     """Drivers by their best lap in the last part that they reached; who set no time comes last."""
@@ -28,13 +39,13 @@ def ranked(session: Session) -> list[str]:
 
 
 def finding(session: Session) -> str:
-    """Who won the qualifying lap, by how much, and in which sector most of it; "" for other sessions."""
-    if not is_qualifying(session):
-        return ""
+    """Who drove the best lap, by how much, and in which sector most of it; "" for races, and where nobody set a time."""
     laps = best_laps(session)
+    if is_race(session) or not laps:
+        return ""
     final = [one for one in laps if one.part == laps[-1].part]
     first = final[0]
-    said = f"{first.code} won {first.part} with {clock(first.seconds)}"
+    said = f"{first.code} {f'won {first.part}' if first.part else 'was fastest'} with {clock(first.seconds)}"
     if len(final) > 1:
         second = final[1]
         gaps = np.array(second.sectors) - np.array(first.sectors)
@@ -107,22 +118,39 @@ def tab(view: View) -> None:
     with right, shell.panel("improvement", "Improvement through the session"):
         shown = ranked(session)[:10] if len(session.drivers) > 10 else list(session.codes)
         plot(improvement(session, shown), key="improvement", still=True)
-    shell.quiet("Any two of these laps against each other, also of one driver: Drivers compared.")
+    shell.quiet("Any two of these laps against each other, also of one driver: Telemetry.")
+
+
+def band(spell: Spell, begins: float) -> Dict:
+    """A flag, a safety car or rain behind a figure over the minutes since `begins`."""
+    return {
+        "type": "rect", "xref": "x", "yref": "paper", "x0": max(0.0, (spell.start - begins) / 60), "y0": 0, "y1": 1,
+        "x1": (spell.end - begins) / 60, "fillcolor": BANDS[spell.what], "opacity": 0.2, "line": {"width": 0}, "layer": "below",
+    }  # fmt: skip
+
+
+def conditions(session: Session) -> str:
+    """Flags, rain and the warmth of the track in a sentence each; "" where nothing is known of them."""
+    count = Counter(spell.what for spell in session.spells)
+    told = [f"{what} {'once' if n == 1 else f'{n} times'}" for what, n in count.items()]
+    said = [f"Bands: {listed(told)}."] if told else []
+    if session.track:
+        said.append(f"The track had {session.track[0]:.0f} °C at first and {session.track[1]:.0f} °C at last.")
+    return " ".join(said)
 
 
 def improvement(session: Session, codes: list[str]) -> Figure:
     """The best lap so far of each driver over the minutes of the session."""
     traces: list[Dict] = []
     marks: list[Dict] = []
+    begins = min(driver.laps.start.min() for driver in session.drivers if len(driver.laps))
     for code, look in zip(codes, teams.looks(session, codes), strict=True):
         laps = session.driver(code).laps
         timed = np.flatnonzero(np.isfinite(laps.seconds))
         if not len(timed):
             continue
         best = np.minimum.accumulate(laps.seconds[timed])
-        minutes = (
-            laps.end[timed] - min(driver.laps.start.min() for driver in session.drivers if len(driver.laps))
-        ) / 60
+        minutes = (laps.end[timed] - begins) / 60
         traces.append(
             {
                 "type": "scatter", "mode": "lines", "x": typed(minutes), "y": typed(best),
@@ -140,15 +168,27 @@ def improvement(session: Session, codes: list[str]) -> Figure:
                 font={"size": 11, "color": look.colour},
             )
         )
-    lowest = min(float(np.nanmin(session.driver(code).laps.seconds)) for code in codes if code not in no_time(session))
+    lowest = min((mark["y"] for mark in marks), default=0.0)
+    span, below = 0.15 + 0.035 * lowest, -np.inf
+    for mark in sorted(marks, key=lambda one: one["y"]):  # names do not lie on each other
+        mark["y"] = below = max(mark["y"], below + span / 22)
+    bands = [spell for spell in session.spells if spell.end > begins]
+    for spell in bands:
+        if spell.what != "yellow":  # colour is never alone; the many short yellows are told below
+            at = max(0.0, (spell.start - begins) / 60)
+            marks.append(
+                note(
+                    spell.what, at, 1, yref="paper", xanchor="left", yanchor="top", font={"size": 10, "color": "$muted"}
+                )
+            )
     return {
         "data": traces,
         "layout": layout(
             xaxis=axis("minutes of the session"),
-            yaxis=axis("best lap so far, s", range=[lowest - 0.15, lowest * 1.035], fixedrange=True),
-            annotations=marks, margin={"l": 8, "r": 40, "t": 8, "b": 8},
+            yaxis=axis("best lap so far, s", range=[lowest - 0.15, lowest - 0.15 + span], fixedrange=True),
+            annotations=marks, margin={"l": 8, "r": 40, "t": 8, "b": 8}, shapes=[band(spell, begins) for spell in bands],
         ),
-        "caption": "Each step down is a driver's new best lap; flat lines found nothing more.",
+        "caption": "Each step down is a driver's new best lap; flat lines found nothing more. " + conditions(session),
         "alt": f"The best lap so far of {len(traces)} drivers through the session, the fastest {lowest:.3f} s.",
         "height": 330,
     }  # fmt: skip

@@ -27,16 +27,16 @@ _NAMES = (
     "flips found fps frames fuel gamma grid hold horizon hue into is kept lap laps logit measure measured mice model moment "
     "name "
     "names nclips noise ntest ntrain on other outliers pair panel path pin places posed protocol rate rslds said score "
-    "seed seeds sees session setting settings shortest smooth soft soft_appendix softness sort source standard "
+    "row seed seeds sees session setting settings shortest smooth soft soft_appendix softness sort source standard "
     "standard_appendix stay stint swaps tau test track train trial tyres unit values variable_speed "
-    "variable_speed_appendix view watch where who within won year"
+    "variable_speed_appendix view watch where who within won year zoom"
 )
 NAMES = frozenset(_NAMES.split())
 # Those that one page alone knows, by its address; all others are known to every page.
 ONLY = {
     "nascar": "T setting soft soft_appendix standard standard_appendix variable_speed variable_speed_appendix",
     "formula1": "badge badges channels circuit corner drawn driver event fuel lap laps pair rslds session stint test train tyres "
-    "watch who won year",
+    "row watch who won year zoom",
     "behaviour": "file frames mice ntest ntrain",
     "your-data": "apart even example fps places posed unit",
     "study": "animals between change effect fitted found hold said within",

@@ -33,4 +33,6 @@ def draw_parts(parts: Mapping[str, Part], places: Mapping[str, Any] | None = Non
                     revision=part.revision,
                     empty=(part.title, part.note),
                     still=part.still,
+                    events=part.events,
+                    on_click=part.clicked,
                 )

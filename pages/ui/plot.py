@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import streamlit as st
@@ -37,6 +38,7 @@ class Picture:
     """A figure in its place; without one, `title` and `note` say there what is missing and what will bring it. See `plot`.
 
     still   it shows nothing of the fit, and stays as it is whatever the controls say
+    clicked  called with the point that was clicked, {"x", "y", ...}, before the page runs
     """
 
     figure: Figure | None
@@ -46,6 +48,7 @@ class Picture:
     title: str = ""
     note: str = ""
     still: bool = False
+    clicked: Callable[[Any], None] | None = None
 
     def message(self) -> dict[str, Any]:
         """As the browser is told."""
@@ -56,7 +59,12 @@ class Picture:
             revision=self.revision,
             empty=(self.title, self.note),
             still=self.still,
+            events=self.events,
         )
+
+    @property
+    def events(self) -> list[str]:
+        return [] if self.clicked is None else ["click"]
 
     def same(self, other: Any) -> bool:
         """Whether it would be drawn alike: figures are known by identity, since the page makes each of them once."""
@@ -83,6 +91,7 @@ def plot(
     module: str = "plot",
     more: Mapping[str, Any] | None = None,
     on_select: Callable[[Any], None] | None = None,
+    on_click: Callable[[Any], None] | None = None,
 ) -> Any:
     """Draw `figure` under `key`, or update it in place.
 
@@ -94,7 +103,7 @@ def plot(
     filename      of the PNG or SVG that the visitor saves
     empty         (title, what to do) in place of a figure that is not there yet
     still         it shows nothing of the fit, and does not fade while a slider moves on
-    on_select     called with what was selected before the page runs, so that no run that is overtaken loses it
+    on_select     called with what was selected before the page runs, so that no run that is overtaken loses it; on_click alike
     module        what draws it in the browser: another one of components/ may change the figure by itself, and is given `more`
     """
     unknown = [name for name in events if name not in EVENTS]
@@ -114,8 +123,9 @@ def plot(
         filename=filename,
     )
     callbacks = {f"on_{name}_change": _ignore for name in events}
-    if on_select is not None:
-        callbacks["on_select_change"] = lambda: on_select((st.session_state.get(key) or {}).get("select"))
+    for name, call in (("select", on_select), ("click", on_click)):
+        if call is not None:
+            callbacks[f"on_{name}_change"] = partial(_call, call, key, name)
     return renderer(module)(key=key, data=data | dict(more or {}), **callbacks)
 
 
@@ -151,6 +161,10 @@ def _data(
         "empty": {"title": empty[0], "note": empty[1]},
     }
     return {"figure": figure, "options": options, "tokens": TOKENS}
+
+
+def _call(call: Callable[[Any], None], key: str, name: str) -> None:
+    call((st.session_state.get(key) or {}).get(name))
 
 
 def _ignore() -> None:

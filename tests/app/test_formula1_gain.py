@@ -49,7 +49,7 @@ def _said(mean: list[float], error: float, states: Gain | None = None, whole: tu
     given = whole or (float(sum(mean)), error)
     nothing = np.zeros((6, 1))
     won = Won((), "tyre age", np.zeros(2), nothing, 0.0, None, ())
-    return time_gained.finding(Between(("PIA", "VER"), won, gain, gain), states)
+    return time_gained.finding(Between(("PIA", "VER"), won, gain, gain, gain), states)
 
 
 def test_the_finding_says_who_gains_where_and_nothing_within_its_uncertainty():
@@ -147,7 +147,7 @@ def test_where_a_driver_brakes_turns_and_pushes_is_told_from_the_pedals():
 
 
 def test_the_page_says_it_on_top_and_in_its_panel(feed):
-    app = visit(**{"won-by": "state"})
+    app = visit(**{"won-by": "state", "view": "Drivers compared"})
     assert not app.exception
     top = [element.proto.body for element in app.get("html") if 'class="gdm-finding"' in element.proto.body]
     assert len(top) == 2
@@ -155,6 +155,9 @@ def test_the_page_says_it_on_top_and_in_its_panel(feed):
     found = time_gained.usual(PLACE, ("FLT", "RGL"), Looked())
     assert found is not None
     assert f"FLT gains {found.won.whole[0]:.2f} ± " in top[1]
+    assert found.sectors.names == ("Sector 1", "Sector 2", "Sector 3")
+    for parts in (found.sectors, found.segments, found.minisectors):
+        assert parts.mean.sum() == pytest.approx(found.won.whole[0], abs=1e-6)
     text = words(app)
     assert "pairs of undisturbed laps on tyres of the same compound and age" in text
     app.segmented_control(key="f1-pair").set_value("lap number").run()

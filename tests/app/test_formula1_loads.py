@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from datasets import formula1
@@ -125,3 +127,27 @@ def test_a_session_without_corners_is_drawn_without_segments(monkeypatch):
     app = visit(source="real")
     assert not app.exception
     assert "no segments and no state scores" in words(app)
+
+
+def test_a_season_without_a_calendar_still_opens_what_is_stored(monkeypatch):
+    def none(year, **more):
+        raise FeedError(Reason.NO_NETWORK, "no calendar service answered")
+
+    monkeypatch.setattr(formula1, "schedule", none)
+    app = visit(source="real")
+    assert not app.exception
+    assert any("Only stored sessions are listed: no network" in caption.value for caption in app.caption)
+    assert "fitted on AAA" in words(app)
+
+
+def test_what_is_wanting_in_the_chosen_laps_is_said_above_the_picture(monkeypatch):
+    silent = ring_driver("BBB")
+    silent = replace(silent, laps=replace(silent.laps, seconds=np.full(len(silent.laps), np.nan)))
+    deleted = ring_driver("AAA")
+    deleted.laps.deleted[1] = True
+    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_session(deleted, silent))
+    for view in ("Telemetry", "Drivers compared", "Corners"):
+        app = visit(source="real", view=view)
+        assert not app.exception
+        assert "BBB set no time" in words(app)
+        assert "Race control deleted lap 2 of AAA" in words(app)

@@ -16,7 +16,7 @@ from gdm_core.analysis.segments import composition
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, compare_laps, data, figures, loading, picture, tyres
+from pages.formula1 import accuracy, all_drivers, data, figures, loading, picture, tables, telemetry, traces, tyres
 from pages.formula1.data import Looked, Pick, Place
 from pages.formula1.driver_states import Driver
 from pages.formula1.traces import trace
@@ -112,16 +112,16 @@ def _clock(drift: float, *times: float) -> LapClock:
 def test_only_what_is_told_apart_from_chance_is_said_of_a_gap(monkeypatch):
     circuit, _ = _laps(monkeypatch)
     one = _clock(1e-4, 30.0, 30.0, 30.0)
-    gap = compare_laps.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
+    gap = traces.Gap(one, _clock(1e-4, 30.0, 31.0, 29.5))
     assert gap.behind(1.0) == pytest.approx(0.5)
     assert gap.grown(1 / 3, 2 / 3) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-9))
     lost, deviation = gap.grown(0.9, 0.1)  # over the line
     assert lost == pytest.approx(-0.15)
     # Three tenths of a third at either side of the line: 9 s (8.85 s) of 30 s (29.5 s), each way for either lap.
     assert deviation == pytest.approx(np.sqrt(1e-4 * 0.7 * (9 + 9 + 9 + 8.85)))
-    said = compare_laps.time_words(circuit, ["AAA", "BBB"], gap)
+    said = telemetry.time_words(circuit, ["AAA", "BBB"], gap)
     assert said.startswith("BBB took 0.500 s longer for the lap. Told apart from chance: +")
-    same = compare_laps.time_words(circuit, ["AAA", "BBB"], compare_laps.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
+    same = telemetry.time_words(circuit, ["AAA", "BBB"], traces.Gap(one, _clock(1e-4, 30.001, 30.0, 29.99)))
     assert same == "BBB took 0.009 s less for the lap; no single segment differs by more than the uncertainty."
 
 
@@ -141,8 +141,8 @@ def test_states_of_two_fits_cannot_be_put_into_one_picture(monkeypatch):
 
 
 def test_lap_times_read_as_on_a_timing_screen():
-    assert compare_laps.clock(95.069) == "1:35.069"
-    assert compare_laps.clock(60.0) == "1:00.000"
+    assert tables.clock(95.069) == "1:35.069"
+    assert tables.clock(60.0) == "1:00.000"
 
 
 def test_who_drives_unlike_the_winner_is_found_where_it_happens(monkeypatch):
@@ -269,11 +269,10 @@ def test_strategies_have_a_bar_and_a_letter_for_every_set_of_tyres():
     one, other = ring_driver("AAA"), ring_driver("BBB")
     changed = replace(one.laps, compound=("MEDIUM", "MEDIUM", "HARD", "HARD"), stint=np.array([1, 1, 2, 2]))
     chart, told = tyres.strategy(ring_session(replace(one, laps=changed), other))
-    bars, letters, slow = chart.layer
+    bars, letters = chart.layer
     rows = bars.data if isinstance(bars.data, pd.DataFrame) else chart.data
     assert rows[["driver", "first", "end", "letter", "laps"]].to_numpy().tolist() == [
         ["AAA", 0.5, 2.5, "M", "1 to 2"], ["AAA", 2.5, 4.5, "H", "3 to 4"], ["BBB", 0.5, 4.5, "S", "1 to 4"],
     ]  # fmt: skip
     assert letters.mark.type == "text"
-    assert not len(slow.data)
     assert "No lap was neutralised" in told

@@ -47,6 +47,7 @@ WITHOUT_STATES = {
     "Which state wins where",
     "Time won on the map",
     "Time won by segment",
+    "Time won by sector",
     "Time won by minisector",
 }
 HOSTILE = "<b>%{x}</b> $ink ~ & co"
@@ -92,7 +93,9 @@ def test_a_name_of_ones_own_stands_everywhere_as_text_and_in_the_link(feed, monk
             continue
         assert shown in json.dumps(figure, ensure_ascii=False), name
         assert named not in json.dumps(figure["data"], ensure_ascii=False), name
-    assert {"Time won on the map", "Time won by minisector", "Time won by state"} <= set(export.figures)
+    assert {"Time won on the map", "Time won by sector", "Time won by minisector", "Time won by state"} <= set(
+        export.figures
+    )
     assert "FLT brakes" in dict(reversed(export.facts))["finding"]
     assert dict(export.facts)[f"S1 {named}"].endswith("in 10 m")
     assert f"names = ['{named}'" in export.recipe.after[-1]

@@ -12,7 +12,7 @@ import pytest
 
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import untyped
-from pages.formula1 import data, lap_player, teams, traces
+from pages.formula1 import data, lap_player, teams, telemetry, traces
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver
 from pages.ui import theme
@@ -58,15 +58,19 @@ def test_a_trace_is_what_the_car_did_at_each_place(race, pair):
     assert traces.trace(session, circuit, drivers[0], 99) is None
 
 
-def test_every_channel_has_a_panel_with_both_drivers_over_both_their_states(race, pair):
+def test_every_channel_and_the_gap_have_a_panel_with_both_drivers_over_both_their_states(race, pair):
     session, circuit, _ = race
     figure = traces.figure(circuit, pair, teams.looks(session, [one.code for one in pair]))
     go.Figure(theme.resolve({"data": figure["data"], "layout": figure["layout"]}), skip_invalid=False)
     panels = [name for name in figure["layout"] if name.startswith("yaxis")]
-    assert len(panels) == 4
+    assert len(panels) == 6, "speed, throttle, brake, gear, rpm and the gap; simulated cars send no DRS"
     behind = [trace for trace in figure["data"] if trace["type"] == "heatmap"]
     lines = [trace for trace in figure["data"] if trace["type"] == "scatter"]
-    assert (len(behind), len(lines)) == (4, 8)
+    assert (len(behind), len(lines)) == (6, 14), "two of the lines are the edges of the band around the gap"
+    gap = traces.gap(*pair)
+    assert gap is not None
+    np.testing.assert_allclose(untyped(lines[-1]["y"]), gap.behind(pair[0].distance / circuit.length), atol=1e-5)
+    assert not untyped(lines[-2]["y"]).any(), "the first lap is not behind itself"
     colours = palette.rgb(palette.colours(3))
     for trace in behind:
         cells = untyped(trace["z"])
@@ -88,8 +92,9 @@ def test_a_channel_that_no_car_sent_has_no_panel(race, pair):
     bare = [
         replace(one, car={"speed": one.car["speed"], "gear": np.full_like(one.car["gear"], np.nan)}) for one in pair
     ]
+    bare = [replace(one, clock=None) for one in bare]
     figure = traces.figure(circuit, bare, looks)
-    assert [name for name in figure["layout"] if name.startswith("yaxis")] == ["yaxis"]
+    assert [name for name in figure["layout"] if name.startswith("yaxis")] == ["yaxis"], "nor has a gap without clocks"
     half = [bare[0], replace(bare[1], car={})]
     figure = traces.figure(circuit, half, looks)
     assert np.isnan(untyped(figure["data"][-1]["y"])).all(), "who sent nothing has an empty line"
@@ -137,3 +142,28 @@ def test_the_player_is_sent_each_lap_once_and_small(race, pair):
     assert len(line) == len(pair[0].distance) + 1, "the lap closes at the line"
     assert np.linalg.norm(line[0] - line[-1]) < 5
     assert len(repr(sent)) < 60_000
+
+
+def test_four_laps_are_laid_over_each_other_and_a_corner_is_zoomed_to(race, pair):
+    session, circuit, drivers = race
+    four = [*pair, *(traces.trace(session, circuit, driver, 5) for driver in drivers)]
+    span = telemetry.zooms(circuit)["T6"]
+    figure = traces.figure(circuit, four, teams.looks(session, [one.code for one in four]), span)
+    go.Figure(theme.resolve({"data": figure["data"], "layout": figure["layout"]}), skip_invalid=False)
+    assert figure["layout"]["xaxis"]["range"] == list(span)
+    speeds = [one for one in figure["data"] if one["type"] == "scatter" and one["yaxis"] == "y"]
+    assert len({(one["line"]["color"], one["line"]["dash"]) for one in speeds}) == 4
+    assert untyped(figure["data"][0]["z"]).shape[0] == 4, "each lap's states have a row"
+
+
+def test_a_click_on_the_map_is_the_corner_that_is_nearest_along_the_lap(race, monkeypatch):
+    circuit, found = race[1], []
+    monkeypatch.setattr(telemetry, "zoom_to", found.append)
+    for name, x, y, *_ in circuit.corners:
+        telemetry.clicked(circuit, {"x": x, "y": y})
+        assert found.pop() == f"T{name}"
+    for point in (None, {}, {"x": "a", "y": 1}):  # whatever a browser makes up
+        telemetry.clicked(circuit, point)
+    bare = replace(circuit, corners=(), segments=())
+    telemetry.clicked(bare, {"x": float(circuit.line[0, 0]), "y": float(circuit.line[0, 1])})
+    assert found == ["0 m"], "without corners, equal stretches"

@@ -11,6 +11,13 @@ from playwright.sync_api import Page, expect
 pytestmark = pytest.mark.browser
 
 MAP = ".st-key-map .gdm-figure[data-updates]"
+FIND = """() => {
+  const plot = document.querySelector(".st-key-map .gdm-plot");
+  const { xaxis, yaxis } = plot._fullLayout;
+  const dots = plot._fullData.find((t) => t.mode === "markers");
+  const box = plot.getBoundingClientRect();
+  return [box.left + xaxis._offset + xaxis.l2p(dots.x[3]), box.top + yaxis._offset + yaxis.l2p(dots.y[3])];
+}"""
 
 
 def _point_until(page: Page, point: Callable[[], None], selector: str) -> None:
@@ -30,16 +37,9 @@ def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(vis
     points = "(n, t) => n + (t.mode === 'markers' ? t._length : 0), 0"
     page.wait_for_function(f"document.querySelector('.st-key-map .gdm-plot')._fullData.reduce({points}) > 20_000")
     page.locator(".gdm-score").first.wait_for()
-    find = """() => {
-          const plot = document.querySelector(".st-key-map .gdm-plot");
-          const { xaxis, yaxis } = plot._fullLayout;
-          const dots = plot._fullData.find((t) => t.mode === "markers");
-          const box = plot.getBoundingClientRect();
-          return [box.left + xaxis._offset + xaxis.l2p(dots.x[3]), box.top + yaxis._offset + yaxis.l2p(dots.y[3])];
-        }"""
 
     def point() -> None:
-        x, y = page.evaluate(find)
+        x, y = page.evaluate(FIND)
         page.mouse.move(x - 3, y - 3)
         page.mouse.move(x, y, steps=3)
 
@@ -47,6 +47,23 @@ def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(vis
     told = page.locator(".st-key-map .hovertext").first.text_content() or ""
     for word in ("lap ", "after corner ", "km/h", "S"):
         assert word in told, told
+    assert opened.errors == []
+
+
+def test_a_click_on_the_map_zooms_the_telemetry_to_the_corner(visit):
+    opened = visit("/formula1?view=Corners")
+    page = opened.ready(MAP)
+    page.locator(".gdm-score").first.wait_for()
+
+    def point() -> None:
+        x, y = page.evaluate(FIND)
+        page.mouse.move(x - 3, y - 3)
+        page.mouse.move(x, y, steps=3)
+        page.mouse.click(x, y)
+
+    _point_until(page, point, ".st-key-telemetry .gdm-figure[data-updates]")
+    page.wait_for_function("/zoom=T\\d+/.test(location.search)")
+    expect(page.get_by_role("tab", name="Telemetry")).to_have_attribute("aria-selected", "true")
     assert opened.errors == []
 
 
@@ -191,7 +208,7 @@ COUNT_FRAMES = """() => {
 
 
 def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
-    opened = visit("/formula1?view=Drivers+compared")
+    opened = visit("/formula1?view=Telemetry")
     page = opened.ready(MAP)
     canvas = page.locator('.st-key-lap-player canvas[data-ready="yes"]')
     canvas.wait_for()
@@ -206,7 +223,7 @@ def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     canvas.press("PageDown")
     assert seconds() == pytest.approx(stood + 5, abs=0.01)
     # The cursor of the page goes with the first car.
-    for figure in ("map", "traces", "compared-states"):
+    for figure in ("map", "telemetry", "compared-states"):
         page.locator(f".st-key-{figure} .gdm-cursor:not([hidden])").wait_for(state="attached")
     canvas.press("End")
     last = page.locator(".st-key-lap-player input").get_attribute("max")

@@ -96,6 +96,8 @@ PAGES: dict[tuple[str, str], tuple[Callable[[Page, str, bool], None], bool]] = {
     ("/nascar?view=Export+%26+reproduce", "phone"): (anything, True),
     ("/formula1", "desktop"): (formula1, True),
     ("/formula1", "phone"): (formula1, False),
+    ("/formula1?view=Telemetry&zoom=T6", "desktop"): (anything, True),
+    ("/formula1?view=Teams+and+seasons", "desktop"): (anything, True),
     ("/behaviour", "desktop"): (behaviour, True),
     ("/behaviour", "phone"): (behaviour, False),
     ("/behaviour?view=Teach&trial=Fitted%3A+simulated+mice+1", "desktop"): (anything, True),

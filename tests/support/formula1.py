@@ -61,6 +61,7 @@ def ring_driver(
             stint=np.ones(n_laps, np.int64),
             tyre_age=number.astype(np.float64),
             part=np.zeros(n_laps, np.int64),
+            deleted=no.copy(),
         ),
     )
 
@@ -112,7 +113,7 @@ class FeedSession(SimpleNamespace):
     """What FastF1 hands out after a load, as far as the loader looks at it."""
 
     def load(self, **wanted: Any) -> None:
-        assert wanted == {"laps": True, "telemetry": True, "weather": False, "messages": False}
+        assert wanted == {"laps": True, "telemetry": True, "weather": True, "messages": True}
 
 
 def feed_session(n_laps: int = 3, **changes: Any) -> FeedSession:
@@ -142,6 +143,8 @@ def feed_session(n_laps: int = 3, **changes: Any) -> FeedSession:
         "pos_data": positions,
         "car_data": cars,
         "results": pd.DataFrame(results, index=["1", "2"]),
+        "weather_data": None,
+        "track_status": None,
     }
     return FeedSession(**(parts | changes))
 

@@ -166,7 +166,7 @@ def test_the_paper_observes_x_and_y_with_unit_spread():
         ({"preset": "papr"}, "preset is 'papr'"),
         ({"channels": ()}, "name at least one of X, Y"),
         ({"channels": ("X", "X")}, "each once"),
-        ({"channels": ("X", "drs")}, "channels names drs; known are X, Y, speed"),
+        ({"channels": ("X", "wing")}, "channels names wing; known are X, Y, speed"),
         ({"step_s": 0.0}, "step_s is 0.0"),
         ({"step_s": float("nan")}, "step_s is nan"),
         ({"drop": ("rain",)}, "drop names rain"),

@@ -15,7 +15,7 @@ from fastf1 import Cache
 from fastf1.events import Event as FeedEvent
 from fastf1.exceptions import DataNotLoadedError, RateLimitExceededError
 
-from datasets import formula1
+from datasets import formula1, storage
 from datasets.f1 import feed, worker
 from datasets.f1.extract import car_channels, driver_from, in_order_of_result, lap_table, remarks_on_result
 from datasets.formula1 import Reason
@@ -120,6 +120,18 @@ def test_no_corners_keeps_the_session_and_says_so(served):
         trials = formula1.to_trials(session, "AAA")
         assert trials[0].labels is None
         assert trials.label_names == ()
+
+
+def test_corners_that_the_service_lacks_come_from_a_file_in_the_data_folder(served, tmp_path):
+    known = served().corners
+    path = storage.cache_dir("formula1") / "corners_ring.csv"
+    feed_corners().corners.to_csv(path, index=False)
+    session = served(corners=None)
+    assert [(c.key, c.distance) for c in session.corners] == [(c.key, c.distance) for c in known]
+    assert session.notes == ()
+    path.write_text("Number,X\n1,2\n")
+    with pytest.raises(DataError, match=r"corners_ring.csv is no table of corners .* Number, X, Y and Angle"):
+        served(corners=None)
 
 
 def test_a_driver_without_position_is_listed_but_cannot_be_chosen(served):

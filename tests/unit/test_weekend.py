@@ -135,7 +135,7 @@ def feed(tmp_path_factory):
     fastf1.Cache.configure(cache_dir=str(folder / "fastf1"))
     fastf1.Cache.offline_mode(True)
     source = fastf1.get_session(2025, "Australia", "Q")
-    source.load(laps=True, telemetry=True, weather=False, messages=False)
+    source.load(laps=True, telemetry=True, weather=True, messages=True)
     yield source, formula1.load_session(2025, "Australian Grand Prix", "Qualifying", offline=True)
     patch.undo()
 
@@ -156,6 +156,10 @@ def test_best_laps_sectors_and_speeds_are_those_of_fastf1(feed):
         ours = driver.channels["speed"][driver.lap == one.number]
         assert np.nanmax(ours) == pytest.approx(car["Speed"].max(), abs=4), "at the times of positions"
         assert np.nanmin(ours) == pytest.approx(car["Speed"].min(), abs=6)
+        drs = driver.channels["drs"][driver.lap == one.number]
+        assert np.nanmean(drs) == pytest.approx((car["DRS"] >= 10).mean(), abs=0.05)
+        theirs_gone = source.laps.pick_drivers(code).query("Deleted")["LapNumber"].astype(int).tolist()
+        assert driver.laps.number[driver.laps.deleted].tolist() == theirs_gone
         ideal = next(lap for lap in ideal_laps(session) if lap.code == code)
         theirs = source.laps.pick_drivers(code)
         lowest = [theirs[f"Sector{k}Time"].min().total_seconds() for k in (1, 2, 3)]
@@ -164,6 +168,10 @@ def test_best_laps_sectors_and_speeds_are_those_of_fastf1(feed):
     parts = [sum(one.part == part for one in best_laps(session)) for part in ("Q1", "Q2", "Q3")]
     assert parts == [19, 15, 10]
     assert no_time(session) == ("BEA",)
+    assert sum(int(driver.laps.deleted.sum()) for driver in session.drivers) == int(source.laps["Deleted"].sum()) == 5
+    flags = source.track_status["Status"].isin(list("24567")).sum()
+    assert sum(spell.what != "rain" for spell in session.spells) == flags
+    assert session.track == pytest.approx(tuple(source.weather_data["TrackTemp"].iloc[[0, -1]]))
 
 
 @pytest.mark.bulk

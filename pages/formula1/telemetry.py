@@ -1,0 +1,232 @@
+"""Laps laid over each other: what the cars do, the gap between them and the states along the lap, and the laps played."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import streamlit as st
+
+from datasets.formula1 import Session
+from gdm_core.errors import GdmError
+from gdm_studio.plot import figures
+from gdm_studio.plot.figures.base import numbered
+from pages.formula1 import choices, compare_laps, data, lap_player, state_names, teams, time_gained, traces
+from pages.formula1.choices import choose_one
+from pages.formula1.data import Circuit
+from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.figures import without_title
+from pages.formula1.tables import clock
+from pages.formula1.traces import STEP_M, Gap, Trace, trace
+from pages.lab import Unread, View, together
+from pages.lab.live.pictures import State
+from pages.ui import shell
+from pages.ui.plot import plot
+
+TAB = "Telemetry"
+WHOLE = "lap"
+BEFORE_M, AFTER_M = 250.0, 200.0  # of a corner: from braking to flat out
+SURE_OF_MANY = 3.0  # below which a difference in one of some twenty segments says nothing: chance alone would name one
+A_MOMENT = "A moment", "The fitted model is being applied to this driver."
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """The drivers last drawn together, and what was asked for then: (fingerprint, lap) of each."""
+
+    asked: tuple[tuple[str, int], ...]
+    drivers: list[Driver]
+
+
+def laps_by_time(session: Session, code: str, driven: npt.NDArray[np.int64]) -> list[tuple[int, float]]:
+    """(lap, seconds) of a driver's timed laps among those driven, the fastest first."""
+    table = session.driver(code).laps
+    there = np.isin(table.number, driven) & np.isfinite(table.seconds)
+    order = np.argsort(table.seconds[there])
+    return [(int(n), float(s)) for n, s in zip(table.number[there][order], table.seconds[there][order], strict=True)]
+
+
+def zooms(circuit: Circuit) -> dict[str, tuple[float, float]]:
+    """Metres from and to, by the name of a corner; of equal stretches where no corners are known."""
+    if circuit.corners:
+        spans = {f"T{name}": (at - BEFORE_M, at + AFTER_M) for name, _, _, at, _ in circuit.corners}
+    else:
+        edges = time_gained.minisectors(circuit)
+        spans = {f"{a:.0f} m": (a, b) for a, b in pairwise(edges.tolist())}
+    return {name: (max(0.0, float(a)), min(circuit.length, float(b))) for name, (a, b) in spans.items()}
+
+
+def zoom_to(name: str) -> None:
+    """Show a corner in the telemetry. Called before the page runs."""
+    choices.choose_for_visitor("zoom", name)
+    st.session_state["view"] = TAB
+
+
+def clicked(circuit: Circuit, point: Mapping[str, object] | None) -> None:
+    """Zoom to the corner that is nearest, along the lap, to where the map was clicked."""
+    x, y = (None, None) if point is None else (point.get("x"), point.get("y"))
+    if not (isinstance(x, int | float) and isinstance(y, int | float)):
+        return
+    place = int(np.argmin(np.linalg.norm(circuit.line - np.array([x, y]), axis=1)))
+    at = place / (len(circuit.line) - 1) * circuit.length
+    if circuit.corners:
+        apart = np.abs(circuit.edges - at)
+        zoom_to(f"T{circuit.corners[int(np.minimum(apart, circuit.length - apart).argmin())][0]}")
+    else:
+        zoom_to(next(name for name, (low, high) in zooms(circuit).items() if low <= at <= high))
+
+
+def tab(view: View) -> None:
+    """Pick two to four laps, and where to look."""
+    race = race_of(view)
+    session = data.open_session(race.pick.place)  # of the fit that is shown, which may be an earlier one
+    picked: list[Driver | Unread] = []
+    asked: list[tuple[str, int]] = []
+    lacking = ""
+    for side, place in zip(compare_laps.SIDES, st.columns(4, gap="small"), strict=True):
+        with place:
+            code = compare_laps.pick_driver(view, session, side)
+            if code == compare_laps.NOBODY:
+                continue
+            try:
+                laps, here = compare_laps.chosen(view, side, code)
+            except GdmError as error:
+                lacking = str(error)
+                continue
+            seconds = {str(lap): took for lap, took in laps_by_time(session, code, laps.lap)}
+            lap = choose_one(
+                f"Lap of {code}" if side in "ab" else "Lap", f"lap-{side}", list(seconds), next(iter(seconds), ""),
+                show=partial(_lap_name, seconds), among=f"{code}-{race.pick.looked.laps}-{race.pick.place}",
+                help="The fastest first.",
+            )  # fmt: skip
+            if not lap:
+                lacking = f"{code} has no timed lap among the chosen ones. Choose other laps."
+                continue
+            picked.append(here)
+            asked.append((laps.trials.fingerprint, int(lap)))
+    spans = zooms(race.circuit)
+    zoom = choose_one(
+        "Zoom", "zoom", [WHOLE, *spans], WHOLE, show=lambda name: "The whole lap" if name == WHOLE else name,
+        among=str(race.pick.place), help="Or click the track on the map, or a row of Corners.",
+    )  # fmt: skip
+    if lacking:
+        shell.empty("No timed lap", lacking)
+        if not picked:
+            return
+    kept = view.fit.records.last(Compared)
+    show = partial(_draw, view, session, race.circuit, driven=[lap for _, lap in asked], zoom=spans.get(zoom))
+    if len(drivers := together(picked)) == len(picked):
+        view.fit.records.keep(Compared(tuple(asked), drivers))
+        show(drivers, state=drivers[-1].state, called=numbered(state_names.names(view)))
+    elif kept is not None and kept.asked == tuple(asked):  # until all are there, what was seen of them before stands
+        show(kept.drivers, state="stale", called=())
+    else:
+        missing = next((driver for driver in picked if isinstance(driver, Unread)), None)
+        shell.empty(*(A_MOMENT if missing is None else (missing.title, missing.note)))
+
+
+def _lap_name(seconds: Mapping[str, float], lap: str) -> str:
+    return f"{lap} · {clock(seconds[lap])}" if lap in seconds else lap
+
+
+def _draw(
+    view: View,
+    session: Session,
+    circuit: Circuit,
+    drivers: list[Driver],
+    *,
+    driven: Sequence[int],
+    zoom: tuple[float, float] | None,
+    state: State,
+    called: Sequence[str],
+) -> None:
+    every = view.shown.once(
+        "laps-laid-over",
+        lambda: [trace(session, circuit, here, lap) for here, lap in zip(drivers, driven, strict=True)],
+        of=tuple(here.states for here in drivers),
+        settings=tuple(driven),
+    )
+    laps = [one for one in every if one is not None]
+    if len(laps) < len(every):
+        left_out = [
+            f"{here.laps.code} lap {lap}" for here, lap, one in zip(drivers, driven, every, strict=True) if one is None
+        ]
+        shell.empty(
+            "Too little of this lap", f"The feed has too few positions in {', '.join(left_out)}. Choose another lap."
+        )
+        if not laps:
+            return
+    names = [one.name for one in laps]
+    names = [name if name not in names[:i] else f"{name} again ({i + 1})" for i, name in enumerate(names)]
+    looks = teams.looks(session, [one.code for one in laps])
+    with shell.panel("telemetry"):
+        draw = partial(traces.figure, circuit, laps, looks, zoom)
+        plot(
+            view.shown.once("telemetry", draw, of=tuple(laps), settings=zoom),
+            key="telemetry",
+            state=state,
+            revision=str(zoom),
+        )
+        plot(
+            without_title(figures.state_strips(
+                {name: one.states for name, one in zip(names, laps, strict=True)}, step=STEP_M, unit="m", ticks=circuit.ticks,
+                names=called,
+                caption="States along the lap, T1, T2, … are corners. Where the colours part, the laps are driven differently.",
+            )),
+            key="compared-states", state=state,
+        )  # fmt: skip
+        if lacks := [
+            name for name in data.TELEMETRY if not any(np.isfinite(one.car.get(name, np.nan)).any() for one in laps)
+        ]:
+            shell.quiet(f"Not sent by these cars, or not stored: {', '.join(lacks)}.")
+        unclocked = [one.name for one in laps if one.clock is None]
+        if unclocked:
+            shell.quiet(
+                f"{' and '.join(unclocked)} lacks a lap time or speeds: no time gap, and the player goes by the feed's own clock."
+            )
+    if len(laps) == 2:
+        with st.container():
+            _words(circuit, names, laps)
+    with shell.panel("lap-player", "The laps on the map"):
+        played = partial(lap_player.played, circuit, laps, looks, called)
+        lap_player.show(view.shown.once("lap-player", played, of=tuple(laps), settings=tuple(called)), key="lap-player")
+        shell.quiet(
+            "All start at the line at the same moment. Space plays and pauses, arrows step; trails and dots have the colours of "
+            "the states, rings those of the teams."
+        )
+
+
+def _words(circuit: Circuit, names: list[str], laps: Sequence[Trace]) -> None:
+    """Where the two differ most, in a sentence, and where time is won beyond what cannot be told from nothing."""
+    if not circuit.segments:
+        return
+    apart = 0.5 * np.abs(laps[0].states - laps[1].states).sum(axis=1)
+    segment = circuit.segment_at(laps[0].distance)
+    assert segment is not None
+    count = np.bincount(segment, minlength=len(circuit.segments))
+    differ = np.bincount(segment, apart, len(circuit.segments)) / np.maximum(count, 1)
+    top = np.argsort(-differ)[:3]
+    listed = ", ".join(f"{circuit.segments[c]} ({differ[c]:.0%} of the states)" for c in top)
+    shell.quiet(f"Most unlike between {names[0]} and {names[1]}: {listed}.")
+    if (gap := traces.gap(laps[0], laps[1])) is not None:
+        shell.quiet(time_words(circuit, names, gap))
+
+
+def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
+    """The official gap at the line, and the segments where the gap grows or shrinks by more than its uncertainty."""
+    whole = float(gap.behind(1.0))
+    total = f"{names[1]} took {abs(whole):.3f} s {'longer' if whole > 0 else 'less'} for the lap"
+    edges = circuit.edges / circuit.length
+    lost = [(*gap.grown(float(a), float(b)), name) for a, b, name in
+            zip(edges, np.roll(edges, -1), circuit.segments, strict=True)]  # fmt: skip
+    sure = sorted(
+        (entry for entry in lost if abs(entry[0]) > SURE_OF_MANY * entry[1]), key=lambda entry: -abs(entry[0])
+    )[:3]
+    if not sure:
+        return f"{total}; no single segment differs by more than the uncertainty."
+    listed = ", ".join(f"{mean:+.2f} ± {traces.SURE * sd:.2f} s in {name}" for mean, sd, name in sure)
+    return f"{total}. Told apart from chance: {listed} (+ is lost by the second; ± 95 %)."
