@@ -37,6 +37,20 @@ def cache_dir(name: str) -> Path:
     return _make_folder(data_dir() / _known(name))
 
 
+def files_below(endings: tuple[str, ...], most: int = 200) -> list[str]:
+    """Names of the first files below the data folder that end so; the app's own caches and hidden ones are left out."""
+    root, found = data_dir(), list[str]()
+    for path in sorted(root.rglob("*")):
+        inside = path.relative_to(root)
+        if inside.parts[0] in CACHES or path.name.startswith(".") or not path.is_file():
+            continue
+        if path.name.lower().endswith(endings):
+            found.append(inside.as_posix())
+            if len(found) == most:
+                break
+    return found
+
+
 def move_aside(path: Path) -> Path:
     """Rename a damaged file so that nothing reads it again and nothing in it is lost; the new name."""
     for attempt in range(1000):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -46,18 +47,26 @@ def built() -> Path:
     return wheel
 
 
-def tried(python: str, wheel: Path, examples: list[Path]) -> str:
+def installed(name: str) -> str | None:
+    """Where a Python of this name is and starts: on the path, or among those that pyenv has put beside each other."""
+    beside = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [which for which in (shutil.which(name), *map(str, sorted(beside.glob(f"*/bin/{name}")))) if which]
+    return next((one for one in found if not subprocess.run([one, "-c", ""], capture_output=True).returncode), None)
+
+
+def tried(name: str, wheel: Path, examples: list[Path]) -> str:
     """What became of the wheel under one Python, in a line."""
-    if shutil.which(python) is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
-        return f"{python}: not on this machine"
+    python = installed(name)
+    if python is None:
+        return f"{name}: not on this machine"
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         own = folder / "venv" / "bin" / "python"
         subprocess.run([python, "-m", "venv", str(folder / "venv")], check=True)
         asked = [str(own), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
-        installed = subprocess.run(asked, capture_output=True, text=True)
-        if installed.returncode:
-            return f"{python}: could not be installed ({installed.stderr.strip().splitlines()[-1]})"
+        put = subprocess.run(asked, capture_output=True, text=True)
+        if put.returncode:
+            return f"{name}: could not be installed ({put.stderr.strip().splitlines()[-1]})"
         (folder / "run.py").write_text(RUN, encoding="utf-8")
         failed = []
         for example in examples:
@@ -75,7 +84,7 @@ def tried(python: str, wheel: Path, examples: list[Path]) -> str:
                 print(done.stderr, file=sys.stderr)
                 failed.append(example.stem)
     said = f"failed: {', '.join(failed)}" if failed else "all run"
-    return f"{python}: installed from the wheel, {len(examples)} examples, {said}"
+    return f"{name}: installed from the wheel, {len(examples)} examples, {said}"
 
 
 def changes(version: str, text: str) -> str:

@@ -12,7 +12,7 @@ from gdm_core.engine import get_engine
 from gdm_studio.datasets import nascar
 
 train, test = nascar.train_test("soft", seed=0, T=400)
-grid = {"n_states": [3, 4], "stickiness": [0.0, "learn"]}
+grid: dict[str, list] = {"n_states": [3, 4], "stickiness": [0.0, "learn"]}
 print(len(grid["n_states"]) * len(grid["stickiness"]) * 2, "fits")
 
 # %% Run it

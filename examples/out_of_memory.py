@@ -11,11 +11,10 @@ longer for a year than for a day.
 from pathlib import Path
 
 import numpy as np
-from gdm_studio.datasets.large import open_large
 
 from gdm_core import GDM
 from gdm_studio import plot
-from gdm_studio.datasets import nascar
+from gdm_studio.datasets import large, nascar
 
 folder = Path("year")
 folder.mkdir()
@@ -26,7 +25,7 @@ for day, part in enumerate(np.split(nascar.simulate("soft", T=20_000, seed=0).y,
 # Each file of the folder is a trial. `.npy` is read in place; Parquet and Arrow files are unpacked once. Nothing as long
 # as the recording is ever in memory.
 
-recording = open_large("year", rate_hz=20)
+recording = large.open_large("year", rate_hz=20)
 model = GDM(n_states=4, n_latent=2, seed=0).fit(recording)
 print(model)
 model.predict_to("states.npy", recording)

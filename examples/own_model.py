@@ -16,6 +16,7 @@ from sklearn.cluster import KMeans
 from gdm_core import Progress, Status, evaluate
 from gdm_core.models.base import Array, StateModel
 from gdm_core.models.parameters import Configuration, parameter, parameters_of
+from gdm_core.trials import TrialsLike
 from gdm_studio import plot
 from gdm_studio.datasets import nascar
 
@@ -90,7 +91,7 @@ class Steps(StateModel):
         y = self._paths(start, np.array([0]), n_samples, 1, seed)[0, 0]
         return y, self._soft_states(y), self._latent(y)
 
-    def untrained(self, trials: object, seed: int) -> "Steps":
+    def untrained(self, trials: TrialsLike, seed: int) -> "Steps":
         """The same model with random parameters: what `evaluate` measures training against."""
         made = Steps(**self.get_params()).fit(trials)
         rng = np.random.default_rng(seed)

@@ -9,7 +9,8 @@ unit. Simulated, so that it is known that one behaviour lasts twice as long in t
 
 import pandas as pd
 
-from gdm_core import GDM, Study
+import gdm_core
+from gdm_core import GDM
 from gdm_studio import plot
 from gdm_studio.datasets import cohort
 
@@ -21,7 +22,7 @@ print(sheet.head(3).to_string(index=False))
 # %% One model for all animals
 # Fitted to equally many samples of each, blind to the sheet.
 
-study = Study.fit(recordings, sheet, model=GDM(n_states=6, n_latent=6, seed=0))
+study = gdm_core.study(recordings, sheet, GDM(n_states=6, n_latent=6, seed=0))
 for note in study.notes:
     print(note)
 

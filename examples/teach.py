@@ -41,5 +41,4 @@ plot.ethogram(rows, rate_hz=new.rate_hz, names=trials.label_names).show()
 # %% What to mark next
 # The moments whose words would teach most, for you to look at in the video.
 
-for clip in propose(model, train, [marks], n=3):
-    print(f"from {clip.start / train.rate_hz:.1f} s to {clip.stop / train.rate_hz:.1f} s")
+print(propose(model, train, [marks], n=3).to_frame().round(2).to_string(index=False))

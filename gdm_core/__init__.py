@@ -22,6 +22,7 @@ _HOME = {name: module for module, name in FAMILIES.values()} | {
     "propose": "gdm_core.analysis.proposals",
     "Study": "gdm_core.study.study",
     "GdmError": "gdm_core.errors",
+    "study": "gdm_core.study",
 }
 
 __all__ = ["__version__", *_HOME]
@@ -29,7 +30,8 @@ __all__ = ["__version__", *_HOME]
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+        home = import_module(_HOME[name])
+        return home if name == "study" else getattr(home, name)  # a package that is a verb, too
     raise AttributeError(f"module 'gdm_core' has no attribute {name!r}")
 
 

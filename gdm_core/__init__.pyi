@@ -10,6 +10,7 @@ from gdm_core.models.mixture.model import GDMMixture as GDMMixture
 from gdm_core.models.pdlds.model import PDLDS as PDLDS
 from gdm_core.models.switching.arhmm import ARHMM as ARHMM
 from gdm_core.models.switching.slds import SLDS as SLDS
+from gdm_core.study import StudyVerb
 from gdm_core.study.study import Study as Study
 from gdm_core.trials import Trial as Trial
 from gdm_core.trials import Trials as Trials
@@ -18,3 +19,4 @@ from gdm_core.verbs import suggest as suggest
 from gdm_core.verbs import sweep as sweep
 
 __version__: str
+study: StudyVerb  # the package of this name, which can be called

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trials, TrialsLike, as_trials
@@ -28,6 +29,42 @@ class Clip:
     value: float = 1.0
 
 
+class Clips(tuple[Clip, ...]):
+    """What `propose` gives: clips, the best first. They print themselves in seconds, and are a table by `to_frame()`."""
+
+    data: Trials
+
+    @classmethod
+    def of(cls, clips: Sequence[Clip], data: Trials) -> Clips:
+        """`clips` of `data`, which says what its recordings are called and how fast they are."""
+        made = cls(clips)
+        made.data = data
+        return made
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each clip: number and name of its recording, seconds and samples from where to where, and its value."""
+        rows = [
+            (
+                clip.trial,
+                self.data[clip.trial].name,
+                *(at / self.data[clip.trial].rate_hz for at in (clip.start, clip.stop)),
+                clip.start,
+                clip.stop,
+                clip.value,
+            )
+            for clip in self
+        ]
+        return pd.DataFrame(rows, columns=["trial", "recording", "from_s", "to_s", "start", "stop", "value"])
+
+    def __str__(self) -> str:
+        if not self:
+            return "no clip is left to ask about"
+        return "\n".join(
+            f"{row.recording}: {row.from_s:.2f} to {row.to_s:.2f} s, value {row.value:.2f}"
+            for row in self.to_frame().itertuples()
+        )
+
+
 def propose(
     model: GDM,
     trials: TrialsLike,
@@ -35,7 +72,7 @@ def propose(
     n: int = 1,
     clip_seconds: float = 2.0,
     asked: Sequence[Clip] = (),
-) -> tuple[Clip, ...]:
+) -> Clips:
     """Up to `n` clips, the best first; fewer where the recordings are used up.
 
     trials  the recordings that clips are taken of, each `clip_seconds` long
@@ -75,7 +112,7 @@ def propose(
         chosen.append(Clip(clip.trial, clip.start, clip.stop, float(np.clip(gain[best], 0, 1))))
         free[best] = False
         distance = np.minimum(distance, np.linalg.norm(place - place[best], axis=1))
-    return tuple(chosen)
+    return Clips.of(chosen, data)
 
 
 def unlike_taught(model: GDM, trials: TrialsLike) -> tuple[str | None, ...]:

@@ -6,8 +6,8 @@ import streamlit as st
 
 from datasets.calms21 import WHERE_TO_GET
 from gdm_core.errors import GdmError
-from pages.behaviour import recordings, shipped
-from pages.recording import lab
+from pages.behaviour import recordings
+from pages.lab.recording import recording_page
 from pages.ui import shell
 
 page = shell.frame("behaviour")
@@ -32,4 +32,4 @@ if data is None:
     shell.end_page()
 
 assert data is not None
-lab.show(page, data, ships=[shipped.NAME])
+recording_page(page, data, ships=[recordings.SHIPPED])

@@ -11,21 +11,20 @@ import streamlit as st
 
 from datasets import calms21, keypoints, mice
 from datasets.keypoints import FeatureSet, KeypointSet
-from datasets.splits import split_recording
-from datasets.storage import CACHES, data_dir
+from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
 from gdm_core.errors import DataError
-from pages.recording.data import FEATURES, Data, from_recordings
-from pages.recording.repairs import REPAIRS, cleaning, pose_recipe
+from pages.lab import Data
+from pages.lab.poses.tracking import FEATURES, cleaning, from_recordings, from_tracking
 from pages.ui import settings, shell
-from pages.ui.controls import number, one_of, slide
+from pages.ui.controls import number, one_of, slide, text
 from pages.ui.exports import Recipe
 
 SOURCES = {"simulated": "Simulated mice", "calms21": "CalMS21, from a file", "file": "A tracking file"}
 LENGTHS = (1000, 6000, 500)
 N_TRIALS, N_NEW = 12, 4
 MAX_CALMS = {"train": 70, "test": 19}
-MAX_LISTED = 200
+SHIPPED = "behaviour"  # the result that a first visit finds
 MISSING = "_behaviour-missing-file"  # a link asked for it
 SIMULATED = "Simulated mice: no frame is a recording, and how an attack looks is invented. No licence needed."
 
@@ -72,17 +71,11 @@ def _simulated() -> dict[str, Any]:
 
 
 def _calms21() -> dict[str, Any]:
-    path = st.text_input(
-        "Zip, or folder of both JSON files",
-        "",
-        key="path",
-        bind="query-params",
-        placeholder="found by itself in the data folder",
-        help=f"Below the data folder: {data_dir()}",
-    )
+    said = {"placeholder": "found by itself in the data folder", "help": f"Below the data folder: {data_dir()}"}
+    path = text("Zip, or folder of both JSON files", key="path", **said)
     n_train, _ = slide("Fitted trials", 1, MAX_CALMS["train"], 10, key="ntrain", help=_HOW_MANY)
     n_test, _ = slide("New trials", 1, MAX_CALMS["test"], 4, key="ntest")
-    return {"path": path.strip(), "train": n_train, "test": n_test}
+    return {"path": path, "train": n_train, "test": n_test}
 
 
 _HOW_MANY = (
@@ -91,7 +84,7 @@ _HOW_MANY = (
 
 
 def _file() -> dict[str, Any]:
-    names = tracking_files()
+    names = files_below(keypoints.READABLE)
     # Streamlit takes a name that is not among the options out of the address, and would open the first of them.
     asked = st.query_params.get("file", "")
     if asked and asked not in names and "file" not in st.session_state:
@@ -111,22 +104,7 @@ def _file() -> dict[str, Any]:
         missing = ""
     of = settings.of("file", name)
     rate = number("Frames a second", 1.0, 1000.0, 30.0, key="rate", of=of, help="Most tracking files do not say.")
-    return {"file": name or "", "missing": missing, "rate": rate} | cleaning(of)
-
-
-def tracking_files() -> list[str]:
-    """Names, below the data folder, of files that may hold poses; the app's own caches are left out."""
-    root = data_dir()
-    found = []
-    for path in sorted(root.rglob("*")):
-        inside = path.relative_to(root)
-        if inside.parts[0] in CACHES or not path.is_file() or path.name.startswith("."):
-            continue
-        if path.name.lower().endswith(keypoints.READABLE):
-            found.append(inside.as_posix())
-        if len(found) >= MAX_LISTED:
-            break
-    return found
+    return {"file": name or "", "missing": missing, "rate": rate, "repairs": tuple(cleaning(of).items())}
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the recordings")
@@ -155,7 +133,7 @@ def load_simulated(chosen: Chosen) -> Data:
 
 
 def _load_calms21(chosen: Chosen) -> Data:
-    source = _below_data_folder(chosen.option("path")) if chosen.option("path") else data_dir()
+    source = path_within(data_dir(), chosen.option("path")) if chosen.option("path") else data_dir()
     bar = st.progress(0.0, "Looking for CalMS21")
 
     def say(split: str, share: float, text: str) -> None:
@@ -220,27 +198,14 @@ def _load_file(chosen: Chosen) -> Data:
             f"There is no tracking file in the data folder, {data_dir()}. Put a DeepLabCut CSV, a SLEAP analysis h5 or "
             "an NPZ there, or upload one under Your data."
         )
-    path = _below_data_folder(name)
-    table = keypoints.read(path, rate_hz=chosen.option("rate"))
-    repairs = {name: chosen.option(name) for name in REPAIRS}
-    made = keypoints.clean(table, **repairs)
-    train, test = split_recording(made)
-    said = keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()
-    new = [note for note in made.notes if note not in table.notes]
-    n = len(table.animals)
-    return from_recordings(
+    path = path_within(data_dir(), name)
+    return from_tracking(
         f"file-{chosen.options}-{chosen.features}-{path.stat().st_mtime_ns}",
-        f"{Path(name).name}, {table.n_frames:,} frames, {n} {'animal' if n == 1 else 'animals'}",
-        train,
-        test,
+        Path(name).name,
+        keypoints.read(path, rate_hz=chosen.option("rate")),
         chosen.features,
-        pose_recipe(Path(name).name, chosen.option("rate"), repairs, chosen.features),
-        notes=(*said, *new),
+        dict(chosen.option("repairs")),
         licences=("Your own file: nothing of it leaves this machine.",),
         of=settings.of("file", name),
         name=Path(name).stem,
     )
-
-
-def _below_data_folder(name: str) -> Path:
-    return path_within(data_dir(), name)

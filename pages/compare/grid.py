@@ -19,6 +19,7 @@ from pages.compare.sources import Source
 from pages.lab import live
 from pages.lab.live import background, screen
 from pages.ui import navigation, shell
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 STATES = (2, 3, 4, 5, 6, 8)
@@ -32,8 +33,7 @@ def tab(source: Source, chosen: list[Chosen]) -> None:
     """Which setting, against what; a button that says how many fits that is; then the map."""
     left, middle, right = st.columns(3, gap="medium", vertical_alignment="bottom")
     letters = {one.letter: one for one in chosen}
-    letter = left.selectbox("Setting", list(letters), key="grid-of", bind="query-params")
-    one = letters.get(letter, chosen[0])
+    one = letters[one_of("Setting", list(letters), key="grid-of", at=left)]
     offered = [name for name in GRIDS if name in one.config]
     against = (
         middle.selectbox(

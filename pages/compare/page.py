@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from gdm_core.engine.compare import Comparison
 from gdm_core.errors import GdmError
 from pages.compare import job, results, settings, sources
 from pages.ui import limits, shell
+from pages.ui.controls import number
 
 SEEDS = (1, 5)
 
@@ -19,15 +18,12 @@ with frame.controls:
         with frame.picture:
             shell.empty("Nothing is open there", "Open the page that the menu at the left names, then come back.")
         shell.end_page()
-    limits.within("seeds", "Seeds", *SEEDS)
-    n_seeds = st.number_input(
-        "Seeds", *SEEDS, 3, key="seeds", bind="query-params",
-        help="Each setting is fitted once from every seed: what changes from seed to seed is luck.",
-    )  # fmt: skip
+    said = "Each setting is fitted once from every seed: what changes from seed to seed is luck."
+    n_seeds = number("Seeds", *SEEDS, 3, key="seeds", help=said)
     chosen, repeated = settings.once(settings.choose(source.train.n_channels, source.train.n_samples, source.n_latent))
 comparison = Comparison(
     {label: (one.family, one.config) for label, one in zip(settings.labels(chosen), chosen, strict=True)},
-    tuple(range(int(n_seeds))),
+    tuple(range(n_seeds)),
     source.train,
     source.test,
     keep=source.keep,
@@ -44,5 +40,5 @@ except GdmError as error:
     with frame.picture:
         shell.error("These settings cannot be compared", str(error))
 if asked is not None:
-    results.show(frame, source, chosen, asked)
+    results.show_results(frame, source, chosen, asked)
 shell.footer(["What is fitted here is measured on trials that no model has seen."])

@@ -21,6 +21,7 @@ from pages.compare.settings import Chosen
 from pages.compare.sources import Source
 from pages.lab.live import background
 from pages.ui import shell
+from pages.ui.controls import one_of, tabs
 from pages.ui.downloads import download
 from pages.ui.exports import parquet
 from pages.ui.plot import plot
@@ -42,13 +43,12 @@ DENSITY = (
 States = npt.NDArray[np.float32]
 
 
-def show(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
+def show_results(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
     """Everything below the controls. What comes in while fits run is drawn by the part that looks for it."""
     found = job.poll()
     _watch(frame, source, job, found)
     with frame.below:
-        tabs = ["Scores", "Differences", "Where they disagree", "Seeds", "Other K", "Export"]
-        for place, name in zip(st.tabs(tabs, key="view", on_change="rerun", bind="query-params"), tabs, strict=True):
+        for name, place in tabs(["Scores", "Differences", "Where they disagree", "Seeds", "Other K", "Export"]):
             if place.open:
                 with place:
                     _tab(name, source, chosen, found)
@@ -127,11 +127,7 @@ def scores_table(found: Compared) -> pd.DataFrame:
 
 def _differences(found: Compared) -> None:
     measures = {name: words for name, (words, _) in MEASURES.items() if found.verdict(name) is not None}
-    name = st.segmented_control(
-        "Measure", list(measures), default=next(iter(measures)), format_func=lambda one: measures.get(one, one),
-        required=True, key="measure", bind="query-params",
-    )  # fmt: skip
-    verdict = found.verdict(name if name in measures else next(iter(measures)))
+    verdict = found.verdict(one_of("Measure", measures, row=True, key="measure"))
     if verdict is None or not verdict.differences:
         shell.empty("One setting alone", "Add a second one to compare it with.")
         return

@@ -9,6 +9,7 @@ import streamlit as st
 
 from gdm_core.models.registry import NAMED_MODELS, available
 from pages.ui import limits, shell
+from pages.ui.controls import number, one_of
 from pages.ui.model_controls import K_RANGE, MODELS, SOFT, TAU_RANGE
 
 LETTERS = "ABCDEF"
@@ -97,34 +98,14 @@ def _set_count(count: int) -> None:
 
 def _row(letter: str, offered: list[str], n_channels: int, n_samples: int, n_latent: int) -> Chosen:
     first = FIRST[LETTERS.index(letter)] if LETTERS.index(letter) < len(FIRST) else "gdm"
-    name = st.selectbox(
-        f"Model {letter}",
-        offered,
-        offered.index(first) if first in offered else 0,
-        format_func=lambda one: MODELS.get(one, one),
-        key=f"model-{letter}",
-        bind="query-params",
-    )
-    name = name if name in offered else offered[0]
+    name = one_of(f"Model {letter}", {name: MODELS[name] for name in offered}, first, key="model", of=letter)
     family, fixed = NAMED_MODELS[name]
     left, right = st.columns(2, gap="small")
-    limits.within(f"K-{letter}", f"States (K) of {letter}", *K_RANGE)
-    k = left.number_input("States (K)", *K_RANGE, 4, key=f"K-{letter}", bind="query-params")
-    config: dict[str, Any] = {"n_states": int(min(k, max(K_RANGE[0], n_samples // 2)))}
+    k = number("States (K)", *K_RANGE, 4, key="K", of=letter, at=left, called=f"States (K) of {letter}")
+    config: dict[str, Any] = {"n_states": min(k, max(K_RANGE[0], n_samples // 2))}
     if family in SOFT:
-        limits.within(f"tau-{letter}", f"Softness of {letter}", *TAU_RANGE, float)
-        tau = right.number_input(
-            "Softness (τ)", *TAU_RANGE, 0.99, 0.1, "%.2f", key=f"tau-{letter}", bind="query-params"
-        )
-        stay = st.selectbox(
-            "How long to stay (γ)",
-            list(STAYS),
-            format_func=lambda one: STAYS.get(one, one),
-            key=f"gamma-{letter}",
-            bind="query-params",
-        )
-        config |= {
-            "temperature": float(tau),
-            "stickiness": float(stay) if stay in STAYS and stay != "learn" else "learn",
-        }
+        shown: dict[str, Any] = {"at": right, "step": 0.1, "format": "%.2f", "called": f"Softness of {letter}"}
+        tau = number("Softness (τ)", *TAU_RANGE, 0.99, key="tau", of=letter, **shown)
+        stay = one_of("How long to stay (γ)", STAYS, key="gamma", of=letter)
+        config |= {"temperature": tau, "stickiness": stay if stay == "learn" else float(stay)}
     return Chosen(letter, name, family, config | {"n_latent": min(n_latent, n_channels)} | fixed)

@@ -13,8 +13,9 @@ from gdm_core.trials import Trials
 from pages.compare.settings import Chosen
 from pages.lab import live
 from pages.lab.card import OPEN_ON
-from pages.ui import limits, navigation, page_memory, shell
+from pages.ui import navigation, page_memory, shell
 from pages.ui import settings as ui_settings
+from pages.ui.controls import number, one_of
 from pages.ui.model_controls import MODELS
 
 SIMULATED = {
@@ -87,26 +88,16 @@ def choose() -> Source | None:
     shell.section("Data")
     pages = {info.folder: OPEN_ON.format(info.title) for info in navigation.available() if info.folder in LABS}
     names = SIMULATED | pages
-    name = st.selectbox(
-        "Compare on",
-        list(names),
-        format_func=lambda one: names.get(one, one),
-        key="data",
-        bind="query-params",
-        help="Simulations whose states are known, or the data that you have open on another page.",
-    )
+    said = "Simulations whose states are known, or the data that you have open on another page."
+    name = one_of("Compare on", names, key="data", help=said)
     if name in pages:
         return _open(name)
-    limits.within("track", "Simulation (seed)", *SEEDS)
-    seed = st.number_input(
-        "Simulation (seed)", *SEEDS, 0, key="track", bind="query-params", help="Another number draws other data."
-    )
-    return simulated(name if name in SIMULATED else "nascar-soft", int(min(max(seed, SEEDS[0]), SEEDS[1])))
+    return simulated(name, number("Simulation (seed)", *SEEDS, 0, key="track", help="Another number draws other data."))
 
 
 def _open(page: str) -> Source | None:
     """The data that this visitor has on another page."""
-    setting = live.opened().get(page)
+    setting = live.open_settings().get(page)
     title = navigation.info(page).title
     if setting is None or not len(setting.data.test):
         shell.quiet(

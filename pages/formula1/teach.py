@@ -24,15 +24,15 @@ from pages.formula1.figures import without_title
 from pages.formula1.lap_axis import LapAxis
 from pages.lab import View, live
 from pages.lab.labels import colour_key
-from pages.recording.tables import show_table
-from pages.recording.teach import agreement, lessons, marks_panel
-from pages.recording.teach.lessons import Vocabulary
-from pages.recording.teach.proposals import proposals
-from pages.recording.teach.taught_fit import TEACHABLE, ready
-from pages.recording.teach.taught_model import AnyTeaching, ask, found_in
+from pages.lab.teach import agreement, lessons, marks_panel
+from pages.lab.teach.lessons import Vocabulary
+from pages.lab.teach.proposals import proposals
+from pages.lab.teach.taught_fit import TEACHABLE, ready
+from pages.lab.teach.taught_model import AnyTeaching, ask, found_in
 from pages.ui import settings, shell
 from pages.ui.downloads import download
 from pages.ui.plot import State, plot
+from pages.ui.tables import show_table
 
 CLIP_M = 200.0  # what From and To span to begin with
 

@@ -90,7 +90,7 @@ def honest_card(view: View, rows_of: Rows, *, says: bool = False, beside: pin.Be
         )
         with st.container(key="gdm-progress"):
             live.region(view.fit, live.progress)
-    pin.show(view, told.rows, beside or pin.Beside(lambda other: rows_beside(other, rows_of)))
+    pin.show_pinned(view, told.rows, beside or pin.Beside(lambda other: rows_beside(other, rows_of)))
     return told.rows
 
 

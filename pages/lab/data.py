@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from datasets.keypoints import KeypointTable
 from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
-from datasets.splits import is_part
+from datasets.splits import is_part, usable
 from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import BoutRule, like_expert
 from gdm_core.trials import Trial, Trials
 from pages.lab.bout_rule import longest
 from pages.lab.labels import Words, words_of
-from pages.lab.live.pictures import previewed
+from pages.lab.live.pictures import Wanted, previewed
 from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
@@ -46,6 +46,7 @@ class Data:
     moving     whether a slider that the data depend on is still held
     name       of the recording, for names of files; "" where the page's own says enough
     called     what channels are called on the screen, by their names, where those say little
+    alike      names data of one kind: the last fit of some reads others at once, until their own fit is there; "" for none
 
     Of a recording besides:
 
@@ -70,6 +71,7 @@ class Data:
     moving: bool = False
     name: str = ""
     called: Mapping[str, str] = field(default_factory=dict)
+    alike: str = ""
     key: str = ""
     of: str = ""
     recorded: bool = False
@@ -181,6 +183,17 @@ class Data:
         return tuple(words.hot(labels) for labels in known[: previewed(self.train)])
 
 
+def from_trials(
+    key: str, about: str, train: Trials, test: Trials, recipe: Recipe, *, notes: Sequence[str] = (), **more: Any
+) -> Data:
+    """Trials of a recording, with what a fit cannot use left out and said so; `more` are other fields of the data."""
+    ours, theirs, dropped = usable(train, test)
+    if dropped:
+        recipe = replace(recipe, lines=[*recipe.lines, "train, test, left_out = splits.usable(train, test)"])
+    made = Data(about, ours, theirs, recipe, key=key, recorded=True, notes=(*notes, *dropped), **more)
+    return replace(made, truth=made.known_states())
+
+
 @dataclass(frozen=True)
 class Measure:
     """What the card's scores are, where a page has its own.
@@ -205,3 +218,17 @@ class Setting:
     data: Data
     choice: Choice
     measure: Measure = field(default_factory=Measure)
+
+    def wanted(self, **other: Any) -> Wanted:
+        """The fit that it asks for; `other` values of its configuration stand in place of the choice's."""
+        data, config = self.data, {**self.choice.config, **other}
+        return Wanted(
+            self.choice.family,
+            config,
+            data.train,
+            data.test,
+            truth=data.truth,
+            where=self,
+            keep=data.keep,
+            alike=data.alike,
+        )

@@ -11,19 +11,19 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.envelopes import envelope as envelope_from
-from gdm_core.analysis.looks import Look
 from gdm_core.analysis.planes import plane_map
 from gdm_core.analysis.tables import csv
 from gdm_core.trials import Trial
 from gdm_studio.plot.figures.base import Figure
 from pages.lab import figures as drawn
 from pages.lab import live
+from pages.lab.bout_rule import rule_words
 from pages.lab.card import Rows, rows_now
 from pages.lab.data import Setting
+from pages.lab.naming import Naming
 from pages.lab.tables import File, files_of
 from pages.lab.view import Reading, View
 from pages.ui import shell
-from pages.ui.card import Score
 from pages.ui.downloads import download
 from pages.ui.exports import install, legend, link, save_picture, slug
 from pages.ui.exports.code import Fit, Recipe, notebook, script
@@ -35,42 +35,43 @@ ROUGH = "Of states rounded to 8 bits, as the page draws them until the exact one
 PLANE, PREDICTION = "Which state wins where", "Prediction"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Export:
-    """What a page hands to the panel.
+    """What a view shows, as files.
 
-    page       short name for keys, `stem` the beginning of names of files; title and about for reports
-    shown      the live picture; its result is what is exported
-    look       the exact soft states of all trials, as `live.states_of` gives them
-    figures    figures by name, made when asked for; None while a worker is still at it
-    files      (label, make, name of the file) of a trial's data, counted over fitted ones, then new ones
-    titles     what the trials are called
-    scores     gives the rows of the card, none before they are measured
-    trial      which trial the page shows, counted likewise
-    shipped    the fit came with the app
+    view       looking by the states that files of data hold, once there are those
+    setting    what the result that stands was made with
+    reading    what is shown
+    recipe     how a script makes the data, and what it does once it has the states
+    figures    by name, made when asked for; None while a worker is still at it
+    rows_of    gives the rows of the card
     taught     lines of a script that teach the fit words, where what is shown was taught some
     tables     further tables by name, made when asked for
-    unanswered whether a figure, or "" for the states, could not be worked out: it says why, and offers to ask again
     """
 
-    page: str
-    stem: str
-    title: str
-    about: str
-    shown: live.Shown
-    look: Look | None
+    view: View
+    setting: Setting
+    reading: Reading
     recipe: Recipe
     figures: Mapping[str, Callable[[], Figure | None]]
-    files: Callable[[int], Sequence[File]] = lambda index: ()
-    titles: Sequence[str] = ()
-    scores: Callable[[], Sequence[Score]] = tuple
+    rows_of: Rows
     facts: Sequence[tuple[str, str]] = ()
-    link: str = ""
-    shipped: bool = False
     taught: Sequence[str] = ()
     tables: Mapping[str, Callable[[], pd.DataFrame]] = field(default_factory=dict)
-    trial: int = 0
-    unanswered: Callable[[str], bool] = lambda name: False
+
+    def files(self, index: int) -> Sequence[File]:
+        """(label, make, name of the file) of a trial's data, counted over fitted ones, then new ones."""
+        return files_of(self.view.data, self.view.at(index).read(exact=True))
+
+    def unanswered(self, name: str = "") -> bool:
+        """Whether a figure, or the exact states, could not be worked out: it says why, and offers to ask again."""
+        view = self.view
+        answer = _questions(view, self.reading.trial).get(name, live.Answer()) if name else view.exact
+        return live.unanswered(view.fit, answer, "This could not be worked out", where="export")
+
+    def file(self, label: str, make: Callable[[], bytes], name: str) -> None:
+        """A button."""
+        download(label, make, f"{self.view.stem}-{name}", key=f"{self.view.page}-export-{label}")
 
 
 def offer(
@@ -89,39 +90,65 @@ def offer(
     figures   its own; one of the same name stands in place of a usual one
     facts     for the report, besides those of the data and of the model
     after     what the script says once it has the states
+    more      `taught` and `tables` of an Export
     """
     asked = view.shown.wanted
     setting: Setting = view.setting if asked is None else asked.where  # of what stands, not of what is asked for now
     view = view.for_files
     if isinstance(exact := view.read(exact=True), Reading) and type(reading) is Reading:
         reading = exact
-
-    def unanswered(name: str) -> bool:
-        answer = _questions(view, reading.trial).get(name, live.Answer()) if name else view.exact
-        return live.unanswered(view.fit, answer, "This could not be worked out", where="export")
-
-    data, choice, own = setting.data, setting.choice, figures(reading)
-    panel(
-        Export(
-            page=view.page,
-            stem=view.stem,
-            title=f"{view.frame.title}: {data.about}",
-            about=f"{choice.label}; figures show {reading.trial.name}.",
-            shown=view.shown,
-            shipped=view.came,
-            look=view.exact.value,
-            recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
-            figures=_said_rough({**own, **standard_figures(view, reading), **own}, reading),
-            files=lambda index: files_of(view.data, view.at(index).read(exact=True)),
-            titles=[view.data.title(i) for i in range(len(view.data.trials))],
-            scores=lambda: rows_now(view, rows_of),
-            facts=[*data.facts, *choice.facts, *facts],
-            link=link(),
-            trial=view.index,
-            unanswered=unanswered,
-            **more,
-        )
+    data, own = setting.data, figures(reading)
+    if data.recorded:
+        facts, after = [*_said_of_bouts(view, reading), *facts], [*bouts_code(view, reading.naming), *after]
+    export = Export(
+        view=view,
+        setting=setting,
+        reading=reading,
+        recipe=replace(data.recipe, after=[*data.recipe.after, *after]),
+        figures=_said_rough({**own, **standard_figures(view, reading), **own}, reading),
+        rows_of=rows_of,
+        facts=[*data.facts, *setting.choice.facts, *facts],
+        **more,
     )
+    panel(export)
+
+
+def _said_of_bouts(view: View, reading: Reading) -> list[tuple[str, str]]:
+    """What a report of a recording says besides."""
+    labels = [] if reading.expert is None else [("expert's labels", ", ".join(view.data.every_label))]
+    names = ", ".join(reading.names[k] for k in reading.used)
+    return [("data", view.data.about), ("names", names), ("bouts", rule_words(view.rule, view.data.unit)), *labels]
+
+
+SCORES = ("macro_f1", "balanced_accuracy", "paper_accuracy")
+
+
+def bouts_code(view: View, naming: Naming) -> list[str]:
+    """How a script names, merges and cuts states into bouts as the page does, and scores them against the labels."""
+    rule, data = view.rule, view.data
+    return [
+        "from pathlib import Path",
+        "",
+        "import pandas as pd",
+        "",
+        "from gdm_core.analysis import bout_scores",
+        "from gdm_core.analysis.bouts import BoutRule",
+        "from gdm_core.analysis.tables import bouts_table, csv",
+        "",
+        *naming.code(),
+        f"rule = BoutRule(smooth_s={rule.smooth_s!r}, shortest_s={rule.shortest_s!r})  # how the page reads bouts",
+        f"titles = {[data.observation(trial) for trial in data.trials]!r}",
+        "rows = [",
+        f"    bouts_table(soft, trial, names, bouts=rule.labels(soft, trial.rate_hz), observation=title, "
+        f"subject={data.subject!r}, unit={data.unit!r})",
+        "    for title, soft, trial in zip(titles, [*named, *new_named], [*train, *test])",
+        "]",
+        'Path("bouts.csv").write_bytes(csv(pd.concat(rows, ignore_index=True)))',
+        "scores = bout_scores.scores(model.to_bytes(), train, test, rule.smooth_s, rule.shortest_s, model.config.seed)",
+        f"for name in {SCORES!r}:",
+        "    if name in scores:  # the trials have labels; states stand for what they mostly were in the fitted ones",
+        '        print(f"{name}: {scores[name]:.3f}")',
+    ]
 
 
 def _said_rough(
@@ -183,55 +210,55 @@ def _questions(view: View, trial: Trial) -> dict[str, live.Answer]:
 
 def panel(export: Export) -> None:
     """Buttons for everything; a sentence instead while there is no finished fit."""
-    shown, look = export.shown, export.look
-    if shown.result is None or shown.wanted is None or shown.state == "preview":
+    view, shown = export.view, export.view.shown
+    result = shown.result
+    if result is None or shown.wanted is None or shown.state == "preview":
         shell.empty("Nothing to export yet", "Files are offered as soon as a fit is done.")
         return
-    file = f"{export.stem}-{MODEL}" if export.shipped or export.taught else ""
-    fit = Fit(shown.wanted.family, shown.wanted.config, shown.order, file, export.taught)
-    code = script(export.recipe, fit, export.title, export.link, install())
+    title, about = f"{view.frame.title}: {export.setting.data.about}", export.setting.choice.label
+    model = f"{view.stem}-{MODEL}"
+    fit = Fit(
+        shown.wanted.family,
+        shown.wanted.config,
+        shown.order,
+        model if view.came or export.taught else "",
+        export.taught,
+    )
+    address = link()
+    said = (export.recipe, fit, title, address, install())
+    code = script(*said)
     left, right = st.columns([0.34, 0.66], gap="small")
     with left, shell.panel("export-data", "Data"):
-        if look is not None:
+        if view.exact.value is not None:
             _data(export)
-        elif not export.unanswered(""):
+        elif not export.unanswered():
             shell.quiet("The exact states are on their way.")
         for label, make in export.tables.items():
-            _file(f"{label} (CSV)", lambda make=make: csv(make()), f"{slug(label)}.csv", export)  # type: ignore[misc]
-        _file("Model (safetensors)", lambda: shown.result.model_bytes, MODEL, export)  # type: ignore[union-attr]
+            export.file(f"{label} (CSV)", lambda make=make: csv(make()), f"{slug(label)}.csv")  # type: ignore[misc]
+        export.file("Model (safetensors)", lambda: result.model_bytes, MODEL)
         shell.quiet(
-            f'Load it with gdm_core.load_model("{export.stem}-{MODEL}"). States have the colours\' order; the model file has its '
-            "own, which the script says."
+            f'Load it with gdm_core.load_model("{model}"). States have the colours\' order; the model file has its own, which '
+            "the script says."
         )
     with right, shell.panel("export-figures", "Figures"):
         _figures(export)
     with left, shell.panel("export-whole", "All of it"):
-        facts = [
-            *export.facts,
-            ("model", fit.call),
-            ("states", ", ".join(f"S{j + 1} is the model's {k + 1}" for j, k in enumerate(fit.order))),
-        ]
-        _file(
-            "Report (HTML)",
-            lambda: report_html(
-                export.title,
-                export.about,
-                facts,
-                [plain_score(score) for score in export.scores()],
+        columns = ", ".join(f"S{j + 1} is the model's {k + 1}" for j, k in enumerate(fit.order))
+
+        def report() -> bytes:
+            return report_html(
+                title,
+                f"{about}; figures show {export.reading.trial.name}.",
+                [*export.facts, ("model", fit.call), ("states", columns)],
+                [plain_score(score) for score in rows_now(view, export.rows_of)],
                 {name: made for name, make in export.figures.items() if (made := make()) is not None},
                 code,
-                export.link,
-            ),
-            "report.html",
-            export,
-        )
-        _file("Python script", lambda: code.encode(), "reproduce.py", export)
-        _file(
-            "Notebook",
-            lambda: notebook(export.recipe, fit, export.title, export.link, install()).encode(),
-            "reproduce.ipynb",
-            export,
-        )
+                address,
+            )
+
+        export.file("Report (HTML)", report, "report.html")
+        export.file("Python script", lambda: code.encode(), "reproduce.py")
+        export.file("Notebook", lambda: notebook(*said).encode(), "reproduce.ipynb")
         shell.quiet("The script fits the same model to the same data; its states equal those on the page.")
     with st.expander("The script", icon=":material/code:"):
         st.code(code, language="python")
@@ -239,33 +266,31 @@ def panel(export: Export) -> None:
 
 def _figures(export: Export) -> None:
     """One figure at a time: as it will look, and as files. SVG and PNG are drawn by the browser from what stands here."""
-    name = st.selectbox("Figure", list(export.figures), key=f"{export.page}-export-figure")
+    page = export.view.page
+    name = st.selectbox("Figure", list(export.figures), key=f"{page}-export-figure")
     name = name if name in export.figures else next(iter(export.figures))
     figure, stem = export.figures[name](), slug(name)
     if figure is None:
         if not export.unanswered(name):
             shell.quiet("This figure is being worked out.")
         return
-    preview = f"{export.page}-export-preview"
-    plot(figure, key=preview, state=export.shown.state, revision=name, group="export", filename=f"{export.stem}-{stem}")
+    preview, file = f"{page}-export-preview", f"{export.view.stem}-{stem}"
+    plot(figure, key=preview, state=export.view.shown.state, revision=name, group="export", filename=file)
     first, second = st.columns(2, gap="small")
     with first:
-        _file("HTML, interactive", lambda: figure_html(figure, name), f"{stem}.html", export)
+        export.file("HTML, interactive", lambda: figure_html(figure, name), f"{stem}.html")
     with second:
-        save_picture(preview, f"{export.stem}-{stem}", figure)
+        save_picture(preview, file, figure)
     shell.quiet("SVG and PNG are saved as the figure stands here, zoom and theme included.")
 
 
 def _data(export: Export) -> None:
     """States and bouts of one trial."""
-    index, titles = export.trial, export.titles
+    view = export.view
+    index, titles = view.index, [view.data.title(i) for i in range(len(view.data.trials))]
     if len(titles) > 1:
-        key = f"{export.page}-export-trial-{index}"  # another trial on the page is the first choice here, too
+        key = f"{view.page}-export-trial-{index}"  # another trial on the page is the first choice here, too
         chosen = st.selectbox("Trial", range(len(titles)), index, format_func=lambda i: titles[i], key=key)
         index = chosen if chosen is not None and chosen < len(titles) else index
     for label, make, file in export.files(index):
-        _file(label, make, file, export)
-
-
-def _file(label: str, make: Callable[[], bytes], name: str, export: Export) -> None:
-    download(label, make, f"{export.stem}-{name}", key=f"{export.page}-export-{label}")
+        export.file(label, make, file)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,29 +17,35 @@ from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
 from pages.lab.analysis_figures import transition_graph
 from pages.lab.labels import Known
-from pages.lab.view import Reading
+from pages.lab.view import Reading, Unread
 from pages.ui.exports import legend
 
 HIGHEST = 0.9  # of the shares' axis: a name further up would be cut by the edge of the figure
 BEFORE = 40  # samples of the past beside a prediction
 
 
+def rows_of_strips(
+    here: Reading | Unread, cut: bool, more: Mapping[str, npt.NDArray[np.float32]] = types.MappingProxyType({})
+) -> dict[str, npt.NDArray[np.float32]]:
+    """What is known, `more`, bouts where they are `cut`, and states: as far as there is each."""
+    rows = {} if here.known is None else {here.known.who: here.known.shares}
+    rows |= more
+    if isinstance(here, Reading):
+        rows |= {"bouts": figures.one_hot(here.bouts, len(here.names))} if cut else {}
+        rows["states"] = here.states
+    return rows
+
+
 def strips(reading: Reading, cut: bool) -> Figure:
-    """What is known, bouts where they are `cut`, and states over the recording's clock, with the names of all colours."""
+    """The strips over the recording's clock, with the names of all colours."""
     known, names = reading.known, reading.names
-    rows: dict[str, npt.NDArray[np.float32]] = {}
     key = {"states": legend.states(len(names), names, reading.used)}
-    if known is not None:
-        rows[known.who] = known.shares
-        if known.who == "expert":
-            key = {"expert": legend.states(len(known.names), known.names)} | key
-        elif len(known.names) > len(names):
-            key = {"states": legend.states(len(known.names))}
-    if cut:
-        rows["bouts"] = figures.one_hot(reading.bouts, len(names))
-    rows["states"] = reading.states
+    if known is not None and known.who == "expert":
+        key = {"expert": legend.states(len(known.names), known.names)} | key
+    elif known is not None and len(known.names) > len(names):
+        key = {"states": legend.states(len(known.names))}
     called = names if known is None else None
-    return legend.with_key(figures.state_strips(rows, names=called, **reading.timing), key)
+    return legend.with_key(figures.state_strips(rows_of_strips(reading, cut), names=called, **reading.timing), key)
 
 
 def shares(reading: Reading) -> Figure:

@@ -21,9 +21,7 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     ships   names of results that ship with the app and may be what is asked for
     """
     setting, page = Setting(data, choice), frame.folder
-    wanted = live.Wanted(
-        choice.family, choice.config, data.train, data.test, truth=data.truth, where=setting, keep=data.keep
-    )
+    wanted = setting.wanted()
     cache = live.screen.engine().cache
     ready = next((found for name in ships if (found := shipped.offer(name, wanted, cache)) is not None), None)
     moving = data.moving or choice.moving

@@ -132,7 +132,7 @@ def player(states: str, bouts: str) -> dict[str, Any]:
 
 # ---- what the browser is given ------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class Known:
+class HeldTables:
     """The tables that were made last: they stay as long as what they are made of does.
 
     name     what they depend on: the fit, the setting, the trials, the colours
@@ -154,7 +154,7 @@ def follow(view: View, followed: Followed) -> None:
     fitting = view.fit.running
     offers: dict[str, str] = {}
     if fitting:  # it goes on, and nothing is worked out beside it: a hand that moves on sees what it waits for
-        view.fit.aside.give_up_all()
+        view.fit.held_answers.give_up_all()
         offers = dict.fromkeys((*SETTINGS, states), "")
     elif not (view.data.moving or view.moving):
         known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
@@ -218,10 +218,10 @@ class _Sweep:
     values: Sequence[float]
 
     def answer(self, view: View) -> Answer:
-        aside = view.fit.aside
-        found = aside.ask(self.under, self.name, looks.sweep, *self.arguments)
+        answers = view.fit.held_answers
+        found = answers.ask(self.under, self.name, looks.sweep, *self.arguments)
         if found.fresh:
-            aside.keep_latest(self.under)
+            answers.keep_latest(self.under)
         return found
 
 
@@ -273,11 +273,11 @@ def _sweep(view: View, followed: Followed, asked: Sequence[_Sweep]) -> Tables:
     if not found or next(iter(found.values()))[0].shape[1] != len(order):
         return Tables(more=more)
     name = _digest([one.name for one, _ in fresh], order, followed.settings)
-    kept = fit.records.last(Known)
+    kept = fit.records.last(HeldTables)
     if kept is None or kept.name != name:
         values = sorted(found)
         parts = [followed.parts(ordered(tuple(map(_share, found[value])), order), None) for value in values]
-        kept = fit.records.keep(Known(name, {name: _table(values, parts)}))
+        kept = fit.records.keep(HeldTables(name, {name: _table(values, parts)}))
     return Tables(name, kept.tables, _how(followed), more)
 
 
@@ -299,13 +299,7 @@ class _Beside:
         numbers = sorted(range(low, high + 1), key=lambda k: (abs(k - here), k))
         drawn = self._stands is not None and followed.other_k and 0 < _samples(view, followed, "begun") <= MOST_SAMPLES
         # Nearest first: the one that stands, or that the thumb is at, is the first of them.
-        self.wanted = [
-            Wanted(
-                choice.family, {**choice.config, "n_states": k}, data.train, data.test, truth=data.truth, keep=data.keep
-            )
-            for k in numbers
-            if drawn and (self._readable or self._few(k))
-        ]
+        self.wanted = [view.setting.wanted(n_states=k) for k in numbers if drawn and (self._readable or self._few(k))]
         lengths = np.cumsum([trial.n_samples for trial in data.train])
         self._first = min(len(lengths), 1 + int(np.searchsorted(lengths, ENOUGH)))  # so many fitted trials are enough
         self._soon = bool(self.wanted) and view.fit.history.quickest(self.wanted[0]) <= SOON_S
@@ -351,7 +345,7 @@ class _Beside:
         """Those of the nearest `most`, by what each is made of."""
         fit, followed = self._view.fit, self._followed
         follows = fit.colours_follow
-        kept = fit.records.last(Known)
+        kept = fit.records.last(HeldTables)
         before = kept.tables if kept is not None and kept.name == name and kept.follows is follows else {}
         found = {}
         for wanted in self.wanted[: 1 + most]:
@@ -366,7 +360,7 @@ class _Beside:
             order = fit.order_of(wanted, fitted)
             shown = ordered(tuple(soft[1][i] for i in followed.trials), order)
             found[source] = _table([n_states], [followed.parts(shown, ordered(fitted, order))])
-        fit.records.keep(Known(name, found, follows))
+        fit.records.keep(HeldTables(name, found, follows))
         return found
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import figures, palette
+from pages.ui import shell
 
 OTHERS = "others"
 
@@ -103,8 +103,4 @@ class Known:
 def colour_key(who: str, names: Sequence[str], columns: Iterable[int]) -> str:
     """Which colour is which, as HTML: the names of some columns of the palette."""
     colours = palette.colours(len(names))
-    items = "".join(
-        f'<span role="listitem"><i style="background:{colours[k]}"></i>{escape(names[k])}</span>' for k in columns
-    )
-    head = f'<span role="listitem">{escape(who)}:</span>'
-    return f'<div><div class="gdm-key" role="list" aria-label="{escape(who)}">{head}{items}</div></div>'
+    return f"<div>{shell.key_html(who, ((colours[k], names[k]) for k in columns), head=who)}</div>"

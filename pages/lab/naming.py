@@ -14,7 +14,7 @@ import streamlit as st
 from gdm_core.errors import DataError
 from gdm_studio.plot import palette
 from pages.ui import settings, shell
-from pages.ui.controls import one_of
+from pages.ui.controls import one_of, text
 
 UNSAID = "as its name says"
 COLOURS = (
@@ -198,17 +198,8 @@ def controls(
         names, merged, colours, stands = [], [], [], []
         for k in range(n_states):
             shell.section(f"State {own[k]}")
-            names.append(
-                st.text_input(
-                    f"Name of {own[k]}",
-                    key=settings.key(f"name{k + 1}", of),
-                    bind="query-params",
-                    max_chars=30,
-                    placeholder="a name",
-                    label_visibility="collapsed",
-                )
-                or ""
-            )
+            shown: dict[str, Any] = {"max_chars": 30, "placeholder": "a name", "label_visibility": "collapsed"}
+            names.append(text(f"Name of {own[k]}", key=f"name{k + 1}", of=of, **shown))
             first, second = st.columns(2, gap="small")
             target = one_of(f"{own[k]} goes into", ["itself", *own], key=f"into{k + 1}", of=of, at=first)
             colour = one_of(f"Colour of {own[k]}", ["its own", *COLOURS], key=f"hue{k + 1}", of=of, at=second)

@@ -119,7 +119,7 @@ class Beside:
     said: str = MATCHING
 
 
-def show(view: View, rows: Sequence[Score], page: Beside) -> None:
+def show_pinned(view: View, rows: Sequence[Score], page: Beside) -> None:
     """The button, and what is pinned beside what stands: drawn as the page draws, and `rows` beside those of the pinned one."""
     name = view.page
 
@@ -183,10 +183,7 @@ def named(choice: Choice) -> str:
 def _begin(view: View, choice: Choice) -> View:
     data = view.data
     setting = Setting(data, choice)
-    wanted = live.Wanted(
-        choice.family, choice.config, data.train, data.test, truth=data.truth, where=setting, keep=data.keep
-    )
-    fit = live.fit(f"{view.page}{BESIDE}", wanted, moving=data.moving, linked=False)
+    fit = live.fit(f"{view.page}{BESIDE}", setting.wanted(), moving=data.moving, linked=False)
     shown = fit.poll()
     asked = live.states_of(fit, shown)
     return View(view.frame, setting, fit, shown, asked.value, asked, index=view.index, moving=view.moving)

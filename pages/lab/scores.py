@@ -1,17 +1,34 @@
-"""Rows of the honest card that pages share: each score beside the best of what it has to beat."""
+"""Rows of the honest card: each score beside the best of what it has to beat. Those of bouts are of recordings alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gdm_core.analysis import score_uncertainty
 from pages.ui.card import Score
+from pages.ui.units import SECONDS, STEPS, Unit, unit_of_stays
 
-AHEAD = 9  # ten steps
+TEN_STEPS = 9
 Scores = Mapping[str, Any]
 Others = Sequence[tuple[str, float]]
+
+
+def beside_best(
+    name: str,
+    value: Any,
+    lines: Mapping[str, float],
+    small: Mapping[str, float] | None = None,
+    others: Others = (),
+    **more: Any,
+) -> Score:
+    """A score beside the best of its `lines`, None of which may be known; what is `small` stands below where it is not the line."""
+    best = max(lines, key=lambda line: lines[line], default="")
+    below = [(line, at) for line, at in (small or {}).items() if line != best]
+    return Score(name, float(value), lines.get(best), best, others=[*below, *others], **more)
 
 
 def accuracy_row(
@@ -35,9 +52,8 @@ def accuracy_row(
         base: values[field] for base, values in scores.get("baselines", {}).items() if values.get(field) is not None
     }
     lines = {base: value for base, value in known.items() if not no_line(base)}
-    best = max(lines, key=lambda base: lines[base]) if lines else ""
-    small = [(base, known[base]) for base in beside if base in known and base != best]
-    return Score(name, float(scores[field]), lines.get(best), best, others=[*small, *others], help=help)
+    small = {base: known[base] for base in beside if base in known}
+    return beside_best(name, scores[field], lines, small, others, help=help)
 
 
 def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
@@ -47,16 +63,11 @@ def forecast_row(scores: Scores, tested: str, step: str = "") -> Score | None:
         return None
     lines = {"stands still": at(scores["persistence_r2"]), "linear AR(1)": at(scores["ar1_r2"])}
     known = {name: value for name, value in lines.items() if value is not None}
-    best = max(known, key=lambda name: known[name]) if known else ""
-    return Score(
-        "Ten steps ahead (R²)",
-        ahead,
-        known.get(best),
-        best,
-        others=[(name, value) for name, value in known.items() if name != best],
-        help=f"How much of what the {tested} does ten steps later the prediction explains: 1 is all of it, 0 no more than "
-        f"its mean.{f' {step}' if step else ''}",
+    said = (
+        f"How much of what the {tested} does ten steps later the prediction explains: 1 is all of it, 0 no more than its "
+        f"mean.{f' {step}' if step else ''}"
     )
+    return beside_best("Ten steps ahead (R²)", ahead, known, known, help=said)
 
 
 def coverage_row(scores: Scores, tested: str) -> Score | None:
@@ -101,7 +112,7 @@ def bound_row(scores: Scores, tested: str) -> Score | None:
     )
 
 
-def at(values: Sequence[Any], index: int = AHEAD) -> float | None:
+def at(values: Sequence[Any], index: int = TEN_STEPS) -> float | None:
     """One horizon, where it was measured."""
     return float(values[index]) if index < len(values) and finite(values[index]) else None
 
@@ -123,3 +134,162 @@ def _span(bound: Any, line: Any) -> tuple[float, float]:
     low, high = min(found), max(found)
     room = max(1.0, high - low)
     return low - room, high + 0.2 * room
+
+
+# ---- of recordings ------------------------------------------------------------------------------------------------
+LOST = 0.05  # of macro-F1
+SUPERVISED = "10-NN on"
+SHIFTED = "the same bouts at other times"
+_MARGIN = (
+    "±: half of the 95 % interval of the difference from what it has to beat, from leaving out each piece of the new trials "
+    "in turn, and how much that difference varies with the seed of the fit. "
+    f"With fewer than {score_uncertainty.ENOUGH} pieces nothing is said."
+)
+# Of each score against labels: its name, what a guess of the commonest label gets, and its help.
+_LABELLED = {
+    "macro_f1": (
+        "Macro-F1",
+        "majority_f1",
+        "Mean over behaviours of the balance between missing one and calling it wrongly, on trials that the model has not "
+        "seen. Each state stands for its most frequent label in the fitted trials. Rare behaviours count as much as common ones.",
+    ),
+    "balanced_accuracy": (
+        "Balanced accuracy",
+        "majority_balanced",
+        "Mean share of each behaviour's frames that are called right.",
+    ),
+    "paper_accuracy": (
+        "The paper's accuracy",
+        "majority",
+        "Ten nearest neighbours from soft states to labels, learned on the fitted trials. Common behaviours count most.",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What was measured of the result that stands.
+
+    measured   everything that was; `own`: the same of the visitor's own names and mergers
+    unit       that of time on the page
+    """
+
+    measured: Scores | None
+    own: Scores | None
+    unit: Unit
+
+    def rows_of(self, found: Scores) -> list[Score]:
+        """The rows of the card."""
+        return bout_rows(found, self.unit, self.own)
+
+
+def bout_rows(found: Scores, unit: Unit = SECONDS, own: Scores | None = None) -> list[Score]:
+    """Each score beside what it has to beat; `found` is what bout_scores.scores gives, or so much of it as is measured.
+
+    unit   that of time on the page
+    own    the same of the visitor's own names and mergers. They have no verdict: who names may have looked at the new labels
+    """
+    over = found["pieces"]["in_steps" if unit is STEPS else "words"]
+    rows = [] if found.get("by_words") is None else [_row_by_words(found["by_words"])]
+    if "macro_f1" in found:
+        for field, (name, _, _) in _LABELLED.items():
+            rows.append(_against_labels(found, field, over))
+            if own is not None and field in own and field != "paper_accuracy":
+                said = (
+                    "With the names and mergers that you gave: yours, and not the model's. It has no verdict, since whoever "
+                    "names may have seen the labels that it is scored by."
+                )
+                others = [("automatic", float(found[field]))]
+                rows.append(Score(f"{name}, as you named them", float(own[field]), others=others, help=said))
+    rows.append(_median_bout(found, unit))
+    ours = found.get("r2", {"value": None})
+    if ours["value"] is not None and ours["persistence"] is not None:
+        fitted = [row["r2"] for row in found["train"] if row["r2"] is not None]
+        rows.append(
+            Score(
+                "Explains new trials (R²)",
+                float(ours["value"]),
+                float(ours["persistence"]),
+                "the sample before",
+                spread=ours["margin"],
+                others=[("fitted trials", float(np.mean(fitted)))] if fitted else [],
+                help=f"Reconstruction of all new trials together: the states have seen what they explain. {_MARGIN}",
+                over=over,
+                short=ours["margin"] is None,
+            )
+        )
+    return rows
+
+
+def _row_by_words(named: Scores) -> Score:
+    """What a fit that was taught words calls the moments of the new trials."""
+    return Score(
+        "Your words on new trials (macro-F1)",
+        float(named["macro_f1"]),
+        float(named["majority"]),
+        "always saying one word",
+        others=[("calibration error", float(named["calibration_error"]))],
+        help="The likeliest word of each moment against the expert's label, where they are called alike; nothing of the new "
+        "trials is taught. Calibration error: how far, on average, a word's probability is from how often it is right.",
+    )
+
+
+def _against_labels(found: Scores, field: str, over: str) -> Score:
+    name, majority, about = _LABELLED[field]
+    help = f"{about} {_MARGIN}"
+    if "lines" not in found:  # what it has to beat is measured last
+        return Score(name, float(found[field]), help=help, over=over)
+    guess = {"majority class": float(found[majority])}
+    known = {line: float(at[field]) for line, at in found["lines"].items() if at.get(field) is not None} | guess
+    taught = {line: value for line, value in known.items() if line.startswith(SUPERVISED)}
+    lines = guess | {line: value for line, value in known.items() if line not in taught}
+    if (shifted := found.get("shifted", {}).get(field)) is not None:
+        lines[SHIFTED] = float(shifted)
+    others = []
+    if field == "macro_f1" and found["raw_macro_f1"] != found["macro_f1"]:
+        others.append(("as fitted", float(found["raw_macro_f1"])))
+    if taught:
+        teacher = max(taught, key=lambda line: taught[line])
+        others.append((f"taught by labels, {teacher}", taught[teacher]))
+    row = beside_best(name, found[field], lines, guess, others, help=help, over=over)
+    kind, how = ("paper", "accuracy") if field == "paper_accuracy" else ("bouts", field)
+    rival = None if row.line_name == SHIFTED else found["lines"].get(row.line_name, {}).get("counts", {}).get(kind)
+    counts = np.array(found["counts"][kind])
+    margin = score_uncertainty.margin(counts, None if rival is None else np.array(rival), how)
+    return replace(row, spread=margin, short=margin is None)
+
+
+def lost_by_smoothing(found: Scores) -> str:
+    """What to say where bouts as they are read hide what the states tell; "" where they do not."""
+    if found["n_bouts"] <= len(found["test"]) and found["raw_bout_s"] < found["bout_s"]:
+        return (
+            "Read as set, all of each new trial is one bout: the states change faster than bouts are smoothed over. Smooth "
+            "less, or read bouts as fitted."
+        )
+    if found.get("raw_macro_f1", 0.0) - found.get("macro_f1", 0.0) > LOST:
+        return (
+            f"Smoothing loses what the states tell: macro-F1 {found['macro_f1']:.3f} with bouts as set, "
+            f"{found['raw_macro_f1']:.3f} as fitted. Smooth less, or read bouts as fitted."
+        )
+    return ""
+
+
+def _median_bout(found: Scores, page: Unit) -> Score:
+    """The median bout, beside the expert's, in a unit that suits both."""
+    ours, raw, theirs = (_finite(found.get(name)) for name in ("bout_s", "raw_bout_s", "expert_bout_s"))
+    unit = unit_of_stays(max(ours, theirs) if np.isfinite(theirs) else ours, page)
+    if not np.isfinite(theirs):
+        return Score("Median bout", unit.of(ours), digits=2, unit=f" {unit.plural}", span=(0, 10))
+    return Score(
+        "Median bout",
+        unit.of(ours),
+        digits=2,
+        unit=f" {unit.plural}",
+        span=(0, 2 * max(unit.of(theirs), 0.1)),
+        others=[("the expert's", unit.of(theirs)), ("as fitted", unit.of(raw))],
+        help="Half the length of the expert's bouts or less would be spurious switching.",
+    )
+
+
+def _finite(value: float | None) -> float:
+    return float("nan") if value is None else float(value)

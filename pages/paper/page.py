@@ -9,6 +9,7 @@ from pages.lab import live
 from pages.lab.live import background
 from pages.paper import panels, run
 from pages.ui import limits, shell
+from pages.ui.controls import number, one_of
 
 PANELS = {
     "table": ("Table 1: states on two tracks", panels.table),
@@ -21,30 +22,19 @@ PANELS = {
 frame = shell.frame("paper", card_share=0.34)
 with frame.controls:
     shell.section("From the paper")
-    name = st.radio(
-        "Table or figure", list(PANELS), format_func=lambda one: PANELS[one][0] if one in PANELS else one,
-        key="panel", bind="query-params", label_visibility="collapsed",
-    )  # fmt: skip
-    name = name if name in PANELS else "table"
+    titles = {one: title for one, (title, _) in PANELS.items()}
+    name = one_of("Table or figure", titles, tall=True, key="panel", label_visibility="collapsed")
     setting, protocol = "soft", "paper"
     if name in ("table", "nascar"):
-        setting = st.segmented_control(
-            "Track", list(paper.SETTINGS), default="soft", format_func=lambda one: paper.SETTINGS.get(one, one),
-            required=True, key="track", bind="query-params",
-        )  # fmt: skip
-        setting = setting if setting in paper.SETTINGS else "soft"
+        setting = one_of("Track", paper.SETTINGS, "soft", row=True, key="track")
     if name == "table":
-        protocol = st.segmented_control(
-            "Run it anew under", list(paper.PROTOCOLS), default="fair", format_func=lambda one: f"{one} protocol".capitalize(),
-            required=True, key="protocol", bind="query-params",
-            help="Paper: one simulation, every seed another fit. Fair: every seed another simulation and another fit.",
-        )  # fmt: skip
-        protocol = protocol if protocol in paper.PROTOCOLS else "fair"
+        words = {one: f"{one} protocol".capitalize() for one in paper.PROTOCOLS}
+        said = "Paper: one simulation, every seed another fit. Fair: every seed another simulation and another fit."
+        protocol = one_of("Run it anew under", words, "fair", row=True, key="protocol", help=said)
     experiment = {"formula1": "formula1", "usage": "formula1", "mice": "mice"}.get(name, f"table/{setting}/{protocol}")
     most = paper.N_SEEDS[experiment.split("/")[0]]
-    limits.within("seeds", "Seeds", 1, most)
-    n_seeds = st.number_input("Seeds", 1, most, min(2, most), key="seeds", bind="query-params", help="Of a run anew.")
-    asked = panels.own(experiment, int(n_seeds)) or paper.experiment(experiment, int(n_seeds))
+    n_seeds = number("Seeds", 1, most, min(2, most), key="seeds", help="Of a run anew.")
+    asked = panels.own(experiment, n_seeds) or paper.experiment(experiment, n_seeds)
     running = run.current(asked.name)
     if running is None:
         st.button(
@@ -70,8 +60,8 @@ with frame.picture:
             shell.quiet(f"{label} is left out: {message}")
     PANELS[name][1](panels.Material(stored, asked, setting, first))
 with frame.card:
-    panels.sentences(name)
-live.mind_departure()
+    panels.say_why_numbers_differ(name)
+live.release_when_gone()
 shell.footer(
     ["Interpretable time series analysis with Gumbel dynamics. What others' code came to is measured with that code."]
 )

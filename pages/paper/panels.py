@@ -23,6 +23,7 @@ from pages.lab import live
 from pages.paper import numbers
 from pages.paper.words import SENTENCES
 from pages.ui import navigation, shell
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 LAPS_SHOWN = 3
@@ -34,14 +35,12 @@ OPEN = {"formula1": "formula1", "mice": "behaviour"}  # experiments that can be 
 def own(name: str, n_seeds: int) -> paper.Experiment | None:
     """The experiment on the visitor's own data, if they choose so: what they have open on the page that has such data."""
     page = OPEN.get(name)
-    setting = live.opened().get(page) if page is not None else None
+    setting = live.open_settings().get(page) if page is not None else None
     if page is None:
         return None
     title = navigation.info(page).title
-    chosen = st.radio(
-        "Run it on", ["shipped", "open"], key=f"on-{name}", bind="query-params",
-        format_func=lambda one: f"What is open on {title}" if one == "open" else "What ships",
-    )  # fmt: skip
+    offered = {"shipped": "What ships", "open": f"What is open on {title}"}
+    chosen = one_of("Run it on", offered, tall=True, key="on", of=name)
     if chosen != "open":
         return None
     if setting is None or not len(setting.data.test):
@@ -335,7 +334,7 @@ def _beside_the_expert(test: Trials, cells: dict[str, Cell]) -> None:
 
 
 # ---- what to make of it ---------------------------------------------------------------------------------------------
-def sentences(name: str) -> None:
+def say_why_numbers_differ(name: str) -> None:
     """Why the numbers differ, in a few sentences."""
     st.html('<p class="gdm-panel-title">What to make of it</p>')
     for text in SENTENCES[name]:

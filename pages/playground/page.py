@@ -13,8 +13,8 @@ from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import Figure
 from pages.playground import export, gumbel, pictures
 from pages.ui import exports, limits, shell
+from pages.ui.controls import slide, tabs
 from pages.ui.plot import plot
-from pages.ui.slider import slider
 
 SHOWN, COMPARED, COUNTED, SAMPLED = 500, 150, 20_000, 8_000
 SOFTNESSES = np.array([0.1, 0.2, 0.5, 1.0, 2.0])
@@ -40,8 +40,7 @@ class Settings:
 
 
 def _slider(label: str, low: float, high: float, value: float, step: float, key: str, help: str | None = None) -> float:
-    limits.within(key, label, low, high, float)
-    return slider(label, low, high, value, step, key=key, help=help, bind="query-params", live=True).value
+    return slide(label, low, high, value, step, key=key, help=help, live=True).value
 
 
 def controls() -> Settings:
@@ -240,10 +239,8 @@ with page.below:
         "Noise is softness (β)": same_noise,
         "Export & reproduce": take_along,
     }
-    for tab, draw in zip(
-        st.tabs(list(named), key="about", on_change="rerun", bind="query-params"), named.values(), strict=True
-    ):
-        if tab.open:
-            with tab:
-                draw(settings)
+    for name, place in tabs(list(named), key="about"):
+        if place.open:
+            with place:
+                named[name](settings)
 shell.footer(["Everything here is computed while you watch; no data are used."])

@@ -11,7 +11,7 @@ from pages.ui.styles import style
 
 style("study.css")
 page = shell.frame("study", card_share=0.34)
-live.mind_departure()
+live.release_when_gone()
 brought = bring.choose(page)
 brought = brought and words.spoken(page, brought)
 if brought is None:

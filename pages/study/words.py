@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from datasets.keypoints import KeypointTable
 from gdm_core.analysis.tables import harmless
 from gdm_core.analysis.teaching import taught_fit
 from gdm_core.models.loading import model_from_bytes
@@ -17,17 +17,17 @@ from gdm_core.study.fitting import Mark
 from gdm_core.study.sheet import RECORDING
 from pages.lab import live
 from pages.lab.live import screen
-from pages.recording import player
+from pages.lab.poses.clips import clip, clip_grid
 from pages.study import fits, pictures, work
 from pages.study.bring import Brought
 from pages.study.look import word
 from pages.study.questions import Asked
 from pages.study.work import KEPT, Say, Work
-from pages.ui import limits, settings, shell
+from pages.ui import settings, shell
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 LONGEST = 30  # letters of a word
-DARK_S = 0.3  # between two clips
 TEACHABLE = "GDM"
 SAID = {"states": "States", "words": "Words"}
 
@@ -48,11 +48,8 @@ def spoken(page: shell.Frame, brought: Brought) -> Brought | None:
     if brought.trials is None or not marks or not _teachable(brought.study):
         return brought
     with page.controls:
-        limits.among("said", "Compared are", list(SAID.values()))
-        said = st.segmented_control(
-            "Compared are", list(SAID), default="states", format_func=lambda one: SAID.get(one, one), required=True, key="said",
-            bind="query-params", help="Words are those that you marked in the tab Clips and words, found in all animals.",
-        )  # fmt: skip
+        about = "Words are those that you marked in the tab Clips and words, found in all animals."
+        said = one_of("Compared are", SAID, row=True, key="said", help=about)
     if said != "words":
         return brought
     taught = _begun(brought, marks)
@@ -118,17 +115,19 @@ def panel(brought: Brought, asked: Asked | None, place: int) -> None:
 
 
 def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: int) -> None:
-    """Poses one clip after the other, or channels side by side."""
+    """Poses as loops in a grid, or channels side by side."""
 
-    def do(say: Say) -> KeypointTable | None:
-        parts: list[KeypointTable] = []
+    def do(say: Say) -> list[dict[str, Any]] | None:
+        found = []
         for i, (name, first, after) in enumerate(clips[[RECORDING, "first", "after"]].itertuples(index=False)):
             say(f"Looking for clip {i + 1} of {len(clips)}", i / len(clips))
             poses = brought.poses(name)
             if poses is None:
                 return None
-            parts.append(replace(poses, xy=poses.xy[first:after], scores=None, labels=None, name=name))
-        return montage(parts)
+            found.append(
+                clip(replace(poses, image_size=None), int(first), int(after), name, "")
+            )  # each as large as its place
+        return found
 
     looked = work.of((brought.key, "clips", place), do)
     if not work.follow("study-clips-reading", [looked]):
@@ -136,34 +135,20 @@ def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: in
     if looked.error is not None:
         shell.error("These clips cannot be shown", str(looked.error))
         return
-    table: KeypointTable | None = looked.value
-    if table is None:
+    name = f"{brought.name}-clips"
+    if looked.value is None:
         assert brought.trials is not None
-        drawn = pictures.clips(brought.study, brought.trials(), clips, names, place)
-        plot(drawn, key="study-clips", filename=f"{brought.name}-clips")
+        plot(pictures.clips(brought.study, brought.trials(), clips, names, place), key="study-clips", filename=name)
         return
-    long = (clips["after"] - clips["first"]).to_numpy()
-    dark = table.n_frames - int(long.sum())
-    of = np.concatenate([np.r_[np.full(n, i), np.full(dark // len(long), -1)] for i, n in enumerate(long)])
-    player.show(
-        table, key="study-clips-player", recording=f"{len(clips)} clips", names=names, group="clips", bouts=of,
-        states=np.eye(len(clips), dtype=np.float32)[np.maximum(of, 0)],
-    )  # fmt: skip
-    shell.quiet(
-        f"{len(clips)} bouts of {brought.study.called(brought.study.states[place])}, each with half a second around it."
+    what, colour = brought.study.called(brought.study.states[place]), pictures.colour_of(brought.study, place)
+    clip_grid(
+        [one | {"said": said} for one, said in zip(looked.value, names, strict=True)],
+        colour,
+        name,
+        what,
+        "study-clips-grid",
     )
-
-
-def montage(parts: list[KeypointTable]) -> KeypointTable:
-    """Clips one after the other, with a moment of nothing after each; each around its own middle, as places differ.
-
-    parts   with the same animals and parts
-    """
-    dark = max(1, round(DARK_S * parts[0].rate_hz))
-    empty = np.full((dark, *parts[0].xy.shape[1:]), np.nan, np.float32)
-    centred = [one.xy - np.nanmedian(one.xy, axis=(0, 1, 3))[:, None] for one in parts]
-    xy = np.concatenate([piece for one in centred for piece in (one, empty)]).astype(np.float32)
-    return replace(parts[0], xy=xy, name="clips", image_size=None, start_seconds=0.0, recordings=())
+    shell.quiet(f"{len(clips)} bouts of {what}, each with half a second around it.")
 
 
 def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool, state: int) -> None:

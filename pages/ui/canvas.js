@@ -17,3 +17,5 @@ function paper({ canvas }) {
   pen.lineCap = "round";
   return { pen, width, height };
 }
+
+const CALM = matchMedia("(prefers-reduced-motion: reduce)"); // whoever asks for less motion

@@ -29,10 +29,12 @@ def slide(
     return slider(label, low, high, start, step, key=name, bind=IN_ADDRESS, **more)
 
 
-def number(label: str, low: N, high: N, start: N, *, key: str, of: str = "", at: Any = st, **more: Any) -> N:
-    """A box to type a number into, whole where its range is."""
+def number(
+    label: str, low: N, high: N, start: N, *, key: str, of: str = "", at: Any = st, called: str = "", **more: Any
+) -> N:
+    """A box to type a number into, whole where its range is; `called` so where a link is refused, if `label` says too little."""
     name, kind = settings.key(key, of), _kind(low, high, start)
-    limits.within(name, label, low, high, kind)
+    limits.within(name, called or label, low, high, kind)
     found = at.number_input(label, low, high, start, key=name, bind=IN_ADDRESS, **more)
     return kind(min(max(start if found is None else found, low), high))
 
@@ -46,9 +48,10 @@ def one_of(
     of: str = "",
     at: Any = st,
     row: bool = False,
+    tall: bool = False,
     **more: Any,
 ) -> W:
-    """A box, or with `row` a row of buttons, for one of some words; the first of them unless `start` says another.
+    """A box for one of some words, the first unless `start` says another; in a `row` of buttons, or in a `tall` list of them.
 
     options   what they are called on the screen and in the address, by what they are
     """
@@ -63,6 +66,8 @@ def one_of(
     } | more
     if row:
         chosen = at.segmented_control(label, names, default=start, required=True, **shared)
+    elif tall:
+        chosen = at.radio(label, names, names.index(start), **shared)
     else:
         chosen = at.selectbox(label, names, names.index(start), **shared)
     return chosen if chosen in words else start
@@ -71,6 +76,17 @@ def one_of(
 def switch(label: str, start: bool, *, key: str, of: str = "", at: Any = st, **more: Any) -> bool:
     """On or off."""
     return bool(at.toggle(label, start, key=settings.key(key, of), bind=IN_ADDRESS, **more))
+
+
+def text(label: str, *, key: str, of: str = "", at: Any = st, **more: Any) -> str:
+    """A line to type into."""
+    return (at.text_input(label, key=settings.key(key, of), bind=IN_ADDRESS, **more) or "").strip()
+
+
+def tabs(names: Sequence[str], key: str = "view") -> list[tuple[str, Any]]:
+    """(name, place) of each tab; the page runs again when another is opened, and draws the one whose place is `open`."""
+    limits.among(key, "Tab", names)
+    return list(zip(names, st.tabs(list(names), key=key, on_change="rerun", bind=IN_ADDRESS), strict=True))
 
 
 def _kind(*values: float) -> Any:

@@ -1,4 +1,5 @@
-"""Values of an address that a control does not offer: the nearest one is taken, and one line says so.
+"""What an address holds that a page cannot take, said in one line each: of a value that a control does not offer the nearest one
+is taken, and a name that the page does not know is taken out.
 
 Streamlit alone would take the control's default, as if the link had said nothing. The line stays until the control is
 changed: a page runs again by itself within a second, when its fit is done.
@@ -14,22 +15,35 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from pages.ui import shell
-from pages.ui.streamlit_internals import take_finite_numbers, this_run
+from pages.ui import page_memory, shell
+from pages.ui.streamlit_internals import release_address, take_finite_numbers, this_run
 
 Kind = Callable[[float], float]
 N = TypeVar("N", int, float)
 # What the names in an address begin with, up to a digit or what names a recording: K, K-1a2b3c, K-A, name3, badge-weight.
 _NAMES = (
     "D K T about adaptive and animals apart badge badges between blocks change channel channels circuit colours correct "
-    "clips columns corner counted covariates data dice drawn driver effect even event example features file fill fitted flips "
-    "found fps frames fuel gamma grid hold horizon hue into kept lap laps logit measure measured mice model moment name "
+    "clips columns corner counted covariates data dice drawn driver effect even event example features file fill fitted "
+    "flips found fps frames fuel gamma grid hold horizon hue into is kept lap laps logit measure measured mice model moment "
+    "name "
     "names nclips noise ntest ntrain on other outliers pair panel path pin places posed protocol rate rslds said score "
     "seed seeds sees session setting settings shortest smooth soft soft_appendix softness sort source standard "
     "standard_appendix stay stint swaps tau test track train trial tyres unit values variable_speed "
     "variable_speed_appendix view watch where who within won year"
 )
 NAMES = frozenset(_NAMES.split())
+# Those that one page alone knows, by its address; all others are known to every page.
+ONLY = {
+    "nascar": "T setting soft soft_appendix standard standard_appendix variable_speed variable_speed_appendix",
+    "formula1": "badge badges channels circuit corner drawn driver event fuel lap laps pair rslds session stint test train tyres "
+    "watch who won year",
+    "behaviour": "file frames mice ntest ntrain",
+    "your-data": "apart even example fps places posed unit",
+    "study": "animals between change effect fitted found hold said within",
+    "compare": "grid measure",
+    "playground": "about logit noise other softness",
+    "paper": "on panel protocol",
+}
 _SAID = "_out_of_range"  # by the control's key
 
 
@@ -95,12 +109,21 @@ def _say(key: str, text: str) -> None:
 
 def tell() -> None:
     """One line for each control of this page that still has the value which was taken in place of the link's, and one for
-    names in the address that no page reads: a mistyped one would be passed over in silence."""
-    unread = [name for name in st.query_params if (re.match(r"[^\W\d]+", name) or [""])[0] not in NAMES]
+    names in the address that the page does not know, which are taken out: a mistyped one would be passed over in silence."""
+    here = page_memory.address_of_page()
+    foreign = {name for page, names in ONLY.items() if page != here for name in names.split()}
+    known = NAMES if here is None else NAMES - foreign
+    unread = [name for name in st.query_params if (re.match(r"[^\W\d]+", name) or [""])[0] not in known]
     if unread:
-        shell.quiet(
-            f"The link also has {', '.join(f'“{name[:20]}”' for name in unread[:5])}, which no page here reads."
+        named = ", ".join(f"“{name[:20]}”" for name in unread[:5])
+        say(
+            "?",
+            f"The link also has {named}, which this page does not know and takes out of the address.",
+            lambda: None,
         )
+        release_address(unread)
+        for name in unread:
+            del st.query_params[name]
     said: dict[str, _Line] = st.session_state.get(_SAID, {})
     for key, line in list(said.items()):
         value = line.now()

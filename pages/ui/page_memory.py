@@ -45,6 +45,12 @@ def remember(page: StreamlitPage) -> None:
         st.session_state.setdefault(_LEFT, {})[page.url_path] = _address()
 
 
+def address_of_page() -> str | None:
+    """The address of the page that runs, below that of the app; None where pages are run without a menu."""
+    here: str | None = st.session_state.get(_HERE)
+    return here
+
+
 def left_at(url_path: str) -> Address:
     """The address that a page had when this visitor last left it; empty for one not opened yet."""
     found: Address = st.session_state.get(_LEFT, {}).get(url_path, {})

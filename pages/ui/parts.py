@@ -19,12 +19,12 @@ def by_key(*parts: Part | None) -> dict[str, Part]:
     return {part.key: part for part in parts if part is not None}
 
 
-def show(parts: Mapping[str, Part], places: Mapping[str, Any] | None = None) -> None:
+def draw_parts(parts: Mapping[str, Part], places: Mapping[str, Any] | None = None) -> None:
     """Draw them in their places, the others one below the other."""
     for key, part in parts.items():
         with (places or {}).get(key) or nullcontext():
             if isinstance(part, Text):
-                text.show(part)
+                text.draw_text(part)
             else:
                 plotting.plot(
                     part.figure,

@@ -12,7 +12,6 @@
 const ANNOUNCE = "gdm:cursor";
 const TRANSPORT = "gdm:transport"; // a key that was pressed elsewhere on the page and is meant for the player
 const STILL_MS = 1000; // who asks for less motion gets a picture a second in place of an animation
-const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
 function build(parent, own) {
   const view = { at: 0, playing: false, own };

@@ -26,7 +26,7 @@ _HTML = """
   <p data-role="alt" class="alt"></p>
 </div>
 """
-_CSS = """
+CSS = """
 .player { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem; font-size: 0.82rem;
   color: var(--gdm-ink, var(--st-text-color)); }
 canvas { width: 100%; height: 300px; display: block; border-radius: 8px; background: var(--gdm-sunken, transparent);
@@ -66,7 +66,7 @@ def player(
         for speed in speeds
     )
     html = _HTML.format(above=above, below=below, step=step, label=label, speeds=offered)
-    return component(name, html=html, css=_CSS + css, js=joined(_FOLDER / "player.js", *js))
+    return component(name, html=html, css=CSS + css, js=joined(_FOLDER / "player.js", *js))
 
 
 def joined(*js: Path) -> str:

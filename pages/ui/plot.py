@@ -5,7 +5,7 @@ events = plot(figure, key="strip", events=("click",))      # events.click is {"x
 plot(figure, key="track", state="preview")                 # a first look while the fit still runs
 plot(figure, key="track", revision=dataset_name)           # another revision forgets the zoom
 
-What may move while no script runs is a `Picture`, drawn by `parts.show`: the same figure, or the words that stand in its place.
+What may move while no script runs is a `Picture`, drawn by `parts.draw_parts`: the same figure, or the words in its place.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ shell.footer(["..."])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -187,11 +187,15 @@ def state_key(n_states: int, names: Sequence[str] | None = None) -> None:
 def state_key_html(n_states: int, names: Sequence[str] | None = None) -> str:
     """The same, for words that move."""
     shown = names or [f"S{k + 1}" for k in range(n_states)]
-    items = "".join(
-        f'<span role="listitem"><i style="background:{c}"></i>{escape(n)}</span>'
-        for c, n in zip(palette.colours(n_states), shown, strict=True)
-    )
-    return f'<div class="gdm-key" role="list" aria-label="States">{items}</div>'
+    return key_html("States", zip(palette.colours(n_states), shown, strict=True))
+
+
+def key_html(of: str, items: Iterable[tuple[str, str]], head: str = "") -> str:
+    """Which colour is what, as HTML: (colour, name) in order, after a word that names all of them."""
+    parts = [f"{escape(head)}:"] if head else []
+    parts += [f'<i style="background:{colour}"></i>{escape(name)}' for colour, name in items]
+    shown = "".join(f'<span role="listitem">{part}</span>' for part in parts)
+    return f'<div class="gdm-key" role="list" aria-label="{escape(of)}">{shown}</div>'
 
 
 def empty(title: str, what_to_do: str) -> None:

@@ -28,6 +28,6 @@ class Text:
         return self == other
 
 
-def show(text: Text) -> None:
+def draw_text(text: Text) -> None:
     """Draw them, or update in place what stands under their key."""
     renderer("text")(key=text.key, data=text.message(), height="content")

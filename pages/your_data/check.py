@@ -16,12 +16,12 @@ from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, axis, layout, note, typed
 from gdm_studio.plot.figures.states import plain
-from pages.recording.tables import rows_high
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
+from pages.ui.tables import rows_high
 from pages.ui.units import unit_for
-from pages.your_data.intake import KEPT, Opened, TableOptions, edited, rate_of
+from pages.your_data.intake import KEPT, OpenFile, TableOptions, edited, rate_of
 
 UNITS: dict[TimeUnit, str] = {
     "auto": "as guessed", "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
@@ -34,7 +34,7 @@ ROLE_HELP = (
 MAX_LINES, MAX_POINTS = 6, 1_200
 
 
-def table_options(file: Opened) -> TableOptions:
+def table_options(file: OpenFile) -> TableOptions:
     """The controls of a table, in the sidebar. Those that its columns have no use for are left out."""
     table, of = file.content, file.of
     assert isinstance(table, Table)
@@ -66,7 +66,7 @@ def table_options(file: Opened) -> TableOptions:
         tuple(roles.items()),
         rate_hz=rate or None,
         unit=unit,
-        resample=resample,
+        resample_to_fixed_step=resample,
         fill_seconds=fill,
         drop_outliers=outliers,
         position_is_channel=place,
@@ -81,7 +81,7 @@ def _is_timed(table: Table, roles: dict[str, str], unit: TimeUnit, rate: float) 
         return bool(rate)
 
 
-def edited_roles(file: Opened) -> dict[str, str]:
+def edited_roles(file: OpenFile) -> dict[str, str]:
     """The roles as they stand in the editor of this file, the guesses where it has not been touched."""
     table = file.content
     assert isinstance(table, Table)
@@ -93,11 +93,11 @@ def _guessed(table: Table) -> list[dict[str, Any]]:
     return [{"role": str(role)} for role in table.roles.values()]
 
 
-def _key(file: Opened) -> str:
+def _key(file: OpenFile) -> str:
     return f"{KEPT}-roles-{file.digest}"
 
 
-def table_panel(file: Opened, options: TableOptions) -> bool:
+def table_panel(file: OpenFile, options: TableOptions) -> bool:
     """Roles, the report and a first look. Whether the table can be fitted as it stands."""
     table = file.content
     assert isinstance(table, Table)
@@ -129,7 +129,7 @@ def table_panel(file: Opened, options: TableOptions) -> bool:
         except GdmError as error:
             shell.error("These roles do not work together", str(error))
             return False
-        sentences(said)
+        say_report(said)
         names = [name for name, role in options.roles if role in (Role.CHANNEL, Role.POSITION)]
         y = np.stack([numeric_values(table.frame[name]) for name in names[:MAX_LINES]], axis=1)
         rate = rate_of(table, options)
@@ -153,7 +153,7 @@ def missing(table: Table, name: str) -> float:
     return float(1 - (numbers if numbers.sum() >= 0.5 * there.sum() else there).mean())
 
 
-def sentences(said: list[str]) -> None:
+def say_report(said: list[str]) -> None:
     """The report in words."""
     if not said:
         shell.quiet("Nothing is missing and nothing stands out.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -20,7 +20,7 @@ from datasets.readers.timing import TimeUnit
 from datasets.splits import split_trials
 from datasets.tables import Role, Table
 from pages.lab import Data, live
-from pages.recording.data import from_trials
+from pages.lab.data import from_trials
 from pages.ui import page_memory, settings
 from pages.ui.exports import Recipe
 from pages.your_data import example
@@ -39,7 +39,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class OpenFile:
     """A file as read.
 
     digest  names its content and how it was read; source the content alone
@@ -158,14 +158,14 @@ def leave_example() -> None:
         del st.query_params[EXAMPLE]
 
 
-def fit_it(file: Opened) -> None:
+def fit_it(file: OpenFile) -> None:
     """From here on, `file` is fitted as it is read; for the example that is in the address, too."""
     st.session_state[GO] = file.digest
     if not private():
         st.query_params[EXAMPLE] = file.of
 
 
-def is_fitted(file: Opened) -> bool:
+def is_fitted(file: OpenFile) -> bool:
     """Whether the visitor asked for a fit of this file as it is read."""
     return st.session_state.get(GO) == file.digest or (not private() and st.query_params.get(EXAMPLE) == file.of)
 
@@ -180,7 +180,7 @@ def digest_of(file: BinaryIO) -> str:
     return found.hexdigest()
 
 
-def opened(file: Any, name: str, digest: str, progress: Callable[[float, str], None]) -> Opened:
+def open_file(file: Any, name: str, digest: str, progress: Callable[[float, str], None]) -> OpenFile:
     """The file, read once a session. Raises what is wrong with it; nothing of an earlier file is lost by that.
 
     digest  of its content, as `digest_of` gives it: what was chosen for it (sheet, rows to keep) is kept under that
@@ -193,7 +193,7 @@ def opened(file: Any, name: str, digest: str, progress: Callable[[float, str], N
         return kept[1]
     content = keypoints.read_any(file, name, every=every, progress=progress, sheet=sheet)
     forget()  # fits of the file before, and its data on the workers
-    made = Opened(name, f"{digest}-{every}-{sheet or ''}", content, every, digest)
+    made = OpenFile(name, f"{digest}-{every}-{sheet or ''}", content, every, digest)
     st.session_state[KEPT] = (key, made)
     return made
 
@@ -231,44 +231,35 @@ def edited(key: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, 
     return base, now
 
 
-def as_poses(file: Opened) -> Opened:
+def as_poses(file: OpenFile) -> OpenFile:
     """The table read as keypoints, which its columns have to be named like; else as it is."""
     table = file.content
     assert isinstance(table, Table)
     found = remembered(file.digest, lambda: keypoints.from_table(table), "keypoints")
-    return (
-        file
-        if found is None
-        else Opened(file.name, f"{file.digest}-poses", found, file.every, file.source, f"tables.read({file.read_as})")
-    )
+    if found is None:
+        return file
+    return OpenFile(file.name, f"{file.digest}-poses", found, file.every, file.source, f"tables.read({file.read_as})")
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TableOptions:
-    """What the visitor decided about a table."""
+    """What the visitor decided about a table; all but the roles are called as `Table.to_trials` calls them."""
 
     roles: tuple[tuple[str, str], ...]
     rate_hz: float | None = None
     unit: TimeUnit = "auto"
-    resample: bool = False
+    resample_to_fixed_step: bool = False
     fill_seconds: float = 0.0
     drop_outliers: bool = False
     position_is_channel: bool = True
 
     def arguments(self) -> dict[str, Any]:
         """For `Table.to_trials`."""
-        return {
-            "rate_hz": self.rate_hz,
-            "unit": self.unit,
-            "resample_to_fixed_step": self.resample,
-            "fill_seconds": self.fill_seconds,
-            "drop_outliers": self.drop_outliers,
-            "position_is_channel": self.position_is_channel,
-        }
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "roles"}
 
 
-def from_table(file: Opened, options: TableOptions) -> Data:
+def from_table(file: OpenFile, options: TableOptions) -> Data:
     """Trials of a table, the last of them held out."""
     table = file.content
     assert isinstance(table, Table)
@@ -289,7 +280,7 @@ def rate_of(table: Table, options: TableOptions) -> float | None:
     return options.rate_hz or (None if clock is None else clock.rate_hz)
 
 
-def table_recipe(file: Opened, roles: Mapping[str, str], options: TableOptions) -> Recipe:
+def table_recipe(file: OpenFile, roles: Mapping[str, str], options: TableOptions) -> Recipe:
     """The lines that read and cut the table as the page does."""
     used = {column: str(role) for column, role in roles.items() if role != Role.IGNORE}
     default = TableOptions(())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ import streamlit as st
 from gdm_core.trials import labels_of
 from gdm_studio.plot import figures
 from pages.lab import Data
-from pages.recording.tables import show_table
 from pages.ui import shell
 from pages.ui.plot import plot
+from pages.ui.tables import show_table
 
 
 def label_panel(data: Data) -> None:
@@ -44,11 +43,7 @@ def label_panel(data: Data) -> None:
         plot(strip, key="label-strip")
         signal = np.concatenate([trial.y for trial in data.trials])
         plot(figures.channel_strip(signal, **timing, height=min(60 + 8 * signal.shape[1], 200)), key="label-signal")
-        items = "".join(
-            f'<span role="listitem"><i style="background:{colour}"></i>{escape(name)}</span>'
-            for name, colour in zip(words.names, words.colours, strict=True)
-        )
-        st.html(f'<div class="gdm-key" role="list" aria-label="Labels">{items}</div>')
+        st.html(shell.key_html("Labels", zip(words.colours, words.names, strict=True)))
 
 
 def counted(data: Data, every: np.ndarray) -> pd.DataFrame:

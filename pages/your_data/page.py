@@ -14,7 +14,7 @@ from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
 from gdm_core.errors import GdmError
 from pages.lab import Data, live
-from pages.recording import lab, tabs
+from pages.lab.recording import EXPORT, recording_page
 from pages.ui import navigation, shell
 from pages.ui.controls import switch
 from pages.ui.downloads import download
@@ -25,7 +25,7 @@ KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
 
 
-def ask_for_file() -> tuple[intake.Opened | None, str]:
+def ask_for_file() -> tuple[intake.OpenFile | None, str]:
     """(the file, what is wrong with it). Where there is none, the place to drop one is the picture's."""
     source, name = intake.source()
     with page.controls if source is not None else page.picture:
@@ -43,7 +43,7 @@ def ask_for_file() -> tuple[intake.Opened | None, str]:
         return read(source, name)
 
 
-def read(source: BinaryIO, name: str) -> tuple[intake.Opened | None, str]:
+def read(source: BinaryIO, name: str) -> tuple[intake.OpenFile | None, str]:
     """(the file, what is wrong with it), with the controls that say how it is read."""
     bar = st.progress(0.0, f"Reading {name}")
 
@@ -53,7 +53,7 @@ def read(source: BinaryIO, name: str) -> tuple[intake.Opened | None, str]:
     digest = intake.digest_of(source)
     file, trouble = None, ""
     try:
-        file = intake.opened(source, name, digest, say)
+        file = intake.open_file(source, name, digest, say)
     except GdmError as error:
         trouble = str(error)
     finally:
@@ -118,7 +118,7 @@ def introduction() -> None:
             download(name, make, name, key=f"template-{name}")
 
 
-def ask_how_to_read(file: intake.Opened) -> intake.Opened:
+def ask_how_to_read(file: intake.OpenFile) -> intake.OpenFile:
     """A table whose columns are named like keypoints can be read as keypoints."""
     table = file.content
     if not isinstance(table, tables.Table) or flat_columns(list(table.columns)) is None:
@@ -129,12 +129,12 @@ def ask_how_to_read(file: intake.Opened) -> intake.Opened:
     return intake.as_poses(file) if wanted else file
 
 
-def ready(file: intake.Opened) -> tuple[Data | None, str]:
+def ready(file: intake.OpenFile) -> tuple[Data | None, str]:
     """(the data, or why there are none); draws what was understood on the way."""
-    return posed(file) if file.tracked else tabled(file)
+    return pose_data(file) if file.tracked else table_data(file)
 
 
-def posed(file: intake.Opened) -> tuple[Data | None, str]:
+def pose_data(file: intake.OpenFile) -> tuple[Data | None, str]:
     """The same for a tracking file."""
     with page.controls:
         options = pose_check.pose_options(file)
@@ -156,7 +156,7 @@ def posed(file: intake.Opened) -> tuple[Data | None, str]:
         return None, str(error)
 
 
-def tabled(file: intake.Opened) -> tuple[Data | None, str]:
+def table_data(file: intake.OpenFile) -> tuple[Data | None, str]:
     """The same for a table."""
     with page.controls:
         options = check.table_options(file)
@@ -170,7 +170,7 @@ def tabled(file: intake.Opened) -> tuple[Data | None, str]:
 
 
 @contextmanager
-def understood(file: intake.Opened) -> Iterator[None]:
+def understood(file: intake.OpenFile) -> Iterator[None]:
     """The place for what was understood: open until the fit is asked for."""
     going = intake.is_fitted(file)
     with page.picture, st.expander("What was understood", expanded=not going, icon=":material/fact_check:"):
@@ -190,10 +190,10 @@ def no_link() -> None:
 
 
 def to_report() -> None:
-    st.session_state["view"] = tabs.EXPORT
+    st.session_state["view"] = EXPORT
 
 
-live.mind_departure()
+live.release_when_gone()
 intake.from_address()
 page = shell.frame("your_data", share=no_link if intake.private() else None)
 with page.controls:
@@ -236,7 +236,7 @@ else:
                 st.rerun()
 
 if data is not None and file is not None and intake.is_fitted(file):
-    lab.show(page, data, sees="places" if file.tracked else "moves")
+    recording_page(page, data, sees="places" if file.tracked else "moves")
 else:
     shell.footer(["Nothing of a file is kept after the session."])
 visit.keep()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,19 +13,18 @@ from datasets import keypoints
 from datasets.keypoints import KeypointTable
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
-from pages.recording.data import FEATURES
-from pages.recording.repairs import cleaning
-from pages.recording.tables import rows_high
+from pages.lab.poses.tracking import FEATURES, cleaning
 from pages.ui import shell
 from pages.ui.controls import number, one_of, switch
 from pages.ui.plot import plot
+from pages.ui.tables import rows_high
 from pages.your_data import pose_sketch, problems
-from pages.your_data.check import sentences
-from pages.your_data.intake import KEPT, Opened, edited, remembered
+from pages.your_data.check import say_report
+from pages.your_data.intake import KEPT, OpenFile, edited, remembered
 from pages.your_data.poses import Picked, PoseOptions, chosen
 
 
-def pose_options(file: Opened) -> PoseOptions:
+def pose_options(file: OpenFile) -> PoseOptions:
     """The controls of a tracking file, in the sidebar, and what its editor says."""
     table = file.content
     assert isinstance(table, KeypointTable)
@@ -56,7 +53,7 @@ def pose_options(file: Opened) -> PoseOptions:
     )
 
 
-def edited_names(file: Opened) -> tuple[Picked, Picked]:
+def edited_names(file: OpenFile) -> tuple[Picked, Picked]:
     """(animals, parts) as they stand in the editor of this file: those kept, under their names."""
     table = file.content
     assert isinstance(table, KeypointTable)
@@ -73,11 +70,11 @@ def _as_found(table: KeypointTable) -> list[dict[str, Any]]:
     return [{"name": name, "use": True} for name in (*table.animals, *table.parts)]
 
 
-def _key(file: Opened) -> str:
+def _key(file: OpenFile) -> str:
     return f"{KEPT}-parts-{file.digest}"
 
 
-def pose_panel(file: Opened, options: PoseOptions) -> bool:
+def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
     """The editor, the report and a picture of what is wrong. Whether there is something left to fit."""
     table = file.content
     assert isinstance(table, KeypointTable)
@@ -122,12 +119,17 @@ def pose_panel(file: Opened, options: PoseOptions) -> bool:
             shell.error("These names do not work together", str(error))
             return False
         least = float(dict(options.repairs)["min_score"])
-        sentences(keypoints.report(kept, max(least, 1e-6)).sentences())
+        say_report(keypoints.report(kept, max(least, 1e-6)).sentences())
         named = (file.digest, options.rate_hz, options.animals, options.parts, least)
         codes = remembered(repr(named), lambda: problems.found_in(kept, least), "problems")
         if codes.any():
             plot(problems.picture(codes, kept), key="problems")
-            _key_of_colours(problems.shares(codes))
+            present, colours = problems.shares(codes), {word: colour for word, colour in problems.KINDS.values()}
+            st.html(
+                shell.key_html(
+                    "Problems", ((colours[word], f"{word} {_share(share)}") for word, share in present.items())
+                )
+            )
     return True
 
 
@@ -141,12 +143,3 @@ def _kept(table: KeypointTable, options: PoseOptions) -> KeypointTable | None:
 
 def _share(value: float) -> str:
     return f"{value:.1%}" if value >= 0.0005 else "<0.1%"
-
-
-def _key_of_colours(present: Mapping[str, float]) -> None:
-    colours = {word: colour for word, colour in problems.KINDS.values() if word in present}
-    items = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(word)} {escape(_share(present[word]))}</span>'
-        for word, colour in colours.items()
-    )
-    st.html(f'<div class="gdm-key" role="list" aria-label="Problems">{items}</div>')

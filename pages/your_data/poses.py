@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from datasets import keypoints
-from datasets.keypoints import KeypointTable
-from datasets.splits import split_recording
+from datasets.keypoints import FeatureSet, KeypointTable
 from gdm_core.errors import DataError
 from pages.lab import Data
-from pages.recording.data import from_recordings
-from pages.recording.repairs import pose_recipe
-from pages.your_data.intake import OWN, Opened
+from pages.lab.poses.tracking import from_tracking
+from pages.your_data.intake import OWN, OpenFile
 
 Picked = tuple[tuple[int, str], ...]  # (which one of the file, its name here)
 ASSUMED = "Hz is assumed"
@@ -30,7 +28,7 @@ class PoseOptions:
     """
 
     rate_hz: float
-    features: str
+    features: FeatureSet
     repairs: tuple[tuple[str, Any], ...]
     animals: Picked = ()
     parts: Picked = ()
@@ -77,7 +75,7 @@ def _picked(what: str, picked: Picked, names: Sequence[str]) -> Picked:
 
 
 def from_poses(
-    file: Opened, options: PoseOptions, labels: keypoints.Annotation | None = None, labels_file: str = ""
+    file: OpenFile, options: PoseOptions, labels: keypoints.Annotation | None = None, labels_file: str = ""
 ) -> Data:
     """Features of tracked animals, the last part of the recording held out.
 
@@ -93,31 +91,17 @@ def from_poses(
         )
     if labels is not None:
         table = keypoints.with_labels(table, labels.labels, labels.label_names)
-    repairs = dict(options.repairs)
-    made = keypoints.clean(table, **repairs)
-    train, test = split_recording(made)
-    notes = [*keypoints.report(table, max(repairs["min_score"], 1e-6)).sentences()]
-    notes += [note for note in made.notes if note not in table.notes]
-    notes += [f"labels: {note}" for note in labels.notes] if labels is not None else []
     marked = "" if labels is None else f"-{hashlib.sha256(labels.labels.tobytes()).hexdigest()[:12]}"
-    n, several = len(table.animals), len(table.recordings)
-    told = f", {several} recordings" if several else ""
-    return from_recordings(
+    return from_tracking(
         f"{file.digest}-{options!r}{marked}",
-        f"{file.name}, {table.n_frames:,} frames, {n} {'animal' if n == 1 else 'animals'}{told}",
-        train,
-        test,
-        options.features,  # type: ignore[arg-type]
-        pose_recipe(
-            file.name,
-            options.rate_hz,
-            repairs,
-            options.features,
-            table=file.table,
-            edits=_lines(source, options),
-            labels=labels_file if labels is not None else "",
-        ),
-        notes=notes,
+        file.name,
+        table,
+        options.features,
+        dict(options.repairs),
+        read=file.table,
+        edits=_lines(source, options),
+        labels=labels_file if labels is not None else "",
+        notes=[f"labels: {note}" for note in labels.notes] if labels is not None else [],
         licences=(OWN,),
         of=file.of,
         name=file.stem,

@@ -14,8 +14,8 @@ from datasets import mice
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from gdm_studio.plot.figures.base import untyped
-from pages.behaviour import recordings, shipped
-from pages.lab import naming
+from pages.behaviour import recordings
+from pages.lab import naming, shipped
 from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted
 from pages.lab.shipped import both
@@ -65,7 +65,7 @@ def html(app: AppTest) -> str:
 def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(engine):
     engine.auto = False
     text = html(opened())
-    assert f"{shipped.bundled().more['scores']['macro_f1']:.3f}" in text
+    assert f"{shipped.load(recordings.SHIPPED).more['scores']['macro_f1']:.3f}" in text
     assert "Macro-F1" in text
     assert "Simulated mice" in text
     assert not engine.waiting("main")
@@ -74,7 +74,7 @@ def test_it_opens_with_the_finished_result_before_any_worker_has_done_anything(e
 
 def test_the_bundled_result_belongs_to_what_a_first_visit_asks_for(engine):
     data = recordings.load_simulated(FIRST)
-    bundle = shipped.bundled()
+    bundle = shipped.load(recordings.SHIPPED)
     assert bundle is not None
     assert bundle.config == CONFIG
     assert bundle.fingerprint == both(data.train, data.test)
@@ -84,7 +84,7 @@ def test_the_bundled_result_belongs_to_what_a_first_visit_asks_for(engine):
 
 
 def test_the_bundled_states_are_those_of_the_bundled_model():
-    data, bundle = recordings.load_simulated(FIRST), shipped.bundled()
+    data, bundle = recordings.load_simulated(FIRST), shipped.load(recordings.SHIPPED)
     soft = bundle.result.model().predict_proba(data.test)
     for exact, kept in zip(soft, bundle.look.test, strict=True):
         np.testing.assert_allclose(exact, kept, atol=0.012)
@@ -93,7 +93,7 @@ def test_the_bundled_states_are_those_of_the_bundled_model():
 def test_fitting_the_bundled_result_anew_finds_as_good_states():
     from assets.make_demo import fitted
 
-    data, bundle = recordings.load_simulated(FIRST), shipped.bundled()
+    data, bundle = recordings.load_simulated(FIRST), shipped.load(recordings.SHIPPED)
     result = fitted(data.train, dict(bundle.config))
     assert result.elbo == pytest.approx(bundle.result.elbo, abs=0.5)
     rule = BoutRule(*bundle.more["options"])
@@ -199,7 +199,7 @@ def test_names_travel_to_the_legend_and_another_recording_forgets_them(engine):
 
 def test_states_have_the_colours_of_the_labels_that_they_mostly_stand_for(engine):
     app = opened()
-    data, bundle = recordings.load_simulated(FIRST), shipped.bundled()
+    data, bundle = recordings.load_simulated(FIRST), shipped.load(recordings.SHIPPED)
     weight = naming.weights(bundle.look.train, [trial.labels for trial in data.train], 4)
     worn = naming.label_colours(weight)
     keys = re.findall(r'<span[^>]*><i style="background:([^"]+)"></i>([^<]+)</span>', html(app))

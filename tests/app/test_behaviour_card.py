@@ -15,12 +15,11 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
-from pages.behaviour import recordings, shipped
-from pages.lab import analysis_figures, naming
+from pages.behaviour import recordings
+from pages.lab import analysis_figures, naming, scores, shipped
 from pages.lab.card import with_spread
 from pages.lab.naming import Naming, arrange
-from pages.recording import scores
-from pages.recording.tabs import label_counts, shortened, trial_table
+from pages.lab.tabs import label_counts, shortened, trial_table
 from pages.ui import navigation
 from pages.ui.result_files import load_card
 from pages.ui.units import unit_for, unit_of_stays
@@ -67,7 +66,7 @@ def test_scores_and_the_lines_they_have_to_beat_change_together(engine):
     app = opened()
     before = card(app)
     assert EARLIER not in before
-    scored = f"{shipped.bundled().more['scores']['macro_f1']:.3f}"
+    scored = f"{shipped.load(recordings.SHIPPED).more['scores']['macro_f1']:.3f}"
     verdict = before[before.index("data-verdict") :][:30]
     engine.auto = False
     slider(app, "K").set_value(4).run()
@@ -106,7 +105,7 @@ def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(eng
     app.run()
     now = card(app)
     assert "Macro-F1, as you named them" in now
-    automatic = f"{shipped.bundled().more['scores']['macro_f1']:.3f}"
+    automatic = f"{shipped.load(recordings.SHIPPED).more['scores']['macro_f1']:.3f}"
     assert f"automatic {automatic}" in now
     row = now[now.index("Macro-F1, as you named them") - 400 : now.index("Macro-F1, as you named them")]
     assert 'data-verdict=""' in row[row.rindex("gdm-score") :], "no verdict on what may have been named by the labels"
@@ -159,8 +158,8 @@ def test_the_table_of_labels_counts_each_frame_once_and_says_what_is_yours(sketc
 
 def test_home_shows_the_row_of_the_card_that_it_opens(engine):
     (home,) = load_card("behaviour").scores
-    found = shipped.bundled().more
-    row, *_ = with_spread(scores.score_rows(found["scores"]), [scores.score_rows(one) for one in found["seeds"]])
+    found = shipped.load(recordings.SHIPPED).more
+    row, *_ = with_spread(scores.bout_rows(found["scores"]), [scores.bout_rows(one) for one in found["seeds"]])
     for field in ("value", "spread", "ahead", "line"):
         assert getattr(home, field) == pytest.approx(getattr(row, field), abs=5e-5), field
     assert (home.line_name, home.digits, home.verdict) == (row.line_name, row.digits, row.verdict)
@@ -203,7 +202,7 @@ def test_one_behaviour_alone_cannot_be_scored(sketch):
     found = bout_scores.measure(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
     assert "macro_f1" not in found
-    assert [row.name for row in scores.score_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
     assert bout_scores.baselines(data.train, same, 4) == {}
 
 
@@ -216,7 +215,7 @@ def test_every_score_against_labels_stands_beside_its_majority_class(sketch):
     at = figure["layout"]["xaxis"]["ticktext"].index("balanced<br>accuracy")
     bars = [shape for shape in figure["layout"]["shapes"] if at - 0.5 < shape["x0"] < at + 0.5]
     assert len(bars) == 2
-    assert all("majority_balanced" in row for row in shipped.bundled().more["scores"]["test"])
+    assert all("majority_balanced" in row for row in shipped.load(recordings.SHIPPED).more["scores"]["test"])
 
 
 def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
@@ -228,7 +227,7 @@ def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
     found = bout_scores.measure(content, daily, daily, 0.0, 0.0) | {"lines": {}}
-    row = scores.score_rows(found, unit_for(daily.n_samples * 86_400))[0]
+    row = scores.bout_rows(found, unit_for(daily.n_samples * 86_400))[0]
     assert row.unit == " days"
     assert 1 <= row.value < 1000
 

@@ -22,18 +22,18 @@ from gdm_core.analysis.tables import csv, harmless
 from gdm_core.trials import Trial, Trials
 from gdm_studio.plot import figures, palette
 from pages.behaviour import recordings
-from pages.lab import Data, Setting, live, tables
+from pages.lab import Data, Setting, live, recording, scores, tables
 from pages.lab import export as lab_export
 from pages.lab import figures as made
 from pages.lab import tabs as lab_tabs
 from pages.lab.labels import colour_key
 from pages.lab.live import Wanted, screen
 from pages.lab.naming import Naming, arrange
+from pages.lab.poses import player
+from pages.lab.poses.tracking import from_recordings
 from pages.lab.view import View
-from pages.recording import export, lab, player, scores, tabs
-from pages.recording import tables as shown_tables
-from pages.recording.data import from_recordings
 from pages.ui import exports
+from pages.ui import tables as shown_tables
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
 from tests.support.recording import reading_of, view_of
@@ -79,7 +79,7 @@ def offered(view, monkeypatch) -> lab_export.Export:
     """What the panel of files is given."""
     given = []
     monkeypatch.setattr(lab_export, "panel", given.append)
-    export.panel(view, view.read(), lambda found: [], None)
+    lab_export.offer(view, view.read(), lambda found: [])
     return given[0]
 
 
@@ -97,8 +97,8 @@ def test_files_of_the_held_out_part_go_on_where_the_fitted_part_ends(view, data)
 def test_strips_and_player_point_at_the_same_moment(view, data, monkeypatch):
     shown = {}
     monkeypatch.setattr(player, "_player", lambda key, data: shown.update({key: data}))
-    lab._poses(view)
-    assert lab.strips(view, view.shown, scores.Judged(None, None, view.unit))["strips"].figure["data"][0][
+    recording._poses(view)
+    assert recording.strips(view, view.shown, scores.Judged(None, None, view.unit))["strips"].figure["data"][0][
         "x0"
     ] == pytest.approx(FIT_S)
     assert shown["player"]["start"] == pytest.approx(FIT_S)
@@ -220,10 +220,10 @@ def test_a_row_of_the_table_of_bouts_leads_to_its_moment(view, monkeypatch):
         shown.append(frame)
         return SimpleNamespace(selection=SimpleNamespace(cells=[(1, "Behavior")]))
 
-    monkeypatch.setattr(tabs, "show_table", clicked)
+    monkeypatch.setattr(lab_tabs, "show_table", clicked)
     monkeypatch.setattr(lab_tabs, "plot", lambda *_, **__: None)
-    monkeypatch.setattr(tabs, "jump", lambda time, recording: asked.append(time))
-    tabs.bouts(view, here)
+    monkeypatch.setattr(lab_tabs, "jump", lambda time, recording: asked.append(time))
+    lab_tabs.bouts(view, here)
     assert asked == [pytest.approx(table["Start (s)"][1])], "on the clock of the recording, as the strips have it"
     assert len(shown[0]) == len(table)
 
@@ -245,10 +245,10 @@ def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     naming = arrange(["=rest", 'a "fast" one', ""], [0, 1, 0]) if named else Naming.plain(3)
     view = fitted(data, config, QuickEngine(real=True), naming)
     fit = exports.Fit("gdm", config, view.shown.order)
-    recipe = replace(data.recipe, after=export.after_fit(view, view.naming))
+    recipe = replace(data.recipe, after=lab_export.bouts_code(view, view.naming))
     printed = run_script(exports.script(recipe, fit, "Behaviour"), tmp_path)
     scores = bout_scores.scores(view.shown.result.model_bytes, data.train, data.test, 0.2, 0.2, 0)
-    for name in export.SCORES:
+    for name in lab_export.SCORES:
         assert f"{name}: {scores[name]:.3f}" in printed, "the scores of the page, from the labels of its data"
     found = pd.read_csv(tmp_path / "bouts.csv")
     expected = pd.concat(
@@ -301,7 +301,7 @@ def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path, m
     np.savez(tmp_path / "pair.npz", keypoints=xy, scores=whole.scores)
     repairs = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
     repairs |= {"undo_side_flips": False, "undo_identity_swaps": False}
-    options = {"file": "pair.npz", "rate": 30.0} | repairs
+    options = {"file": "pair.npz", "rate": 30.0, "repairs": tuple(repairs.items())}
     data = recordings._load_file(recordings.Chosen("file", "keypoints", tuple(options.items())))
     assert any("never vary" in note for note in data.notes)
     monkeypatch.chdir(tmp_path)

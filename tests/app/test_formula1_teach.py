@@ -14,7 +14,7 @@ from gdm_core.analysis.teaching import Overview
 from gdm_studio.datasets import formula1 as installed
 from pages.formula1 import teach
 from pages.lab.live import screen
-from pages.recording.teach import lessons
+from pages.lab.teach import lessons
 from tests.support.formula1 import LAP_S, RADIUS, ring_driver, ring_session
 from tests.support.formula1_page import arrange, ring_race, visit, words
 from tests.support.live_engine import QuickEngine

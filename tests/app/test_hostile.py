@@ -17,9 +17,9 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
 from pages.formula1 import state_names
-from pages.recording.tables import clicked_row
 from pages.ui import navigation, streamlit_internals
 from pages.ui.slider import moved
+from pages.ui.tables import clicked_row
 from tests.support import forged
 from tests.support.formula1_page import arrange, visit
 from tests.support.your_data_page import html, uploaded

@@ -16,8 +16,8 @@ from pages.behaviour import recordings
 from pages.formula1 import data as laps
 from pages.lab import shipped
 from pages.lab.live import screen
+from pages.lab.teach import lessons
 from pages.nascar import simulator
-from pages.recording.teach import lessons
 from pages.ui import navigation
 from pages.ui.result_files import load_card
 from tests.support.last_bits import other_last_bits

@@ -302,7 +302,7 @@ def _progress() -> None:
     from pages.lab.live import screen
     from pages.ui import parts
 
-    parts.show(screen.progress(st.session_state["shown"]))
+    parts.draw_parts(screen.progress(st.session_state["shown"]))
 
 
 def told(shown) -> tuple[str, int]:

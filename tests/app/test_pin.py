@@ -69,7 +69,7 @@ def test_other_pages_do_not_take_it_for_a_page(engine, monkeypatch):
     app = opened(seed="1", pin="gdm_4_0.99_learn_window_2_1")
     lives = {name: app.session_state[name] for name in ("live-nascar", "live-nascar-pinned")}
     monkeypatch.setattr(live.screen.st, "session_state", lives)
-    assert set(live.opened()) == {"nascar"}
+    assert set(live.open_settings()) == {"nascar"}
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,14 @@ from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
 from pages.behaviour import recordings
-from pages.lab import analysis_figures, live
+from pages.lab import analysis_figures, live, recording, scores, tabs
 from pages.lab import data as lab_data
 from pages.lab.data import MOST_LATENT
 from pages.lab.live import screen
 from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
 from pages.lab.naming import Naming
+from pages.lab.poses import clips, player
 from pages.lab.view import Unread
-from pages.recording import clips, player, scores, tabs
-from pages.recording import lab as recording_lab
 from tests.support.live_engine import Sketch
 from tests.support.recording import view_of
 
@@ -67,7 +66,7 @@ def test_the_card_holds_scores_against_the_best_line_without_labels(sketch):
     data, _, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     lines = {"k-means on steps": {"macro_f1": 0.95}, "10-NN on position": {"macro_f1": 0.99}}
-    row = next(row for row in scores.score_rows(found | {"lines": lines}) if row.name == "Macro-F1")
+    row = next(row for row in scores.bout_rows(found | {"lines": lines}) if row.name == "Macro-F1")
     assert (row.line_name, row.line) == ("k-means on steps", 0.95)
     assert row.verdict == "short", "four trials of ten seconds carry none"
     assert any("10-NN" in name for name, _ in row.others)
@@ -78,7 +77,7 @@ def test_recordings_without_labels_are_measured_without_them(sketch):
     blank = replace(data.test, trials=tuple(replace(t, labels=None) for t in data.test))
     found = bout_scores.measure(content, data.train, blank, 0.0, 0.0)
     assert "macro_f1" not in found
-    assert [row.name for row in scores.score_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
+    assert [row.name for row in scores.bout_rows(found | {"lines": {}})] == ["Median bout", "Explains new trials (R²)"]
     assert bout_scores.baselines(data.train, blank, 4) == {}
 
 
@@ -146,7 +145,7 @@ def test_a_new_trial_waits_for_the_exact_look(engine):
     expected = np.asarray(look.test[0])[:, list(shown.order)]
     np.testing.assert_array_equal(here.states, expected)
     mapping = [3, 1, 0, 2]
-    read = recording_lab.as_labels(view, here, shown.order, mapping)
+    read = recording.as_labels(view, here, shown.order, mapping)
     np.testing.assert_array_equal(read, np.array(mapping)[np.asarray(look.test[0]).argmax(axis=1)])
 
 

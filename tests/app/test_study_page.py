@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from datasets import cohort, cohort_files
+from datasets.mice import simulate_recordings
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.analysis.tables import csv
 from gdm_core.study import Study
+from pages.lab.poses import clips
 from pages.study import words as marking
 from pages.study import work
+from pages.study.bring import Brought
 from pages.ui import navigation
 from tests.support.drawn import record, words
 from tests.support.nascar_page import APP
@@ -230,6 +234,24 @@ def test_what_is_marked_in_some_animals_is_said_of_all(engine, monkeypatch):
     said = words(app)
     assert "2 words found in all" in said
     assert "8 moments of 1 animal are named" in said
+
+
+def test_clips_of_poses_are_loops_in_a_grid_under_their_names(monkeypatch):
+    shown: dict = {}
+    monkeypatch.setattr(clips, "_grid", lambda key, data: shown.update(data))
+    made = cohort.simulate(2, minutes=1, seed=0)
+    study = Study.of_states(made.states, pd.DataFrame(made.sheet), made.rate_hz, cohort.BEHAVIOURS)
+    mice = simulate_recordings(1, 3000, 0)[0]
+    brought = Brought("clips", "", "mine", "", study, False, (), (), poses=lambda name: mice)
+    found = study.clips(2, n=3)
+    monkeypatch.setattr(work, "of", lambda key, do: SimpleNamespace(value=do(lambda what, share: None), error=None))
+    monkeypatch.setattr(work, "follow", lambda key, works: True)
+    marking._pictures(brought, found, ["1: treated", "2", "3"], 2)
+    assert [one["said"] for one in shown["clips"]] == ["1: treated", "2", "3"]
+    assert [one["start"] for one in shown["clips"]] == found["first"].tolist()
+    assert [one["poses"]["n"] for one in shown["clips"]] == (found["after"] - found["first"]).tolist()
+    assert shown["name"] == "mine-clips"
+    assert cohort.BEHAVIOURS[2] in shown["alt"]
 
 
 def test_what_was_said_last_of_a_moment_counts():

@@ -12,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import teaching
 from gdm_core.models.loading import model_from_bytes
-from pages.recording.teach import lessons
-from pages.recording.teach.lessons import Entry
-from pages.recording.teach.taught_fit import WithWords
+from pages.lab.teach import lessons
+from pages.lab.teach.lessons import Entry
+from pages.lab.teach.taught_fit import WithWords
 from tests.support.live_engine import QuickEngine
 from tests.support.taught import NAMES
 from tests.support.teach_page import DATA, bouts, control, do, drawn, kept, mark, opened, real_engine, said, table

@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 from datasets.marks import Mark, Marks
 from gdm_core.analysis.teaching import Overview
 from gdm_core.errors import DataError
-from pages.recording.teach import agreement, lessons
-from pages.recording.teach.lessons import Entry, Vocabulary
+from pages.lab.teach import agreement, lessons
+from pages.lab.teach.lessons import Entry, Vocabulary
 from pages.ui import navigation
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered

@@ -11,10 +11,10 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError
-from pages.recording import trial_choice
-from pages.recording.teach import desk, lessons
-from pages.recording.teach.desk import entries_of
-from pages.recording.teach.lessons import keys_of, with_key, with_word
+from pages.lab import trial_choice
+from pages.lab.teach import desk, lessons
+from pages.lab.teach.desk import entries_of
+from pages.lab.teach.lessons import keys_of, with_key, with_word
 from tests.support.live_engine import QuickEngine
 from tests.support.teach_page import DATA, control, kept, opened, real_engine, said, trial
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.recording.teach.lessons import Entry
+from pages.lab.teach.lessons import Entry
 from tests.support import formula1_page, nascar_page, teach_page
 from tests.support.offered import offered
 from tests.support.teach_page import bouts, mark

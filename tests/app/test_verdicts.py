@@ -8,7 +8,7 @@ import pytest
 from datasets.splits import split_trials
 from gdm_core.analysis import bout_scores
 from gdm_core.trials import Trial, Trials
-from pages.recording import scores
+from pages.lab import scores
 from pages.ui import card
 from tests.support.live_engine import Sketch
 
@@ -40,7 +40,7 @@ def rows_of(whole: Trials, smooth: float = 0.0) -> dict[str, card.Score]:
     model = Sketch(n_states=2).fit(train)
     found = bout_scores.measure(model.to_bytes(), train, test, smooth, 0.0)
     lines = bout_scores.baselines(train, test, 2)
-    return {row.name: row for row in scores.score_rows(found | {"lines": lines})}
+    return {row.name: row for row in scores.bout_rows(found | {"lines": lines})}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
 from pages.lab.live import session_cleanup
-from pages.recording.teach import lessons
+from pages.lab.teach import lessons
 from pages.your_data import intake, visit
 from tests.support.your_data_page import html, opened, upload, uploaded, waves
 

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from datasets import tables
 from gdm_core import GDM
 from gdm_core.analysis import bout_scores
-from pages.recording import scores
+from pages.lab import scores
 from pages.ui import navigation
 from pages.your_data import check, example, intake
 from tests.support.controls import control
@@ -89,7 +89,7 @@ def test_the_example_shows_states_that_a_model_finds_and_simpler_lines_do_not(se
         content = (Path(folder) / "m.safetensors").read_bytes()
     rule = data.expert_rule
     found = bout_scores.measure(content, data.train, data.test, rule.smooth_s, rule.shortest_s)
-    rows = scores.score_rows(found | {"lines": bout_scores.baselines(data.train, data.test, k)})
+    rows = scores.bout_rows(found | {"lines": bout_scores.baselines(data.train, data.test, k)})
     print([(row.name, round(row.value, 3), row.line_name, row.line, row.verdict) for row in rows])
     first = next(row for row in rows if row.name == "Macro-F1")
     assert first.value > 0.85

@@ -15,7 +15,7 @@ import streamlit as st
 from datasets import keypoints, mice, splits, tables
 from gdm_core.errors import DataError, GdmError
 from pages.your_data import check, intake
-from pages.your_data.intake import Opened, TableOptions
+from pages.your_data.intake import OpenFile, TableOptions
 from pages.your_data.poses import PoseOptions, from_poses
 from tests.support.your_data_page import fitted, read, waves
 
@@ -158,7 +158,7 @@ def test_roles_that_contradict_each_other_are_refused_with_their_names(session):
 
 def test_a_recording_too_short_to_split_is_refused(session):
     table = mice.simulate_recordings(1, 20, seed=0)[0]
-    file = Opened("short.npz", "d", replace(table, name="short"))
+    file = OpenFile("short.npz", "d", replace(table, name="short"))
     with pytest.raises(DataError, match="at least 40"):
         from_poses(file, PoseOptions(30.0, "keypoints", tuple(REPAIRS.items())))
 

@@ -21,7 +21,7 @@ from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages.ui import navigation
 from pages.your_data import intake, pose_check, pose_sketch, problems
-from pages.your_data.intake import Opened
+from pages.your_data.intake import OpenFile
 from pages.your_data.poses import PoseOptions, chosen, from_poses
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -47,9 +47,9 @@ def uploaded(name: str, content: bytes) -> AppTest:
     return app
 
 
-def read(content: bytes, name: str) -> Opened:
+def read(content: bytes, name: str) -> OpenFile:
     file = io.BytesIO(content)
-    return intake.opened(file, name, intake.digest_of(file), lambda share, text: None)
+    return intake.open_file(file, name, intake.digest_of(file), lambda share, text: None)
 
 
 def html(app: AppTest) -> str:
@@ -79,7 +79,7 @@ def values(side) -> np.ndarray:
 # ---- leaving out and renaming -------------------------------------------------------------------------------------
 def test_the_editor_says_what_is_kept_and_under_which_name(session):
     table = pair()
-    file = Opened("pair.npz", "d", table)
+    file = OpenFile("pair.npz", "d", table)
     everything = pose_check.edited_names(file)
     assert everything == (tuple(enumerate(table.animals)), tuple(enumerate(table.parts)))
     rows = {0: {"name": " resident "}, 1: {"use": False}, 2: {"name": ""}, 2 + 1: {"use": False}}

@@ -12,7 +12,8 @@ from playwright.sync_api import Page, expect
 
 from datasets import tables
 from gdm_studio.plot import figures
-from pages.behaviour import shipped
+from pages.behaviour import recordings
+from pages.lab import shipped
 from pages.ui import settings, theme
 from pages.ui.server import plotly_address
 
@@ -133,7 +134,7 @@ def test_exported_states_and_bouts_are_read_again(visit):
     with page.expect_download() as waiting:
         states.click()
     table = pd.read_csv(waiting.value.path())
-    shown = shipped.bundled().look.test[0]
+    shown = shipped.load(recordings.SHIPPED).look.test[0]
     assert len(table) == len(shown) == 2000
     proba = table[[f"p_{k}" for k in range(1, 6)]].to_numpy()
     np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-4)

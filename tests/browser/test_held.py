@@ -88,6 +88,23 @@ NOTE_END = """
 KNOWN = """[...document.querySelectorAll('.st-key-held-states *')].find((node) => node.gdmHeld)?.gdmHeld"""
 
 
+# As where the run of a release comes to this component, and only seconds later to its end.
+THROW_AWAY = """
+([known, selector]) => {
+  const view = eval(known);
+  const parentElement = [...document.querySelectorAll('.st-key-held-states *')].find(({ gdmHeld }) => gdmHeld === view);
+  const plot = document.querySelector(selector).parentElement.gdmView;
+  const thrownAway = async () => {
+    const { default: show } = await import("/_stcore/bidi-components/gdm.held/held.js");
+    while (!plot.waits || view.held) await new Promise(requestAnimationFrame);
+    show({ data: { offers: { K: "a fit that stands now" } }, parentElement });
+    return view.data.tables.length === 0 && Boolean(plot.waits);
+  };
+  window.thrownAway = thrownAway();
+}
+"""
+
+
 def _soft(n: int, k: int, tau: float) -> np.ndarray:
     phase = np.linspace(0, 9, n)[:, None] + 2 * np.pi * np.arange(k) / k
     weight = np.exp(np.cos(phase) / tau)
@@ -229,6 +246,23 @@ def test_a_track_follows_a_held_thumb_in_the_browser_and_is_the_servers_again_on
     page.wait_for_function("document.querySelectorAll('.gdm-states').length === 0")
     rested(page)
     page.wait_for_url("**K=5**")
+    assert opened.errors == []
+
+
+def test_a_picture_is_given_back_where_a_run_threw_away_what_it_was_drawn_from(visit):
+    opened = visit("/nascar?T=200")
+    page = rested(opened.page)
+    slider = page.get_by_role("slider", name="States (K)")
+    slider.hover()
+    page.wait_for_function(f"{KNOWN}?.data.tables.some(({{ values }}) => values[0] === 5)")
+    page.mouse.move(0, 0)  # a hand that stays would have it all brought again
+    slider.focus()
+    page.evaluate(THROW_AWAY, [KNOWN, INFERRED])
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("window.thrownAway"), "what it was drawn from is gone, and ours stands"
+    page.wait_for_url("**K=5**")
+    page.wait_for_function(f"!document.querySelector('{INFERRED}').parentElement.gdmView.waits")
+    rested(page)
     assert opened.errors == []
 
 

@@ -6,6 +6,7 @@ slowly, so that a busy machine is never told that something hangs, and a quiet o
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 import psutil
+from greenlet import greenlet
 
 WAIT_S = 60.0  # quiet seconds for whatever a test waits for: the slowest of all takes a few
 STEP_S = 150.0  # and for the whole of a test, or of what is set up for it or taken down after it
@@ -34,15 +36,19 @@ def patience_s(seconds: float = WAIT_S) -> float:
 
 
 class Clock:
-    """Quiet seconds since it was made, as of the last look at it: whoever waits looks often."""
+    """Quiet seconds since it was made, as of the last look at it: whoever waits looks often.
+
+    A machine counts as no less busy than it was in the beginning: a wait that was given its seconds then (`patience_s`) comes
+    to its end, and says what did not come, before whoever watches over the whole test ends it.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._looked = time.monotonic()
+        self._looked, self._slowness = time.monotonic(), slowness()
 
     def look(self) -> float:
         now = time.monotonic()
-        self.seconds += (now - self._looked) / slowness()
+        self.seconds += (now - self._looked) / max(self._slowness, slowness())
         self._looked = now
         return self.seconds
 
@@ -106,6 +112,9 @@ class Watch:
         for ident, frame in sys._current_frames().items():
             if ident != threading.get_ident():
                 said += [f"\nThread {ident}\n", *traceback.format_stack(frame)]
+        # A test that waits for its browser stands aside in one of these, and the thread waits for messages.
+        waiting = (each.gr_frame for each in gc.get_objects() if isinstance(each, greenlet))
+        said += ["\nAside\n" + "".join(traceback.format_stack(frame)) for frame in waiting if frame is not None]
         os.write(self._stderr, "".join(said).encode())
         for child in psutil.Process().children(recursive=True):
             child.kill()

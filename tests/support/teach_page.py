@@ -14,8 +14,8 @@ from streamlit.testing.v1 import AppTest
 
 from gdm_core.trials import Trials
 from pages.lab.live import screen
-from pages.recording.teach import lessons
-from pages.recording.teach.lessons import Entry
+from pages.lab.teach import lessons
+from pages.lab.teach.lessons import Entry
 from pages.ui import navigation
 from tests.support.controls import control as by_name
 from tests.support.live_engine import QuickEngine

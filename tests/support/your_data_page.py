@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from datasets import tables
 from pages.ui import navigation
 from pages.your_data import intake
-from pages.your_data.intake import Opened, TableOptions
+from pages.your_data.intake import OpenFile, TableOptions
 from tests.support import drawn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,10 +49,10 @@ def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:
     return pd.DataFrame(columns).round(4).to_csv(index=False).encode()
 
 
-def read(name: str, content: bytes | None = None) -> Opened:
+def read(name: str, content: bytes | None = None) -> OpenFile:
     data = tables.template(name) if content is None else content
     file = io.BytesIO(data)
-    return intake.opened(file, name, intake.digest_of(file), lambda share, text: None)
+    return intake.open_file(file, name, intake.digest_of(file), lambda share, text: None)
 
 
 def fitted(name: str, content: bytes | None = None):

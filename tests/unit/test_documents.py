@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image, ImageSequence
 
 import gdm_core
-from docs import render
+from docs import moving_picture, render
 from gdm_studio.cli import build_parser
 from pages.ui.navigation import REGISTRY
 
@@ -24,7 +27,7 @@ HELD = {
         "studio_serves_from_any_folder",
         "what_was_tried_on_which_python_is_said_alike_everywhere",
     ],
-    "![The NASCAR lab": ["links_lead_somewhere"],
+    "![A hand holds": ["the_picture_of_the_readme_moves", "links_lead_somewhere"],
     "**Find the states": ["finds_the_states", "true_numbers_of_states_are_found", "settings_are_suggested_and_used"],
     "| page | for |": ["the_table_of_pages_is_the_menu", "every_format_reads_the_same"],
     "Every page's state": ["every_export_arrives_and_reads_back", "the_link_in_the_script_opens_the_view_again"],
@@ -55,6 +58,20 @@ def test_no_line_of_the_readme_is_without_its_test():
     assert not [part[:80] for part in parts if not part.startswith(tuple(HELD))], "say in HELD which tests hold it"
     assert not [start for start in HELD if not any(part.startswith(start) for part in parts)]
     assert not {name for names in HELD.values() for name in names} - known()
+
+
+def test_the_picture_of_the_readme_moves():
+    """It plays for ever, is no heavier than it may be, and shows another picture at nearly every step."""
+    (name,) = re.findall(r"!\[[^]]*\]\((docs/pictures/[^)]+)\)", README)
+    path = ROOT / name
+    assert path.stat().st_size < moving_picture.LARGEST
+    with Image.open(path) as shown:
+        assert shown.info["loop"] == 0
+        assert shown.size == tuple(moving_picture.WINDOW.values())
+        frames = [np.asarray(frame.convert("L"), float) for frame in ImageSequence.Iterator(shown)]
+    changed = [np.abs(after - before).mean() > 0.05 for before, after in pairwise(frames)]
+    assert len(frames) >= 30
+    assert np.mean(changed) > 0.9
 
 
 def test_docs_name_tests_that_there_are():

@@ -161,7 +161,7 @@ def named_by(call: ast.Call) -> str | None:
     at = {"choose_one": 1, "choose_of_few": 1, "choose_several": 1, "choose_range": 2}.get(
         ast.unparse(call.func).split(".")[-1]
     )
-    bound = "bind" in given or ast.unparse(call.func) in ("slide", "number", "one_of", "switch")
+    bound = "bind" in given or ast.unparse(call.func) in ("slide", "number", "one_of", "switch", "text")
     name = call.args[at] if at is not None else given.get("key") if bound else None
     if isinstance(name, ast.Call) and ast.unparse(name.func) == "settings.key":
         name = name.args[0]
@@ -177,3 +177,14 @@ def test_every_name_that_a_control_has_in_the_address_is_known_as_one():
     assert len(names) > 60
     assert names <= address.NAMES, f"pages/ui/limits.py, NAMES lacks {names - address.NAMES}"
     assert set(simulator.SETTINGS) <= address.NAMES
+
+
+def test_no_page_has_a_control_whose_name_only_another_page_knows():
+    own = {page: set(names.split()) for page, names in address.ONLY.items()}
+    assert set().union(*own.values()) <= address.NAMES, "else it is known nowhere"
+    for folder in (path for path in (ROOT / "pages").iterdir() if path.is_dir()):
+        sources = [ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")]
+        calls = [node for source in sources for node in ast.walk(source) if isinstance(node, ast.Call)]
+        names = {re.match(r"[^\W\d]+", name)[0] for call in calls if (name := named_by(call))}
+        for page, only in own.items():
+            assert page == folder.name.replace("_", "-") or not names & only, (folder.name, page)

@@ -43,16 +43,45 @@ def test_what_hangs_is_ended(gently, then, code, monkeypatch):
     assert ("in waits_for_what_never_comes" in done.stderr) == (code == 1)
 
 
+def test_a_test_that_stands_aside_says_where_it_waits():
+    aside = """
+import time
+from greenlet import greenlet, getcurrent
+from tests.support.patience import Watch
+
+def the_test_waits_for_its_browser():
+    getcurrent().parent.switch()
+
+with Watch(2, step_s=0.2, look_s=0.02).over("A test", gently=False):
+    test = greenlet(the_test_waits_for_its_browser)
+    test.switch()
+    time.sleep(60)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", aside],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=50,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "in the_test_waits_for_its_browser" in done.stderr
+
+
 def test_seconds_pass_more_slowly_where_processes_queue(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(patience.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(patience.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     clock = patience.Clock()
-    for load, seconds in ((0.5, 10.0), (16.0, 11.25)):
+    for load, seconds in ((0.5, 10.0), (16.0, 11.25), (2.0, 21.25)):
         monkeypatch.setattr(patience.os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
         now[0] += 10.0
         assert clock.look() == pytest.approx(seconds)
+
+    monkeypatch.setattr(patience.os, "getloadavg", lambda: (16.0, 0.0, 0.0))
     assert patience.patience_s() == pytest.approx(8 * patience.WAIT_S)
+    began_busy = patience.Clock()
+    monkeypatch.setattr(patience.os, "getloadavg", lambda: (0.5, 0.0, 0.0))
+    now[0] += 8 * patience.WAIT_S
+    assert began_busy.look() == pytest.approx(patience.WAIT_S)
 
 
 def test_a_wait_in_vain_says_what_was_there(monkeypatch):

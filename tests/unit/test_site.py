@@ -47,6 +47,20 @@ def test_a_figure_cannot_end_its_own_place_on_the_page():
     assert 'aria-label="a curve"' in page
 
 
+def test_a_release_finds_the_pythons_that_start_and_no_others(monkeypatch, tmp_path):
+    """A name on the path may be one that only says that it is not chosen, as pyenv leaves it."""
+    path, beside = tmp_path / "bin", tmp_path / "pyenv" / "versions" / "9.9.1" / "bin"
+    for folder, ends in ((path, 127), (beside, 0)):
+        folder.mkdir(parents=True)
+        (folder / "python9.9").write_text(f"#!/bin/sh\nexit {ends}\n")
+        (folder / "python9.9").chmod(0o755)
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    assert release.installed("python9.9") == str(beside / "python9.9")
+    assert release.installed("python9.8") is None
+    assert release.tried("python9.8", tmp_path, []) == "python9.8: not on this machine"
+
+
 def test_the_notes_of_a_release_hold_what_changed_and_what_was_tried(monkeypatch):
     text = "# Changes\n\n## 2.0.0\n- new\n\n## 1.0.0\n- old\n"
     assert release.changes("2.0.0", text) == "- new"

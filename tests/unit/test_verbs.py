@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import gdm_core
 from gdm_core import ARHMM, GDM, Trials
-from gdm_core.errors import ConfigError
+from gdm_core.errors import ConfigError, DataError
 from gdm_studio.datasets import nascar
 
+ROOT = Path(__file__).resolve().parents[2]
 FEW = {"n_states": 3, "n_latent": 2, "n_iter": 4, "n_restarts": 1}
 
 
@@ -79,6 +87,44 @@ def test_scores_print_themselves_and_are_a_table(laps):
 
 
 def test_propose_is_at_the_top(laps):
-    clips = gdm_core.propose(GDM(n_states=3, n_latent=2, n_steps=10).fit(laps[0]), Trials((laps[0],)), n=2)
+    model = GDM(n_states=3, n_latent=2, n_steps=10).fit(laps[0])
+    clips = gdm_core.propose(model, Trials((laps[0],)), n=2)
     assert len(clips) == 2
     assert clips[0].trial == 0
+    frame = clips.to_frame()
+    assert list(frame.columns) == ["trial", "recording", "from_s", "to_s", "start", "stop", "value"]
+    assert frame.recording.tolist() == [laps[0].name] * 2
+    assert frame.from_s[0] == clips[0].start / laps[0].rate_hz
+    assert str(clips).startswith(f"{laps[0].name}: {frame.from_s[0]:.2f} to {frame.to_s[0]:.2f} s, value ")
+    again = pickle.loads(pickle.dumps(clips))  # answers of workers
+    assert again == clips
+    pd.testing.assert_frame_equal(again.to_frame(), frame)
+    assert str(gdm_core.propose(model, laps[0], asked=gdm_core.propose(model, laps[0], n=1000))) == (
+        "no clip is left to ask about"
+    )
+
+
+def test_study_is_a_verb_and_the_package_still_is_one(laps):
+    trials = [replace(laps[0].slice(at, at + 60), name=f"m{at}") for at in (0, 60, 120, 180)]
+    sheet = pd.DataFrame({"recording": [one.name for one in trials], "group": list("aabb")})
+    model = ARHMM(**FEW)
+    found = gdm_core.study(Trials(tuple(trials)), sheet, model)
+    assert isinstance(found, gdm_core.Study)
+    assert isinstance(found, gdm_core.study.Study)
+    known = gdm_core.Study.fit({one.name: one for one in trials}, sheet, model)
+    pd.testing.assert_frame_equal(found.measures(), known.measures())
+    assert model.params_ == {}
+    named = gdm_core.study({one.name: one for one in trials}, sheet, model, names=["to", "fro"])
+    assert named.called(1) == "fro"
+    with pytest.raises(DataError, match="Two recordings are called 'm0'"):
+        gdm_core.study([trials[0], trials[0]], sheet, model)
+    with pytest.raises(DataError, match="one of these is a ndarray"):
+        gdm_core.study([trials[0].y], sheet, model)
+
+
+def test_the_verb_is_there_before_anything_else_was_imported():
+    """Where `gdm_core.study` was imported as a package first, and where not."""
+    for before in ("", "import gdm_core.study.flow;"):
+        done = f"{before}import gdm_core; print(callable(gdm_core.study), gdm_core.study.Flow.__name__)"
+        said = subprocess.run([sys.executable, "-c", done], cwd=ROOT, capture_output=True, text=True)
+        assert said.stdout == "True Flow\n", said.stderr

@@ -122,16 +122,18 @@ class GdmModule(nn.Module):
         """
         if self.noise_coupling is not None:
             return self.log_likelihood(z, design, rows)
-        precision = torch.exp(-2 * self.row_log_noise(rows)).expand_as(rows.y)
+        log_noise = self.row_log_noise(rows)
+        precision = torch.exp(-2 * log_noise).expand_as(rows.y)
         if rows.known is not None:
             precision = precision * rows.known
-        per_state = torch.einsum("rd,kdn->rkn", design, self.dynamics)  # [R, K, N]
+        flat = self.dynamics.transpose(0, 1).flatten(1)  # [L D + 2, K N]
+        per_state = (design @ flat).unflatten(1, (self.n_states, -1))  # [R, K, N]
         center = per_state.mean(1)
         spread = per_state - center[:, None]
         scaled = spread * precision[:, None]
         gram = row_products(scaled, spread.transpose(1, 2))  # [R, K, K]
         pull = row_products(scaled, (rows.y - center)[..., None])  # [R, K, 1]
-        at_center = self._log_density((rows.y - center)[None], rows)[0]
+        at_center = self._log_density((rows.y - center)[None], rows, log_noise)[0]
         by_row = z.permute(1, 2, 0)  # [R, K, S]
         slope = row_products(gram, by_row).mul_(-0.5).add_(pull)
         return (at_center[:, None] + slope.mul_(by_row).sum(1)).T
@@ -143,9 +145,9 @@ class GdmModule(nn.Module):
         chance = z @ torch.softmax(self.word_logits, -1)  # [S, R, W]
         return (rows.words * chance.clamp_min(LEAST_CHANCE).log()).sum(-1)
 
-    def _log_density(self, residual: Tensor, rows: Rows) -> Tensor:
-        """[..., R] log-density of residuals [..., R, N] over each row's observed channels."""
-        log_noise = self.row_log_noise(rows)
+    def _log_density(self, residual: Tensor, rows: Rows, log_noise: Tensor | None = None) -> Tensor:
+        """[..., R] log-density of residuals [..., R, N] over each row's observed channels; `log_noise` where it is known."""
+        log_noise = self.row_log_noise(rows) if log_noise is None else log_noise
         if self.noise_coupling is None or log_noise.ndim > 1:
             terms = -0.5 * (residual * torch.exp(-log_noise)).square() - log_noise - 0.5 * _LOG_2PI
             value = terms.sum(-1) if rows.known is None else (terms * rows.known).sum(-1)

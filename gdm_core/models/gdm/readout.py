@@ -148,7 +148,7 @@ def candidates_of_last_row(
     row before it ([1, S] where there is none), and the states [S, K] of its own candidates. `noise` is `same_noise`."""
     begin = max(0, len(rows) - 2)
     rows, view = _cut_rows(rows, begin, len(rows)), _cut_view(view, begin, len(rows))
-    chain = _Chain(module, rows, view, noise, temperature)
+    chain = _Chain(module, rows, view, noise, temperature, last=True)
     transfer = chain.transfer_of_last()
     return transfer if len(rows) > 1 else transfer.mean(0, keepdim=True), chain.z[-1].T
 
@@ -160,12 +160,21 @@ class _Chain:
     A transfer is exp(u_j + v_s) m_js^-K with m_js = sum_k exp(delta_jk - top_j) E_ks, so it needs products and no logarithm.
     """
 
-    def __init__(self, module: GdmModule, rows: Rows, view: View, exponential: Tensor, temperature: float) -> None:
+    def __init__(
+        self, module: GdmModule, rows: Rows, view: View, exponential: Tensor, temperature: float, last: bool = False
+    ) -> None:
+        """`last` leaves of what follows the draws no row but the last."""
         self.k, self.n_samples = int(exponential.shape[1]), int(exponential.shape[2])
         self.z = torch.softmax((view.posterior[..., None] - exponential.log()) / temperature, 1)  # [R, K, S]
         draws = self.z.permute(2, 0, 1)
+        before: Tensor | None = None
+        if last and len(rows) > 1:
+            before, draws = draws[:, :1], draws[:, 1:]
+            rows, view = _cut_rows(rows, 1, 2), _cut_view(view, 1, 2)
         # for each candidate before: delta = prior - posterior logits
-        delta = (module.prior_logits(view.context, draws, rows) - view.posterior).permute(1, 2, 0)  # [R, K, S_j]
+        delta = (module.prior_logits(view.context, draws, rows, before) - view.posterior).permute(
+            1, 2, 0
+        )  # [R, K, S_j]
         top = delta.amax(1, keepdim=True)
         delta = delta - top
         of_before = delta.sum(1)  # [R, S_j] u
@@ -220,7 +229,7 @@ class _Chain:
     def transfer_of_last(self) -> Tensor:
         """[S_j, S_s] of the last row."""
         out = self.z.new_empty(1, self.n_samples, self.n_samples)
-        self._transfer_of(slice(len(self.z) - 1, None), out)
+        self._transfer_of(slice(len(self._left) - 1, None), out)
         return out[0]
 
     def _transfer_of(self, part: slice, out: Tensor) -> Tensor:

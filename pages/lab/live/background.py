@@ -77,7 +77,7 @@ def follow(key: str, progress: Callable[[], tuple[str, float]], come_in: Callabl
     def settled() -> str:
         return "results" if time.monotonic() - began >= NEWS_EVERY_S and come_in() != before else ""
 
-    parts.show(drawn())
+    parts.draw_parts(drawn())
     channel().scene.moving.append(Moving(drawn, lambda: True, settled))
 
 

@@ -52,7 +52,7 @@ def fit(page: str, wanted: Wanted, *, moving: bool = False, linked: bool = True)
     return live
 
 
-def opened() -> dict[str, Any]:
+def open_settings() -> dict[str, Any]:
     """What this visitor last asked for on each page opened in this session: the settings that travel with a fit."""
     lives = {
         key.removeprefix("live-"): st.session_state[key]
@@ -73,7 +73,7 @@ def beforehand(usual_s: float) -> str:
     return estimate.beforehand(usual_s / max(1, len(info.workers)), info.waiting + len(info.out))
 
 
-def mind_departure() -> None:
+def release_when_gone() -> None:
     """For a page that keeps much for its visitor before there is a fit: let go of it when the visitor has left."""
     session_cleanup.watch_over(visitor())
 
@@ -107,7 +107,7 @@ def region(
     def settled() -> str:
         return "fit" if (fitting and not live.running) or live.out_of_time != stands else ""
 
-    parts.show(drawn(), places)
+    parts.draw_parts(drawn(), places)
     channel().scene.moving.append(Moving(drawn, lambda: live.running, settled, lambda: pace(live.jobs_about)))
 
 

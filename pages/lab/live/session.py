@@ -51,7 +51,7 @@ class Live:
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
-        self.answers, self.aside = Answers(engine, session), Answers(engine, session)
+        self.answers, self.held_answers = Answers(engine, session), Answers(engine, session)
         self.ask = self.answers.ask
         self.prefetch = Prefetch(engine, session)
         self.records = Records()
@@ -95,14 +95,12 @@ class Live:
         under_way = None if moving or self._hold_next else self.prefetch.hand_over(wanted.key)
         if moving:
             self._glimpse(wanted, result)
-        elif result is not None:
-            self._start_main(bulk=False)
-        elif under_way is not None:
-            self._take_main(under_way)
-        elif hurried:
+        elif result is None and under_way is not None:
+            self._jobs["main"], self._deadline = under_way, FitDeadline(wanted.deadline_s)
+        elif result is None and hurried:
             self._due = now + SETTLE_S
         else:
-            self._start()
+            self._start(known=result is not None)
 
     def _describe_anew(self, before: Wanted, wanted: Wanted) -> None:
         """The same fit, but looked at through other data, or with other words: the picture goes by the new ones."""
@@ -125,9 +123,7 @@ class Live:
         """Start anew from the seed, and stand still before the first step."""
         self._stop()
         self._failure, self._stopped = "", False
-        self._start_main(bulk=False, fresh=True)
-        if "main" in self._jobs:
-            self._jobs["main"].pause()
+        self._start(fresh=True)
 
     def play(self) -> None:
         """Let a paused fit run on, at a pace to watch; start anew where none is under way."""
@@ -237,39 +233,41 @@ class Live:
         return self._shown
 
     # ---- starting and ending jobs -------------------------------------------------------------------------------
-    def _start(self) -> None:
+    def _start(self, *, known: bool = False, fresh: bool = False) -> None:
+        """Begin the fit that is wanted: first what can be seen sooner, where an earlier fit has something to begin from.
+
+        known  its result lies in the cache, so nothing is sooner
+        fresh  begin anew whatever the cache has, and stand still before the first step
+        """
         wanted = self._wanted
         if wanted is None:
             return
-        if self._hold_next:  # who paused looks at one moment of a fit: of the next one, too
-            self._start_main(bulk=False)
-            if "main" in self._jobs:
-                self._jobs["main"].pause()
-            return
-        near = self.history.nearest(wanted)
-        if near is None:
-            self._start_main(bulk=False)
-            return
-        _, result, changes = near
-        if set(changes) == {"temperature"}:
-            self._preview(wanted, result, changes)
-        if self.history.quickest(wanted) < WARM_WORTH_S:
-            self._start_main(bulk=False)
-            return
-        request = FitRequest(
-            wanted.family,
-            changes,
-            wanted.train,
-            warm_start=result.model_bytes,
-            preview=wanted.request.preview,
-            use_cache=wanted.request.use_cache,
-            deadline_s=wanted.deadline_s,
-        )
+        hold = fresh or (self._hold_next and not known)  # who paused looks at one moment of a fit: of the next one, too
+        near = None if known or hold else self.history.nearest(wanted)
+        reader = self._reader(wanted) if wanted.alike and not (known or hold or near) else None
+        if reader is not None and reader[0].alike == wanted.alike:
+            self._preview(wanted, *reader[1:])
+        requests: dict[str, FitRequest] = {}
+        if near is not None:
+            _, result, changes = near
+            if set(changes) == {"temperature"}:
+                self._preview(wanted, result, changes)
+            if self.history.quickest(wanted) >= WARM_WORTH_S:
+                main = wanted.request
+                requests["warm"] = replace(
+                    main, config=changes, warm_start=result.model_bytes, deadline_s=wanted.deadline_s
+                )
+        requests["main"] = replace(wanted.request, use_cache=False) if fresh else wanted.request
         try:
-            self._jobs["warm"] = self._engine.submit(request, session=self._session, slot="warm")
-            self._start_main(bulk=True)
+            for role, request in requests.items():
+                bulk = len(requests) > 1 and role == "main"
+                self._jobs[role] = self._engine.submit(request, session=self._session, slot=role, bulk=bulk)
         except GdmError as error:
             self._failure = str(error)
+            return
+        self._deadline = FitDeadline(wanted.deadline_s)
+        if hold:
+            self._jobs["main"].pause()
 
     def beside(self, name: str) -> FitResult | None:
         """The last fit whose settings differ from those wanted in `name` at the most."""
@@ -322,18 +320,6 @@ class Live:
             return
         self._jobs["preview"] = job
         job.wait(wait_s)
-
-    def _start_main(self, *, bulk: bool, fresh: bool = False) -> None:
-        assert self._wanted is not None
-        request = replace(self._wanted.request, use_cache=False) if fresh else self._wanted.request
-        try:
-            self._take_main(self._engine.submit(request, session=self._session, slot="main", bulk=bulk))
-        except GdmError as error:
-            self._failure = str(error)
-
-    def _take_main(self, job: Job) -> None:
-        assert self._wanted is not None
-        self._jobs["main"], self._deadline = job, FitDeadline(self._wanted.deadline_s)
 
     def _end(self, *roles: str) -> None:
         for role in roles:

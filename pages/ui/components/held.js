@@ -9,7 +9,7 @@ import { decode, labelsAt, mixed, statesAt } from "../gdm.plot/colours.js";
 import { drawStates } from "../gdm.plot/states_canvas.js";
 
 const HEARD = "gdm:slider"; // see slider.js
-const STATES = "gdm:states"; // what the pose player (pages/recording/player.js) shows meanwhile; null: its own again
+const STATES = "gdm:states"; // what the pose player (pages/lab/poses/player.js) shows meanwhile; null: its own again
 const COMING = ["pointerover", "pointerdown", "focusin"];
 const STILL_MS = 1000; // between two words that a hand is still there
 const RUN = "gdm:run"; // see channel.js
@@ -21,6 +21,7 @@ const NOTHING = { tables: [], of: "" };
 // ---- following the thumb --------------------------------------------------------------------------------------
 function begin(parent) {
   const view = { parent, data: NOTHING, offers: {}, asked: {}, key: null, value: null, held: false, frame: 0 };
+  view.over = new Set(); // plots that were drawn over: a run may have thrown away what says so before they are given back
   view.heard = (event) => {
     const { key, value, held } = event.detail;
     if (held && !(key in view.offers)) return; // the server draws for that one
@@ -73,7 +74,9 @@ function follow(view) {
     });
     for (const { plot, how } of places(view)) {
       // A figure that changes its size is drawn over anew. What the server draws meanwhile waits.
-      if (drawStates(plot, how, soft, data.colours)) plot.waits = () => follow(view);
+      if (!drawStates(plot, how, soft, data.colours)) continue;
+      plot.waits = () => follow(view);
+      view.over.add(plot);
     }
     const { player } = data.figures;
     if (!player) return;
@@ -88,18 +91,19 @@ const say = (detail) => window.dispatchEvent(new CustomEvent(STATES, { detail })
 // Let go, what was drawn here stays until the server has a picture of that value: the earlier one would flash up between.
 function giveWay(view, looks) {
   if (view.held) return;
-  const earlier = places(view).some(({ plot }) => plot.waits && plot.given.data.options.state === "stale");
+  const earlier = [...view.over].some(({ root, given }) => root.isConnected && given.data.options.state === "stale");
   if (earlier && looks) setTimeout(() => giveWay(view, looks - 1), 100);
   else leave(view);
 }
 
 // What the server drew meanwhile has waited. It takes the place of what was drawn here once it is there.
 function leave(view) {
-  const left = places(view).filter(({ plot }) => plot.waits);
+  const left = [...view.over];
+  view.over.clear();
   say(null);
-  for (const { plot } of left) {
+  for (const plot of left) {
     plot.waits = null;
-    draw(plot.given);
+    if (plot.root.isConnected) draw(plot.given);
   }
 }
 

@@ -28,14 +28,13 @@ class Recipe:
     """How a page's data is made or read.
 
     imports   lines that bring in what `lines` need
-    lines     statements after which `train` is what the model is fitted to and `test` (if has_test) another recording
+    lines     statements after which `train` is what the model is fitted to and `test` another recording
     note      a sentence on what has to be there first, such as a file
     after     statements on `states` and `new_states` (soft states in the order of colours) that follow the fit
     """
 
     imports: Sequence[str]
     lines: Sequence[str]
-    has_test: bool = True
     note: str = ""
     after: Sequence[str] = ()
 
@@ -94,16 +93,14 @@ def cells(recipe: Recipe, fit: Fit, title: str, link: str = "", install: str = I
     look = [
         order,
         "states = [np.asarray(soft)[:, order] for soft in model.predict_proba(train)]  # each [time, states]",
+        "new_states = [np.asarray(soft)[:, order] for soft in model.predict_proba(test)]",
     ]
-    if recipe.has_test:
-        look.append("new_states = [np.asarray(soft)[:, order] for soft in model.predict_proba(test)]")
     keep = [
         'model.save("model.safetensors")  # another day: model = gdm_core.load_model("model.safetensors")',
         'arrays = {f"trial_{i}": soft for i, soft in enumerate(states)}',
+        'arrays |= {f"new_trial_{i}": soft for i, soft in enumerate(new_states)}',
         'np.savez("states.npz", **arrays)',
     ]
-    if recipe.has_test:
-        keep.insert(2, 'arrays |= {f"new_trial_{i}": soft for i, soft in enumerate(new_states)}')
     where = f"\n{link}" if link else ""
     return [
         (f"{title}.{note} Needs GDM Studio: {install}{where}", "\n".join(head)),

@@ -13,14 +13,14 @@ from streamlit.components.v2 import component
 from datasets.marks import Mark, Marks
 from gdm_core.errors import DataError, GdmError
 from gdm_core.trials import labels_of
+from pages.lab.teach import lessons
+from pages.lab.teach.lessons import Entry
+from pages.lab.teach.taught_model import CLIP_S, AnyTeaching
 from pages.lab.view import View
-from pages.recording.tables import show_table
-from pages.recording.teach import lessons
-from pages.recording.teach.lessons import Entry
-from pages.recording.teach.taught_model import CLIP_S, AnyTeaching
 from pages.ui import settings, shell
 from pages.ui.downloads import download
 from pages.ui.slider import slider
+from pages.ui.tables import show_table
 
 ANNOTATIONS = ("csv", "tsv", "txt", "annot")
 

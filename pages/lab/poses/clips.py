@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from streamlit.components.v2 import component
 
+from datasets.keypoints import KeypointTable
 from gdm_core.analysis.bouts import stays
 from gdm_studio.plot import palette
+from pages.lab.poses import player
 from pages.lab.view import Reading, View
-from pages.recording import player
 from pages.ui import player as players
 from pages.ui import shell
 from pages.ui.controls import number, one_of
@@ -22,30 +23,26 @@ from pages.ui.exports.address import slug
 
 MOST, START, LONGEST_S, SHORTEST_S = 24, 9, 3.0, 0.3
 _HTML = """
-<div class="clips">
+<div class="player clips">
   <canvas data-role="canvas" role="img"></canvas>
   <div class="row"><button type="button" data-role="play">Pause the clips</button>
     <button type="button" data-role="save">Save as one video</button><span data-role="said" role="status"></span></div>
 </div>
 """
 _CSS = """
-.clips { display: grid; grid-template-columns: minmax(0, 1fr); gap: 0.5rem; font-size: 0.82rem;
-  color: var(--gdm-ink, var(--st-text-color)); }
-canvas { width: 100%; display: block; color: var(--gdm-ink, var(--st-text-color)); background: var(--gdm-surface, transparent);
+canvas { height: auto; border-radius: 0; background: var(--gdm-surface, transparent);
   outline-color: var(--gdm-muted, var(--st-text-color)); }
-.row { display: flex; align-items: center; gap: 0.35rem 0.7rem; flex-wrap: wrap; }
-button { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border-radius: var(--st-button-radius, 8px); min-height: 2rem;
-  border: 1px solid var(--st-border-color); background: transparent; color: inherit; }
+.row { flex-wrap: wrap; }
 button:disabled { opacity: 0.45; }
-button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
-button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
 """
 _FOLDER = Path(__file__).parent
-_grid = component("gdm_clips", html=_HTML, css=_CSS, js=players.joined(_FOLDER / "poses.js", _FOLDER / "clips.js"))
-Clip = tuple[int, int, int]  # trial, first frame, the frame after the last
+_grid = component(
+    "gdm_clips", html=_HTML, css=players.CSS + _CSS, js=players.joined(_FOLDER / "poses.js", _FOLDER / "clips.js")
+)
+Stretch = tuple[int, int, int]  # trial, first frame, the frame after the last
 
 
-def tab(view: View, here: Reading) -> None:
+def clips_tab(view: View, here: Reading) -> None:
     """Choose of what, and look at them."""
     labels = view.data.every_label
     named = {f"S{k}": here.names[k] for k in here.used} | {f"L{j}": f"expert: {word}" for j, word in enumerate(labels)}
@@ -59,14 +56,8 @@ def tab(view: View, here: Reading) -> None:
                 "No such clip", f"No bout of {named[of]} is {SHORTEST_S} s long in the recordings that were read."
             )
             return
-        looks = palette.colours(max(column + 1, 1))
-        data = {
-            "clips": [_clip(view, one) for one in found],
-            "colour": looks[column],
-            "name": f"{view.stem}-clips-{slug(named[of])}",
-            "alt": f"{len(found)} clips of {named[of]}, each played again and again.",
-        }
-        _grid(key="clips-grid", data=data)
+        shown = [_shown(view, one) for one in found]
+        clip_grid(shown, palette.colours(column + 1)[column], f"{view.stem}-clips-{slug(named[of])}", named[of])
         shell.quiet(
             "The middle of the longest bouts, from as many recordings as there are. A recording whose video is open in its player "
             "shows that too. Saved, they are a video as the browser makes it: WebM, or MP4."
@@ -81,13 +72,13 @@ def _where(at: View, kind: str, column: int) -> npt.NDArray[np.bool_]:
     return here.bouts == column if isinstance(here, Reading) else np.zeros(here.trial.n_samples, bool)
 
 
-def choose(where: list[npt.NDArray[np.bool_]], view: View, most: int) -> list[Clip]:
+def choose(where: list[npt.NDArray[np.bool_]], view: View, most: int) -> list[Stretch]:
     """The longest bouts, one of each trial in turn, cut to their middle."""
     turns = zip_longest(*(_longest(view, i, part) for i, part in enumerate(where)))
-    return [clip for turn in turns for clip in turn if clip is not None][:most]
+    return [found for turn in turns for found in turn if found is not None][:most]
 
 
-def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[Clip]:
+def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[Stretch]:
     rate = view.data.trials[index].rate_hz
     bouts = [(stop - start, start) for start, stop in stays(part.astype(np.int64)).tolist() if part[start]]
     for length, start in sorted(bouts, reverse=True):
@@ -98,14 +89,20 @@ def _longest(view: View, index: int, part: npt.NDArray[np.bool_]) -> Iterator[Cl
         yield index, first, first + n
 
 
-def _clip(view: View, clip: Clip) -> dict[str, Any]:
-    index, start, stop = clip
-    pose, trial = view.data.poses[index], view.data.trials[index]
-    begin = trial.start_seconds + start / trial.rate_hz
-    return {
-        "recording": f"{view.data.key}/{index}",
-        "start": start,
-        "said": f"{trial.name}, {begin:.1f} s",
-        "rate": trial.rate_hz,
-        "poses": player.posed(pose, slice(start, stop)),
-    }
+def _shown(view: View, found: Stretch) -> dict[str, Any]:
+    index, start, stop = found
+    trial = view.data.trials[index]
+    said = f"{trial.name}, {trial.start_seconds + start / trial.rate_hz:.1f} s"
+    return clip(view.data.poses[index], start, stop, f"{view.data.key}/{index}", said)
+
+
+def clip(pose: KeypointTable, start: int, stop: int, recording: str, said: str) -> dict[str, Any]:
+    """Some frames of a recording for `clip_grid`, with what is said below them."""
+    poses = player.posed(pose, slice(start, stop))
+    return {"recording": recording, "start": start, "said": said, "rate": pose.rate_hz, "poses": poses}
+
+
+def clip_grid(clips: Sequence[Mapping[str, Any]], colour: str, name: str, what: str, key: str = "clips-grid") -> None:
+    """Each of `clips` again and again; `name` is that of the file that they are saved as, `what` says what they show."""
+    alt = f"{len(clips)} clips of {what}, each played again and again."
+    _grid(key=key, data={"clips": list(clips), "colour": colour, "name": name, "alt": alt})

@@ -113,7 +113,7 @@ def packed(table: KeypointTable, frames: slice) -> tuple[str, list[float], dict[
     return players.packed(whole, np.int16), box, pixels
 
 
-def show(
+def show_poses(
     table: KeypointTable,
     *,
     key: str,

@@ -8,7 +8,6 @@ const RUN = "gdm:run"; // a script has run to its end (pages/ui/components/chann
 const WINDOW_S = 20; // of the timeline, to begin with
 const LEAST_S = 1;
 const DOUBT = 0.6 * 255; // the likeliest word below it is in doubt
-const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const TYPING = "input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true], [role=dialog] *";
 const ROLES = ["line", "play", "now", "wider", "closer", "window", "whole", "doubt", "differs", "bare", "on", "ask", "loop", "question",
   "skip", "stop", "words", "undo", "redo", "begin", "from", "to", "word", "name", "add", "said"];

@@ -15,7 +15,7 @@ from gdm_core.engine import FitResult
 from pages import lab
 from pages.lab import Data, live
 from pages.lab.live.pictures import Origin
-from pages.recording.teach import lessons
+from pages.lab.teach import lessons
 from pages.ui import settings, shell
 
 SWITCH = "With my words"

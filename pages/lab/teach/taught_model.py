@@ -14,10 +14,10 @@ from gdm_core.engine import FitResult
 from gdm_core.trials import Trial
 from pages import lab
 from pages.lab import live
+from pages.lab.teach import lessons
+from pages.lab.teach.lessons import Clock, Vocabulary
+from pages.lab.teach.taught_fit import ready
 from pages.lab.view import Seen, View
-from pages.recording.teach import lessons
-from pages.recording.teach.lessons import Clock, Vocabulary
-from pages.recording.teach.taught_fit import ready
 
 CLIP_S = 2.0
 CLIP_STEPS = 30.0

@@ -18,11 +18,11 @@ from streamlit.components.v2 import component
 from gdm_core.analysis.teaching import Taught
 from gdm_core.trials import Stretch
 from gdm_studio.plot import palette
-from pages.recording import player
-from pages.recording.teach import lessons
-from pages.recording.teach.lessons import Entry
-from pages.recording.teach.taught_model import Teaching
-from pages.recording.trial_choice import go_to
+from pages.lab.poses import player
+from pages.lab.teach import lessons
+from pages.lab.teach.lessons import Entry
+from pages.lab.teach.taught_model import Teaching
+from pages.lab.trial_choice import go_to
 from pages.ui import player as players
 
 KEY = "teach-desk"
@@ -110,7 +110,7 @@ _desk = component(
     "gdm_desk",
     html=_HTML,
     css=_CSS,
-    js=players.joined(_FOLDER.parent / "poses.js", _FOLDER / "marks.js", _FOLDER / "desk.js"),
+    js=players.joined(_FOLDER.parent / "poses" / "poses.js", _FOLDER / "marks.js", _FOLDER / "desk.js"),
 )
 
 

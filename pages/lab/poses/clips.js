@@ -3,7 +3,6 @@
 // canvas.js and poses.js stand above this.
 
 const [CELL, TITLE, GAP, WIDE] = [150, 20, 8, 230];
-const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const KINDS = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm", "video/mp4"];
 
 function build(parent) {

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from datasets.storage import CACHES, data_dir
+from datasets.storage import data_dir, files_below
 from datasets.tables import path_within
-from pages.lab import Data
+from pages.lab.data import Data
 from pages.ui import downloads, settings
 
 ENDINGS = (".mp4", ".webm")
-MOST_LISTED = 200
-
-
-def names() -> list[str]:
-    """Videos below the data folder; the app's own caches are left out."""
-    root = data_dir()
-    inside = (path.relative_to(root) for path in sorted(root.rglob("*")) if path.suffix.lower() in ENDINGS)
-    return [one.as_posix() for one in inside if one.parts[0] not in CACHES and not one.name.startswith(".")][
-        :MOST_LISTED
-    ]
 
 
 def choose(data: Data, index: int) -> dict[str, str] | None:
     """The address and the name of the video that the visitor has chosen for a trial; None for none."""
-    known = names()
+    known = files_below(ENDINGS)
     if not known:
         return None
     key = settings.key(f"video-{index}", data.of)

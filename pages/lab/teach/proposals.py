@@ -9,9 +9,9 @@ import streamlit as st
 
 from gdm_core.trials import Stretch
 from pages.lab import live
-from pages.recording.teach import lessons
-from pages.recording.teach.taught_fit import ready
-from pages.recording.teach.taught_model import AnyTeaching, ask_for_clips
+from pages.lab.teach import lessons
+from pages.lab.teach.taught_fit import ready
+from pages.lab.teach.taught_model import AnyTeaching, ask_for_clips
 from pages.ui import shell
 
 GOLDEN = 0.6180339887  # multiples of it spread most evenly

@@ -1,4 +1,4 @@
-"""The lab under a recording: model, live fit, poses, strips, honest card and tabs. Behaviour and Your data share it."""
+"""The page under a recording: model, live fit, poses, strips, honest card and tabs. Behaviour and Your data share it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gdm_core.analysis import bout_scores, teaching
 from gdm_core.analysis.bouts import BoutRule
 from gdm_studio.plot import figures
 from pages import lab
-from pages.lab import Data, View, held, live, naming, pin
-from pages.lab.bout_rule import longest, rule_words
+from pages.lab import Data, View, held, live, naming, pin, scores, tabs, trial_choice
+from pages.lab import figures as made
+from pages.lab.bout_rule import bout_controls, read_as_fitted, rule_words
 from pages.lab.labels import colour_key
+from pages.lab.poses import clips, player, videos
+from pages.lab.teach import lessons, taught_fit
+from pages.lab.teach import panel as teach
+from pages.lab.teach.taught_fit import WithWords
 from pages.lab.view import Reading, Seen, Unread
-from pages.recording import player, scores, tabs, trial_choice, videos
-from pages.recording.teach import taught_fit
-from pages.recording.teach.taught_fit import WithWords
 from pages.ui import model_controls, parts, settings, shell
 from pages.ui.card import Score
-from pages.ui.controls import slide
 from pages.ui.parts import Part
 from pages.ui.plot import Picture
 from pages.ui.text import Text
-from pages.ui.units import unit_for
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 BY_LABEL = "A state has the colour of the label that it mostly stands for in the fitted trials."
@@ -35,9 +35,10 @@ PURPOSE = (
     "A model watches how animals (or anything else) move and cuts time into states by itself; here they stand beside what an "
     "expert called each moment, with scores on trials that it has never seen."
 )
+EXPORT, TEACH = "Export & reproduce", "Teach"
 
 
-def show(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence[str] = ()) -> None:
+def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence[str] = ()) -> None:
     """Everything below the choice of data. The last thing that a page's script does.
 
     ships  names of results that ship with the app
@@ -48,17 +49,19 @@ def show(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence
         choice = choose_model(page.folder, data, sees)
     untaught = lab.begin(page, data, choice, ships=ships)
     followed = taught_fit.follow(untaught, data)
-    base = followed.view
+    base, taught = followed.view, followed.fit
     with page.controls:
-        rule, moving = bout_controls(data)
+        rate, labelled = data.train[0].rate_hz, data.expert_rule is not None
+        rule, moving = bout_controls(data.first_rule, data.unit, rate, data.bouts_of, labelled=labelled)
         called, colours = _by_labels(data, base.fit, base.shown, choice.n_states)
         named = naming.controls(page.folder, choice.n_states, settings.of(data.key), called, colours, data.every_label)
+    teaches = st.session_state.get("view", st.query_params.get("view")) == TEACH  # at first only the address says so
     with page.picture:
-        index = trial_choice.pick(data, marking=tabs.teaches())
+        index = trial_choice.pick(data, marking=teaches)
         with st.container():  # always there: what stands below keeps its place, or players and timelines begin anew
             followed.switch()
     read: dict[str, Any] = {"naming": named, "rule": rule, "moving": base.moving or moving}
-    plain, taught = _view(untaught, index, **read), followed.fit
+    plain = _view(untaught, index, **read)
     view = plain if taught is None else _view(base, index, taught, **read)
     judged = _judged(view)
     with page.picture:
@@ -72,11 +75,39 @@ def show(page: shell.Frame, data: Data, *, sees: str = "places", ships: Sequence
 
     lab.picture(view, drawn)
     lab.follow(view, _followed(view, colours, taught))
-    tabs.show(view, judged, plain, taught, beside_player)
+    named_tabs: dict[str, lab.tabs.Tab] = {
+        "Bouts": tabs.bouts,
+        "Shares": lab.shares,
+        "Transitions": lab.transitions,
+        **({"Labels": lambda view, _: tabs.labels(view, judged)} if data.every_label else {}),
+        **({"Clips": clips.clips_tab} if data.poses else {}),
+        "Trials": lambda view, _: tabs.trials(view, judged.measured),
+        "Prediction": lab.prediction,
+        TEACH: lambda _, here: teach.panel(plain, here, beside_player),
+        "Features": tabs.features,
+        "Suggest settings": lab.suggest,
+        EXPORT: lambda view, here: lab.offer(view, here, judged.rows_of, **_taught_files(view, taught)),
+    }
+    lab.show_tabs(view, named_tabs, early=["Features", TEACH, "Suggest settings"])
     if lab.honest_card(view, judged.rows_of, beside=_beside(view, taught)) and judged.measured is not None:
         with page.card:
             _remarks(view, judged.measured)
     lab.end(view)
+
+
+def _taught_files(view: View, taught: WithWords | None) -> dict[str, Any]:
+    """What the files say of words: of the fit that was taught some, where the page shows that."""
+    if taught is not None:
+        words = taught.marks.words
+        return {
+            "facts": [("taught", f"{len(words)} words: {', '.join(words)}")],
+            "taught": [*lessons.marks_code(taught.marks), lessons.teaching_code("model")],
+            "after": ["", *lessons.words_code("model")],
+        }
+    if lessons.marks_of(view.data).marks:
+        said = f"These files are of the fit without your words; {taught_fit.SWITCH}, above, takes those of the one that was taught."
+        shell.quiet(said)
+    return {"after": lessons.code(view.data, len(view.shown.order)) if taught_fit.ready(view) else []}
 
 
 def _followed(view: View, colours: Sequence[int], taught: WithWords | None) -> held.Followed:
@@ -116,7 +147,7 @@ def _view(base: View, index: int, taught: WithWords | None = None, *, rule: Bout
     return replace(base, setting=replace(base.setting, measure=measure), index=index, rule=rule, **more)
 
 
-def _beside(view: View, taught: WithWords | None) -> lab.Beside:
+def _beside(view: View, taught: WithWords | None) -> pin.Beside:
     """How a pinned result is read and measured here: as the page does it, and without what the visitor named."""
 
     def look(pinned: View) -> View:
@@ -126,10 +157,10 @@ def _beside(view: View, taught: WithWords | None) -> lab.Beside:
         return _view(pinned, view.index, naming=named, rule=view.rule)
 
     def rows(pinned: View) -> list[Score]:
-        return lab.rows_beside(pinned, lambda found: scores.score_rows(found, view.unit))
+        return lab.rows_beside(pinned, lambda found: scores.bout_rows(found, view.unit))
 
     said = pin.MATCHING if view.data.words is None else BY_LABEL
-    return lab.Beside(
+    return pin.Beside(
         rows, look=look, said=said if taught is None else f"{said} What is pinned was not taught your words."
     )
 
@@ -166,53 +197,22 @@ def choose_model(folder: str, data: Data, sees: str) -> model_controls.Choice:
         of=of,
     )
     st.session_state[memory] = (data.of, data.start, (choice.n_states, choice.config["n_latent"]))
-    back_to_start(data, choice, of)
+    back_to_start(data, choice)
     return choice
 
 
-def back_to_start(data: Data, choice: model_controls.Choice, of: str) -> None:
+def back_to_start(data: Data, choice: model_controls.Choice) -> None:
     """A button that goes back to where K and D began, and why there: what to take is for Suggest settings to say."""
     k, d = data.start
     if (choice.n_states, choice.config["n_latent"]) != (k, d):
         st.button(
             f"Back to the start: K {k}, D {d}",
             key="to-start",
-            on_click=_take,
-            args=(of, k, d),
+            on_click=model_controls.apply,
+            args=(choice, {"n_states": k, "n_latent": d}),
             width="stretch",
             help=f"D: {data.why_latent}. K: {data.suggestion.why_states}. Which K the data speak for, Suggest settings says.",
         )
-
-
-def _take(of: str, k: int, d: int) -> None:
-    st.session_state[settings.key("K", of)], st.session_state[settings.key("D", of)] = k, d
-
-
-def bout_controls(data: Data) -> tuple[BoutRule, bool]:
-    """(how bouts are read from soft states, whether a slider of it is held)."""
-    shell.section("Bouts")
-    start = data.first_rule
-    if longest(data.unit) * data.train[0].rate_hz < 2:
-        shell.quiet("As fitted: with so long from one sample to the next, there is nothing to smooth within seconds.")
-        return BoutRule(), False
-    of, unit = data.bouts_of, unit_for(0.0, data.unit)
-    most, step = longest(data.unit), 1.0 if data.unit == "step" else 0.1
-    why = ""
-    if data.expert_rule is not None:
-        why = " Starts at half of the median bout in the expert's labels."
-    elif not start.plain:
-        shell.quiet(
-            f"No labels say how long bouts are. At first they are {rule_words(start, data.unit)}; 0 reads them as fitted."
-        )
-    smooth, smoothing = slide(
-        f"Smooth over ({unit.plural})", 0.0, most, start.smooth_s, step, key="smooth", of=of, live=True,
-        help="Soft states are averaged over so long before the strongest counts. 0: as fitted." + why,
-    )  # fmt: skip
-    shortest, cutting = slide(
-        f"Shortest bout ({unit.plural})", 0.0, most, start.shortest_s, step, key="shortest", of=of, live=True,
-        help="Bouts below it go to their neighbours." + why,
-    )  # fmt: skip
-    return BoutRule(smooth, shortest), smoothing or cutting
 
 
 @dataclass(frozen=True)
@@ -266,38 +266,33 @@ def _poses(view: View) -> None:
     if not isinstance(here, Unread):
         found = {"states": here.states, "bouts": here.bouts, "names": here.names}
     found |= {"words": view.data.words, "video": videos.choose(view.data, view.index)}
-    player.show(pose, key="player", recording=f"{view.data.key}/{view.index}", **found)
+    player.show_poses(pose, key="player", recording=f"{view.data.key}/{view.index}", **found)
 
 
 def strips(view: View, now: live.Shown, judged: scores.Judged) -> dict[str, Part]:
     """Expert and inferred ethograms over one time axis. With scores, also what the states say in the expert's words: by the
     fitted trials, and in the visitor's own judgement."""
-    here = view.read(now)
-    rows: dict[str, Any] = {}
-    words, known = view.data.words, here.known
-    found = None if isinstance(here, Unread) else here
-    if known is not None:
-        rows[known.who] = known.shares
+    here, words = view.read(now), view.data.words
+    found, said = None if isinstance(here, Unread) else here, dict[str, Any]()
     if found is not None and words is not None and here.expert is not None and here.state == "fresh":
         if (mapping := (judged.measured or {}).get("mapping")) is not None and len(mapping) == len(now.order):
-            rows["as labels"] = words.hot(as_labels(view, found, now.order, mapping))
+            said["as labels"] = words.hot(as_labels(view, found, now.order, mapping))
         if (mine := (judged.own or {}).get("mapping")) is not None:
-            rows["as you say"] = words.hot(as_named(found, mine))
-    if found is not None:
-        rows |= {"bouts": figures.one_hot(found.bouts, len(found.names)), "states": found.states}
+            said["as you say"] = words.hot(as_named(found, mine))
+    rows = made.rows_of_strips(here, True, said)
     revision = f"{view.data.key}/{view.index}"
     if not rows:
         title = here.title if isinstance(here, Unread) else ""
         return parts.by_key(Picture(None, "strips", revision=revision, title=title, note=here.note))
-    said = caption(here, rows, view.data.pose(view.index) is not None)
-    made = now.once(
+    text = caption(here, rows, view.data.pose(view.index) is not None)
+    drawn = now.once(
         "strips",
-        lambda: figures.state_strips(rows, caption=said, height=max(120, 52 + 34 * len(rows)), **here.timing),
+        lambda: figures.state_strips(rows, caption=text, height=max(120, 52 + 34 * len(rows)), **here.timing),
         of=() if found is None else (found.states, found.bouts),
         settings=(here.trial.fingerprint, tuple(rows), view.naming, view.rule),
     )
     state = here.state if found is not None else "running"
-    return parts.by_key(Picture(made, "strips", state, revision), Text(legend(view, here), "strips-legend"))
+    return parts.by_key(Picture(drawn, "strips", state, revision), Text(legend(view, here), "strips-legend"))
 
 
 def as_labels(view: View, here: Reading, order: Sequence[int], mapping: Sequence[int]) -> npt.NDArray[np.int64]:
@@ -349,11 +344,6 @@ def legend(view: View, here: Reading | Unread) -> str:
     return shell.marked("".join(keys), view.made_for if here.state == "fresh" else "")
 
 
-def _as_fitted(of: str) -> None:
-    for name in ("smooth", "shortest"):
-        st.session_state[settings.key(name, of)] = 0.0
-
-
 def _remarks(view: View, measured: Mapping[str, Any]) -> None:
     """What the scores do not say by themselves."""
     if "alone" in measured:
@@ -368,7 +358,7 @@ def _remarks(view: View, measured: Mapping[str, Any]) -> None:
         st.button(
             "Read bouts as fitted",
             key="bouts-as-fitted",
-            on_click=_as_fitted,
+            on_click=read_as_fitted,
             args=(view.data.bouts_of,),
             width="stretch",
         )

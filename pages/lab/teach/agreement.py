@@ -17,12 +17,12 @@ from gdm_core.analysis.teaching import Overview, Taught, Trust
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from pages.lab import live
-from pages.recording.tables import show_table
-from pages.recording.teach.taught_fit import TEACHABLE, ready
-from pages.recording.teach.taught_model import AnyTeaching, Teaching, found_in
+from pages.lab.teach.taught_fit import TEACHABLE, ready
+from pages.lab.teach.taught_model import AnyTeaching, Teaching, found_in
 from pages.ui import shell
 from pages.ui.downloads import download
 from pages.ui.plot import plot
+from pages.ui.tables import show_table
 
 NO_STATES = "Each state's word, once something is taught; states without a word stay free."
 

@@ -1,1 +1,0 @@
-"""What Behaviour and Your data share: recordings of behaviour, or any trials with labels, on pages/lab. No page itself."""
