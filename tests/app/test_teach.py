@@ -96,15 +96,7 @@ def test_what_the_last_lesson_changed_stands_in_a_line(engine):
     *_, (begin, end, word) = bouts()
     app = taught(opened(), len(bouts()) - 1)
     mark(app, round(begin, 2), round(end, 2), word)
-    line = next(
-        one for one in said(app).replace("&#x27;", "'").splitlines() if "The last lesson, in this trial: " in one
-    )
-    told = re.search(r"The last lesson, in this trial: (.*?)\.(?:<|$| )", line)
-    assert told
-    changes = re.findall(r"(\w+): ([+-]\d+) bouts?", told[1])
-    assert {name for name, _ in changes} <= set(NAMES)
-    assert changes or "no bout came or went" in told[1]
-    assert re.search(r"agreement on held-back marks \d\.\d\d → \d\.\d\d", line)
+    assert re.search(r"The last lesson, in this trial: .*agreement on held-back marks \d\.\d\d → \d\.\d\d\.", said(app))
 
 
 def test_bouts_that_came_and_went_are_counted_between_two_lessons():
