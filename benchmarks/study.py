@@ -1,6 +1,7 @@
-"""Studies of which the truth is known: false alarms, promised power, changes that are found from what a camera saw, speed.
+"""Studies of which the truth is known: false alarms, promised power, changes that are found from what a camera saw, speed,
+and what 200 recordings of half an hour cost as files.
 
-`python -m benchmarks.study [nulls] [power] [found] [speed] [--studies 1000] [--cohorts 20] [--json FILE]`, all four by
+`python -m benchmarks.study [nulls] [power] [found] [speed] [files] [--studies 1000] [--cohorts 20] [--json FILE]`, all by
 default. Times are of the processor.
 """
 
@@ -8,8 +9,12 @@ from __future__ import annotations
 
 import argparse
 import resource
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +24,8 @@ from benchmarks.report import table, write
 from datasets import cohort
 from gdm_core import GDM, Study
 from tests.support.known_studies import ANIMALS, CHANGES, DESIGNS, found_from_channels, null, promised
+
+PARTS = ["nulls", "power", "found", "speed", "files"]
 
 
 def nulls(n_studies: int) -> dict[str, dict[str, float]]:
@@ -74,17 +81,56 @@ def speed(n_recordings: int = 306, n_samples: int = 14_600, n_states: int = 25) 
     return seconds
 
 
+def files(n_animals: int = 200, minutes: float = 30.0) -> dict[str, float]:
+    """Processor minutes and memory of `gdm study`: import, fit and answer, of tables on disk (400 MB)."""
+    half = n_animals // 2
+    with tempfile.TemporaryDirectory() as folder:
+        sheets = []
+        for seed in range(0, half, 10):  # ten animals a group at a time
+            made = cohort.simulate(
+                min(10, half - seed), change=CHANGES["groom 30 % longer"], minutes=minutes, seed=seed
+            )
+            for name, one in made.recordings().items():
+                frame = pd.DataFrame(one.y.round(3), columns=list(one.channels))
+                frame.insert(0, "time", np.round(np.arange(len(frame)) / one.rate_hz, 3))
+                frame.to_csv(Path(folder) / f"{seed}_{name}.csv", index=False)
+            sheet = pd.DataFrame(made.sheet)
+            sheets.append(sheet.assign(**{c: f"{seed}_" + sheet[c] for c in ("recording", "animal")}))
+        pd.concat(sheets).to_csv(Path(folder) / "sheet.csv", index=False)
+        asked = [
+            "study",
+            f"{folder}/sheet.csv",
+            folder,
+            "--between",
+            "group",
+            "--states",
+            "6",
+            "--latent",
+            "6",
+            "--json",
+        ]
+        subprocess.run([sys.executable, "-m", "gdm_studio", *asked], check=True, stdout=subprocess.DEVNULL)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        f"{n_animals} recordings of {minutes:g} minutes, processor minutes": (used.ru_utime + used.ru_stime) / 60,
+        "largest memory (GB)": used.ru_maxrss / 1e6,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=["nulls", "power", "found", "speed", []], help="what to measure")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to measure")
     parser.add_argument("--studies", type=int, default=1_000, help="null studies of each design")
     parser.add_argument("--cohorts", type=int, default=20, help="cohorts fitted for each change")
     parser.add_argument("--json", help="write every number here")
     options = parser.parse_args()
-    parts, results = options.parts or ["nulls", "power", "found", "speed"], {}
+    parts, results = options.parts or PARTS, {}
     if "speed" in parts:
         results["speed"] = speed()
         print(table("Processor seconds", ["what", "s"], list(results["speed"].items())), flush=True)
+    if "files" in parts:
+        results["files"] = files()
+        print(table("gdm study, from files", ["what", "value"], list(results["files"].items())), flush=True)
     if "nulls" in parts:
         results["nulls"] = nulls(options.studies)
         kinds = list(dict.fromkeys(name for one in results["nulls"].values() for name in one))

@@ -250,7 +250,7 @@ def _typed(names: list[str], of: str) -> pd.DataFrame | None:
         height=min(420, 38 + 35 * len(names)),
     )
     written |= {c: typed[c].astype("string").fillna("") for c in columns}
-    filled = {c: written[c].str.strip().mask(lambda s: s == "") for c in columns}
+    filled = {c: its.mask(its == "") for c in columns for its in [written[c].str.strip()]}
     sheet = pd.DataFrame({RECORDING: names} | {c: _numbers(its) for c, its in filled.items() if its.notna().any()})
     lacking = [f"{c} of {n}" for c in sheet if (n := int(sheet[c].isna().sum()))]
     if lacking and sheet.shape[1] > 1:

@@ -19,7 +19,7 @@ from pages.study.bring import Brought
 from pages.study.questions import N_PERMUTATIONS, SHORT, Answers, Asked
 from pages.ui import exports, shell
 from pages.ui.downloads import download
-from pages.ui.exports import legend
+from pages.ui.plot import plot
 
 FOLDER = "studies"  # below the data folder
 _TROUBLE = "study-keep-trouble"
@@ -50,7 +50,10 @@ def panel(brought: Brought, asked: Asked | None, answers: Answers | None) -> Non
         st.html('<p class="gdm-panel-title">Figures</p>')
         for key, (words, made) in _figures(brought, asked, answers).items():
             shell.quiet(words)
-            exports.save_picture(key, f"{brought.name}-{key.removeprefix('study-')}", made)
+            name = f"{brought.name}-{key.removeprefix('study-')}"
+            if key not in look.ON_THE_PAGE:  # what is saved is what the browser draws
+                plot(made, key=key, filename=name)
+            exports.save_picture(key, name, made)
     with right:
         st.html('<p class="gdm-panel-title">All of it</p>')
         download(
@@ -147,8 +150,6 @@ def report(brought: Brought, asked: Asked | None, answers: Answers | None) -> by
         ("To keep in mind", note) for note in dict.fromkeys([*found.attrs["notes"], *brought.notes, *study.notes])
     ]
     facts.append(("Methods", study.methods(*[one for one in (answers.flow, found) if one is not None])))
-    _, names = pictures.shown_states(study)
     figures = {words: figure for words, figure in _figures(brought, asked, answers).values()}
-    figures["All recordings"] = legend.with_key(figures["All recordings"], {"states": legend.states(len(names), names)})
     link = "" if brought.private else exports.link()
     return exports.report_html("Study", brought.about, facts, [], figures, script(brought, asked), link)

@@ -15,6 +15,7 @@ from pages.study.questions import MEASURES, NOTHING, Answers, Asked
 from pages.ui import limits, settings, shell
 from pages.ui.plot import plot
 
+ON_THE_PAGE = ("study-dots", "study-strips")  # figures that stand above the tabs, whichever is open
 MOST_ABSENT = 3  # that are told above the picture
 
 
@@ -29,12 +30,10 @@ def draw(brought: Brought, asked: Asked | None, answers: Answers | None) -> None
         plot(dots(brought, asked, answers), key="study-dots", filename=f"{brought.name}-animals")
     by = sorted_by(brought, asked)
     order, groups = ordered(brought, by)
-    _, names = pictures.shown_states(brought.study)
     plot(
         pictures.strips(brought.study, order, groups, by), key="study-strips", revision=brought.key,
         filename=f"{brought.name}-recordings",
     )  # fmt: skip
-    shell.state_key(len(names), names)
 
 
 def left_out(brought: Brought) -> list[str]:

@@ -16,9 +16,9 @@ from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, plain, typed
 from gdm_studio.plot.figures.strips import state_strips
 from pages.lab.analysis_figures import arrow
+from pages.ui.exports import legend
 
 STRIP_COLUMNS = 400  # of a strip: more than its few pixels of height let an eye tell apart
-TOOLS = 26  # pixels above strips, where the figure's own buttons are
 LABELLED_ROWS = 26  # strips whose recordings are named at their left; of more, groups are
 MOST_ARROWS = 12  # of the graph of changes
 MOST_CHANNELS = 8  # that clips show
@@ -72,14 +72,13 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
         if apart and row and row in starts:  # an empty row between two groups
             rows["\u200b" * row] = np.full((1, mine.shape[1]), np.nan, np.float32)
         rows[plain(study.sheet.names[place])] = mine.astype(np.float32)
-    height = int(np.clip(15 * len(rows), 90, 560)) + TOOLS
+    height = int(np.clip(15 * len(rows), 90, 560))
     made = state_strips(
-        rows, start=bin_s / 120, step=bin_s / 60, unit="min", names=names, height=height + 44,
+        rows, start=bin_s / 120, step=bin_s / 60, unit="minutes", names=names, height=height + 44,
         caption="One recording a row, time to the right, in the colours of its states"
         + (f"; rows by {sorted_by}." if sorted_by else "."),
     )  # fmt: skip
     made["data"][0]["ygap"] = 2 if len(rows) <= 60 else 0
-    made["layout"]["margin"] |= {"t": TOOLS}
     named = [plain(study.sheet.names[place]) for place in order]
     words = [_short(one, 18) for one in _apart([study.sheet.names[place] for place in order])]
     if len(order) > LABELLED_ROWS:
@@ -91,7 +90,7 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
         "tickfont": {"size": 11, "color": "$ink"},
     }  # fmt: skip
     made["alt"] = f"{len(order)} recordings as strips of their states."
-    return made
+    return legend.with_key(made, {"states": legend.states(len(names), names)})
 
 
 def clips(study: Study, trials: Mapping[str, Trial], found: pd.DataFrame, names: Sequence[str], place: int) -> Figure:
@@ -180,7 +179,8 @@ def dots(
         ink = INKS[g % 2]
         traces.append(
             {
-                "type": "scatter", "mode": "markers", "name": plain(group), "showlegend": True,
+                "type": "scatter", "mode": "markers", "showlegend": True,
+                "name": f"{plain(group)} (n = {mine[unit].nunique()})",
                 "x": typed(mine["x"]), "y": typed(mine[measure]),
                 "text": [plain(str(one)) for one in mine[unit]],
                 "marker": {"symbol": SYMBOLS[g % len(SYMBOLS)], "size": 7, "color": ink, "opacity": 0.75},
@@ -228,7 +228,7 @@ GROUP, SAID = "group of dots", "group in words"
 
 def _legend(title: str) -> Dict:
     place: Dict = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "$clear"}
-    return place | ({"title": {"text": f"{plain(title)}  ", "side": "left"}} if title else {})
+    return place | ({"title": {"text": f"{plain(title)}  ", "side": "left", "font": {"size": 12}}} if title else {})
 
 
 def _n_labels(values: pd.DataFrame, unit: str, factors: Sequence[str]) -> int:
@@ -280,7 +280,9 @@ def changes(study: Study, flow: Flow) -> Figure:
             {
                 "type": "heatmap", "x": names, "y": names, "z": typed(z), "zmin": -most, "zmax": most,
                 "colorscale": [[0, "$bad"], [0.5, "$surface"], [1, "$accent"]], "xgap": 2, "ygap": 2,
-                "colorbar": {"thickness": 9, "outlinewidth": 0, "tickfont": {"size": 11, "color": "$muted"}},
+                "colorbar": {"thickness": 9, "outlinewidth": 0, "tickfont": {"size": 11, "color": "$muted"},
+                             "title": {"text": plain(f"changes a recording, {last} minus {first}"), "side": "right",
+                                       "font": {"size": 12, "color": "$muted"}}},
                 "hovertemplate": "%{y} to %{x}: %{z:+.2f} a recording<extra></extra>",
                 "texttemplate": "%{z:+.1f}" if len(own) <= 8 else "",
             }
@@ -323,6 +325,9 @@ def graph(study: Study, flow: Flow) -> Figure:
         note(plain(_short(name, 14)), x * (1.16 + r), y * (1.12 + r), xref="x", yref="y")
         for (x, y), r, name in zip(where.tolist(), radius.tolist(), names, strict=False)
     ]
+    signs = [(f"more in {last}", "$accent", 1.0), (f"less in {last}", "$bad", 0.93)]
+    words += [note(plain(text), 0, y, xref="paper", yref="paper", xanchor="left", yanchor="top",
+                   font={"size": 12, "color": ink}) for text, ink, y in signs]  # fmt: skip
     return {
         "data": [],
         "layout": layout(
@@ -346,9 +351,10 @@ def over_time(table: pd.DataFrame, groups: Sequence[str], words: str) -> Figure:
         ink = INKS[g % 2]
         x, mean, half = (mine[name].to_numpy() for name in ("minute", "mean", "half"))
         known = np.isfinite(half)
+        high, low = np.minimum(mean + half, 1)[known], np.maximum(mean - half, 0)[known]
         traces.append(
             {"type": "scatter", "mode": "lines", "x": typed(np.concatenate([x[known], x[known][::-1]])),
-             "y": typed(np.concatenate([(mean + half)[known], (mean - half)[known][::-1]])), "fill": "toself",
+             "y": typed(np.concatenate([high, low[::-1]])), "fill": "toself",
              "fillcolor": "$band" if g % 2 else "$grid", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False,
              "opacity": 0.6}
         )  # fmt: skip
@@ -385,7 +391,7 @@ def power(found: Power) -> Figure:
         ],
         "layout": layout(
             xaxis=axis("animals a group" if "pairs" not in found.sizes else "pairs"),
-            yaxis=axis("finds it", tickformat=".0%", range=[0, 1.04]),
+            yaxis=axis("studies that find it", tickformat=".0%", range=[0, 1.04]),
             shapes=[{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 0.8, "y1": 0.8,
                      "line": {"color": "$muted", "width": 1, "dash": "dot"}}],
             annotations=[note("four studies of five", 1, 0.8, xref="paper", xanchor="right", yanchor="bottom",

@@ -72,6 +72,8 @@ def _over_time(brought: Brought, asked: Asked | None, answers: Answers | None) -
     parts = []
     for row, usage in enumerate(counts.usage_over_time(bin_s)):
         if not frame.iloc[row][list(asked.between)].isna().any() and _takes_part(asked, frame.iloc[row]):
+            seen = counts.recordings[row].n_samples / counts.rates[row] / bin_s
+            usage = usage[: max(1, round(seen))]  # the rest of a minute says little: it would be the widest interval
             minutes = (np.arange(len(usage)) + 0.5) * bin_s / 60
             its = {name: frame.iloc[row][name] for name in {unit, *asked.between}}
             parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))

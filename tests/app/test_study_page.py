@@ -182,11 +182,19 @@ def test_one_model_is_fitted_to_all_animals(engine):
 
 
 def test_what_leaves_repeats_the_answer_and_opens_again(monkeypatch, tmp_path):
+    drawn = record(monkeypatch)
     app = opened(view="Take along", animals="4")
     given = {key: file.make() for key, file in app.session_state["_downloads"].files.items()}
     assert given["study-tests-csv"].startswith(b"state,name,mean_control,mean_treated,effect")
     again = Study.from_bytes(given["study-file"])
     assert csv(again.compare("usage", "group")) == given["study-tests-csv"]
+    assert {"study-dots", "study-strips", "study-changes", "study-graph"} <= set(drawn), (
+        "what is saved stands on the page"
+    )
+    assert "minus control" in drawn["study-changes"][0]["data"][0]["colorbar"]["title"]["text"]
+    assert {"rest", "sniff"} < {trace.get("name") for trace in drawn["study-strips"][0]["data"]}, (
+        "a key in the file itself"
+    )
     report = given["study-report"].decode()
     assert "against 10,000 studies with animals re-labelled" in report
     monkeypatch.chdir(tmp_path)
@@ -217,7 +225,7 @@ def test_what_is_marked_in_some_animals_is_said_of_all(engine, monkeypatch):
     app = opened(animals="2", found="Found by a fit", view="Clips and words", K="3")
     (button,) = [each for each in app.button if each.key == "study-fit"]
     button.click().run()
-    assert "Name clips of two words at least" in words(app)
+    until(lambda: "Name clips of two words at least" in words(app.run()))  # a real fit, on a machine that may be busy
     marks = [("animal01_session1", 100 * i, 100 * i + 40, ["calm", "lively"][i % 2]) for i in range(1, 9)]
     monkeypatch.setattr(marking, "marks_of", lambda brought: marks)
     app.run()
@@ -263,7 +271,7 @@ def test_two_factors_and_their_legend_are_told_in_words(tmp_path, monkeypatch):
     assert "The flow test compares the groups of one column" in words(app)
     figure, _ = drawn["study-dots"]
     named = [trace["name"] for trace in figure["data"] if trace.get("showlegend")]
-    assert named == ["control, f", "control, m", "treated, f", "treated, m"]
+    assert named == [f"{one} (n = 3)" for one in ("control, f", "control, m", "treated, f", "treated, m")]
     assert "group, sex" in figure["layout"]["legend"]["title"]["text"]
 
 

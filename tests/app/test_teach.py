@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,6 +90,36 @@ def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
     assert len(kept(app).own.marks) == len(before.marks) + 1
     assert do(app, Entry("undo"))
     assert kept(app).own.marks == before.marks
+
+
+def test_what_the_last_lesson_changed_stands_in_a_line(engine):
+    *_, (begin, end, word) = bouts()
+    app = taught(opened(), len(bouts()) - 1)
+    mark(app, round(begin, 2), round(end, 2), word)
+    assert re.search(r"The last lesson, in this trial: .*agreement on held-back marks \d\.\d\d → \d\.\d\d\.", said(app))
+
+
+def test_bouts_that_came_and_went_are_counted_between_two_lessons():
+    kept_: list[Any] = []
+    records = SimpleNamespace(
+        last=lambda kind: next((one for one in reversed(kept_) if isinstance(one, kind)), None),
+        keep=lambda one: kept_.append(one) or one,
+    )
+    view = SimpleNamespace(fit=SimpleNamespace(records=records), trial=SimpleNamespace(fingerprint="t"))
+
+    def after(lesson: int, *words: int) -> str:
+        found = SimpleNamespace(proba=np.eye(2)[list(words)], words=("rest", "walk"))
+        return agreement.changed(SimpleNamespace(view=view, question=("train", lesson)), found, True)
+
+    assert after(1, 0, 0, 1, 1, 1) == ""
+    assert after(2, 0, 1, 0, 1, 1) == "The last lesson, in this trial: rest: +1 bout, walk: +1 bout."
+    assert after(2, 0, 1, 0, 1, 1) == "The last lesson, in this trial: rest: +1 bout, walk: +1 bout.", (
+        "the same lesson again"
+    )
+    assert after(3, 1, 1, 1, 1, 1) == "The last lesson, in this trial: rest: -2 bouts, walk: -1 bout."
+    assert after(4, 1, 1, 1, 1, 1) == "The last lesson, in this trial: no bout came or went."
+    view.trial = SimpleNamespace(fingerprint="another")
+    assert after(5, 0, 0, 0, 0, 0) == "", "another trial has no lesson before"
 
 
 def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine):

@@ -111,6 +111,42 @@ def test_marks_are_painted_whatever_the_server_does_and_outlive_it(visit, app_se
     assert seen.errors == []
 
 
+def test_two_windows_that_mark_at_once_lose_nothing_of_each_other(visit, app_server):
+    """Both mark in turns while the server is stopped, so that neither has been heard; one takes a mark back."""
+    seen = visit(OPENED, anew=True)
+    first = desk(seen)
+    other = Visit(first.context.new_page(), seen.errors)
+    other.page.goto(first.url)
+    windows = [first, desk(other)]
+    app_server.process.send_signal(signal.SIGSTOP)
+    try:
+        for n in range(25):
+            page = windows[n % 2]
+            page.bring_to_front()
+            page.locator("canvas[data-role=canvas]").focus()
+            moment(page, 2.5 * n)
+            page.keyboard.press("1234"[n % 4])
+            moment(page, 2.5 * n + 1)
+            page.keyboard.press("1234"[n % 4])
+            for one in windows:
+                expect(one.locator(DESK)).to_have_attribute("data-marks", str(n + 1))
+        page.keyboard.press("Control+z")
+        for one in windows:
+            expect(one.locator(DESK)).to_have_attribute("data-marks", "24")
+        page.keyboard.press("Control+Shift+z")
+        for one in windows:
+            expect(one.locator(DESK)).to_have_attribute("data-marks", "25")
+        assert len(stored(first)) == 25
+    finally:
+        app_server.process.send_signal(signal.SIGCONT)
+    for one in windows:
+        listed(one, 25)
+        one.reload()
+    for one in windows:
+        expect(one.locator(DESK)).to_have_attribute("data-marks", "25")
+    assert seen.errors == []
+
+
 def test_the_hand_moves_by_frames_zooms_and_jumps(visit):
     seen = visit(OPENED, anew=True)
     page = desk(seen)

@@ -48,12 +48,8 @@ function build(parent) {
     draw(view);
   };
   view.key = (event) => press(view, event);
-  view.stored = ({ key, newValue }) => {
-    // Another window marked in the same recording: both go on from what it has.
-    if (key !== STORE(view.data.of) || newValue === null || view.queue.length) return;
-    const other = read(newValue);
-    if (JSON.stringify([other.marks, other.words]) === JSON.stringify([view.lesson.marks, view.lesson.words])) return;
-    act(view, { kind: "whole", text: newValue });
+  view.stored = ({ key, oldValue, newValue }) => {
+    if (key === STORE(view.data.of) && newValue !== null && join(view, newValue, oldValue)) refresh(view);
   };
   window.addEventListener(ANNOUNCE, view.heard);
   window.addEventListener("keydown", view.key);

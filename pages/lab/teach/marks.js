@@ -59,7 +59,7 @@ function read(text) {
 // ---- the browser's store ----------------------------------------------------------------------------------------
 // Keeps the lesson, and what the page has not heard of it; why that cannot be, in words.
 function keep({ data, lesson, token, queue }) {
-  const { skipped: _, undone: __, ...all } = lesson;
+  const { skipped: _, ...all } = lesson; // what was taken back is told, too: other windows take it back
   try {
     localStorage.setItem(STORE(data.of), JSON.stringify({ ...all, unheard: { token, queue } }));
     return "";
@@ -74,6 +74,23 @@ function kept(of) {
   } catch {
     return null;
   }
+}
+
+// Another window marked in the same recording: what it has is done here as well, and nothing of one's own goes. Both may write
+// at once, so what is merely missing there was never taken away. Whether there was anything to do.
+function join(view, text, before) {
+  const [other, earlier] = [text, before].map((one) => ({ marks: [], undone: [], words: [], ...(one && read(one)) }));
+  const { marks, undone, words } = view.lesson;
+  const has = (list, mark) => list.some((one) => same(one, mark));
+  const entry = (kind) => ([recording, start, stop, word]) => ({ kind, recording, start, stop, word });
+  const more = (mark) => !has(marks, mark) && !(has(undone, mark) && has(earlier.marks, mark));
+  const wanted = [
+    ...other.words.filter((word) => !words.includes(word)).map((word) => ({ kind: "word", word })),
+    ...other.undone.filter((mark) => has(marks, mark) && !has(other.marks, mark)).map(entry("away")),
+    ...other.marks.filter(more).map(entry("mark")),
+  ].filter((one) => one.kind !== "mark" || !whyNot(view, [one.recording, one.start, one.stop, one.word]));
+  for (const one of wanted) done(view, one);
+  return wanted.length > 0;
 }
 
 // ---- telling the page -------------------------------------------------------------------------------------------
@@ -118,7 +135,8 @@ function heard(view) {
   const [token, last] = data.heard;
   const left = view.queue.length;
   const text = kept(data.of);
-  if (view.of !== data.of) {
+  const begun = view.of !== data.of;
+  if (begun) {
     const { token: its, queue } = (text && read(text).unheard) || { queue: [] };
     const known = token === "" || token === its;
     view.queue = known ? queue.filter(({ n }) => token === "" || n > last).map((entry) => ({ ...entry, n: ++view.number })) : [];
@@ -132,6 +150,7 @@ function heard(view) {
   if (!view.resting && (view.queue.length < left || !view.timer)) sendAll(view);
   view.lesson = lessonOf(view);
   if (!data.touched) return;
+  if (begun && text !== null && !view.given) join(view, text, null); // another window may have marked while this desk was away
   if (data.refused && view.given) localStorage.setItem(`${STORE(data.of)}-refused`, view.given);
   [view.given, view.lost] = [null, keep(view)];
 }
