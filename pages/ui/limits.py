@@ -28,7 +28,7 @@ _NAMES = (
     "name "
     "names nclips noise ntest ntrain on other outliers pair panel path pin places posed protocol rate rslds said score "
     "seed seeds sees session setting settings shortest smooth soft soft_appendix softness sort source standard "
-    "standard_appendix stay stint swaps tau test track train trial tyres unit values variable_speed "
+    "standard_appendix stay stint swaps tau test then track train trial tyres unit values variable_speed "
     "variable_speed_appendix view watch where who within won year"
 )
 NAMES = frozenset(_NAMES.split())
