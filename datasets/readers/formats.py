@@ -150,7 +150,9 @@ def _read_npz(source: Source, progress: ProgressCallback | None) -> tuple[pd.Dat
     measured = next((key for key in _UNITS if key in arrays and arrays[key].shape != (len(y),)), "")
     units = texts(arrays.pop(measured)) if measured else []
     if len(units) == y.shape[1]:
-        each = [f"{name} in {unit}" if unit else f"{name} without a unit" for name, unit in zip(names, units, strict=True)]
+        each = [
+            f"{name} in {unit}" if unit else f"{name} without a unit" for name, unit in zip(names, units, strict=True)
+        ]
         said.append(f"as the file says, {', '.join(each[:12])}{' and so on' * (len(each) > 12)}")
     elif measured:
         said.append(f"{measured!r} does not give {y.shape[1]} channels a unit each and was not used")
