@@ -401,4 +401,5 @@ def fitted_data(pick: Pick, session: Session, licences: tuple[str, ...]) -> Data
         licences=licences,
         source=race,
         called={} if pick.looked.channels else MIXTURES,
+        alike=f"{session.title} {pick.looked.sees}",
     )

@@ -46,6 +46,7 @@ class Data:
     moving     whether a slider that the data depend on is still held
     name       of the recording, for names of files; "" where the page's own says enough
     called     what channels are called on the screen, by their names, where those say little
+    alike      names data of one kind: the last fit of some reads others at once, until their own fit is there; "" for none
 
     Of a recording besides:
 
@@ -70,6 +71,7 @@ class Data:
     moving: bool = False
     name: str = ""
     called: Mapping[str, str] = field(default_factory=dict)
+    alike: str = ""
     key: str = ""
     of: str = ""
     recorded: bool = False
@@ -220,4 +222,13 @@ class Setting:
     def wanted(self, **other: Any) -> Wanted:
         """The fit that it asks for; `other` values of its configuration stand in place of the choice's."""
         data, config = self.data, {**self.choice.config, **other}
-        return Wanted(self.choice.family, config, data.train, data.test, truth=data.truth, where=self, keep=data.keep)
+        return Wanted(
+            self.choice.family,
+            config,
+            data.train,
+            data.test,
+            truth=data.truth,
+            where=self,
+            keep=data.keep,
+            alike=data.alike,
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -210,6 +211,21 @@ def test_other_data_keep_the_earlier_picture_with_its_own_trial(engine, live):
     assert shown.wanted.train is TRAIN
     engine.run_all()
     assert live.poll().wanted.train is OTHER
+
+
+def test_data_of_one_kind_are_read_at_once_by_the_fit_that_stands_until_their_own_is_there(engine):
+    live = Live(engine, "s")
+    live.want(replace(wanted(), alike="laps of one race"))
+    engine.run_all()
+    live.poll()
+    live._changed_at = -1e9  # the visitor has been looking at it for a while
+    live.want(replace(wanted(train=OTHER), alike="laps of one race"))
+    shown = live.poll()
+    assert shown.wanted.train is OTHER
+    assert len(shown.train[0]) == OTHER.n_samples
+    assert shown.result is None or shown.state != "fresh"
+    engine.run_all()
+    assert live.poll().state == "fresh"
 
 
 def test_a_live_fit_that_is_closed_takes_its_jobs_along_and_its_collection_ends_nothing(engine):

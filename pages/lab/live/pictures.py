@@ -46,6 +46,7 @@ class Wanted:
     where            the page's own settings behind the data, carried along so that an earlier picture keeps its words
     keep             whether the result may stay on disk for the next visit: not for what somebody uploaded
     deadline_s       seconds that the fit may take before somebody has to say that it should go on
+    alike            names data of one kind: the last fit of some reads others at once, until their own fit is there
     """
 
     family: str
@@ -56,6 +57,7 @@ class Wanted:
     where: Any = None
     keep: bool = True
     deadline_s: float = DEADLINE_S
+    alike: str = ""
 
     @cached_property
     def request(self) -> FitRequest:

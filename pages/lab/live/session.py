@@ -244,6 +244,9 @@ class Live:
             return
         hold = fresh or (self._hold_next and not known)  # who paused looks at one moment of a fit: of the next one, too
         near = None if known or hold else self.history.nearest(wanted)
+        reader = self._reader(wanted) if wanted.alike and not (known or hold or near) else None
+        if reader is not None and reader[0].alike == wanted.alike:
+            self._preview(wanted, *reader[1:])
         requests: dict[str, FitRequest] = {}
         if near is not None:
             _, result, changes = near
