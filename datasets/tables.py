@@ -104,7 +104,8 @@ class Table:
             notes.append(clock.sentence())
         sizes = [len(rows) for _, rows in self._groups(checked)]
         if len(sizes) > 1:
-            notes.append(f"{len(sizes):,} trials of {min(sizes):,} to {max(sizes):,} samples")
+            least, most = f"{min(sizes):,}", f"{max(sizes):,}"
+            notes.append(f"{len(sizes):,} trials of {least if least == most else f'{least} to {most}'} samples")
         scores = self._numbers(tuple(_having(checked, Role.SCORE)))
         low = int(np.count_nonzero(scores < LOW_SCORE))
         return QualityReport(self.n_rows, tuple(qualities), low_scores=low, notes=tuple(notes))

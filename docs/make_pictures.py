@@ -39,17 +39,17 @@ SETTLE_MS = 15_000  # a fit and its scores
 
 
 def cards(browser: Browser) -> None:
-    """Of each example the first figure that its page on the site shows, or its first words where it draws nothing."""
+    """Of each example the first figure that its page on the site shows, or its last words where it draws nothing."""
     folder = PICTURES / CARDS
     folder.mkdir(exist_ok=True)
     page = browser.new_page(viewport={"width": 640, "height": 900}, color_scheme="light")
     for name in gallery.ORDER:
         page.goto((SITE / "gallery" / f"{name}.html").as_uri())
         draws = page.locator(".gdm-figure").count() > 0
-        shown = page.locator(".gdm-figure .main-svg" if draws else ".gdm-said").first
-        shown.wait_for()
+        shown = page.locator(".gdm-figure").first if draws else page.locator(".gdm-said").last
+        (shown.locator(".main-svg").first if draws else shown).wait_for()
         page.wait_for_timeout(500)
-        taken = page.locator(".gdm-figure" if draws else ".gdm-said").first.screenshot()
+        taken = shown.screenshot()
         picture = Image.open(io.BytesIO(taken)).convert("RGB")
         card = Image.new("RGB", (CARD[0] * 2, CARD[1] * 2), "white")
         picture.thumbnail(card.size)

@@ -23,6 +23,7 @@ READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xls
 
 
 _NAMES = ("channels", "channel_names", "names", "columns")  # of an NPZ: what its channels are called
+_UNITS = ("units", "unit", "channel_units")  # and what each of them is in
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +147,15 @@ def _read_npz(source: Source, progress: ProgressCallback | None) -> tuple[pd.Dat
     if len(names) != y.shape[1]:
         said += [f"{named!r} does not name {y.shape[1]} channels and was not used"] if named else []
         names = [f"{main}{j + 1}" for j in range(y.shape[1])] if y.shape[1] > 1 else [main]
+    measured = next((key for key in _UNITS if key in arrays and arrays[key].shape != (len(y),)), "")
+    units = texts(arrays.pop(measured)) if measured else []
+    if len(units) == y.shape[1]:
+        each = [
+            f"{name} in {unit}" if unit else f"{name} without a unit" for name, unit in zip(names, units, strict=True)
+        ]
+        said.append(f"as the file says, {', '.join(each[:12])}{' and so on' * (len(each) > 12)}")
+    elif measured:
+        said.append(f"{measured!r} does not give {y.shape[1]} channels a unit each and was not used")
     left_out = [key for key, value in arrays.items() if value.shape != (len(y),)]
     parts = [(name, y[:, j]) for j, name in enumerate(names)]
     parts += [(key, value) for key, value in arrays.items() if value.shape == (len(y),)]

@@ -16,7 +16,7 @@ from gdm_core.models.base import StateModel, Status
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import import_family
 from gdm_core.text import for_json
-from gdm_core.trials import Trials
+from gdm_core.trials import Trial, Trials
 
 Array = npt.NDArray[np.float32]
 
@@ -43,6 +43,11 @@ def first_look(model_bytes: bytes, trials: Trials, changes: Mapping[str, Any]) -
     starts from it takes its first steps.
     """
     return tuple(np.asarray(soft, np.float32) for soft in _changed(model_bytes, trials, changes).rough_states(trials))
+
+
+def known_then(model_bytes: bytes, trial: Trial) -> Array:
+    """[T, K] soft states of a trial as they could have been known at each moment, from nothing that came later."""
+    return model_from_bytes(model_bytes).filter(trial)
 
 
 def sweep(

@@ -65,11 +65,11 @@ def _real() -> Place | Waiting:
     stored = formula1.stored_sessions()
     years = [str(year) for year in formula1.years()]
     first = next((str(year) for year, *_ in stored if str(year) in years), "")
-    if not first and "year" not in st.query_params:  # the newest with anything to open
+    if not first and "year" not in st.query_params:  # the newest with anything to open; unread, the last that is over
         newest = loading.calendar(int(years[0]))
         if not newest.wait(0.3):
             return Waiting(f"Fetching the {years[0]} calendar", newest, ("calendar", int(years[0])))
-        driven = newest.error is not None or any(_is_past(event.date) for event in newest.value)
+        driven = newest.error is None and any(_is_past(event.date) for event in newest.value)
         first = years[0 if driven else 1]
     year = int(choose_one("Year", "year", years, first or years[0], help="Telemetry starts in 2018.", always=True))
     load = loading.calendar(year)

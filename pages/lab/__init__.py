@@ -20,7 +20,7 @@ caption). view.ask(name, function, ...) has a function of the library work on th
 from pages.lab.card import honest_card, measured, rows_beside
 from pages.lab.data import Data, Measure, Setting
 from pages.lab.export import offer
-from pages.lab.fit import begin, end, picture
+from pages.lab.fit import as_known_then, begin, end, picture
 from pages.lab.held import follow
 from pages.lab.pin import Beside
 from pages.lab.suggest import suggest
@@ -35,6 +35,7 @@ __all__ = [
     "Setting",
     "Unread",
     "View",
+    "as_known_then",
     "begin",
     "end",
     "follow",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from gdm_core.analysis.looks import known_then
 from pages.lab import live, pin, shipped, waiting
 from pages.lab.data import Data, Setting
 from pages.lab.view import View
 from pages.ui import limits, shell
+from pages.ui.controls import switch
 from pages.ui.model_controls import Choice
 from pages.ui.parts import Part
 
+NOT_THEN = "This model cannot say what was known then"
 NO_LOOK = "The exact states could not be worked out"
 
 
@@ -41,6 +45,25 @@ def begin(frame: shell.Frame, data: Data, choice: Choice, *, ships: Sequence[str
     with frame.controls:
         live.transport(fit, page)
     return view
+
+
+def as_known_then(view: View) -> View:
+    """The view for a picture, behind a switch that is drawn here: with states from all of the recording, or as they could have
+    been known at each moment. Tabs, scores and files are of the first."""
+    on = switch(
+        "As it could have been known then",
+        False,
+        key="then",
+        help="States are read with what came before and after each moment. On: from what came before alone, as an experiment "
+        "that runs, or whoever makes the forecast below, would have to read them. They switch a little later and waver more. Tabs, "
+        "scores and files keep to the whole recording.",
+    )
+    if not on:
+        return view
+    answer = view.ask(f"then-{view.index}", known_then, view.trial)
+    if not live.unanswered(view.fit, answer, NOT_THEN) and not answer.fresh:
+        shell.quiet("What was known then is being worked out; until then the picture knows the whole recording.")
+    return replace(view, then=answer)
 
 
 def picture(

@@ -156,7 +156,7 @@ def follow(view: View, followed: Followed) -> None:
     if fitting:  # it goes on, and nothing is worked out beside it: a hand that moves on sees what it waits for
         view.fit.held_answers.give_up_all()
         offers = dict.fromkeys((*SETTINGS, states), "")
-    elif not (view.data.moving or view.moving):
+    elif not (view.data.moving or view.moving or view.then is not None):  # tables hold what the whole recording says
         known = {key: asked for key in SETTINGS if (asked := _sweeps(view, followed, SETTINGS[key]))}
         offers = {key: asked[0].name for key, asked in known.items()}
         beside = _Beside(view, followed)

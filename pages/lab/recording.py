@@ -65,16 +65,17 @@ def recording_page(page: shell.Frame, data: Data, *, sees: str = "places", ships
     view = plain if taught is None else _view(base, index, taught, **read)
     judged = _judged(view)
     with page.picture:
-        _poses(view)
+        shown = view if taught is not None else lab.as_known_then(view)
+        _poses(shown)
         beside_player = st.container()
     before = untaught.shown
 
     def drawn(now: live.Shown) -> Mapping[str, Part]:
         same = now.result is before.result and now.state == before.state
-        return strips(view, view.shown if same else now, judged)
+        return strips(shown, shown.shown if same else now, judged)
 
-    lab.picture(view, drawn)
-    lab.follow(view, _followed(view, colours, taught))
+    lab.picture(shown, drawn)
+    lab.follow(shown, _followed(view, colours, taught))
     named_tabs: dict[str, lab.tabs.Tab] = {
         "Bouts": tabs.bouts,
         "Shares": lab.shares,

@@ -27,6 +27,7 @@ from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
 from pages.ui.units import SECONDS, STEPS, Unit, unit_of_stays
 
+KNOWN_THEN = "What was known at each moment, from nothing that came later."
 Array = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
@@ -173,6 +174,7 @@ class View:
     number    names the settings that the controls ask for now
     naming    what became of the states of a picture with so many of them, where the page lets its visitor name them
     rule      how bouts are read: the strongest state of each moment is its bout, unless a page says else
+    then      states of the trial looked at as they could have been known at each moment, where a picture shows those
     """
 
     frame: Frame
@@ -188,6 +190,7 @@ class View:
     number: str = ""
     naming: Naming | None = None
     rule: BoutRule = field(default_factory=BoutRule)
+    then: live.Answer | None = None
 
     @property
     def page(self) -> str:
@@ -263,6 +266,14 @@ class View:
         """
         now, trial = now or self.shown, self.trial
         seen: dict[str, Any] = {"trial": trial, "unit": self.unit, "words": self.data.words}
+        then = self.then
+        if then is not None and then.fresh and now.result is not None and now.result is self.shown.result:
+            states = now.once(
+                ("then", self.index), lambda: live.in_order((then.value,), now.order)[0], of=(then.value,)
+            )
+            named = self.named(now, ("then", self.index), states)
+            note = KNOWN_THEN if self.rule.plain else f"{KNOWN_THEN} Smoothing bouts still looks ahead."
+            return Reading(state=now.state, origin=now.origin, note=note, **named, **seen)
         found, rough = self._states(now, self.data.recorded if exact is None else exact)
         if found is not None:
             return Reading(

@@ -37,6 +37,8 @@ with frame.picture, st.container(key="nascar-head", horizontal=True, vertical_al
     with shell.of(view.made_for):
         shell.state_key(max(4, view.shown.n_states))
 view = view.at(1 if which == "test" else 0)
+with frame.picture:
+    shown = lab.as_known_then(view)
 
 
 def export(view: lab.View, reading: lab.Reading) -> None:
@@ -47,8 +49,8 @@ def export(view: lab.View, reading: lab.Reading) -> None:
 with frame.picture:
     places = pictures.places(view.trial)
 close = pictures.flickers(view.read())
-lab.picture(view, lambda now: pictures.drawn(view, view.read(now), now, revision=str(track), close=close), places)
-lab.follow(view, pictures.followed(view))
+lab.picture(shown, lambda now: pictures.drawn(shown, shown.read(now), now, revision=str(track), close=close), places)
+lab.follow(shown, pictures.followed(view))
 lab.show_tabs(
     view,
     {

@@ -25,10 +25,9 @@ _NAMES = (
     "D K T about adaptive and animals apart badge badges between blocks change channel channels circuit colours correct "
     "clips columns corner counted covariates data dice drawn driver effect even event example features file fill fitted "
     "flips found fps frames fuel gamma grid hold horizon hue into is kept lap laps logit measure measured mice model moment "
-    "name "
-    "names nclips noise ntest ntrain on other outliers pair panel path pin places posed protocol rate rslds said score "
+    "name names nclips noise ntest ntrain on other outliers pair panel path pin places posed protocol rate rslds said score "
     "row seed seeds sees session setting settings shortest smooth soft soft_appendix softness sort source standard "
-    "standard_appendix stay stint swaps tau test track train trial tyres unit values variable_speed "
+    "standard_appendix stay stint swaps tau test then track train trial tyres unit values variable_speed "
     "variable_speed_appendix view watch where who within won year zoom"
 )
 NAMES = frozenset(_NAMES.split())

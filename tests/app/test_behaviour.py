@@ -19,6 +19,7 @@ from pages.lab import naming, shipped
 from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted
 from pages.lab.shipped import both
+from pages.lab.view import KNOWN_THEN
 from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.drawn import record, words
@@ -119,6 +120,18 @@ def test_another_setting_is_fitted_and_scored(engine):
 def test_every_tab_draws(engine, tab):
     app = opened(view=tab)
     assert 'class="gdm-message' not in html(app)
+
+
+def test_the_strips_show_what_could_have_been_known_then(engine, monkeypatch):
+    """The states of the strips and the poses; bouts are smoothed over what came later, and the caption says so."""
+    engine.real = True  # its sketch has no filter
+    drawn = record(monkeypatch)
+    opened(frames="300", seed="1")
+    smoothed = drawn["strips"][0]
+    opened(frames="300", seed="1", then="true").run()
+    then = drawn["strips"][0]
+    assert then["caption"].startswith(f"{KNOWN_THEN} Smoothing bouts still looks ahead.")
+    assert KNOWN_THEN not in smoothed["caption"]
 
 
 def test_calms21_that_is_not_there_says_where_to_get_it(engine):

@@ -42,6 +42,20 @@ def test_every_failure_has_a_message_and_a_way_on(monkeypatch, reason):
     assert "fitted on AAA" in words(app)
 
 
+def test_with_no_network_and_nothing_stored_the_year_is_the_last_that_is_over(monkeypatch):
+    """The running season's calendar cannot be read, and least of all is it kept in a cache."""
+
+    def fail(year, **more):
+        raise FeedError(Reason.NO_NETWORK, "No way out.")
+
+    monkeypatch.setattr(formula1, "schedule", fail)
+    monkeypatch.setattr(formula1, "stored_sessions", lambda: ())
+    app = visit(source="real")
+    app.run()
+    assert box(app, "Year").value == str(formula1.years()[1])
+    assert "No network" in words(app)
+
+
 @pytest.mark.parametrize("stored", [True, False])
 def test_nothing_is_called_stored_where_nothing_is_marked_as_such(monkeypatch, stored):
     if not stored:

@@ -12,10 +12,17 @@ from gdm_core.analysis.bouts import transition_shares
 from gdm_core.engine import JobStatus
 from gdm_core.errors import FitError
 from gdm_core.models.gdm.model import GDM
+from gdm_core.models.loading import model_from_bytes
+from gdm_studio.plot import figures
 from pages.lab import change, shipped
-from pages.lab.view import Looked
+from pages.lab.fit import NOT_THEN
+from pages.lab.live import screen
+from pages.lab.view import KNOWN_THEN, Looked
 from pages.nascar import scorecard, simulator
+from pages.nascar.pictures import driven
 from pages.ui.card import WORDS
+from tests.support.drawn import record
+from tests.support.live_engine import QuickEngine
 from tests.support.nascar_page import APP, PAGE, live_of, opened, settled, text
 from tests.support.sliders import slider, sliders
 
@@ -212,6 +219,41 @@ def test_the_new_trial_is_another_lap(engine):
     live = live_of(app)
     assert live.poll().wanted.test[0].name == "nascar standard, seed 100"
     assert live.records.last(Looked).states(1).shape == (200, 4)
+
+
+@pytest.fixture
+def fitting(monkeypatch):
+    """An engine that fits what is asked for: its sketch has no filter."""
+    made = QuickEngine(real=True)
+    monkeypatch.setattr(screen, "engine", lambda: made)
+    return made
+
+
+def test_the_picture_shows_what_could_have_been_known_then(fitting, monkeypatch):
+    """Behind a switch, in the picture alone: tabs and files keep to the whole recording."""
+    figures_of = record(monkeypatch)
+    app = opened(trial="New trial")
+    inferred = figures_of["inferred-track"][0]
+    app.toggle(key="then").set_value(True)
+    settled(app.run())
+    live = live_of(app)
+    shown, test = live.poll(), live.poll().wanted.test[0]
+    found = model_from_bytes(shown.result.model_bytes).filter(test)[:, list(shown.order)]
+    then = figures_of["inferred-track"][0]
+    assert then["caption"] == KNOWN_THEN
+    known = figures.track(driven(test)[0], found, title="inferred states", height=then["height"], caption=KNOWN_THEN)
+    assert then["layout"]["shapes"] == known["layout"]["shapes"] != inferred["layout"]["shapes"]
+    app.toggle(key="then").set_value(False)
+    settled(app.run())
+    assert figures_of["inferred-track"][0]["caption"] == inferred["caption"] != KNOWN_THEN
+
+
+def test_a_model_that_reads_the_future_says_that_it_cannot_leave_it_out(engine):
+    engine.unable = {f"ask-then-{i}": "it has no filter" for i in (0, 1)}
+    page = text(opened(then="true"))
+    assert NOT_THEN in page
+    assert "it has no filter" in page
+    assert "does not know" not in page
 
 
 @pytest.mark.parametrize("view", ["Shares", "How long", "Transitions", "Prediction", "Export & reproduce"])

@@ -65,7 +65,7 @@ def test_a_file_is_shown_before_it_is_fitted_and_fitted_on_request_without_being
     assert not app.exception
     text = html(app)
     assert "30 samples a second" in text
-    assert "6 trials of 600 to 600 samples" in text
+    assert "6 trials of 600 samples" in text
     assert not engine.jobs
     app.button(key="fit").click().run()
     assert not app.exception

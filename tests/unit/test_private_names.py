@@ -211,7 +211,7 @@ def test_what_was_tried_on_which_python_is_said_alike_everywhere():
     ("found", "level", "words"),
     [
         ((3, 11, 7), "fine", "3.11.7; all tests were run on 3.11"),
-        ((3, 13, 0), "poor", "3.13.0 is not tested in full (run without torch); Python 3.11 is"),
+        ((3, 13, 0), "poor", "3.13.0 is not tested in full (all examples were run); Python 3.11 is"),
         ((3, 14, 2), "poor", "3.14.2 is not tested in full (only resolved); Python 3.11 is"),
         ((3, 15, 0), "poor", "3.15.0 is not tested; Python 3.11 is"),
     ],

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from docs import release
+from docs.make_pictures import CARD
 from docs.site import gallery, make, sequences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +47,19 @@ def test_a_figure_cannot_end_its_own_place_on_the_page():
     page = gallery.page(example)
     assert page.count("</script>") == 1
     assert 'aria-label="a curve"' in page
+
+
+def test_every_card_of_the_gallery_has_a_picture():
+    """`make figures ONLY=gallery` takes them from the site."""
+    for name in gallery.ORDER:
+        path = gallery.ROOT / "docs" / "pictures" / "gallery" / f"{name}.webp"
+        with Image.open(path) as card:
+            assert card.size == (2 * CARD[0], 2 * CARD[1]), name
+            assert len(set(card.convert("L").resize((60, 38)).tobytes())) > 5, f"{name} shows nothing"
+        assert path.stat().st_size < 40_000
+        assert f":img-top: ../pictures/gallery/{name}.webp" in gallery._card(
+            gallery.parse(gallery.EXAMPLES / f"{name}.py")
+        )
 
 
 def test_a_release_finds_the_pythons_that_start_and_no_others(monkeypatch, tmp_path):

@@ -367,6 +367,15 @@ def test_an_npz_names_its_channels_and_says_what_they_are_in():
     table = read(names=np.array([b"depth", b"pitch"]), units="cm")
     assert table.columns == ("depth", "pitch")
     assert table.report().notes[0] == "values are in cm, as the file says"
+    each = read(names=["depth", "pitch"], units=["cm", "deg"])
+    assert each.report().notes[0] == "as the file says, depth in cm, pitch in deg"
+    assert read(units=["cm", ""]).report().notes[0] == "as the file says, y1 in cm, y2 without a unit"
+    assert (
+        read(units=["cm", "s", "V"]).report().notes[0]
+        == "'units' does not give 2 channels a unit each and was not used"
+    )
+    sung = read(unit=np.array(["a", "b"] * 25))
+    assert sung.columns == ("y1", "y2", "unit"), "a word for each sample is a column"
     words = read(names=np.array(["walk", "rest"] * 25))
     assert words.columns == ("y1", "y2", "names"), "a word for each sample is a column"
     assert read(channels=["one"]).report().notes[0] == "'channels' does not name 2 channels and was not used"
