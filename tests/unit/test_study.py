@@ -135,7 +135,7 @@ def test_recordings_are_matched_without_folder_ending_and_case():
     [
         (
             SHEET.assign(recording=["m1.csv", "m22.csv", "m3.csv"]),
-            r"'m2.csv' \(did you mean 'm22.csv'\?\).*Rows without a recording: m22",
+            r"'m2.csv' \(did you mean 'm22.csv'\?\).*Rows of the sheet without a recording: m22",
         ),
         (SHEET.iloc[:2], "1 recording is in no row of the sheet: 'm3.csv'"),
         (SHEET.assign(recording=["m1.csv", "m1.csv", "m3.csv"]), "several rows for m1.csv"),
