@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from datasets import formula1
 from gdm_core import GDM, Trial
 from gdm_core.analysis.metrics import matched_accuracy
 from gdm_core.maths.discriminant import MARGIN, discriminant
@@ -41,3 +42,30 @@ def test_states_whose_moves_hardly_vary_are_found(n_sides):
     model = GDM(n_sides, 2, seed=0).fit(trial)
     assert matched_accuracy(model.predict(trial), trial.labels) > 0.99
     assert model.elbo_ > GDM(1, 2, seed=0).fit(trial).elbo_ + 10
+
+
+def test_a_state_that_a_rare_switch_tells_is_known_no_better_than_others():
+    """The brake of a car: of two thousand samples one in ten has it on, and for these alone logits were hundreds of nats apart."""
+    rng = np.random.default_rng(0)
+    brake = np.repeat(rng.random(200) < 0.1, 10).astype(float)
+    speed = np.cumsum(rng.standard_normal(2000) - 3 * brake + 0.3) * 0.1
+    values = torch.as_tensor(
+        np.stack([speed - speed.mean(), brake], 1) / [speed.std(), brake.std()], dtype=torch.float32
+    )
+    labels = torch.as_tensor(np.where(brake > 0, 2, speed > np.median(speed)))
+    member = torch.nn.functional.one_hot(labels, 3).float()
+    ranges = []
+    for every_state in (False, True):
+        weight, bias = discriminant(values, member, every_state)
+        logits = values @ weight + bias
+        ranges.append(float((logits.amax(1) - logits.amin(1))[labels == 2].median()))
+    assert ranges[0] > 100
+    assert ranges[1] == pytest.approx(2 * MARGIN, rel=0.05)
+
+
+def test_channels_that_are_on_or_off_leave_states_of_places_a_bound():
+    """A fit to a car's speed, throttle, brake and gear once ended at a bound of -713 nats a sample."""
+    session = formula1.simulate_race("shanghai", drivers=1, laps=3)
+    car = formula1.to_trials(session, session.codes[0], channels=("speed", "throttle", "brake", "gear"))
+    model = GDM(3, 2, posterior="linear", seed=0).fit(car)
+    assert model.elbo_ > 0

@@ -68,7 +68,7 @@ class LinearPosterior(PosteriorNetwork):
     def start(
         self, past: Tensor, features: Tensor, member: Tensor, move_scale: Tensor, generator: torch.Generator
     ) -> None:
-        _start_linear(self.weight, self.bias, past, member)
+        _start_linear(self.weight, self.bias, past, member, every_state=True)
 
 
 class StickyPosterior(LinearPosterior):
@@ -137,8 +137,8 @@ class WindowPosterior(PosteriorNetwork):
             self.hidden_bias.copy_(torch.randn(self.hidden_bias.shape, generator=generator) * 0.5)
 
 
-def _start_linear(weight: Tensor, bias: Tensor, features: Tensor, member: Tensor) -> None:
-    first_weight, first_bias = discriminant(features, member)
+def _start_linear(weight: Tensor, bias: Tensor, features: Tensor, member: Tensor, every_state: bool = False) -> None:
+    first_weight, first_bias = discriminant(features, member, every_state)
     weight.copy_(first_weight)
     bias.copy_(first_bias)
 

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from gdm_core.maths.discriminant import discriminant
+from gdm_core.maths.moments import moments
 from gdm_core.maths.pca import balanced, principal
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.gdm.posteriors import LinearPosterior
 
 _PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
 _CLUSTER_ROWS = 20_000
@@ -77,17 +79,24 @@ def start(module: GdmModule, rows: Rows, config: GDMConfig, seed: int) -> None:
     _, design, _, _ = module.view(rows)
     start_words(module, member, rows)
     module.dynamics.copy_(regress(design, member, rows.y, rows.known))
-    residual = rows.y - module.mean(member[None], design)[0]
-    if rows.known is not None:
-        residual = residual * rows.known
-        variance = residual.square().sum(0) / rows.known.sum(0).clamp_min(1)
-    else:
-        variance = residual.square().mean(0)
-    module.log_noise.copy_((variance + 1e-6).sqrt().log())
+    _start_noise(module, rows, (rows.y - module.mean(member[None], design)[0]).square())
     after = rows.age > 0
     weight, bias = discriminant(shift(x, 1)[after], member[after])
     module.transition.start(generator, weight, bias)
     module.posterior.start(rows.past, features, member, move_scale, generator)
+    if isinstance(module.posterior, LinearPosterior):
+        # What a soft q leaves open of a channel that is on or off is far more than what the clusters leave open.
+        states = moments(module.posterior(rows, x), config.temperature, second=True)
+        of_state = torch.einsum("rd,kdn->rkn", design, module.dynamics)
+        spread = ((states.covariance @ of_state) * of_state).sum(1)
+        _start_noise(module, rows, (rows.y - module.mean(states.mean[None], design)[0]).square() + spread)
+
+
+def _start_noise(module: GdmModule, rows: Rows, squares: Tensor) -> None:
+    """R from the squared errors [R, N] of what was observed."""
+    known = torch.ones_like(squares) if rows.known is None else rows.known
+    variance = (squares * known).sum(0) / known.sum(0).clamp_min(1)
+    module.log_noise.copy_((variance + 1e-6).sqrt().log())
 
 
 @torch.no_grad()
