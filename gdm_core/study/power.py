@@ -54,6 +54,7 @@ def power_of(
     part = design.part(np.isfinite(values))
     y, levels = values[np.isfinite(values)], part.levels[:, 0]
     counts = [int((levels == j).sum()) for j in range(len(factor.levels))]
+    adjusted = not part.paired and bool(part.strata.any() or part.covariates.size)
     steps = np.zeros(len(counts))
     steps[-1] = 1.0
     if factor.numeric:
@@ -65,7 +66,7 @@ def power_of(
         firsts = {s: v for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 0}
         pairs = [v - firsts[s] for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 1 and s in firsts]
         residuals, counts = [_freed(np.array(pairs))], [len(pairs)]
-    elif part.strata.any() or part.covariates.size:
+    elif adjusted:
         dummies = (levels[:, None] == np.arange(len(counts))).astype(np.float64)
         model = Model.of(dummies, part.covariates, part.strata)
         if model.df_residual < 2:
@@ -109,7 +110,7 @@ def power_of(
             if curve[n] > 0.95:
                 break
     notes = [f"{n_studies:,} simulated studies a size, from the spread of {sum(counts)} units."]
-    if not part.paired and (part.strata.any() or part.covariates.size):
+    if adjusted:
         notes.append(
             "The spread is what blocks and covariates leave; animals of more studies are taken to come in the same blocks."
         )

@@ -61,7 +61,7 @@ class LapTeaching(AnyTeaching):
 class Named:
     """What the taught model says of a driver in the lap that is looked at.
 
-    axis      his laps
+    axis      the laps
     proba     [bins, columns] along the lap
     found     the answers that it is made of, each with its trial
     learning  an answer is still to come
