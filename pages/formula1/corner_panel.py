@@ -29,6 +29,7 @@ WORDS = {
     "gear": "Lowest gear",
     "time": "Time",
 }
+SHAPES = {"gear": "%.2f", "time": "%.3f"}  # of numbers, where not "%.1f"
 
 
 @st.cache_resource(max_entries=48, show_spinner=False)
@@ -49,17 +50,17 @@ def tab(view: View, here: Driver) -> None:
     measure = choose_of_few("Measure", "corner", WORDS, "minimum speed")
     found = [corners(place, code, looked) for code in codes]
     table = compared(found, measure)
+    shapes = {name: SHAPES.get(measure, "%.1f") for name in (*codes, "Difference", "± 95 %") if name in table}
     for name, share in states_by_corner(view, here).items():
-        table[name] = share
+        table[name], shapes[name] = share, "%.0f %%"
     with shell.panel(
         "corners", f"{WORDS[measure]} in each corner" + (f", {MEASURED_IN[measure]}" * bool(MEASURED_IN[measure]))
     ):
-        digits = [name for name in map(str, table) if name not in ("Corner", "Speed", "Beyond chance")]
         table_with_csv(
             table,
             f"corners-{measure.replace(' ', '-')}",
             view.stem,
-            seconds=digits,
+            shapes=shapes,
             on_row=partial(_zoom, found[0].names),
         )
         download(

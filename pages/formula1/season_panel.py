@@ -78,8 +78,9 @@ def tab(view: View) -> None:
         )
     with shell.panel("season-rows", f"All drivers by team, a row for each {by} of each session"):
         ordered = sheet.drop(columns="recording").sort_values(["team", "subject"], kind="stable")
-        digits = [str(name) for name in ordered if str(name).endswith(")")]
-        table_with_csv(ordered.rename(columns={"subject": "driver"}), "rows", view.stem, seconds=digits)
+        seconds = [str(name) for name in ordered if "(s" in str(name)]
+        shapes = {"braking point (m)": "%.1f", "top speed (km/h)": "%.0f"}
+        table_with_csv(ordered.rename(columns={"subject": "driver"}), "rows", view.stem, seconds=seconds, shapes=shapes)
     with shell.panel("season-study", "Is it more than chance?"):
         shell.quiet(
             "As a study, its tests answer questions such as: does one team brake later than another over these races? Save it, "

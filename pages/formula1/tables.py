@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,16 +26,19 @@ def table_with_csv(
     *,
     times: Sequence[str] = (),
     seconds: Sequence[str] = (),
+    shapes: Mapping[str, str] | None = None,
     most: int = 20,
     on_row: Callable[[int], None] | None = None,
 ) -> None:
     """A table whose columns sort by a click, and a button for it as CSV.
 
     times     columns of lap times, in seconds; `seconds` of other times
+    shapes    of other numbers, by column: "%.1f"
     on_row    called with the row that was clicked, before the page runs
     """
     shown = table.map(harmless).style.format({column: clock for column in times}, na_rep="–")
-    shapes = {column: st.column_config.NumberColumn(column, format="%.3f") for column in seconds}
+    numbers = dict.fromkeys(seconds, "%.3f") | dict(shapes or {})
+    columns = {column: st.column_config.NumberColumn(column, format=shape) for column, shape in numbers.items()}
     more: dict[str, Any] = {}
     if on_row is not None:
         more = {
@@ -43,7 +46,8 @@ def table_with_csv(
             "on_select": partial(_row, f"{name}-rows", on_row),
             "selection_mode": "single-row",
         }
-    st.dataframe(shown, hide_index=True, column_config=shapes, height=35 * (min(len(table), most) + 1) + 4, **more)
+    height: Any = "content" if len(table) <= most else 35 * (most + 1) + 4
+    st.dataframe(shown, hide_index=True, column_config=columns, height=height, **more)
     download("This table (CSV)", lambda: csv(table), f"{stem}-{name}.csv", key=f"{name}-csv")
 
 

@@ -34,7 +34,7 @@ def test_each_page_has_its_own_settings_and_keeps_them(visit):
     page.wait_for_url("**/nascar?*pin=gdm_5_*")
     turn(page, "Playground", "**/playground")
     page.get_by_role("slider", name="Softness").first.wait_for()
-    turn(page, "Formula 1", "**/formula1")
+    turn(page, "Formula 1", "**/formula1*")  # which names its source: before or after it is turned to
     at(page, 3)
     page.get_by_role("button", name="Pin this result").wait_for()  # what is pinned elsewhere is not pinned here
     assert "pin" not in page.url
