@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +73,11 @@ class Visit:
     page: Page
     errors: list[str] = field(default_factory=list)
 
+    def wait_as_long_as_it_takes(self) -> None:
+        """By how busy this machine is now."""
+        self.page.set_default_timeout(1000 * patience_s())
+        expect.set_options(timeout=1000 * patience_s())
+
     def ready(self, selector: str = ".gdm-figure[data-updates]") -> Page:
         """The page once `selector` is there and the script has come to rest."""
         self.page.wait_for_selector(selector, state="attached")
@@ -97,16 +103,7 @@ class Visit:
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
 
-@pytest.fixture
-def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
-    """visit("/playground?softness=1", size="phone", scheme="dark") opens a page.
-
-    On a desktop in the browser that keeps what it compiled; as a phone, `anew` or with options of Playwright's, in a
-    context of its own.
-    """
-    ends: list[Callable[[], None]] = []
-    expect.set_options(timeout=1000 * patience_s())
-
+def _opener(request: pytest.FixtureRequest, url: str, ends: ExitStack) -> Callable[..., Visit]:
     def open_page(
         path: str = "/", size: str = "desktop", scheme: str = "light", anew: bool = False, **options: Any
     ) -> Visit:
@@ -116,15 +113,14 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
         if anew or options:
             context = request.getfixturevalue("browser").new_context(**options)
             page = context.new_page()
-            ends.append(context.close)
+            ends.callback(context.close)
         else:
-            context = request.getfixturevalue("regular")
-            page = context.new_page()
-            ends.append(page.close)
-        page.set_default_timeout(1000 * patience_s())
+            page = request.getfixturevalue("regular").new_page()
+            ends.callback(page.close)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
         opened = Visit(page)
+        opened.wait_as_long_as_it_takes()
         page.on("pageerror", lambda error: opened.errors.append(str(error)))
         page.on(
             "console",
@@ -134,9 +130,36 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
                 else None
             ),
         )
-        page.goto(app_url + path)
+        page.goto(url + path)
         return opened
 
-    yield open_page
-    for end in ends:
-        end()
+    return open_page
+
+
+@pytest.fixture
+def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
+    """visit("/playground?softness=1", size="phone", scheme="dark") opens a page.
+
+    On a desktop in the browser that keeps what it compiled; as a phone, `anew` or with options of Playwright's, in a
+    context of its own.
+    """
+    with ExitStack() as ends:
+        yield _opener(request, app_url, ends)
+
+
+@pytest.fixture(scope="package")
+def shared(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
+    """shared("/playground") is the same page for all who ask, since opening one costs more than most tests do: for tests
+    that try a script of the browser by itself, over the page, and leave the page as it was."""
+    with ExitStack() as ends:
+        open_page, opened = _opener(request, app_url, ends), {}
+
+        def take(path: str, size: str = "desktop") -> Visit:
+            if (path, size) not in opened:
+                opened[path, size] = open_page(path, size)
+            found: Visit = opened[path, size]
+            found.wait_as_long_as_it_takes()
+            found.page.bring_to_front()
+            return found
+
+        yield take
