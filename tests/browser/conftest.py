@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,7 +102,7 @@ class Visit:
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
 
-def _opener(request: pytest.FixtureRequest, url: str, ends: ExitStack) -> Callable[..., Visit]:
+def _opener(request: pytest.FixtureRequest, url: str, ends: list[Callable[[], None]]) -> Callable[..., Visit]:
     def open_page(
         path: str = "/", size: str = "desktop", scheme: str = "light", anew: bool = False, **options: Any
     ) -> Visit:
@@ -113,10 +112,10 @@ def _opener(request: pytest.FixtureRequest, url: str, ends: ExitStack) -> Callab
         if anew or options:
             context = request.getfixturevalue("browser").new_context(**options)
             page = context.new_page()
-            ends.callback(context.close)
+            ends.append(context.close)
         else:
             page = request.getfixturevalue("regular").new_page()
-            ends.callback(page.close)
+            ends.append(page.close)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
         opened = Visit(page)
@@ -143,23 +142,24 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
     On a desktop in the browser that keeps what it compiled; as a phone, `anew` or with options of Playwright's, in a
     context of its own.
     """
-    with ExitStack() as ends:
-        yield _opener(request, app_url, ends)
+    ends: list[Callable[[], None]] = []
+    yield _opener(request, app_url, ends)
+    for end in ends:
+        end()
 
 
 @pytest.fixture(scope="package")
-def shared(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
+def shared(request: pytest.FixtureRequest, app_url: str) -> Callable[..., Visit]:
     """shared("/playground") is the same page for all who ask, since opening one costs more than most tests do: for tests
-    that try a script of the browser by itself, over the page, and leave the page as it was."""
-    with ExitStack() as ends:
-        open_page, opened = _opener(request, app_url, ends), {}
+    that try a script of the browser by itself, over the page, and leave the page as it was. Each ends with its browser."""
+    open_page, opened = _opener(request, app_url, []), {}
 
-        def take(path: str, size: str = "desktop") -> Visit:
-            if (path, size) not in opened:
-                opened[path, size] = open_page(path, size)
-            found: Visit = opened[path, size]
-            found.wait_as_long_as_it_takes()
-            found.page.bring_to_front()
-            return found
+    def take(path: str, size: str = "desktop") -> Visit:
+        if (path, size) not in opened:
+            opened[path, size] = open_page(path, size)
+        found: Visit = opened[path, size]
+        found.wait_as_long_as_it_takes()
+        found.page.bring_to_front()
+        return found
 
-        yield take
+    return take
