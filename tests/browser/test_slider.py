@@ -254,6 +254,10 @@ def test_its_help_opens_under_mouse_key_and_finger(page, phone):
     expect(words).to_be_hidden()
     button.hover()
     expect(words).to_be_visible()
+    here = button.bounding_box()
+    assert words.bounding_box()["x"] >= here["x"] + here["width"], (
+        "where there is room, it covers no control below or above"
+    )
     page.mouse.move(600, 600)
     expect(words).to_be_hidden()
     page.get_by_role("slider", name="First", exact=True).focus()

@@ -12,6 +12,7 @@ from gdm_core.analysis.tables import entropy_of
 from gdm_core.errors import DataError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
+    SMALL,
     TIME_MARGIN,
     Dict,
     Figure,
@@ -170,8 +171,7 @@ def state_strips(
         alone[at[row]] = index[at[row]]
         traces.append(look | {"z": typed(alone, "u1"), "opacity": opacity})
     badges = [
-        note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3)
-        | {"font": {"size": 12, "color": "$muted"}}
+        note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3) | {"font": SMALL}
         for row, (word, _) in marked.items()
         if word
     ]
