@@ -199,6 +199,7 @@ def test_a_proposed_stretch_sets_lap_from_and_to_and_is_its_very_samples(engine)
     assert kept(app).asking == kept(app).shown[0], "and the next one is asked for"
 
 
+@pytest.mark.bulk
 def test_the_script_teaches_what_is_marked(engine, monkeypatch, tmp_path):
     app = taught(opened())
     app.query_params["view"] = "Export & reproduce"

@@ -88,6 +88,7 @@ def test_the_whole_page_follows_the_taught_fit_and_goes_back(engine):
     assert "taught = model.warm_start()" in script
 
 
+@pytest.mark.bulk
 def test_a_further_mark_is_followed_and_one_word_alone_says_what_is_missing(engine):
     app = switched(taught(opened(), 4), True)
     first = shown(app)[0]
@@ -105,6 +106,7 @@ def test_a_further_mark_is_followed_and_one_word_alone_says_what_is_missing(engi
     assert not model_from_bytes(shown(app)[0]).class_names_
 
 
+@pytest.mark.bulk
 def test_the_script_of_a_taught_fit_gives_its_states_and_words(engine, tmp_path, monkeypatch):
     app = switched(taught(opened(), 4), True)
     model, script = shown(app)
@@ -124,6 +126,7 @@ def test_the_script_of_a_taught_fit_gives_its_states_and_words(engine, tmp_path,
     assert pd.read_csv("words.csv").filter(items=list(NAMES)).notna().any(axis=None)
 
 
+@pytest.mark.bulk
 def test_what_is_measured_of_a_taught_fit(engine):
     app = switched(taught(opened(), 6), True)
     fit = app.session_state["live-your_data"].records.last(WithWords)

@@ -278,6 +278,7 @@ def test_one_mark_of_several_is_taken_away(engine):
     assert len(kept(app).own.marks) == 2
 
 
+@pytest.mark.bulk
 def test_the_script_teaches_the_same_and_finds_the_same_words(engine, tmp_path, monkeypatch):
     app = taught(opened(), 4)
     words = next(
