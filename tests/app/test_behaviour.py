@@ -104,6 +104,7 @@ def test_fitting_the_bundled_result_anew_finds_as_good_states():
     assert found["macro_f1"] == pytest.approx(bundle.more["scores"]["macro_f1"], abs=0.08)
 
 
+@pytest.mark.bulk
 def test_another_setting_is_fitted_and_scored(engine):
     app = opened()
     slider(app, "K").set_value(4).run()

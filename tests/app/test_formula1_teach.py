@@ -158,6 +158,7 @@ def test_what_cannot_be_marked_is_said_and_nothing_is_lost(engine):
     assert len(kept(app).own.marks) == 2
 
 
+@pytest.mark.bulk
 def test_laps_with_so_many_holes_that_a_mark_could_not_name_its_part_say_so(engine, monkeypatch):
     holes = ((45.0, 48.0), (54.0, 57.0), (63.0, 66.0))  # in lap 2
     race = ring_session(ring_driver("AAA", holes=holes), ring_driver("BBB"))

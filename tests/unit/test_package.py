@@ -147,6 +147,7 @@ print(load_dataset("x"), datasets.__file__.endswith("other/datasets/__init__.py"
     assert found == "theirs: x True gdm_studio.datasets.nascar"
 
 
+@pytest.mark.bulk
 def test_the_command_fits_and_refuses(installed, tmp_path):
     gdm = installed / "gdm"
     pd.DataFrame(nascar.simulate("soft", T=200, seed=0).y).add_prefix("c").to_csv(tmp_path / "track.csv", index=False)

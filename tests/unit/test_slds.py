@@ -324,6 +324,7 @@ def test_bad_parameters_are_named(bad, message):
         SLDS(**bad)
 
 
+@pytest.mark.bulk
 def test_a_long_recording_is_climbed_on_an_excerpt_first(monkeypatch):
     """The excerpt's stretches are trials of their own; all of the recording needs fewer iterations after it, and ends as high."""
     rng = np.random.default_rng(23)
