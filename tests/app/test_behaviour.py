@@ -91,6 +91,7 @@ def test_the_bundled_states_are_those_of_the_bundled_model():
         np.testing.assert_allclose(exact, kept, atol=0.012)
 
 
+@pytest.mark.bulk
 def test_fitting_the_bundled_result_anew_finds_as_good_states():
     from assets.make_demo import fitted
 
@@ -122,6 +123,7 @@ def test_every_tab_draws(engine, tab):
     assert 'class="gdm-message' not in html(app)
 
 
+@pytest.mark.bulk
 def test_the_strips_show_what_could_have_been_known_then(engine, monkeypatch):
     """The states of the strips and the poses; bouts are smoothed over what came later, and the caption says so."""
     engine.real = True  # its sketch has no filter

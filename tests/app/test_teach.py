@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
 from gdm_core.analysis.teaching import Overview
@@ -36,6 +35,7 @@ from tests.support.teach_page import (
     real_engine,
     said,
     table,
+    taught,
 )
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -46,22 +46,16 @@ def engine(monkeypatch, tmp_path) -> QuickEngine:
     return real_engine(monkeypatch, tmp_path)
 
 
-def taught(app: AppTest, n: int = 5) -> AppTest:
-    for begin, end, word in bouts()[:n]:
-        mark(app, round(begin, 2), round(end, 2), word)
-    return app
-
-
 # ---- on the page --------------------------------------------------------------------------------------------------
 def test_two_words_are_taught_and_the_whole_trial_is_named(engine):
     app = opened()
     assert "Name a moment of one behaviour" in said(app)
     begin, end, word = bouts()[0]
-    mark(app, round(begin, 2), round(end, 2), word)
+    mark(app, (round(begin, 2), round(end, 2), word))
     assert f"Every mark says &#x27;{word}&#x27;" in said(app)
     assert not [job for job in engine.jobs if job.slot == "ask-taught"]
     begin, end, word = next(one for one in bouts() if one[2] != word)
-    mark(app, round(begin, 2), round(end, 2), word)
+    mark(app, (round(begin, 2), round(end, 2), word))
     assert [job.slot for job in engine.jobs].count("ask-taught") == 1
     assert "Its states after the lesson" in drawn(app, "teach-states-now")["caption"]
     assert "In brackets: free" in said(app)
@@ -86,7 +80,7 @@ def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
     first = len(drawn(app, "teach-curve")["data"])
     assert first == 2, "marks held back, and the expert"
     before = kept(app).own
-    mark(app, 0.0, 0.2, NAMES[DATA[0].labels[0]])
+    mark(app, (0.0, 0.2, NAMES[DATA[0].labels[0]]))
     assert len(kept(app).own.marks) == len(before.marks) + 1
     assert do(app, Entry("undo"))
     assert kept(app).own.marks == before.marks
@@ -95,7 +89,7 @@ def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
 def test_what_the_last_lesson_changed_stands_in_a_line(engine):
     *_, (begin, end, word) = bouts()
     app = taught(opened(), len(bouts()) - 1)
-    mark(app, round(begin, 2), round(end, 2), word)
+    mark(app, (round(begin, 2), round(end, 2), word))
     assert re.search(r"The last lesson, in this trial: .*agreement on held-back marks \d\.\d\d → \d\.\d\d\.", said(app))
 
 
@@ -124,17 +118,17 @@ def test_bouts_that_came_and_went_are_counted_between_two_lessons():
 
 def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine):
     """Which marks are refused: tests/unit/test_marks.py."""
-    app = mark(opened(), 1.0, 2.0, "rest")
+    app = mark(opened(), (1.0, 2.0, "rest"))
     for begin, end, message in (
         (2.0, 1.0, "end after it begins"),
         (5.0, 500.0, "which ends with frame 399"),
         (5.0, 5.03, "holds less than two frames"),
         (1.5, 3.0, "are marked as &#x27;rest&#x27; already and cannot be &#x27;walk&#x27; too"),
     ):
-        mark(app, begin, end, "walk")
+        mark(app, (begin, end, "walk"))
         assert message in said(app)
         assert len(kept(app).own.marks) == 1
-    mark(app, 3.0, 4.0, "walk")
+    mark(app, (3.0, 4.0, "walk"))
     assert "Not marked" not in said(app)
     assert len(kept(app).own.marks) == 2
 
@@ -143,7 +137,7 @@ def test_more_words_than_states_says_so_and_keeps_the_marks(engine):
     app = opened(labels=False)
     control(app, "slider", "K").set_value(2).run()
     for i, word in enumerate(("one", "two", "three")):
-        mark(app, i + 1.0, i + 1.5, word)
+        mark(app, (i + 1.0, i + 1.5, word))
     assert "3 words are marked but n_states (K) is 2" in said(app)
     assert len(kept(app).own.marks) == 3
     control(app, "slider", "K").set_value(3).run()
@@ -267,7 +261,7 @@ def test_a_share_of_the_labels_outlives_another_tab(engine):
     ],
 )
 def test_a_file_that_holds_no_marks_is_refused_and_nothing_is_lost(engine, name, content, message):
-    app = mark(opened(), 1.0, 2.0, "rest")
+    app = mark(opened(), (1.0, 2.0, "rest"))
     control(app, "file_uploader", "teach-file").set_value((name, content, "text/plain")).run()
     assert not app.exception, app.exception[0].value
     assert message in said(app)
@@ -284,6 +278,7 @@ def test_one_mark_of_several_is_taken_away(engine):
     assert len(kept(app).own.marks) == 2
 
 
+@pytest.mark.bulk
 def test_the_script_teaches_the_same_and_finds_the_same_words(engine, tmp_path, monkeypatch):
     app = taught(opened(), 4)
     words = next(
