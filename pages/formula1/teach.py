@@ -120,7 +120,8 @@ def tab(view: View) -> None:
     with left, shell.panel("teach-all", "Words of each driver"):
         _shares(taught)
     with middle, shell.panel("teach-trust", "How far to trust it"):
-        agreement.agreement(taught)
+        fresh = (one.found[0][1] for one in said.values() if one.found and one.state == "fresh")
+        agreement.agreement(taught, next(fresh, None))
     with right, shell.panel("teach-states", "What states mean now"):
         one = next((one for one in said.values() if one.found), None)
         if one is None:

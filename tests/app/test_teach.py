@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from datasets.marks import Mark, Marks
-from gdm_core.analysis.teaching import Overview
+from gdm_core.analysis.teaching import HeldOut, Overview
 from gdm_core.errors import DataError
 from pages.lab.teach import agreement, lessons
 from pages.lab.teach.lessons import Entry, Vocabulary
@@ -102,7 +102,7 @@ def test_bouts_that_came_and_went_are_counted_between_two_lessons():
     view = SimpleNamespace(fit=SimpleNamespace(records=records), trial=SimpleNamespace(fingerprint="t"))
 
     def after(lesson: int, *words: int) -> str:
-        found = SimpleNamespace(proba=np.eye(2)[list(words)], words=("rest", "walk"))
+        found = SimpleNamespace(proba=np.eye(2)[list(words)], words=("rest", "walk"), held_out=None)
         return agreement.changed(SimpleNamespace(view=view, question=("train", lesson)), found, True)
 
     assert after(1, 0, 0, 1, 1, 1) == ""
@@ -112,8 +112,13 @@ def test_bouts_that_came_and_went_are_counted_between_two_lessons():
     )
     assert after(3, 1, 1, 1, 1, 1) == "The last lesson, in this trial: rest: -2 bouts, walk: -1 bout."
     assert after(4, 1, 1, 1, 1, 1) == "The last lesson, in this trial: no bout came or went."
+    found = SimpleNamespace(proba=np.eye(2)[[0]], words=("rest", "walk"))
+    for lesson, first in ((5, 0.61), (6, 0.68)):
+        found.held_out = HeldOut(first, 0.4, 2)
+        line = agreement.changed(SimpleNamespace(view=view, question=("train", lesson)), found, True)
+    assert line == "The last lesson, in this trial: agreement on held-back marks 0.61 → 0.68."
     view.trial = SimpleNamespace(fingerprint="another")
-    assert after(5, 0, 0, 0, 0, 0) == "", "another trial has no lesson before"
+    assert after(7, 0, 0, 0, 0, 0) == "", "another trial has no lesson before"
 
 
 def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine):

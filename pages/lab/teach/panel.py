@@ -56,7 +56,7 @@ def panel(view: View, here: Seen, beside_player: Any) -> None:
         marks_panel.share_of_expert(view, of)
         marks_panel.files(taught)
     with middle, shell.panel("teach-trust", "How far to trust it"):
-        agreement.agreement(taught)
+        agreement.agreement(taught, answer.value if answer.fresh else None)
     with news:
         if change := agreement.changed(taught, found, answer.fresh):
             shell.quiet(change)
