@@ -42,7 +42,7 @@ def envelope(
     unit: str = "step",
     channel: str = "",
     height: int = 300,
-    caption: str = "Dark band: half of all outcomes should fall inside; light band: nine of ten. Dots are what happened.",
+    caption: str = "Inner band: half of all outcomes should fall inside; outer band: nine of ten. Dots are what happened.",
 ) -> Figure:
     """A prediction over `time` with its envelope.
 
