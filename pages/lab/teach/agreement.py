@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import streamlit as st
 
 from gdm_core.analysis import teaching
 from gdm_core.analysis.tables import csv, first_frame
-from gdm_core.analysis.teaching import HeldOut, Overview, Taught, Trust
+from gdm_core.analysis.teaching import Overview, Taught, Trust
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from pages.lab import live
@@ -37,39 +37,37 @@ class Curve:
 
 @dataclass(frozen=True)
 class LastLesson:
-    """(trial, what was taught, how many bouts of each word it has, what held-back marks say) of the lesson that stands,
-    and of the one before it."""
+    """What the lesson that stands makes of a trial, and how many bouts of each word it has; and of the lesson before it."""
 
-    now: tuple[str, str, Mapping[str, int], HeldOut | None]
-    before: tuple[str, str, Mapping[str, int], HeldOut | None] | None = None
+    trial: str
+    found: Taught
+    bouts: Mapping[str, int]
+    before: LastLesson | None = None
 
 
-def changed(taught: Teaching, found: Taught | None, fresh: bool) -> str:
+def changed(taught: Teaching, found: Taught | None) -> str:
     """What the last lesson changed, in a line; "" where there is none to compare it with."""
     records, trial = taught.view.fit.records, taught.view.trial.fingerprint
     last = records.last(LastLesson)
-    if found is not None and fresh:
+    if found is not None and (last is None or last.found is not found):
         cut = found.proba.argmax(axis=1)
         starts = np.bincount(cut[np.flatnonzero(np.diff(cut, prepend=-1))], minlength=len(found.words))
-        told = (trial, repr(taught.question[1]), dict(zip(found.words, starts.tolist(), strict=True)), found.held_out)
-        if last is None or last.now[0] != trial:
-            last = records.keep(LastLesson(told))
-        elif last.now[1] != told[1]:
-            last = records.keep(LastLesson(told, last.now))
-    if last is None or last.before is None or last.now[0] != trial:
+        before = None if last is None or last.trial != trial else replace(last, before=None)
+        last = records.keep(LastLesson(trial, found, dict(zip(found.words, starts.tolist(), strict=True)), before))
+    if last is None or last.before is None or last.trial != trial:
         return ""
-    (_, _, bouts, now), (_, _, others, before) = last.now, last.before
-    more = {word: n - others.get(word, 0) for word, n in bouts.items()}
+    more = {word: n - last.before.bouts.get(word, 0) for word, n in last.bouts.items()}
     said = [f"{word}: {n:+d} {'bout' if abs(n) == 1 else 'bouts'}" for word, n in more.items() if n]
-    if before is not None and now is not None and before.n_words == now.n_words:
-        said.append(f"agreement on held-back marks {before.macro_f1:.2f} → {now.macro_f1:.2f}")
+    first, now = last.before.found.held_out, last.found.held_out
+    if first is not None and now is not None and first.n_words == now.n_words:
+        said.append(f"agreement on held-back marks {first.macro_f1:.2f} → {now.macro_f1:.2f}")
     return f"The last lesson, in this trial: {', '.join(said) or 'no bout came or went'}."
 
 
-def agreement(taught: AnyTeaching, learned: Taught | None) -> None:
+def agreement(taught: AnyTeaching, found: Taught | None, fresh: bool) -> None:
     """Agreement on moments that were not taught, over what was marked: a first word with the lesson, and all of it after that.
 
-    learned  what the model that was taught these marks makes of a trial; None until it has learned them
+    found  what the last lesson makes of a trial; fresh  whether it is that of the marks as they are
     """
     view = taught.view
     if taught.why or not ready(view) or view.choice.family != TEACHABLE:
@@ -82,7 +80,7 @@ def agreement(taught: AnyTeaching, learned: Taught | None) -> None:
     if curve is None or curve.fit != fit:
         curve = view.fit.records.keep(Curve(fit))
     answer = live.Answer()
-    if learned is not None or repr(stretches) in curve.points:
+    if fresh or repr(stretches) in curve.points:
         answer = view.ask("trust", teaching.trust, train, view.data.test, stretches, words, taught.known)
     if answer.fresh:
         curve.points[repr(stretches)] = answer.value
@@ -92,9 +90,8 @@ def agreement(taught: AnyTeaching, learned: Taught | None) -> None:
     if answer.fresh:
         shell.quiet(in_words(answer.value))
     elif not live.unanswered(view.fit, answer, "This could not be measured"):
-        if learned is not None and learned.held_out is not None:
-            first = learned.held_out
-            of = "" if first.n_words == len(learned.words) else f" over {first.n_words} of {len(learned.words)} words"
+        if found is not None and (first := found.held_out) is not None:
+            of = "" if first.n_words == len(found.words) else f" over {first.n_words} of {len(found.words)} words"
             shell.quiet(
                 f"At first sight: macro-F1 {first.macro_f1:.2f}{of}, always saying one word {first.majority:.2f}, on marks held "
                 "back in turn from the classifier of moments alone."
