@@ -12,6 +12,7 @@ import streamlit as st
 from gdm_core.analysis.tables import harmless
 from gdm_core.study import Flow
 from gdm_core.study.sheet import ANIMAL
+from gdm_core.study.states import SHARES
 from pages.study.bring import Brought
 from pages.study.questions import MEASURES, SHORT, Answers, Asked
 from pages.ui import shell
@@ -97,7 +98,7 @@ def notes(found: Answers) -> None:
 def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     """A row a state: effect with interval first, p second."""
     groups = groups_of(found)
-    percent = asked.measure in ("usage", "transition_shares")
+    percent = asked.measure in SHARES
     shown: dict[str, Any] = {}
     if "term" in found:
         shown["of"] = found["term"]

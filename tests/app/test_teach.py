@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from datasets.marks import Mark, Marks
-from gdm_core.analysis.teaching import Overview
+from gdm_core.analysis.teaching import HeldOut, Overview
 from gdm_core.errors import DataError
 from pages.lab.teach import agreement, lessons
 from pages.lab.teach.lessons import Entry, Vocabulary
@@ -101,19 +101,24 @@ def test_bouts_that_came_and_went_are_counted_between_two_lessons():
     )
     view = SimpleNamespace(fit=SimpleNamespace(records=records), trial=SimpleNamespace(fingerprint="t"))
 
-    def after(lesson: int, *words: int) -> str:
-        found = SimpleNamespace(proba=np.eye(2)[list(words)], words=("rest", "walk"))
-        return agreement.changed(SimpleNamespace(view=view, question=("train", lesson)), found, True)
+    def told(found: Any) -> str:
+        return agreement.changed(SimpleNamespace(view=view), found)
 
-    assert after(1, 0, 0, 1, 1, 1) == ""
-    assert after(2, 0, 1, 0, 1, 1) == "The last lesson, in this trial: rest: +1 bout, walk: +1 bout."
-    assert after(2, 0, 1, 0, 1, 1) == "The last lesson, in this trial: rest: +1 bout, walk: +1 bout.", (
-        "the same lesson again"
-    )
-    assert after(3, 1, 1, 1, 1, 1) == "The last lesson, in this trial: rest: -2 bouts, walk: -1 bout."
-    assert after(4, 1, 1, 1, 1, 1) == "The last lesson, in this trial: no bout came or went."
+    def after(*words: int, held_out: float | None = None) -> Any:
+        agreed = None if held_out is None else HeldOut(held_out, 0.4, 2)
+        return SimpleNamespace(proba=np.eye(2)[list(words)], words=("rest", "walk"), held_out=agreed)
+
+    assert told(after(0, 0, 1, 1, 1)) == ""
+    second = after(0, 1, 0, 1, 1)
+    assert told(second) == "The last lesson, in this trial: rest: +1 bout, walk: +1 bout."
+    assert told(second) == "The last lesson, in this trial: rest: +1 bout, walk: +1 bout.", "the same lesson again"
+    assert told(after(1, 1, 1, 1, 1, held_out=0.61)) == "The last lesson, in this trial: rest: -2 bouts, walk: -1 bout."
+    agreed = "The last lesson, in this trial: agreement on held-back marks 0.61 → 0.68."
+    assert told(after(1, 1, 1, 1, 1, held_out=0.68)) == agreed
+    assert told(after(1, 1, 1, 1, 1)) == "The last lesson, in this trial: no bout came or went."
     view.trial = SimpleNamespace(fingerprint="another")
-    assert after(5, 0, 0, 0, 0, 0) == "", "another trial has no lesson before"
+    assert told(None) == "", "another trial has no lesson yet"
+    assert told(after(0, 0, 0, 0, 0)) == "", "and none before"
 
 
 def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine):

@@ -214,7 +214,7 @@ def channel_strip(
     step: float = 1.0,
     unit: str = "step",
     height: int = 120,
-    caption: str = "The channels as they are fitted, one a row: from low (light) to high (dark), each on its own scale.",
+    caption: str = "The channels as they are fitted, one a row, each on its own scale: low fades into the page, high stands out.",
 ) -> Figure:
     """What was observed [T, N], as a model sees it."""
     y = np.asarray(values, np.float32)
