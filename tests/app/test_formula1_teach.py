@@ -142,12 +142,10 @@ def test_words_of_a_driver_that_cannot_be_worked_out_are_not_said_to_be_on_their
 
 
 def test_what_cannot_be_marked_is_said_and_nothing_is_lost(engine):
+    """Which stretches are refused: tests/unit/test_lap_axis.py."""
     app = mark(opened(), 2, 100, 500, "out")
     for begin, end, message in [
         (500, 200, "has to end after it begins. If it goes on over the start line, To is beyond"),
-        (100, 101, "not all among the laps that are fitted"),
-        (110, 119, "holds less than two samples"),
-        (2_000, 2_100, "lies outside of it: a lap has 1,257 m"),
         (300, 600, "are marked as 'out' already and cannot be 'back' too"),
     ]:
         mark(app, 2, begin, end, "back")

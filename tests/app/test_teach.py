@@ -28,6 +28,7 @@ from tests.support.teach_page import (
     desk,
     do,
     drawn,
+    fitted,
     kept,
     mark,
     name,
@@ -121,21 +122,24 @@ def test_bouts_that_came_and_went_are_counted_between_two_lessons():
     assert told(after(0, 0, 0, 0, 0)) == "", "and none before"
 
 
-def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine):
-    """Which marks are refused: tests/unit/test_marks.py."""
-    app = mark(opened(), (1.0, 2.0, "rest"))
-    for begin, end, message in (
-        (2.0, 1.0, "end after it begins"),
-        (5.0, 500.0, "which ends with frame 399"),
-        (5.0, 5.03, "holds less than two frames"),
-        (1.5, 3.0, "are marked as &#x27;rest&#x27; already and cannot be &#x27;walk&#x27; too"),
+def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost():
+    """Which marks are refused: tests/unit/test_marks.py. That the page says it: test_teach_desk.py."""
+
+    def marked(lesson: lessons.Lesson, start: int, stop: int, word: str) -> lessons.Lesson:
+        return lessons.after(lesson, Entry("mark", name(0), start, stop, word), fitted())
+
+    lesson = marked(lessons.Lesson(), 30, 60, "rest")
+    for start, stop, message in (
+        (60, 30, "end after it begins"),
+        (150, 151, "holds less than two frames"),
+        (45, 90, "are marked as 'rest' already and cannot be 'walk' too"),
     ):
-        mark(app, (begin, end, "walk"))
-        assert message in said(app)
-        assert len(kept(app).own.marks) == 1
-    mark(app, (3.0, 4.0, "walk"))
-    assert "Not marked" not in said(app)
-    assert len(kept(app).own.marks) == 2
+        refused = marked(lesson, start, stop, "walk")
+        assert message in refused.said
+        assert refused.own == lesson.own
+    more = marked(refused, 90, 120, "walk")
+    assert more.said == ""
+    assert len(more.own.marks) == 2
 
 
 def test_more_words_than_states_says_so_and_keeps_the_marks(engine):
@@ -173,12 +177,22 @@ def test_proposals_are_answered_or_passed_over_and_never_come_twice(engine):
     assert len({*seen, *(clip[:2] for clip in kept(app).shown)}) == 6 + len(kept(app).shown)
 
 
-def test_a_share_of_the_labels_is_taught_and_taken_back(engine):
+def test_a_share_of_the_labels_is_taught_outlives_another_tab_and_is_taken_back(engine):
     app = opened()
     control(app, "slider", "teach-share").set_value(10.0).run()
     assert not app.exception, app.exception[0].value
     assert "beside 10.0 s of the expert" in said(app)
     assert [job.slot for job in engine.jobs].count("ask-taught") == 1
+    control(app, "toggle", "teach-first").set_value(True).run()
+    shown = (kept(app).seconds, kept(app).from_start)
+    for tab in ("Bouts", "Teach"):
+        app.query_params["view"] = tab
+        app.session_state["view"] = tab
+        app.run()
+        assert not app.exception, app.exception[0].value
+    assert shown == (10.0, True) == (kept(app).seconds, kept(app).from_start)
+    assert control(app, "slider", "teach-share").value == 10.0
+    assert control(app, "toggle", "teach-first").value is True
     control(app, "slider", "teach-share").set_value(0.0).run()
     assert "0 marks of your own, 0.0 s." in said(app)
 
@@ -237,39 +251,16 @@ def test_what_the_browser_held_over_a_reload_is_read_back_and_nonsense_is_refuse
             lessons.from_json(wrong, DATA)
 
 
-def test_a_share_of_the_labels_outlives_another_tab(engine):
-    app = opened()
-    control(app, "slider", "teach-share").set_value(10.0).run()
-    control(app, "toggle", "teach-first").set_value(True).run()
-    shown = (kept(app).seconds, kept(app).from_start)
-    for tab in ("Bouts", "Teach"):
-        app.query_params["view"] = tab
-        app.session_state["view"] = tab
-        app.run()
-        assert not app.exception, app.exception[0].value
-    assert shown == (10.0, True) == (kept(app).seconds, kept(app).from_start)
-    assert control(app, "slider", "teach-share").value == 10.0
-    assert control(app, "toggle", "teach-first").value is True
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("marks.json", b"[1, 2]", "This is no list of marks"),
-        (
-            "marks.json",
-            b'{"marks": [{"recording": "other", "start": 0, "stop": 9, "word": "x"}]}',
-            "which is not among",
-        ),
-        ("bouts.csv", b"\x00\x01\x02", "bouts.csv"),
-    ],
-)
-def test_a_file_that_holds_no_marks_is_refused_and_nothing_is_lost(engine, name, content, message):
+def test_files_that_hold_no_marks_are_refused_and_nothing_is_lost(engine):
     app = mark(opened(), (1.0, 2.0, "rest"))
-    control(app, "file_uploader", "teach-file").set_value((name, content, "text/plain")).run()
-    assert not app.exception, app.exception[0].value
-    assert message in said(app)
-    assert len(kept(app).own.marks) == 1
+    for file, content, message in (
+        ("marks.json", b"[1, 2]", "This is no list of marks"),
+        ("bouts.csv", b"\x00\x01\x02", "bouts.csv"),
+    ):
+        control(app, "file_uploader", "teach-file").set_value((file, content, "text/plain")).run()
+        assert not app.exception, app.exception[0].value
+        assert message in said(app)
+        assert len(kept(app).own.marks) == 1
 
 
 def test_one_mark_of_several_is_taken_away(engine):

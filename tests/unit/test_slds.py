@@ -311,11 +311,8 @@ def test_recovers_states_through_noise(kind):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"n_states": 0}, r"n_states \(K\) is 0"),
-        ({"n_latent": 0}, r"n_latent \(D\) is 0"),
         ({"n_iter": 0}, "n_iter is 0"),
         ({"n_restarts": True}, "n_restarts is True"),
-        ({"seed": -3}, "seed is -3"),
         ({"transitions": "stationary"}, "transitions is 'stationary'"),
     ],
 )
