@@ -65,12 +65,10 @@ def held_out_agreement(
     labels: Sequence[npt.ArrayLike],
     clips: Sequence[npt.ArrayLike],
     n_folds: int = 4,
-    most: int | None = None,
 ) -> Agreement | None:
     """Agreement of `model`'s configuration with marks, each part of them named by a fit that was taught the others.
 
     clips  [T] for each trial the number of the clip that a sample was marked with, -1 where unmarked: a clip is never split
-    most   how many of the folds are held back, the first ones: a first word, sooner
     None where the marks are too few to leave some out: a word would be missing.
     """
     data = as_trials(trials)
@@ -78,7 +76,7 @@ def held_out_agreement(
     ids = np.unique(np.concatenate(numbers))
     ids = ids[ids >= 0]
     truth, said = [], []
-    for fold in np.array_split(ids, min(n_folds, len(ids)))[:most]:
+    for fold in np.array_split(ids, min(n_folds, len(ids))):
         out = [np.isin(part, fold) for part in numbers]
         kept = [np.where(gone, UNLABELLED, part) for part, gone in zip(known, out, strict=True)]
         counts = np.unique(np.concatenate(kept), return_counts=True)

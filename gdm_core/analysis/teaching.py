@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,14 @@ MOST_KEPT = 2  # models that a worker remembers
 _kept: OrderedDict[str, GDM] = OrderedDict()
 
 
+class HeldOut(NamedTuple):
+    """Macro-F1 over `n_words` words that could be held back, and that of always saying the commonest."""
+
+    macro_f1: float
+    majority: float
+    n_words: int
+
+
 @dataclass(frozen=True, eq=False)
 class Taught:
     """What a model that was taught `words` says of one trial, in the model's own order of states.
@@ -47,6 +55,8 @@ class Taught:
     word_map     [K, C] probability of each word in each state
     state_words  the word of each state, None for a free one
     unlike       a sentence where the trial looks unlike those that were taught, else None
+    held_out     how well its classifier names marks that were held back from it: known as soon as it has learned. None
+                 where marks of two words could not be held back
     """
 
     words: tuple[str, ...]
@@ -55,6 +65,7 @@ class Taught:
     word_map: Array
     state_words: tuple[str | None, ...]
     unlike: str | None
+    held_out: HeldOut | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +123,17 @@ def taught(
         np.asarray(model.word_map_, np.float32),
         model.state_words_,
         unlike_taught(model, trial)[0],
+        _held_out(model),
     )
+
+
+def _held_out(model: GDM) -> HeldOut | None:
+    kept = None if model.word_model_ is None else model.word_model_.held_back
+    if kept is None or len(np.unique(kept[0])) < 2:
+        return None
+    marked, said = kept
+    majority = macro_f1(np.full_like(marked, np.bincount(marked).argmax()), marked)
+    return HeldOut(macro_f1(said, marked), majority, len(np.unique(marked)))
 
 
 def overview(
@@ -150,11 +171,6 @@ def next_clips(
     return propose(model, train, labels, n=n, clip_seconds=clip_seconds, asked=before)
 
 
-def first_trust(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], words: tuple[str, ...]) -> Trust:
-    """The same as `trust` of one quarter of the marks alone, in a fifth of its time."""
-    return _held_back(model_bytes, train, stretches, most=1)
-
-
 def trust(
     model_bytes: bytes,
     train: Trials,
@@ -167,17 +183,12 @@ def trust(
 
     expert  for each word the expert's label that it is called like, -1 for none
     """
-    held = _held_back(model_bytes, train, stretches)
+    labels = painted(train, stretches)
+    agreed = held_out_agreement(_teachable(model_bytes), train, labels, clips_of([part >= 0 for part in labels]))
+    seconds = sum(float((part >= 0).sum()) / trial.rate_hz for part, trial in zip(labels, train, strict=True))
+    held = Trust(seconds) if agreed is None else Trust(seconds, agreed.macro_f1, agreed.majority)
     found = by_expert(_taught(model_bytes, train, stretches, words), test, expert)
     return held if found is None else replace(held, expert=found["macro_f1"], expert_majority=found["majority"])
-
-
-def _held_back(model_bytes: bytes, train: Trials, stretches: tuple[Stretch, ...], most: int | None = None) -> Trust:
-    labels = painted(train, stretches)
-    clips = clips_of([part >= 0 for part in labels])
-    held = held_out_agreement(_teachable(model_bytes), train, labels, clips, most=most)
-    seconds = sum(float((part >= 0).sum()) / trial.rate_hz for part, trial in zip(labels, train, strict=True))
-    return Trust(seconds) if held is None else Trust(seconds, held.macro_f1, held.majority)
 
 
 def by_expert(model: GDM, test: Trials, expert: Sequence[int]) -> dict[str, float] | None:

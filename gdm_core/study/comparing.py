@@ -299,11 +299,16 @@ def _means(design: Design, values: Floats) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def sentence(row: Any, name: str, measure: str) -> str:
-    """One row in words, effect first."""
-    marks = (
-        f"{row['effect_is']} is {row['effect']:.3g}, 95 % interval {row['effect_low']:.3g} to {row['effect_high']:.3g}"
-    )
+def in_unit(value: float, share: bool) -> str:
+    """A difference as it is read: of shares in percentage points."""
+    return f"{100 * value:.3g} percentage points" if share else f"{value:.3g}"
+
+
+def sentence(row: Any, name: str, measure: str, share: bool) -> str:
+    """One row in words, effect first. `share` says whether the measure is a share of something."""
+    share = share and "omega" not in row["effect_is"]
+    low, high = (f"{(100 if share else 1) * row[edge]:.3g}" for edge in ("effect_low", "effect_high"))
+    marks = f"{row['effect_is']} is {in_unit(row['effect'], share)}, 95 % interval {low} to {high}"
     told = (
         f"{name}, {measure}: {marks}; p = {row['p']:.2g} ({row['p_holm']:.2g} with all states in mind), n = {row['n']}."
     )

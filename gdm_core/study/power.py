@@ -109,13 +109,15 @@ def power_of(
             curve[n] = simulated([n] * len(residuals))
             if curve[n] > 0.95:
                 break
-    notes = [f"{n_studies:,} simulated studies a size, from the spread of {sum(counts)} units."]
+    units = "pairs" if part.paired else f"{design.unit_word}s"
+    notes = [f"{n_studies:,} simulated studies a size, from the spread of {sum(counts)} {units}."]
     if adjusted:
         notes.append(
             "The spread is what blocks and covariates leave; animals of more studies are taken to come in the same blocks."
         )
     if min(counts) < 8:
-        notes.append(f"The spread is known from {min(counts)} units a group alone, so power is known roughly.")
+        few = f"{min(counts)} {units}{'' if part.paired else ' a group'}"
+        notes.append(f"The spread is known from {few} alone, so power is known roughly.")
     return Power(
         power=simulated(counts),
         effect=raw / spread,

@@ -37,6 +37,7 @@ OF_RECORDINGS = {
     "entropy": "entropy of usage, 0 (one state alone) to 1 (all alike)",
     "changes_per_min": "changes of state a minute of labelled time",
 }
+SHARES = ("usage", "transition_shares")  # measures that are read in percent
 MOST_STATES = 1_000
 
 

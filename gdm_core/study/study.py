@@ -27,6 +27,7 @@ from gdm_core.study.sheet import ANIMAL, Sheet, checked, listed, near
 from gdm_core.study.states import (
     OF_CHANGES,
     OF_STATES,
+    SHARES,
     Recording,
     as_names,
     recording_of,
@@ -275,7 +276,8 @@ class Study(Counted):
             "n_permutations": n_permutations,
             "notes": notes,
             "sentences": [
-                comparing.sentence(row, name, words) for (_, row), name in zip(table.iterrows(), called, strict=True)
+                comparing.sentence(row, name, words, measure in SHARES)
+                for (_, row), name in zip(table.iterrows(), called, strict=True)
             ],
         }
         return table

@@ -120,14 +120,15 @@ def tab(view: View) -> None:
     with left, shell.panel("teach-all", "Words of each driver"):
         _shares(taught)
     with middle, shell.panel("teach-trust", "How far to trust it"):
-        agreement.agreement(taught)
+        heard = next((one for one in said.values() if one.found), None)
+        found = None if heard is None else heard.found[0][1]
+        agreement.agreement(taught, found, heard is not None and heard.state == "fresh")
     with right, shell.panel("teach-states", "What states mean now"):
-        one = next((one for one in said.values() if one.found), None)
-        if one is None:
+        if heard is None:
             shell.quiet(agreement.NO_STATES)
         else:
-            names = numbered(state_names.names(view)) or [f"S{j + 1}" for j in range(len(one.order))]
-            agreement.words_of_states(one.found[0][1], one.order, names)
+            names = numbered(state_names.names(view)) or [f"S{j + 1}" for j in range(len(heard.order))]
+            agreement.words_of_states(heard.found[0][1], heard.order, names)
 
 
 def n_states(view: View) -> int:

@@ -16,13 +16,13 @@ from datasets.splits import is_part, usable
 from gdm_core.analysis import looks
 from gdm_core.analysis.bouts import BoutRule, like_expert
 from gdm_core.trials import Trial, Trials
+from gdm_core.units import Unit, unit_for
 from pages.lab.bout_rule import longest
 from pages.lab.labels import Words, words_of
 from pages.lab.live.pictures import Wanted, previewed
 from pages.ui import model_controls, settings
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
-from pages.ui.units import Unit, unit_for
 
 MOST_LATENT = model_controls.D_RANGE[1]
 OF_ANIMALS = BoutRule(1.0, 0.5)

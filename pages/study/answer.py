@@ -12,13 +12,14 @@ import streamlit as st
 from gdm_core.analysis.tables import harmless
 from gdm_core.study import Flow
 from gdm_core.study.sheet import ANIMAL
+from gdm_core.study.states import SHARES
 from pages.study.bring import Brought
+from pages.study.pictures import MINUS
 from pages.study.questions import MEASURES, SHORT, Answers, Asked
 from pages.ui import shell
 
 LEVEL = 0.05
 MOST_SENTENCES = 4
-MINUS = "\N{MINUS SIGN}"  # a hyphen before a number is taken for the beginning of a formula elsewhere
 
 
 def groups_of(table: pd.DataFrame) -> list[str]:
@@ -97,7 +98,7 @@ def notes(found: Answers) -> None:
 def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     """A row a state: effect with interval first, p second."""
     groups = groups_of(found)
-    percent = asked.measure in ("usage", "transition_shares")
+    percent = asked.measure in SHARES
     shown: dict[str, Any] = {}
     if "term" in found:
         shown["of"] = found["term"]

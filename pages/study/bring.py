@@ -31,8 +31,8 @@ STATES = {"known": "As simulated", "fitted": "Found by a fit"}
 
 # What the second group of simulated animals does differently, in words.
 CHANGES = {
-    "Grooming lasts half as long again": cohort.Change("groom", times=1.5),
-    "After walking they rear twice as often": cohort.Change("walk", "rear", 2.0),
+    "Groom half as long again": cohort.Change("groom", times=1.5),
+    "Rear more after walking": cohort.Change("walk", "rear", 2.0),
     "Nothing": None,
 }
 SEEDS, ANIMALS = (0, 9999), (2, 40)

@@ -16,6 +16,7 @@ from pages.ui import limits, settings, shell
 from pages.ui.plot import plot
 
 ON_THE_PAGE = ("study-dots", "study-strips")  # figures that stand above the tabs, whichever is open
+DOTS = 370  # pixels of the dots, with their caption
 MOST_ABSENT = 3  # that are told above the picture
 
 
@@ -26,7 +27,9 @@ def draw(brought: Brought, asked: Asked | None, answers: Answers | None) -> None
         shell.quiet(one)
     if len(absent) > MOST_ABSENT:
         shell.quiet(f"And {len(absent) - MOST_ABSENT} more that take no part or are unlike the rest: see Recordings.")
-    if asked is not None and answers is not None and answers.table is not None:
+    if asked is not None and answers is None:  # what stands below keeps its place
+        plot(None, key="study-dots", height=DOTS, empty=("", "Animals as dots come with the answer."))
+    elif asked is not None and answers is not None and answers.table is not None:
         plot(dots(brought, asked, answers), key="study-dots", filename=f"{brought.name}-animals")
     by = sorted_by(brought, asked)
     order, groups = ordered(brought, by)

@@ -43,6 +43,7 @@ if asked is not None:
         if work.follow("study-asking", [working]):
             if working.error is not None:
                 shell.error("This cannot be answered", str(working.error))
+                answers = questions.Answers(None, str(working.error), None, None)
             else:
                 answers = working.value
                 answer.card(asked, answers)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.study import Flow, Power, Study
+from gdm_core.study.states import SHARES
 from gdm_core.trials import Trial
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, plain, typed
@@ -24,6 +25,7 @@ MOST_ARROWS = 12  # of the graph of changes
 MOST_CHANNELS = 8  # that clips show
 MOST_COLUMNS = 12  # states or changes that dots are drawn for
 OTHERS = "the other states"
+MINUS = "\N{MINUS SIGN}"  # a hyphen before a number is taken for the beginning of a formula elsewhere
 # Groups are told apart by shape and place, not by colour, which belongs to states.
 SYMBOLS = (
     "circle-open",
@@ -86,7 +88,7 @@ def strips(study: Study, order: Sequence[int], groups: Sequence[str], sorted_by:
         named = [named[(a + b - 1) // 2] for a, b in zip(starts, ends, strict=True)] if apart else []
         words = [_short(groups[a], 14) for a in starts] if apart else []
     made["layout"]["yaxis"] |= {
-        "tickvals": named, "ticktext": [plain(one) for one in words], "automargin": True,
+        "tickvals": named, "ticktext": [plain(one) for one in words], "automargin": True, "ticklabelstandoff": 6,
         "tickfont": {"size": 11, "color": "$ink"},
     }  # fmt: skip
     made["alt"] = f"{len(order)} recordings as strips of their states."
@@ -211,7 +213,7 @@ def dots(
         "layout": layout(
             xaxis=axis(tickvals=list(range(len(shown))), ticktext=[plain(_short(one, 18)) for one in names], showgrid=False,
                        range=[-0.6, len(shown) - 0.4], tickfont={"size": 12, "color": "$ink"}, ticklabelstandoff=6),
-            yaxis=axis(words, tickformat=".0%" if measure in ("usage", "transition_shares") else ""),
+            yaxis=axis(words, tickformat=".0%" if measure in SHARES else ""),
             shapes=bars,
             margin={"l": 8, "r": 8, "t": 30, "b": 8},
             showlegend=True,
@@ -284,7 +286,8 @@ def changes(study: Study, flow: Flow) -> Figure:
                              "title": {"text": plain(f"changes a recording, {last} minus {first}"), "side": "right",
                                        "font": {"size": 12, "color": "$muted"}}},
                 "hovertemplate": "%{y} to %{x}: %{z:+.2f} a recording<extra></extra>",
-                "texttemplate": "%{z:+.1f}" if len(own) <= 8 else "",
+                "text": [["" if not abs(one) >= 0.05 else f"{one:+.1f}".replace("-", MINUS) for one in row] for row in z],
+                "texttemplate": "%{text}" if len(own) <= 8 else "",
             }
         ],
         "layout": layout(
@@ -322,7 +325,15 @@ def graph(study: Study, flow: Flow) -> Figure:
         for (x, y), r, place in zip(where.tolist(), radius.tolist(), own, strict=True)
     ]  # fmt: skip
     words = [
-        note(plain(_short(name, 14)), x * (1.16 + r), y * (1.12 + r), xref="x", yref="y")
+        note(
+            plain(_short(name, 14)),
+            x * (1.05 + r),
+            y * (1.08 + r),
+            xref="x",
+            yref="y",
+            yanchor="middle",
+            xanchor="left" if x > 0.1 else "right" if x < -0.1 else "center",
+        )
         for (x, y), r, name in zip(where.tolist(), radius.tolist(), names, strict=False)
     ]
     signs = [(f"more in {last}", "$accent", 1.0), (f"less in {last}", "$bad", 0.93)]

@@ -32,7 +32,7 @@ SHORT = {
     "entropy": "Entropy of usage",
     "changes_per_min": "Changes a minute",
 }
-CORRECTIONS = {"p_holm": "Holm: none of them is a false alarm", "p_bh": "Benjamini-Hochberg: few of them are"}
+CORRECTIONS = {"p_holm": "Holm: no false alarm", "p_bh": "Benjamini-Hochberg: few"}
 N_PERMUTATIONS = 10_000
 
 

@@ -10,8 +10,9 @@ import streamlit as st
 
 from gdm_core.analysis.tables import harmless
 from gdm_core.study import Power
+from gdm_core.study.comparing import in_unit
 from gdm_core.study.sheet import RECORDING
-from gdm_core.study.states import OF_STATES
+from gdm_core.study.states import OF_STATES, SHARES
 from pages.study import answer, leave, look, names, pictures, questions, words, work
 from pages.study.bring import Brought
 from pages.study.questions import Answers, Asked
@@ -32,7 +33,9 @@ def show(brought: Brought, asked: Asked | None, answers: Answers | None) -> None
         if not place.open:
             continue
         with place:
-            if needs_answer and (answers is None or answers.table is None):
+            if (needs_answer or draw is _changes) and asked is not None and answers is None:
+                shell.empty("Being worked out", "It comes with the answer, at the right of the picture.")
+            elif needs_answer and (answers is None or answers.table is None):
                 shell.empty("No answer yet", "The question at the left has to have one first.")
             else:
                 draw(brought, asked, answers)
@@ -158,9 +161,10 @@ def _power(brought: Brought, asked: Asked | None, answers: Answers | None) -> No
         found: Power = simulated.value
         needed = "more than 200" if found.needed is None else f"{found.needed}"
         what = ALL if state is None else brought.study.called(state)
+        raw = in_unit(found.raw, asked.measure in SHARES)
         pairs = "pairs" if asked.within else "animals a group"
         shell.finding(
-            f"A difference of {found.effect:.1f} standard deviations in {what} ({found.raw:.3g}) would be found by this study in "
+            f"A difference of {found.effect:.1f} standard deviations in {what} ({raw}) would be found by this study in "
             f"{found.power:.0%} of cases; {needed} {pairs} find it in four of five."
         )
         plot(pictures.power(found), key="study-power-curve", filename=f"{brought.name}-power")
@@ -223,7 +227,10 @@ def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) 
     for note in dict.fromkeys([*look.left_out(brought), *study.notes]):
         shell.quiet(note)
     shown = table.map(harmless).rename(columns=harmless)
-    st.dataframe(shown, hide_index=True, height="content" if len(shown) < 13 else 460, key="study-sheet-table")
+    two = {"minutes with a state": st.column_config.NumberColumn(format="%.2f")}
+    st.dataframe(
+        shown, hide_index=True, height="content" if len(shown) < 13 else 460, column_config=two, key="study-sheet-table"
+    )
 
 
 def _take_along(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import threading
 import time
@@ -62,7 +63,14 @@ class Work:
 
     def _run(self) -> None:
         try:
-            self.value = self._do(self._say)
+            try:
+                self.value = self._do(self._say)
+            except AttributeError as error:
+                if "partially initialized module 'torch'" not in str(error):
+                    raise
+                # scipy looks at torch while another visitor's thread still imports it: wait for that, and begin again
+                importlib.import_module("torch")
+                self.value = self._do(self._say)
         except Stopped:
             self.error = FitError(STOPPED)
         except GdmError as error:

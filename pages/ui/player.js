@@ -11,6 +11,7 @@
 //   media    what plays by itself beside it, if anything: play (view, playing), and at (view): where it is, null where it is not
 const ANNOUNCE = "gdm:cursor";
 const TRANSPORT = "gdm:transport"; // a key that was pressed elsewhere on the page and is meant for the player
+const WHERE = "gdm:where"; // somebody asks which moment this is
 const STILL_MS = 1000; // who asks for less motion gets a picture a second in place of an animation
 
 function build(parent, own) {
@@ -31,7 +32,10 @@ function build(parent, own) {
     if (!view.playing) seek(view, own.moment(view, detail.time), false);
   };
   const key = ({ detail }) => detail.group === view.data.group && pressed(view, detail.key);
-  view.listens = { [ANNOUNCE]: heard, [TRANSPORT]: key, ...own.listens?.(view) };
+  const where = ({ detail }) => {
+    if (detail.group === view.data?.group) detail.time = own.cursor(view);
+  };
+  view.listens = { [ANNOUNCE]: heard, [TRANSPORT]: key, [WHERE]: where, ...own.listens?.(view) };
   for (const [name, hears] of Object.entries(view.listens)) window.addEventListener(name, hears);
   view.resize = new ResizeObserver(() => view.data && own.draw(view));
   view.resize.observe(view.canvas);

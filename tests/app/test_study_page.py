@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -319,3 +320,24 @@ def test_a_model_is_fitted_to_some_animals_and_applied_to_the_rest(engine):
     request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
     assert {trial.name[:8] for trial in request.trials} == {"animal01", "animal02", "animal03"}
     assert len(readings) == 12
+
+
+def test_work_that_met_a_half_imported_torch_is_begun_again():
+    """scipy asks torch for its Tensor while another visitor's thread still imports it: seen at a busy start of the server."""
+    met: list[str] = []
+
+    def do(said: str) -> Callable[[work.Say], str]:
+        def once(say: work.Say) -> str:
+            met.append(said)
+            if met.count(said) == 1:
+                raise AttributeError(said)
+            return "an answer"
+
+        return once
+
+    torch = "partially initialized module 'torch' has no attribute 'Tensor' (most likely due to a circular import)"
+    again, never = (work.Work(do(said)) for said in (torch, "of anything else"))
+    assert again.wait(30)
+    assert never.wait(30)
+    assert (again.value, again.error) == ("an answer", None)
+    assert "Something went wrong that should not (AttributeError)" in str(never.error)

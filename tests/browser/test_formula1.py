@@ -32,8 +32,9 @@ def _point_until(page: Page, point: Callable[[], None], selector: str) -> None:
     pytest.fail(f"{selector} did not come")
 
 
-def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(visit):
-    opened = visit("/formula1")
+def test_a_whole_race_is_drawn_and_pointing_and_clicking_tell_where_it_is(visit):
+    """A hover tells lap, corner, speed and states; a strip points at its place; a click zooms to the corner."""
+    opened = visit("/formula1?view=Corners")
     page = opened.ready(MAP)
     points = "(n, t) => n + (t.mode === 'markers' ? t._length : 0), 0"
     page.wait_for_function(f"document.querySelector('.st-key-map .gdm-plot')._fullData.reduce({points}) > 20_000")
@@ -48,26 +49,29 @@ def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(vis
     told = page.locator(".st-key-map .hovertext").first.text_content() or ""
     for word in ("lap ", "after corner ", "km/h", "S"):
         assert word in told, told
-    assert opened.errors == []
 
+    page.locator(".st-key-strips").scroll_into_view_if_needed()
 
-def test_a_click_on_the_map_zooms_the_telemetry_to_the_corner(visit):
-    opened = visit("/formula1?view=Corners")
-    page = opened.ready(MAP)
-    page.locator(".gdm-score").first.wait_for()
+    def point_at_a_strip() -> None:
+        box = page.locator(".st-key-strips .gdm-plot").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
+        page.mouse.move(box["x"] + box["width"] * 0.52, box["y"] + 32)
 
-    def point() -> None:
-        x, y = page.evaluate(FIND)
-        page.mouse.move(x - 3, y - 3)
-        page.mouse.move(x, y, steps=3)
-        page.mouse.click(x, y)
+    _point_until(page, point_at_a_strip, ".st-key-map .gdm-cursor-path:not([hidden])")
 
-    _point_until(page, point, ".st-key-telemetry .gdm-figure[data-updates]")
+    def click() -> None:
+        point()
+        page.mouse.click(*page.evaluate(FIND))
+
+    page.locator(".st-key-map").scroll_into_view_if_needed()
+    _point_until(page, click, ".st-key-telemetry .gdm-figure[data-updates]")
     page.wait_for_function("/zoom=T\\d+/.test(location.search)")
     expect(page.get_by_role("tab", name="Telemetry")).to_have_attribute("aria-selected", "true")
     assert opened.errors == []
 
 
+@pytest.mark.bulk
 def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
     opened = visit("/formula1")
     page = opened.ready(MAP)
@@ -81,6 +85,7 @@ def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
     assert page.locator(".stException").count() == 0
 
 
+@pytest.mark.bulk
 def test_a_link_shows_the_same_choice(visit):
     opened = visit("/formula1?train=KRB&test=QLY&view=Segments+and+laps")
     page = opened.ready(".gdm-head")
@@ -90,6 +95,7 @@ def test_a_link_shows_the_same_choice(visit):
     assert "train=KRB" in page.url
 
 
+@pytest.mark.bulk
 def test_the_other_driver_and_the_average_lap_are_a_click_away_and_so_is_what_is_written_on_the_map(visit):
     opened = visit("/formula1", scheme="dark")
     page = opened.ready(MAP)
@@ -113,22 +119,6 @@ def test_the_other_driver_and_the_average_lap_are_a_click_away_and_so_is_what_is
     ]
     assert colours == ["rgb(70, 160, 181)"] * 2
     assert json.dumps(opened.errors) == "[]"
-
-
-def test_pointing_at_a_strip_points_at_the_place_on_the_map(visit):
-    opened = visit("/formula1")
-    page = opened.ready(MAP)
-    page.locator(".gdm-score").first.wait_for()
-    page.locator(".st-key-strips").scroll_into_view_if_needed()
-
-    def point() -> None:
-        box = page.locator(".st-key-strips .gdm-plot").bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
-        page.mouse.move(box["x"] + box["width"] * 0.52, box["y"] + 32)
-
-    _point_until(page, point, ".st-key-map .gdm-cursor-path:not([hidden])")
-    assert opened.errors == []
 
 
 MEASURE = """() => {
@@ -214,6 +204,7 @@ OPAQUE = """(canvas) => {
 }"""
 
 
+@pytest.mark.bulk
 def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     opened = visit("/formula1?view=Telemetry")
     page = opened.ready(MAP)

@@ -222,3 +222,13 @@ def test_usage_names_the_shares():
 def test_wrong_shapes_are_named(draw, message):
     with pytest.raises(DataError, match=message):
         draw()
+
+
+def test_names_at_the_end_of_lines_stand_apart_on_the_axis_that_is_drawn():
+    """One lesson has one dot a line, close to each other on an axis from 0 to 1."""
+    rows = {"marks held back": [[0.47]], "expert, new trials": [[0.44]]}
+    drawn = figures.sweep([30], rows, height=220, score_range=(0, 1))
+    assert drawn["layout"]["yaxis"]["range"] == (0, 1)
+    low, high = sorted(drawn["layout"]["annotations"], key=lambda mark: mark["y"])
+    assert high["yshift"] + 150 * (high["y"] - low["y"]) >= 12, "pixels, of 150 from 0 to 1"
+    assert low["yshift"] == 0

@@ -298,7 +298,8 @@ def test_the_family_is_corrected_and_a_state_that_is_alike_everywhere_costs_noth
     for name, method in (("p_holm", "holm"), ("p_bh", "fdr_bh")):
         np.testing.assert_allclose(plain[name], multipletests(plain["p"], method=method)[1])
     assert list(table["name"]) == ["x", "y", "z", "never"]
-    assert "x, share of the labelled time: b minus a" in table.attrs["sentences"][0]
+    points = f"b minus a is {100 * table['effect'][0]:.3g} percentage points, 95 % interval {100 * table['effect_low'][0]:.3g} to"
+    assert f"x, share of the labelled time: {points}" in table.attrs["sentences"][0], "as the table of the page has it"
 
 
 def test_animals_without_a_value_are_left_out_of_that_state_alone():
@@ -367,6 +368,7 @@ def test_the_flow_of_pairs_exchanges_sessions_within_animals():
         study.flow("group", within="animal", unit="frame")
 
 
+@pytest.mark.bulk
 def test_power_is_that_of_the_t_test_where_values_are_normal():
     from statsmodels.stats.power import TTestIndPower, TTestPower
 

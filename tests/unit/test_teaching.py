@@ -69,6 +69,10 @@ def test_trust_is_measured_on_marks_held_back_and_on_new_trials():
     found = teaching.trust(fit(), DATA, NEW, stretches, words, known)
     assert found.held_out > found.held_out_majority
     assert found.expert > found.expert_majority
+    first = teaching.taught(fit(), DATA, stretches, words, NEW[0]).held_out
+    assert first is not None
+    assert first.macro_f1 > first.majority, "known with the lesson, of its classifier"
+    assert first.n_words == len(words)
     seconds = sum(stop - start for _, start, stop, _ in stretches) / 30
     assert found.seconds == pytest.approx(seconds)
     foreign = teaching.trust(fit(), DATA, NEW, stretches, words, (-1,) * len(words))
@@ -79,6 +83,7 @@ def test_trust_is_measured_on_marks_held_back_and_on_new_trials():
 def test_of_two_marks_none_can_be_held_back():
     found = teaching.trust(fit(), DATA, NEW, ((0, 0, 20, 0), (0, 60, 80, 1)), ("a", "b"), (-1, -1))
     assert (found.held_out, found.expert) == (None, None)
+    assert teaching.taught(fit(), DATA, ((0, 0, 20, 0), (0, 60, 80, 1)), ("a", "b"), NEW[0]).held_out is None
 
 
 def test_another_model_says_that_it_cannot_be_taught():

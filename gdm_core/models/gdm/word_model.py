@@ -52,6 +52,8 @@ class WordModel:
     strength      of what the classifier says of one sample, in the chain
     longest_gap   samples; over such gaps channels are straight lines
     held_out      what `temperature` was chosen on: "recordings", "parts" of one recording, or "nothing"
+    held_back     [moments] (word that was marked, word that was said of it) where a classifier and its chain were not taught
+                  the mark; none in a model from a file
     """
 
     names: tuple[str, ...]
@@ -65,6 +67,7 @@ class WordModel:
     classifier: WordClassifier
     low: npt.NDArray[np.float32]  # [F] between these lie 98 % of what the recordings that were taught hold
     high: npt.NDArray[np.float32]
+    held_back: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
     def probabilities(self, y: npt.NDArray[Any], by_state: Float | None = None) -> npt.NDArray[np.float32]:
         """[T, C] calibrated probability of each word, for a standardised trial.
@@ -214,12 +217,12 @@ def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordMo
         there = (held == number) & np.isin(truth, answers[kept])  # all marks together do have the other words
         if not kept.all() and there.any() and len(np.unique(answers[kept])) > 1:
             answered.append((np.log(fitted(kept, FOLD_TREES, number).probabilities(everywhere)), there))
-    strength, temperature = _chosen(answered, truth, lengths, stays, rate_hz / step)
+    strength, temperature, said = _chosen(answered, truth, lengths, stays, rate_hz / step)
     counted, strength = strength, min(1.0, strength / step)
     final = fitted(np.ones(len(x), bool), TREES, FOLDS)
     model = WordModel(
         labels.names, words, windows, longest, stay, strength, temperature, held_out if answered else "nothing", final,
-        *_ordinary(everywhere),
+        *_ordinary(everywhere), said,
     )  # fmt: skip
     known = _anchored(counted * np.log(final.probabilities(everywhere)), truth, lengths, stays)
     return model, Guess(known, truth, lengths, step)
@@ -280,19 +283,22 @@ def _chosen(
     lengths: list[int],
     stay: float,
     rate_hz: float,
-) -> tuple[float, float]:
-    """How much of a sample counts in the chain, and the temperature, under which held-back marks are likeliest."""
+) -> tuple[float, float, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None]:
+    """How much of a sample counts in the chain, and the temperature, under which held-back marks are likeliest; and what was
+    then said of these."""
     strengths = sorted({min(1.0, moments / rate_hz) for moments in EVIDENCE_A_SECOND})
     if not answered:
-        return strengths[len(strengths) // 2], _TEMPERATURE_UNKNOWN
-    said = np.concatenate([truth[there] for _, there in answered])
-    n_clips = len(said) / rate_hz / CLIP_SECONDS
-    found = []
+        return strengths[len(strengths) // 2], _TEMPERATURE_UNKNOWN, None
+    marked = np.concatenate([truth[there] for _, there in answered])
+    n_clips = len(marked) / rate_hz / CLIP_SECONDS
+    found, said = [], {}
     for strength in strengths:
         through = [_through_time(strength * guess, lengths, stay)[there] for guess, there in answered]
         log_p = np.log(np.concatenate(through) + _TINY)
+        said[strength] = log_p.argmax(axis=1)
         for temperature in _TEMPERATURES:
-            likely = hmm.log_normalise(log_p / temperature)[0][np.arange(len(said)), said].mean()
+            likely = hmm.log_normalise(log_p / temperature)[0][np.arange(len(marked)), marked].mean()
             unusual = float(np.log(temperature) ** 2 / 2 / n_clips)  # a few clips are no reason to doubt much
             found.append((float(likely) - unusual, strength, float(temperature)))
-    return max(found)[1:]
+    _, strength, temperature = max(found)
+    return strength, temperature, (marked, said[strength])

@@ -92,7 +92,7 @@ class Answers:
         for any other. `wait_s` is how long to wait for it at the most. A `watched` one is part of the picture: it goes as soon as a
         fit does. What is worked out `here`, in this process, takes less than the way to a worker.
         """
-        if here and (name, key) not in {**self._known, **self._failed}:
+        if here and (name, key) not in self._known and (name, key) not in self._failed:
             try:
                 self._take_in(name, key, function(*args), about)
             except GdmError as error:

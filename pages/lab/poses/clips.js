@@ -52,7 +52,7 @@ function draw(view) {
   const on = paper(view);
   if (!on) return;
   const { pen, width, height } = on;
-  const { color, outlineColor, backgroundColor } = getComputedStyle(canvas);
+  const { color, outlineColor, backgroundColor, fontFamily } = getComputedStyle(canvas);
   pen.fillStyle = backgroundColor;
   pen.fillRect(0, 0, width, height);
   const wide = (width - (columns - 1) * GAP) / columns;
@@ -75,7 +75,7 @@ function draw(view) {
     pen.fillStyle = data.colour;
     pen.fillRect(left, top + CELL + 5, 10, 10);
     pen.fillStyle = color;
-    pen.font = "12px system-ui, sans-serif";
+    pen.font = `13px ${fontFamily}`;
     pen.fillText(clip.said, left + 16, top + CELL + 14, wide - 16);
   });
   canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);

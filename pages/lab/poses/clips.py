@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import streamlit as st
 from streamlit.components.v2 import component
 
 from datasets.keypoints import KeypointTable
@@ -49,8 +50,11 @@ def clips_tab(view: View, here: Reading) -> None:
     labels = view.data.every_label
     named = {f"S{k}": here.names[k] for k in here.used} | {f"L{j}": f"expert: {word}" for j, word in enumerate(labels)}
     with shell.panel("clips", "Clips of one kind, from all recordings"):
-        of = one_of("Clips of", named, key="clips")
-        most = number("How many", 1, MOST, START, key="nclips")
+        left, right, _ = st.columns([0.4, 0.25, 0.35], gap="medium")
+        with left:
+            of = one_of("Clips of", named, key="clips")
+        with right:
+            most = number("How many", 1, MOST, START, key="nclips")
         kind, column = of[0], int(of[1:])
         found = choose([_where(view.at(i), kind, column) for i in range(len(view.data.trials))], view, most)
         if not found:

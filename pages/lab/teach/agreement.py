@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,38 +37,38 @@ class Curve:
 
 @dataclass(frozen=True)
 class LastLesson:
-    """(trial, what was taught, how many bouts of each word it has) of the lesson that stands, and of the one before it."""
+    """What the lesson that stands makes of a trial, and how many bouts of each word it has; and of the lesson before it."""
 
-    now: tuple[str, str, Mapping[str, int]]
-    before: tuple[str, str, Mapping[str, int]] | None = None
+    trial: str
+    found: Taught
+    bouts: Mapping[str, int]
+    before: LastLesson | None = None
 
 
-def changed(taught: Teaching, found: Taught | None, fresh: bool) -> str:
+def changed(taught: Teaching, found: Taught | None) -> str:
     """What the last lesson changed, in a line; "" where there is none to compare it with."""
     records, trial = taught.view.fit.records, taught.view.trial.fingerprint
     last = records.last(LastLesson)
-    if found is not None and fresh:
+    if found is not None and (last is None or last.found is not found):
         cut = found.proba.argmax(axis=1)
         starts = np.bincount(cut[np.flatnonzero(np.diff(cut, prepend=-1))], minlength=len(found.words))
-        told = (trial, repr(taught.question[1]), dict(zip(found.words, starts.tolist(), strict=True)))
-        if last is None or last.now[0] != trial:
-            last = records.keep(LastLesson(told))
-        elif last.now[1] != told[1]:
-            last = records.keep(LastLesson(told, last.now))
-    if last is None or last.before is None or last.now[0] != trial:
+        before = None if last is None or last.trial != trial else replace(last, before=None)
+        last = records.keep(LastLesson(trial, found, dict(zip(found.words, starts.tolist(), strict=True)), before))
+    if last is None or last.before is None or last.trial != trial:
         return ""
-    (_, now, bouts), (_, before, others) = last.now, last.before
-    more = {word: n - others.get(word, 0) for word, n in bouts.items()}
+    more = {word: n - last.before.bouts.get(word, 0) for word, n in last.bouts.items()}
     said = [f"{word}: {n:+d} {'bout' if abs(n) == 1 else 'bouts'}" for word, n in more.items() if n]
-    curve = records.last(Curve)
-    known = [None if curve is None or key not in curve.points else curve.points[key].held_out for key in (before, now)]
-    if known[0] is not None and known[1] is not None:
-        said.append(f"agreement on held-back marks {known[0]:.2f} → {known[1]:.2f}")
+    first, now = last.before.found.held_out, last.found.held_out
+    if first is not None and now is not None and first.n_words == now.n_words:
+        said.append(f"agreement on held-back marks {first.macro_f1:.2f} → {now.macro_f1:.2f}")
     return f"The last lesson, in this trial: {', '.join(said) or 'no bout came or went'}."
 
 
-def agreement(taught: AnyTeaching) -> None:
-    """Agreement on moments that were not taught, over what was marked: a first word soon, and all of it after that."""
+def agreement(taught: AnyTeaching, found: Taught | None, fresh: bool) -> None:
+    """Agreement on moments that were not taught, over what was marked: a first word with the lesson, and all of it after that.
+
+    found  what the last lesson makes of a trial; fresh  whether it is that of the marks as they are
+    """
     view = taught.view
     if taught.why or not ready(view) or view.choice.family != TEACHABLE:
         shell.quiet("A curve, as soon as two words are marked: agreement on what was held back, over seconds marked.")
@@ -79,9 +79,8 @@ def agreement(taught: AnyTeaching) -> None:
     curve = view.fit.records.last(Curve)
     if curve is None or curve.fit != fit:
         curve = view.fit.records.keep(Curve(fit))
-    first = view.ask("trust-first", teaching.first_trust, train, stretches, words)
     answer = live.Answer()
-    if first.fresh or first.message:
+    if fresh or repr(stretches) in curve.points:
         answer = view.ask("trust", teaching.trust, train, view.data.test, stretches, words, taught.known)
     if answer.fresh:
         curve.points[repr(stretches)] = answer.value
@@ -91,13 +90,13 @@ def agreement(taught: AnyTeaching) -> None:
     if answer.fresh:
         shell.quiet(in_words(answer.value))
     elif not live.unanswered(view.fit, answer, "This could not be measured"):
-        if first.fresh and first.value.held_out is not None:
+        if found is not None and (first := found.held_out) is not None:
+            of = "" if first.n_words == len(found.words) else f" over {first.n_words} of {len(found.words)} words"
             shell.quiet(
-                f"At first sight: macro-F1 {first.value.held_out:.2f} on a quarter of the marks, which was held back. The other "
-                "quarters follow."
+                f"At first sight: macro-F1 {first.macro_f1:.2f}{of}, always saying one word {first.majority:.2f}, on marks held "
+                "back in turn from the classifier of moments alone."
             )
-        else:
-            shell.quiet("Being measured: the model is taught four times, each time without a quarter of the marks.")
+        shell.quiet("Being measured: the model is taught four times, each time without a quarter of the marks.")
 
 
 def in_words(found: Trust) -> str:
@@ -131,10 +130,9 @@ def _draw(points: list[Trust]) -> None:
         return
     figure = figures.sweep(
         [point.seconds for point in points], rows, setting_name="seconds marked", score_name="macro-F1",
-        caption="One dot a lesson.", height=220,
+        caption="One dot a lesson.", height=220, score_range=(0, 1),
     )  # fmt: skip
     figure["layout"]["xaxis"]["range"] = [0, 1.25 * points[-1].seconds]
-    figure["layout"]["yaxis"]["range"] = [0, 1]
     plot(figure, key="teach-curve")
 
 

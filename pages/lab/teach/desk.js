@@ -4,6 +4,7 @@
 
 const ANNOUNCE = "gdm:cursor";
 const TRANSPORT = "gdm:transport"; // keys that are meant for the player (pages/ui/player.js)
+const WHERE = "gdm:where"; // asks the player for its moment (pages/ui/player.js)
 const RUN = "gdm:run"; // a script has run to its end (pages/ui/components/channel.js)
 const WINDOW_S = 20; // of the timeline, to begin with
 const LEAST_S = 1;
@@ -63,6 +64,14 @@ function build(parent) {
 
 const inside = ({ data }, time) => Math.min(Math.max(time, data.begin), data.end);
 const frameAt = ({ data }, time) => Math.min(data.n, Math.max(0, Math.round((time - data.begin) / data.step)));
+// The present moment: until somebody moves it, that of the player.
+function present(view) {
+  if (view.at !== null) return view.at;
+  const detail = { group: view.data.group, time: null };
+  window.dispatchEvent(new CustomEvent(WHERE, { detail }));
+  return inside(view, detail.time ?? view.data.begin);
+}
+
 const timeAt = ({ data }, frame) => data.begin + data.step * frame;
 
 // ---- keys and words -------------------------------------------------------------------------------------------
@@ -95,7 +104,7 @@ function transport(view, key) {
   const { data } = view;
   if (data.player) window.dispatchEvent(new CustomEvent(TRANSPORT, { detail: { group: data.group, key } }));
   else if (key === " ") setPlaying(view, !view.playing);
-  else if (key === "," || key === ".") go(view, timeAt(view, frameAt(view, view.at ?? data.begin) + (key === "," ? -1 : 1)));
+  else if (key === "," || key === ".") go(view, timeAt(view, frameAt(view, present(view)) + (key === "," ? -1 : 1)));
   else return false;
   return true;
 }
@@ -120,7 +129,7 @@ function choose(view, word) {
   if (view.asked) return mark(view, view.asked.recording, view.asked.start, view.asked.stop, word);
   const why = noWord(view, word);
   if (!data.fitted || why) return tell(view, why);
-  const at = frameAt(view, view.at ?? data.begin);
+  const at = frameAt(view, present(view));
   if (open) mark(view, data.trial, Math.min(open.frame, at), Math.max(open.frame, at), open.word);
   view.open = open?.word === word ? null : { word, frame: at };
   return tell(view, view.wrong);
@@ -152,7 +161,7 @@ function addWord(view) {
 
 function away(view) {
   const { data, lesson } = view;
-  const at = frameAt(view, view.at ?? data.begin);
+  const at = frameAt(view, present(view));
   const found = lesson.marks.findLast((one) => meets(one, [data.trial, at, at + 1]));
   if (!found) return tell(view, "No mark is here to take away.");
   return act(view, { kind: "away", recording: found[0], start: found[1], stop: found[2], word: found[3] });
@@ -219,7 +228,7 @@ function jump(view, name) {
   const { data } = view;
   const [, holds] = Object.values(JUMPS).find(([one]) => one === name);
   const n = Math.ceil(data.n / data.stride);
-  const from = Math.min(n - 1, Math.floor(frameAt(view, view.at ?? data.begin) / data.stride));
+  const from = Math.min(n - 1, Math.floor(frameAt(view, present(view)) / data.stride));
   for (let i = 1; i <= n; i++) {
     const f = (from + i) % n;
     if (holds(view, f) && (f === 0 || !holds(view, f - 1))) return go(view, timeAt(view, f * data.stride));
@@ -287,7 +296,7 @@ function advance(view, now) {
     view.frame = (view.frame + passed * asked.rate) % Math.max(1, view.poses.n - 1);
     loop(view);
   } else {
-    view.at = (view.at ?? data.begin) + passed * data.perSecond;
+    view.at = present(view) + passed * data.perSecond;
     if (asked && (view.at >= timeAt(view, asked.stop) || view.at < timeAt(view, asked.start))) view.at = timeAt(view, asked.start);
     if (view.at >= data.end) {
       view.at = data.end;
@@ -362,7 +371,7 @@ function shown(view) {
   if (view.drag) return view.drag.shown;
   const { data } = view;
   const span = Math.min(data.end - data.begin, view.span ?? WINDOW_S * data.perSecond);
-  return { span, from: Math.min(Math.max((view.at ?? data.begin) - span / 2, data.begin), data.end - span) };
+  return { span, from: Math.min(Math.max(present(view) - span / 2, data.begin), data.end - span) };
 }
 
 function draw(view) {
@@ -371,10 +380,10 @@ function draw(view) {
   const on = paper({ canvas: line });
   if (!on) return;
   const { pen, width } = on;
-  const at = view.at ?? data.begin;
+  const at = present(view);
   const { from, span } = shown(view);
   const x = (time) => ((time - from) / span) * width;
-  const { color } = getComputedStyle(line);
+  const { color, fontFamily } = getComputedStyle(line);
   const muted = getComputedStyle(place.now).color;
   const bar = (begin, end, fill, alpha, top, bottom) => {
     if (end < from || begin > from + span) return;
@@ -401,10 +410,10 @@ function draw(view) {
   }
   const held = hand(view);
   if (held) bar(...held, color, 0.22, 0, 74);
-  axis(pen, width, from, span, muted);
+  axis(pen, width, from, span, muted, fontFamily);
   pen.fillStyle = muted;
   for (const [name, there, y] of [["marks", lesson.marks.length, 30], ["model", view.model, 52], ["expert", view.expert, 70]])
-    if (there) outlined(pen, name, 4, y - 4, muted, getComputedStyle(place.loop).backgroundColor);
+    if (there) outlined(pen, name, 6, y - 4, muted, getComputedStyle(place.loop).backgroundColor, fontFamily);
   pen.strokeStyle = color;
   pen.lineWidth = 1.5;
   pen.beginPath();
@@ -434,12 +443,12 @@ function strip(view, pen, width, from, span, look, top, bottom) {
   pen.globalAlpha = 1;
 }
 
-function axis(pen, width, from, span, colour) {
+function axis(pen, width, from, span, colour, family) {
   const wish = (span / width) * 80; // a number about every 80 pixels
   const ten = 10 ** Math.floor(Math.log10(wish));
   const step = [1, 2, 5, 10].map((k) => k * ten).find((size) => size >= wish);
   pen.fillStyle = pen.strokeStyle = colour;
-  pen.font = "11px system-ui, sans-serif";
+  pen.font = `11px ${family}`;
   pen.lineWidth = 1;
   for (let time = Math.ceil(from / step) * step; time <= from + span; time += step) {
     const x = ((time - from) / span) * width;
@@ -448,8 +457,8 @@ function axis(pen, width, from, span, colour) {
   }
 }
 
-function outlined(pen, text, x, y, ink, ground) {
-  pen.font = "10px system-ui, sans-serif";
+function outlined(pen, text, x, y, ink, ground, family) {
+  pen.font = `11px ${family}`;
   pen.lineWidth = 3;
   pen.strokeStyle = ground;
   pen.strokeText(text, x, y);

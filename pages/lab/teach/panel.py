@@ -56,9 +56,9 @@ def panel(view: View, here: Seen, beside_player: Any) -> None:
         marks_panel.share_of_expert(view, of)
         marks_panel.files(taught)
     with middle, shell.panel("teach-trust", "How far to trust it"):
-        agreement.agreement(taught)
+        agreement.agreement(taught, found, answer.fresh)
     with news:
-        if change := agreement.changed(taught, found, answer.fresh):
+        if change := agreement.changed(taught, found):
             shell.quiet(change)
     with right, shell.panel("teach-states", "What states mean now"):
         agreement.states(taught, answer)

@@ -89,8 +89,8 @@ class Teaching(AnyTeaching):
 
     @cached_property
     def learned(self) -> Marks:
-        """Marks that come while it learns wait until it has learned those before, and it was seen how far to trust that: where
-        each mark began the lesson anew, a quick hand on a slow machine would never see one."""
+        """Marks that come while it learns wait until it has learned those before: where each mark began the lesson anew, a
+        quick hand on a slow machine would never see one."""
         view, now = self.view, self.marks
         if self.why or not ready(view):
             return now
@@ -99,8 +99,7 @@ class Teaching(AnyTeaching):
             train, trial = view.data.train, view.trial
             question = train, last.marks.stretches(train), last.marks.words
             about = (trial.fingerprint, view.shown.order)
-            lesson = view.ask("taught", teaching.taught, *question, trial, about=about)
-            if lesson.pending or view.ask("trust-first", teaching.first_trust, *question).pending:
+            if view.ask("taught", teaching.taught, *question, trial, about=about).pending:
                 return last.marks
         return view.fit.records.keep(Learned(view.shown.result, now)).marks
 

@@ -9,6 +9,7 @@ from gdm_studio.plot.figures.base import Dict, Figure, plain
 
 Key = Mapping[str, Sequence[tuple[str, str]]]
 _CHARACTER, _MARK, _ROW = 7.4, 44, 20  # pixels; room for the letters of another machine, where a picture may be drawn
+_PADDING = 8  # that Plotly puts around the rows, beyond what they take
 _WIDE, _NARROW = 560, 250  # what a panel leaves between the margins of a figure, and a phone
 
 
@@ -55,7 +56,7 @@ def with_key(figure: Figure, key: Key) -> Figure:
         "font": {"size": 12, "color": "$ink"},
         "entrywidth": width,
         "traceorder": "normal",  # stacked areas would turn it round
-        "maxheight": narrow,  # in place of half the plot, below which Plotly gives a legend a scroll bar
+        "maxheight": narrow + _PADDING,  # in place of half the plot, below which Plotly gives a legend a scroll bar
         "itemclick": False,
         "itemdoubleclick": False,
     }
