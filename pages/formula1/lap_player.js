@@ -199,7 +199,10 @@ function caption(pen, { data, at }, { does, colour, state, gap }, i, y, width, l
   pen.fillRect(40, y - 6, 12, 12);
   pen.fillStyle = look.color;
   [pen.font, pen.textAlign, pen.textBaseline] = [`12px ${look.fontFamily}`, "left", "middle"];
-  pen.fillText([car.name, i ? gap : `${at.toFixed(1)} s`, state, does].join(" · "), 58, y, width - 66);
+  const said = [car.name, i ? gap : `${at.toFixed(1)} s`, state];
+  const all = [...said, does].join(" · ");
+  const room = width - 66; // on a phone there is none for what the car does
+  pen.fillText(pen.measureText(all).width > room ? said.join(" · ") : all, 58, y, room);
 }
 
 // From the line to the line, until it stands still: at its end, or where somebody paused it.
