@@ -48,7 +48,10 @@ class Clock:
         if self.rate_hz is None:
             jump = f"; its longest step has {self.longest:,.0f} frames" if self.longest > 3 else ""
             return f"the time column counts frames; give the sampling rate{jump}"
-        text = f"{self.rate_hz:.4g} samples a second (time in {self.unit})"
+        pace = (
+            f"a sample every {1 / self.rate_hz:.4g} s" if self.rate_hz < 1 else f"{self.rate_hz:.4g} samples a second"
+        )
+        text = f"{pace} (time in {self.unit})"
         if self.backwards:
             text += f"; time stands still or goes back at {self.backwards:,} rows"
         if self.irregular > 0.01:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from gdm_core.analysis.blocks import blocks
 from gdm_core.trials import UNLABELLED, Trials
+from gdm_core.units import unit_for
 
 ENOUGH = 6
 BOUTS_A_BLOCK = 4
@@ -64,8 +65,9 @@ def cut(trials: Trials, bout: float = float("nan")) -> Pieces:
     if len(parts) == 1:
         one = f"one piece of {trials.n_samples:,} samples"
         return Pieces(tuple(parts), one, one)
-    many = f"{len(parts)} blocks of about"
-    return Pieces(tuple(parts), f"{many} {size / trials[0].rate_hz:.3g} s", f"{many} {size:,} steps")
+    many, seconds = f"{len(parts)} blocks of about", size / trials[0].rate_hz
+    unit = unit_for(seconds)
+    return Pieces(tuple(parts), f"{many} {unit.of(seconds):.3g} {unit.plural}", f"{many} {size:,} steps")
 
 
 def score(counts: Counts, name: str) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from gdm_core.analysis.bouts import LONGEST_S, BoutRule
+from gdm_core.units import unit_for
 from pages.ui import settings, shell
 from pages.ui.controls import slide
-from pages.ui.units import unit_for
 
 LONGEST_STEPS = 50.0
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from gdm_core.analysis.bouts import median_bout
 from gdm_core.analysis.suggestions import NUMBERS
+from gdm_core.units import STEPS
 from pages.lab.view import Reading, Unread
 from pages.ui.card import Score, explained
-from pages.ui.units import STEPS
 
 IDLE = 0.01  # of the time: below, a state is called unused
 WORTH = {

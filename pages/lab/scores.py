@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gdm_core.analysis import score_uncertainty
+from gdm_core.units import SECONDS, STEPS, Unit, unit_of_stays
 from pages.ui.card import Score
-from pages.ui.units import SECONDS, STEPS, Unit, unit_of_stays
 
 TEN_STEPS = 9
 Scores = Mapping[str, Any]

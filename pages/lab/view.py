@@ -15,6 +15,7 @@ from gdm_core.analysis.bouts import BoutRule, median_bout
 from gdm_core.analysis.looks import Look
 from gdm_core.analysis.matching import Order
 from gdm_core.trials import Trial, Trials
+from gdm_core.units import SECONDS, STEPS, Unit, unit_of_stays
 from gdm_studio.plot import palette
 from pages.lab import live
 from pages.lab.data import Data, Setting
@@ -25,7 +26,6 @@ from pages.lab.shipped import Shipped
 from pages.ui.exports import slug
 from pages.ui.model_controls import Choice
 from pages.ui.shell import Frame
-from pages.ui.units import SECONDS, STEPS, Unit, unit_of_stays
 
 KNOWN_THEN = "What was known at each moment, from nothing that came later."
 Array = npt.NDArray[np.float32]

@@ -13,6 +13,7 @@ from datasets.readers.timing import TimeUnit
 from datasets.tables import Role, Table
 from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
+from gdm_core.units import unit_for
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, axis, layout, note, typed
 from gdm_studio.plot.figures.states import plain
@@ -20,7 +21,6 @@ from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
 from pages.ui.plot import plot
 from pages.ui.tables import rows_high
-from pages.ui.units import unit_for
 from pages.your_data.intake import KEPT, OpenFile, TableOptions, edited, rate_of
 
 UNITS: dict[TimeUnit, str] = {

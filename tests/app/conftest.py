@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.runtime.state.session_state import SessionState
 from streamlit.testing.v1 import app_test, local_script_runner
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
@@ -19,14 +21,36 @@ from tests.support.live_engine import QuickEngine
 from tests.support.patience import WAIT_S, Clock
 
 
+class Asked(Mapping[str, Any]):
+    """The state of a session by the names that a page knows, each looked up where somebody asks for it."""
+
+    whole = SessionState.filtered_state.fget  # type: ignore[attr-defined]
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+
+    def __getitem__(self, name: str) -> Any:
+        if name.startswith("$$"):  # of Streamlit's own
+            raise KeyError(name)
+        return self._state[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(Asked.whole(self._state))
+
+    def __len__(self) -> int:
+        return len(Asked.whole(self._state))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _streamlit_begins_once() -> Iterator[None]:
     """Every run of an AppTest reads what all installed packages say of themselves, in search of components, compiles app and
-    page anew, and asks a thousand times a second whether it is over: a fifth of the processor time of these tests."""
+    page anew, asks a thousand times a second whether it is over, and reads all that a session holds for each control: a third
+    of the processor time of these tests."""
     scripts = ScriptCache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
         patch.setattr(app_test, "ScriptCache", lambda: scripts)
+        patch.setattr(SessionState, "filtered_state", property(Asked))
         patch.setattr(local_script_runner, "require_widgets_deltas", _run_to_the_end)
         yield
 

@@ -91,6 +91,7 @@ def test_the_bundled_states_are_those_of_the_bundled_model():
         np.testing.assert_allclose(exact, kept, atol=0.012)
 
 
+@pytest.mark.bulk
 def test_fitting_the_bundled_result_anew_finds_as_good_states():
     from assets.make_demo import fitted
 
@@ -103,6 +104,7 @@ def test_fitting_the_bundled_result_anew_finds_as_good_states():
     assert found["macro_f1"] == pytest.approx(bundle.more["scores"]["macro_f1"], abs=0.08)
 
 
+@pytest.mark.bulk
 def test_another_setting_is_fitted_and_scored(engine):
     app = opened()
     slider(app, "K").set_value(4).run()
@@ -122,6 +124,7 @@ def test_every_tab_draws(engine, tab):
     assert 'class="gdm-message' not in html(app)
 
 
+@pytest.mark.bulk
 def test_the_strips_show_what_could_have_been_known_then(engine, monkeypatch):
     """The states of the strips and the poses; bouts are smoothed over what came later, and the caption says so."""
     engine.real = True  # its sketch has no filter

@@ -15,6 +15,7 @@ from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import Trial, Trials
+from gdm_core.units import unit_for, unit_of_stays
 from pages.behaviour import recordings
 from pages.lab import analysis_figures, naming, scores, shipped
 from pages.lab.card import with_spread
@@ -22,7 +23,6 @@ from pages.lab.naming import Naming, arrange
 from pages.lab.tabs import label_counts, shortened, trial_table
 from pages.ui import navigation
 from pages.ui.result_files import load_card
-from pages.ui.units import unit_for, unit_of_stays
 from tests.support.controls import control
 from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine, Sketch

@@ -25,6 +25,7 @@ from gdm_core import load_model
 from gdm_core.analysis.tables import states_table
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
+from gdm_core.units import STEPS
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import entropy_of
 from pages.lab import Data
@@ -32,7 +33,6 @@ from pages.lab.live import screen
 from pages.lab.tables import files_of
 from pages.ui import exports, navigation
 from pages.ui.card import Score
-from pages.ui.units import STEPS
 from tests.support.engine_requests import PATIENCE_S
 from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered

@@ -238,7 +238,8 @@ def test_no_table_of_the_screen_holds_a_formula(monkeypatch):
 
 
 # ---- the script ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("named", [True, pytest.param(False, marks=pytest.mark.bulk)])
+@pytest.mark.bulk
+@pytest.mark.parametrize("named", [True, False])
 def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
     data = recordings.load_simulated(recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1))))
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}

@@ -63,6 +63,7 @@ def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp
     np.testing.assert_allclose(theirs, kept[:, list(shown.order)], atol=0.02)
 
 
+@pytest.mark.bulk
 def test_what_ships_is_what_a_fit_gives_here_but_for_the_machine():
     """Processors round differently, and a fit of hundreds of steps carries that on; another code or data would do more."""
     found = shipped.load(data.SHIPPED)

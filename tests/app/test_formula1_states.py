@@ -113,6 +113,7 @@ def test_a_name_of_ones_own_stands_everywhere_as_text_and_in_the_link(feed, monk
     assert "names" not in app.query_params
 
 
+@pytest.mark.bulk
 def test_names_of_a_link_belong_to_the_fit_they_were_given_to(feed):
     app = visit()
     (fit,) = app.session_state[state_names._NAMES]

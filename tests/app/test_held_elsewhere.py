@@ -88,6 +88,7 @@ def test_bouts_of_a_held_slider_are_read_by_the_rule_of_the_page(engine):
     assert len({bouts["shape"][2], soft["shape"][2]}) == 1
 
 
+@pytest.mark.bulk
 def test_states_of_another_k_have_the_colours_that_they_get_once_it_is_let_go(engine):
     app = opened()
     for k in (4, 5):  # the fit of 4 is there, and the hand is at 5: first steps from 5 may end elsewhere

@@ -52,6 +52,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> QuickEngine:
     return made
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(
     ("page", "name"), [("nascar", "nascar-soft"), ("behaviour", "behaviour"), ("formula1", "formula1")]
 )
@@ -70,6 +71,7 @@ def test_a_page_and_its_card_on_home_open_with_the_result_that_ships(elsewhere, 
     assert {trial.recipe for trial in (*shown.wanted.train, *shown.wanted.test)} <= set(elsewhere), "made there"
 
 
+@pytest.mark.bulk
 def test_the_paper_opens_with_its_tables_and_figures(elsewhere, engine):
     app = AppTest.from_file(APP).run().switch_page(str(navigation.info("paper").path)).run()
     assert app.table[0].value.loc["GDM", "ours, fair"]

@@ -85,6 +85,7 @@ def test_the_bundled_results_are_the_fits_that_their_visits_ask_for(engine, name
         np.testing.assert_allclose(found.result.model().predict_proba(trials)[0], kept[0], atol=0.02)
 
 
+@pytest.mark.bulk
 def test_several_seeds_are_measured_when_nobody_waits_and_the_verdict_says_how_many(engine):
     app = opened()
     for _ in range(4):

@@ -82,6 +82,7 @@ def test_what_is_pinned_has_the_colours_of_what_stands_whatever_both_fits_call_t
     assert f"The average lap of {code}." in drawn["pinned-strips"][0]["caption"]
 
 
+@pytest.mark.bulk
 def test_other_laps_have_what_is_pinned_fitted_to_them(feed):
     app = _settled(visit(source="real", pin="arhmm-sticky_3_1.0_learn_window_2_7"), "formula1")
     before = app.session_state["live-formula1-pinned"].poll()
@@ -141,6 +142,7 @@ def test_both_are_measured_with_the_rule_of_bouts_that_stands(engine):
     assert measured["behaviour"][0] == 2.0
 
 
+@pytest.mark.bulk
 def test_another_recording_has_what_is_pinned_fitted_to_it(engine):
     app = _behaviour(pin="gdm_4_0.99_learn_linear_2_0")
     app.number_input(key="mice").set_value(3).run()

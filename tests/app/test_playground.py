@@ -62,6 +62,7 @@ def test_every_slider_moves_without_an_error(opened):
         slider(opened, each.key).set_value(each.value)
 
 
+@pytest.mark.bulk
 def test_the_script_draws_the_dots_of_the_page(tmp_path):
     app = AppTest.from_file(APP).run().switch_page(PAGE)
     for name, value in {"about": "Export & reproduce", "logit1": "1.5", "softness": "0.6", "dice": "3"}.items():

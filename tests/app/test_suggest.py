@@ -78,6 +78,7 @@ def test_a_suggestion_that_fails_says_why(engine, monkeypatch):
     assert "Settings cannot be compared: Every fit of this setting diverged." in text(app)
 
 
+@pytest.mark.bulk
 def test_behaviour_suggests_too_and_sets_the_controls_of_its_recording(engine, probes):
     app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
     app.query_params["view"] = "Suggest settings"

@@ -17,7 +17,20 @@ from pages.lab.teach.lessons import Entry
 from pages.lab.teach.taught_fit import WithWords
 from tests.support.live_engine import QuickEngine
 from tests.support.taught import NAMES
-from tests.support.teach_page import DATA, bouts, control, do, drawn, kept, mark, opened, real_engine, said, table
+from tests.support.teach_page import (
+    DATA,
+    bouts,
+    control,
+    do,
+    drawn,
+    kept,
+    mark,
+    opened,
+    real_engine,
+    said,
+    table,
+    taught,
+)
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 WITHOUT = "are of the fit without words"
@@ -26,13 +39,6 @@ WITHOUT = "are of the fit without words"
 @pytest.fixture
 def engine(monkeypatch, tmp_path) -> QuickEngine:
     return real_engine(monkeypatch, tmp_path)
-
-
-def taught(n: int = 4) -> AppTest:
-    app = opened()
-    for begin, end, word in bouts()[:n]:
-        mark(app, round(begin, 2), round(end, 2), word)
-    return app
 
 
 def switched(app: AppTest, on: bool) -> AppTest:
@@ -60,8 +66,7 @@ def shown(app: AppTest) -> tuple[bytes, str]:
 def test_the_whole_page_follows_the_taught_fit_and_goes_back(engine):
     app = opened()
     assert not app.toggle or not [one for one in app.toggle if "with-words" in str(one.key)], "nothing is marked yet"
-    for begin, end, word in bouts()[:4]:
-        mark(app, round(begin, 2), round(end, 2), word)
+    taught(app, 4)
     assert WITHOUT in said(app)
     plain = drawn(app, "strips")["data"][0]["z"]
     switched(app, True)
@@ -83,12 +88,13 @@ def test_the_whole_page_follows_the_taught_fit_and_goes_back(engine):
     assert "taught = model.warm_start()" in script
 
 
+@pytest.mark.bulk
 def test_a_further_mark_is_followed_and_one_word_alone_says_what_is_missing(engine):
-    app = switched(taught(), True)
+    app = switched(taught(opened(), 4), True)
     first = shown(app)[0]
     turn(app, "Teach")
     begin, end, word = bouts()[4]
-    mark(app, round(begin, 2), round(end, 2), word)
+    mark(app, (round(begin, 2), round(end, 2), word))
     app.run()
     assert "by 5 marks" in said(app)
     assert shown(app)[0] != first
@@ -100,8 +106,9 @@ def test_a_further_mark_is_followed_and_one_word_alone_says_what_is_missing(engi
     assert not model_from_bytes(shown(app)[0]).class_names_
 
 
+@pytest.mark.bulk
 def test_the_script_of_a_taught_fit_gives_its_states_and_words(engine, tmp_path, monkeypatch):
-    app = switched(taught(), True)
+    app = switched(taught(opened(), 4), True)
     model, script = shown(app)
     files = {file.name: file for file in app.session_state["_downloads"].files.values()}
     states = next(file for name, file in files.items() if name.endswith("-states.csv")).make()
@@ -119,8 +126,9 @@ def test_the_script_of_a_taught_fit_gives_its_states_and_words(engine, tmp_path,
     assert pd.read_csv("words.csv").filter(items=list(NAMES)).notna().any(axis=None)
 
 
+@pytest.mark.bulk
 def test_what_is_measured_of_a_taught_fit(engine):
-    app = switched(taught(6), True)
+    app = switched(taught(opened(), 6), True)
     fit = app.session_state["live-your_data"].records.last(WithWords)
     train, words = app.session_state["live-your_data"].setting.data.train, fit.marks.words
     expert = tuple(NAMES.index(word) for word in words)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from datasets.marks import Mark, Marks
 from gdm_core.analysis.teaching import HeldOut, Overview
@@ -29,6 +28,7 @@ from tests.support.teach_page import (
     desk,
     do,
     drawn,
+    fitted,
     kept,
     mark,
     name,
@@ -36,6 +36,7 @@ from tests.support.teach_page import (
     real_engine,
     said,
     table,
+    taught,
 )
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -46,22 +47,16 @@ def engine(monkeypatch, tmp_path) -> QuickEngine:
     return real_engine(monkeypatch, tmp_path)
 
 
-def taught(app: AppTest, n: int = 5) -> AppTest:
-    for begin, end, word in bouts()[:n]:
-        mark(app, round(begin, 2), round(end, 2), word)
-    return app
-
-
 # ---- on the page --------------------------------------------------------------------------------------------------
 def test_two_words_are_taught_and_the_whole_trial_is_named(engine):
     app = opened()
     assert "Name a moment of one behaviour" in said(app)
     begin, end, word = bouts()[0]
-    mark(app, round(begin, 2), round(end, 2), word)
+    mark(app, (round(begin, 2), round(end, 2), word))
     assert f"Every mark says &#x27;{word}&#x27;" in said(app)
     assert not [job for job in engine.jobs if job.slot == "ask-taught"]
     begin, end, word = next(one for one in bouts() if one[2] != word)
-    mark(app, round(begin, 2), round(end, 2), word)
+    mark(app, (round(begin, 2), round(end, 2), word))
     assert [job.slot for job in engine.jobs].count("ask-taught") == 1
     assert "Its states after the lesson" in drawn(app, "teach-states-now")["caption"]
     assert "In brackets: free" in said(app)
@@ -86,7 +81,7 @@ def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
     first = len(drawn(app, "teach-curve")["data"])
     assert first == 2, "marks held back, and the expert"
     before = kept(app).own
-    mark(app, 0.0, 0.2, NAMES[DATA[0].labels[0]])
+    mark(app, (0.0, 0.2, NAMES[DATA[0].labels[0]]))
     assert len(kept(app).own.marks) == len(before.marks) + 1
     assert do(app, Entry("undo"))
     assert kept(app).own.marks == before.marks
@@ -95,7 +90,7 @@ def test_agreement_is_a_curve_over_seconds_with_how_it_is_measured(engine):
 def test_what_the_last_lesson_changed_stands_in_a_line(engine):
     *_, (begin, end, word) = bouts()
     app = taught(opened(), len(bouts()) - 1)
-    mark(app, round(begin, 2), round(end, 2), word)
+    mark(app, (round(begin, 2), round(end, 2), word))
     assert re.search(r"The last lesson, in this trial: .*agreement on held-back marks \d\.\d\d → \d\.\d\d\.", said(app))
 
 
@@ -127,28 +122,31 @@ def test_bouts_that_came_and_went_are_counted_between_two_lessons():
     assert told(after(0, 0, 0, 0, 0)) == "", "and none before"
 
 
-def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost(engine):
-    """Which marks are refused: tests/unit/test_marks.py."""
-    app = mark(opened(), 1.0, 2.0, "rest")
-    for begin, end, message in (
-        (2.0, 1.0, "end after it begins"),
-        (5.0, 500.0, "which ends with frame 399"),
-        (5.0, 5.03, "holds less than two frames"),
-        (1.5, 3.0, "are marked as &#x27;rest&#x27; already and cannot be &#x27;walk&#x27; too"),
+def test_what_cannot_be_marked_is_said_in_a_sentence_and_nothing_is_lost():
+    """Which marks are refused: tests/unit/test_marks.py. That the page says it: test_teach_desk.py."""
+
+    def marked(lesson: lessons.Lesson, start: int, stop: int, word: str) -> lessons.Lesson:
+        return lessons.after(lesson, Entry("mark", name(0), start, stop, word), fitted())
+
+    lesson = marked(lessons.Lesson(), 30, 60, "rest")
+    for start, stop, message in (
+        (60, 30, "end after it begins"),
+        (150, 151, "holds less than two frames"),
+        (45, 90, "are marked as 'rest' already and cannot be 'walk' too"),
     ):
-        mark(app, begin, end, "walk")
-        assert message in said(app)
-        assert len(kept(app).own.marks) == 1
-    mark(app, 3.0, 4.0, "walk")
-    assert "Not marked" not in said(app)
-    assert len(kept(app).own.marks) == 2
+        refused = marked(lesson, start, stop, "walk")
+        assert message in refused.said
+        assert refused.own == lesson.own
+    more = marked(refused, 90, 120, "walk")
+    assert more.said == ""
+    assert len(more.own.marks) == 2
 
 
 def test_more_words_than_states_says_so_and_keeps_the_marks(engine):
     app = opened(labels=False)
     control(app, "slider", "K").set_value(2).run()
     for i, word in enumerate(("one", "two", "three")):
-        mark(app, i + 1.0, i + 1.5, word)
+        mark(app, (i + 1.0, i + 1.5, word))
     assert "3 words are marked but n_states (K) is 2" in said(app)
     assert len(kept(app).own.marks) == 3
     control(app, "slider", "K").set_value(3).run()
@@ -167,25 +165,34 @@ def test_another_model_says_that_it_cannot_be_taught_and_keeps_the_marks(engine)
 def test_proposals_are_answered_or_passed_over_and_never_come_twice(engine):
     app, seen = opened(), []
     app.run()
-    for kind in ("mark", "skip", "mark"):
+    for kind in ("skip", "mark"):
         clips = kept(app).shown
         assert len(clips) >= 4
         assert [(one["recording"], one["start"]) for one in desk(app)["clips"]] == [(name(c[0]), c[1]) for c in clips]
-        for trial, start, stop, _ in clips[:3]:
-            word = NAMES[int(np.asarray(DATA[trial].labels)[(start + stop) // 2])]
-            do(app, Entry(kind, name(trial), start, stop, word))
-            seen.append((trial, start))
+        words = [NAMES[int(np.asarray(DATA[trial].labels)[(start + stop) // 2])] for trial, start, stop, _ in clips[:3]]
+        do(app, *(Entry(kind, name(clip[0]), clip[1], clip[2], word) for clip, word in zip(clips, words, strict=False)))
+        seen += [clip[:2] for clip in clips[:3]]
         app.run()
         assert kept(app).shown[: len(clips) - 3] == clips[3:], "the others stay until they are answered"
-    assert len({*seen, *(clip[:2] for clip in kept(app).shown)}) == 9 + len(kept(app).shown)
+    assert len({*seen, *(clip[:2] for clip in kept(app).shown)}) == 6 + len(kept(app).shown)
 
 
-def test_a_share_of_the_labels_is_taught_and_taken_back(engine):
+def test_a_share_of_the_labels_is_taught_outlives_another_tab_and_is_taken_back(engine):
     app = opened()
     control(app, "slider", "teach-share").set_value(10.0).run()
     assert not app.exception, app.exception[0].value
     assert "beside 10.0 s of the expert" in said(app)
     assert [job.slot for job in engine.jobs].count("ask-taught") == 1
+    control(app, "toggle", "teach-first").set_value(True).run()
+    shown = (kept(app).seconds, kept(app).from_start)
+    for tab in ("Bouts", "Teach"):
+        app.query_params["view"] = tab
+        app.session_state["view"] = tab
+        app.run()
+        assert not app.exception, app.exception[0].value
+    assert shown == (10.0, True) == (kept(app).seconds, kept(app).from_start)
+    assert control(app, "slider", "teach-share").value == 10.0
+    assert control(app, "toggle", "teach-first").value is True
     control(app, "slider", "teach-share").set_value(0.0).run()
     assert "0 marks of your own, 0.0 s." in said(app)
 
@@ -244,39 +251,16 @@ def test_what_the_browser_held_over_a_reload_is_read_back_and_nonsense_is_refuse
             lessons.from_json(wrong, DATA)
 
 
-def test_a_share_of_the_labels_outlives_another_tab(engine):
-    app = opened()
-    control(app, "slider", "teach-share").set_value(10.0).run()
-    control(app, "toggle", "teach-first").set_value(True).run()
-    shown = (kept(app).seconds, kept(app).from_start)
-    for tab in ("Bouts", "Teach"):
-        app.query_params["view"] = tab
-        app.session_state["view"] = tab
-        app.run()
-        assert not app.exception, app.exception[0].value
-    assert shown == (10.0, True) == (kept(app).seconds, kept(app).from_start)
-    assert control(app, "slider", "teach-share").value == 10.0
-    assert control(app, "toggle", "teach-first").value is True
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
+def test_files_that_hold_no_marks_are_refused_and_nothing_is_lost(engine):
+    app = mark(opened(), (1.0, 2.0, "rest"))
+    for file, content, message in (
         ("marks.json", b"[1, 2]", "This is no list of marks"),
-        (
-            "marks.json",
-            b'{"marks": [{"recording": "other", "start": 0, "stop": 9, "word": "x"}]}',
-            "which is not among",
-        ),
         ("bouts.csv", b"\x00\x01\x02", "bouts.csv"),
-    ],
-)
-def test_a_file_that_holds_no_marks_is_refused_and_nothing_is_lost(engine, name, content, message):
-    app = mark(opened(), 1.0, 2.0, "rest")
-    control(app, "file_uploader", "teach-file").set_value((name, content, "text/plain")).run()
-    assert not app.exception, app.exception[0].value
-    assert message in said(app)
-    assert len(kept(app).own.marks) == 1
+    ):
+        control(app, "file_uploader", "teach-file").set_value((file, content, "text/plain")).run()
+        assert not app.exception, app.exception[0].value
+        assert message in said(app)
+        assert len(kept(app).own.marks) == 1
 
 
 def test_one_mark_of_several_is_taken_away(engine):
@@ -289,6 +273,7 @@ def test_one_mark_of_several_is_taken_away(engine):
     assert len(kept(app).own.marks) == 2
 
 
+@pytest.mark.bulk
 def test_the_script_teaches_the_same_and_finds_the_same_words(engine, tmp_path, monkeypatch):
     app = taught(opened(), 4)
     words = next(

@@ -8,7 +8,6 @@ from streamlit.testing.v1 import AppTest
 from pages.lab.teach.lessons import Entry
 from tests.support import formula1_page, nascar_page, teach_page
 from tests.support.offered import offered
-from tests.support.teach_page import bouts, mark
 
 WHY = "It was given up after 600 s."
 
@@ -112,9 +111,7 @@ def test_a_figure_to_export_says_why_it_is_not_there(engine):
 def test_what_cannot_be_taught_is_said_and_asked_for_again(monkeypatch, tmp_path, name, title):
     engine = teach_page.real_engine(monkeypatch, tmp_path)
     engine.unable[f"ask-{name}"] = WHY
-    app = teach_page.opened()
-    for begin, end, word in bouts()[:3]:
-        mark(app, round(begin, 2), round(end, 2), word)
+    app = teach_page.taught(teach_page.opened(), 3)
     if name == "next-clips":  # others are asked for when few are left of those that were offered at once
         passed = [Entry("skip", teach_page.name(trial), *rest[:2]) for trial, *rest in teach_page.kept(app).shown[:4]]
         teach_page.do(app, *passed)

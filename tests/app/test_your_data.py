@@ -79,6 +79,7 @@ def test_a_file_is_shown_before_it_is_fitted_and_fitted_on_request_without_being
     assert not [path for path in Path(os.environ["GDM_DATA_DIR"]).rglob("*") if path.is_file()]
 
 
+@pytest.mark.bulk
 def test_the_example_shows_states_that_a_model_finds_and_simpler_lines_do_not(session):
     data = fitted(example.NAME, example.content())
     assert (len(data.train), len(data.test)) == (4, 2)

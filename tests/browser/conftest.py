@@ -72,6 +72,11 @@ class Visit:
     page: Page
     errors: list[str] = field(default_factory=list)
 
+    def wait_as_long_as_it_takes(self) -> None:
+        """By how busy this machine is now."""
+        self.page.set_default_timeout(1000 * patience_s())
+        expect.set_options(timeout=1000 * patience_s())
+
     def ready(self, selector: str = ".gdm-figure[data-updates]") -> Page:
         """The page once `selector` is there and the script has come to rest."""
         self.page.wait_for_selector(selector, state="attached")
@@ -97,16 +102,7 @@ class Visit:
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
 
-@pytest.fixture
-def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
-    """visit("/playground?softness=1", size="phone", scheme="dark") opens a page.
-
-    On a desktop in the browser that keeps what it compiled; as a phone, `anew` or with options of Playwright's, in a
-    context of its own.
-    """
-    ends: list[Callable[[], None]] = []
-    expect.set_options(timeout=1000 * patience_s())
-
+def _opener(request: pytest.FixtureRequest, url: str, ends: list[Callable[[], None]]) -> Callable[..., Visit]:
     def open_page(
         path: str = "/", size: str = "desktop", scheme: str = "light", anew: bool = False, **options: Any
     ) -> Visit:
@@ -118,13 +114,12 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
             page = context.new_page()
             ends.append(context.close)
         else:
-            context = request.getfixturevalue("regular")
-            page = context.new_page()
+            page = request.getfixturevalue("regular").new_page()
             ends.append(page.close)
-        page.set_default_timeout(1000 * patience_s())
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
         opened = Visit(page)
+        opened.wait_as_long_as_it_takes()
         page.on("pageerror", lambda error: opened.errors.append(str(error)))
         page.on(
             "console",
@@ -134,9 +129,37 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
                 else None
             ),
         )
-        page.goto(app_url + path)
+        page.goto(url + path)
         return opened
 
-    yield open_page
+    return open_page
+
+
+@pytest.fixture
+def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[..., Visit]]:
+    """visit("/playground?softness=1", size="phone", scheme="dark") opens a page.
+
+    On a desktop in the browser that keeps what it compiled; as a phone, `anew` or with options of Playwright's, in a
+    context of its own.
+    """
+    ends: list[Callable[[], None]] = []
+    yield _opener(request, app_url, ends)
     for end in ends:
         end()
+
+
+@pytest.fixture(scope="package")
+def shared(request: pytest.FixtureRequest, app_url: str) -> Callable[..., Visit]:
+    """shared("/playground") is the same page for all who ask, since opening one costs more than most tests do: for tests
+    that try a script of the browser by itself, over the page, and leave the page as it was. Each ends with its browser."""
+    open_page, opened = _opener(request, app_url, []), {}
+
+    def take(path: str, size: str = "desktop") -> Visit:
+        if (path, size) not in opened:
+            opened[path, size] = open_page(path, size)
+        found: Visit = opened[path, size]
+        found.wait_as_long_as_it_takes()
+        found.page.bring_to_front()
+        return found
+
+    return take

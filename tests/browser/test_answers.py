@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.support.browser_server import running_server
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 TWO = "/compare?settings=2&seeds=1"  # GDM and AR-HMM, one fit each
 PANELS = ("Figure 2", "Figure 3", "Appendix F", "Figure 4", "Table 1")
@@ -35,7 +35,6 @@ def test_two_models_are_compared_and_another_number_of_states_answers_anew(visit
     assert page.locator(".stException").count() == 0
 
 
-@pytest.mark.bulk
 def test_what_was_compared_is_found_again_after_the_server_was_killed(browser, tmp_path):
     before: list[str] = []
     for again in (False, True):

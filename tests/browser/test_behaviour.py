@@ -65,6 +65,12 @@ def test_the_player_and_the_strips_point_at_the_same_moment(visit):
     opened = visit("/behaviour")
     page = opened.ready(PLAYER)
     page.wait_for_selector(".st-key-strips .gdm-figure[data-updates]")
+    before = _frame(page)
+    page.locator(PLAYER).focus()
+    page.keyboard.press("ArrowRight")
+    assert _frame(page) == before + 1
+    page.keyboard.press("PageUp")
+    assert _frame(page) == before - 29
     page.evaluate("window.dispatchEvent(new CustomEvent('gdm:cursor', { detail: { group: 'page', time: 20 } }))")
     assert _frame(page) == pytest.approx(600, abs=1)
     page.locator(CURSOR).first.wait_for(state="attached")
@@ -103,19 +109,9 @@ def test_the_player_and_the_strips_point_at_the_same_moment(visit):
     assert opened.errors == []
 
 
-def test_the_keyboard_steps_the_player(visit):
-    page = visit("/behaviour").ready(PLAYER)
-    before = _frame(page)
-    page.locator(PLAYER).focus()
-    page.keyboard.press("ArrowRight")
-    assert _frame(page) == before + 1
-    page.keyboard.press("PageUp")
-    assert _frame(page) == before - 29
-
-
-def test_strips_of_24000_frames_are_few_parts_however_often_they_are_redrawn(visit):
+def test_strips_of_24000_frames_are_few_parts_however_often_they_are_redrawn(shared):
     """How long a redraw takes is measured by `make bench-app`; that depends on how much there is to draw."""
-    page = visit("/behaviour").ready(PLAYER)
+    page = shared("/playground").ready()
     pair = []
     for seed in (0, 1):
         rng = np.random.default_rng(seed)
@@ -127,6 +123,7 @@ def test_strips_of_24000_frames_are_few_parts_however_often_they_are_redrawn(vis
     assert parts[2:] == parts[:2], "nothing of an earlier drawing is left over"
 
 
+@pytest.mark.bulk
 def test_exported_states_and_bouts_are_read_again(visit):
     page = visit("/behaviour?view=Export+%26+reproduce").ready(PLAYER)
     states = page.get_by_role("button", name="States (CSV)")
@@ -147,6 +144,7 @@ def test_exported_states_and_bouts_are_read_again(visit):
     assert bouts["Duration (s)"].min() >= 0.5 - 1e-6
 
 
+@pytest.mark.bulk
 def test_a_link_brings_its_settings(visit):
     name = settings.key("name1", settings.of("simulated-2000-0-keypoints"))  # names belong to their recording
     page = visit(f"/behaviour?features=Raw+keypoints&K=3&trial=Fitted:+simulated+mice+3&{name}=resting").ready(PLAYER)
@@ -157,7 +155,7 @@ def test_a_link_brings_its_settings(visit):
     expect(page.locator(".gdm-key[aria-label=states]").first).to_contain_text("resting")  # once they are fitted
 
 
-def test_a_bad_upload_is_named_and_a_good_one_follows(visit, tmp_path: Path):
+def test_a_bad_upload_is_named_and_a_good_one_is_fitted_explored_and_taken_along(visit, tmp_path: Path):
     opened = visit("/your-data")
     page = opened.ready(UPLOADER)
     bad, good = tmp_path / "bad.npz", tmp_path / "walk.csv"
@@ -172,18 +170,9 @@ def test_a_bad_upload_is_named_and_a_good_one_follows(visit, tmp_path: Path):
     page.wait_for_selector(".gdm-message.error", state="detached")
     opened.ready(UPLOADER)  # another place than before, once the run has ended
     page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(good)
-    page.get_by_role("button", name="Fit it").wait_for()
     page.wait_for_selector(".st-key-first-look .gdm-figure[data-updates]")
     expect(page.locator("body")).to_contain_text("30 samples a second")
-    assert opened.errors == []
 
-
-def test_an_upload_is_fitted_explored_and_taken_along(visit, tmp_path: Path):
-    opened = visit("/your-data")
-    page = opened.ready(UPLOADER)
-    file = tmp_path / "walk.csv"
-    file.write_bytes(tables.template("table.csv"))
-    page.locator("[data-testid=stFileUploaderDropzoneInput]").first.set_input_files(file)
     page.get_by_role("button", name="Fit it").click()
     page.wait_for_selector(".st-key-strips .gdm-figure[data-state=fresh][data-updates]")
     page.get_by_text("Macro-F1").first.wait_for()

@@ -83,6 +83,7 @@ def drag(page: Page, name: str) -> None:
         page.wait_for_timeout(60)
 
 
+@pytest.mark.bulk
 def test_formula_1_runs_as_seldom_and_not_while_a_thumb_is_held_beside_a_fit(visit):
     opened = visit("/formula1")
     page = opened.ready(".gdm-figure[data-state=fresh][data-updates]")
@@ -108,6 +109,7 @@ def test_formula_1_runs_as_seldom_and_not_while_a_thumb_is_held_beside_a_fit(vis
     assert opened.errors == []
 
 
+@pytest.mark.bulk
 def test_a_line_that_breaks_comes_back_and_without_one_the_page_goes_on_by_runs(visit, app_url):
     opened = visit("/nascar?K=5&seed=3")
     page = opened.ready()
@@ -123,6 +125,7 @@ def test_a_line_that_breaks_comes_back_and_without_one_the_page_goes_on_by_runs(
     said(alone.page, "Fitted in")
 
 
+@pytest.mark.bulk
 def test_a_click_on_another_page_outlasts_what_the_page_asks_for(visit):
     opened = visit("/nascar")
     page = opened.ready()

@@ -12,6 +12,8 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.patience import patience_s
 
+pytestmark = [pytest.mark.browser, pytest.mark.bulk]
+
 PREVIEW = ".st-key-nascar-export-preview .gdm-figure"
 VIEW = "/nascar?trial=New+trial&view=Export+%26+reproduce"
 
@@ -31,7 +33,7 @@ def choose(page: Page, name: str) -> None:
             return
 
 
-@pytest.mark.parametrize("size", ["desktop", pytest.param("phone", marks=pytest.mark.bulk)])
+@pytest.mark.parametrize("size", ["desktop", "phone"])
 def test_every_figure_leaves_as_svg_and_png_and_the_report_draws_them_by_itself(visit, size, tmp_path):
     opened = visit(VIEW, size=size)
     page = opened.ready(f"{PREVIEW}[data-updates]")

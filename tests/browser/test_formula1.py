@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -31,8 +32,9 @@ def _point_until(page: Page, point: Callable[[], None], selector: str) -> None:
     pytest.fail(f"{selector} did not come")
 
 
-def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(visit):
-    opened = visit("/formula1")
+def test_a_whole_race_is_drawn_and_pointing_and_clicking_tell_where_it_is(visit):
+    """A hover tells lap, corner, speed and states; a strip points at its place; a click zooms to the corner."""
+    opened = visit("/formula1?view=Corners")
     page = opened.ready(MAP)
     points = "(n, t) => n + (t.mode === 'markers' ? t._length : 0), 0"
     page.wait_for_function(f"document.querySelector('.st-key-map .gdm-plot')._fullData.reduce({points}) > 20_000")
@@ -47,26 +49,29 @@ def test_a_whole_race_is_drawn_and_a_hover_tells_lap_corner_speed_and_states(vis
     told = page.locator(".st-key-map .hovertext").first.text_content() or ""
     for word in ("lap ", "after corner ", "km/h", "S"):
         assert word in told, told
-    assert opened.errors == []
 
+    page.locator(".st-key-strips").scroll_into_view_if_needed()
 
-def test_a_click_on_the_map_zooms_the_telemetry_to_the_corner(visit):
-    opened = visit("/formula1?view=Corners")
-    page = opened.ready(MAP)
-    page.locator(".gdm-score").first.wait_for()
+    def point_at_a_strip() -> None:
+        box = page.locator(".st-key-strips .gdm-plot").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
+        page.mouse.move(box["x"] + box["width"] * 0.52, box["y"] + 32)
 
-    def point() -> None:
-        x, y = page.evaluate(FIND)
-        page.mouse.move(x - 3, y - 3)
-        page.mouse.move(x, y, steps=3)
-        page.mouse.click(x, y)
+    _point_until(page, point_at_a_strip, ".st-key-map .gdm-cursor-path:not([hidden])")
 
-    _point_until(page, point, ".st-key-telemetry .gdm-figure[data-updates]")
+    def click() -> None:
+        point()
+        page.mouse.click(*page.evaluate(FIND))
+
+    page.locator(".st-key-map").scroll_into_view_if_needed()
+    _point_until(page, click, ".st-key-telemetry .gdm-figure[data-updates]")
     page.wait_for_function("/zoom=T\\d+/.test(location.search)")
     expect(page.get_by_role("tab", name="Telemetry")).to_have_attribute("aria-selected", "true")
     assert opened.errors == []
 
 
+@pytest.mark.bulk
 def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
     opened = visit("/formula1")
     page = opened.ready(MAP)
@@ -80,6 +85,7 @@ def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
     assert page.locator(".stException").count() == 0
 
 
+@pytest.mark.bulk
 def test_a_link_shows_the_same_choice(visit):
     opened = visit("/formula1?train=KRB&test=QLY&view=Segments+and+laps")
     page = opened.ready(".gdm-head")
@@ -89,6 +95,7 @@ def test_a_link_shows_the_same_choice(visit):
     assert "train=KRB" in page.url
 
 
+@pytest.mark.bulk
 def test_the_other_driver_and_the_average_lap_are_a_click_away_and_so_is_what_is_written_on_the_map(visit):
     opened = visit("/formula1", scheme="dark")
     page = opened.ready(MAP)
@@ -112,22 +119,6 @@ def test_the_other_driver_and_the_average_lap_are_a_click_away_and_so_is_what_is
     ]
     assert colours == ["rgb(70, 160, 181)"] * 2
     assert json.dumps(opened.errors) == "[]"
-
-
-def test_pointing_at_a_strip_points_at_the_place_on_the_map(visit):
-    opened = visit("/formula1")
-    page = opened.ready(MAP)
-    page.locator(".gdm-score").first.wait_for()
-    page.locator(".st-key-strips").scroll_into_view_if_needed()
-
-    def point() -> None:
-        box = page.locator(".st-key-strips .gdm-plot").bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30)
-        page.mouse.move(box["x"] + box["width"] * 0.52, box["y"] + 32)
-
-    _point_until(page, point, ".st-key-map .gdm-cursor-path:not([hidden])")
-    assert opened.errors == []
 
 
 MEASURE = """() => {
@@ -207,6 +198,13 @@ COUNT_FRAMES = """() => {
 }"""
 
 
+OPAQUE = """(canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return data.filter((value, i) => i % 4 === 3 && value === 255).length / (data.length / 4);
+}"""
+
+
+@pytest.mark.bulk
 def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     opened = visit("/formula1?view=Telemetry")
     page = opened.ready(MAP)
@@ -229,6 +227,18 @@ def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     last = page.locator(".st-key-lap-player input").get_attribute("max")
     assert last is not None
     assert seconds() == pytest.approx(float(last), abs=0.01)
+    # Saved, it is a video that holds the words below the picture too: on an opaque ground, of what is played until it stands.
+    page.locator(".st-key-lap-player").get_by_label("Speed").select_option("4")
+    with page.expect_download() as saved:
+        page.locator(".st-key-lap-player").get_by_role("button", name="Save as video").click()
+        page.wait_for_function(REACHES, arg=[canvas.element_handle(), 2.0], polling=50)
+        assert canvas.evaluate(OPAQUE) == 1, "a video has no ground of the page below it"
+        page.locator(".st-key-lap-player").get_by_role("button", name="Pause").click()
+    assert saved.value.suggested_filename.startswith("formula1-shanghai-approximate-layout-simulated-race-flt-lap-")
+    content = Path(saved.value.path()).read_bytes()
+    assert content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins so"
+    assert len(content) > 20_000
+    assert canvas.evaluate(OPAQUE) < 1
     # Who asks for less motion gets a still picture a second: no frame is asked for.
     page.emulate_media(reduced_motion="reduce")
     page.evaluate(COUNT_FRAMES)

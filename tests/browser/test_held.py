@@ -123,74 +123,78 @@ OFF = {"strips": 40, "part of the strips": 40}  # of 255 in any pixel
 MANY = {"every sample": 0.03, "shares": 0.025}
 
 
-def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_it(visit):
-    page = visit("/playground").ready()
+@pytest.mark.parametrize(
+    ("what", "n_states"),
+    [
+        ("track", 5),
+        ("strips", 5),
+        *(
+            pytest.param(what, n_states, marks=pytest.mark.bulk)
+            for what, n_states in [("track", 2), ("strips", 2), *product(WHATS[2:3], (2, 5)), *product(WHATS[3:], (5,))]
+        ),
+    ],
+)
+def test_what_the_browser_draws_over_a_figure_looks_as_if_the_server_had_drawn_it(shared, what, n_states):
+    page = shared("/playground").ready()
     values = [0.1, 0.2, 0.4, 0.8]
-    for what, n_states in [*product(WHATS[:3], (2, 5)), *((what, 5) for what in WHATS[3:])]:
-        n = 2_600 if what == "every sample" else 400
-        angle = np.linspace(0, 6, n)
-        where = np.column_stack([2 * np.cos(angle), np.sin(angle)]).astype(np.float32)
-        even = np.full((n, n_states), 1 / n_states, np.float32)
-        ring = Circuit("Ring", where, 10.0, (), (), True)
-        how = {
-            "track": held.track("it"),
-            "shares": held.areas("it"),
-            "average lap": held.places("it", where, line=f1_figures.LINE),
-            "every sample": held.places("it", where, dot=f1_figures.DOT),
-        }.get(what, held.strips({"inferred": "it"}, 1.0, opacity=0.86))
-        how.pop("badge", None)  # the figure that it is compared with has none
+    n = 2_600 if what == "every sample" else 400
+    angle = np.linspace(0, 6, n)
+    where = np.column_stack([2 * np.cos(angle), np.sin(angle)]).astype(np.float32)
+    even = np.full((n, n_states), 1 / n_states, np.float32)
+    ring = Circuit("Ring", where, 10.0, (), (), True)
+    how = {
+        "track": held.track("it"),
+        "shares": held.areas("it"),
+        "average lap": held.places("it", where, line=f1_figures.LINE),
+        "every sample": held.places("it", where, dot=f1_figures.DOT),
+    }.get(what, held.strips({"inferred": "it"}, 1.0, opacity=0.86))
+    how.pop("badge", None)  # the figure that it is compared with has none
 
-        def figure(
-            states: np.ndarray,
-            what: str = what,
-            even: np.ndarray = even,
-            ring: Circuit = ring,
-            where: np.ndarray = where,
-        ) -> figures.Figure:
-            if what == "track":
-                return figures.track(where, states, dots=where + 0.05, labels=[(0.0, 0.0, "T1")])
-            if what == "shares":
-                shares = figures.proportions(states)
-                shares["layout"]["annotations"] = []  # which fade
-                return shares
-            if what in ("average lap", "every sample"):
-                zero = np.zeros(len(states), np.float32)
-                return f1_figures.circuit_map(
-                    ring, where, states, distance=zero, lap=zero.astype(int), speed=zero, segment=None
-                )
-            # As a strip in question is drawn, without the word.
-            rows, marks = {"above": even, "inferred": states, "below": even}, {"inferred": ("", 0.86)}
-            made = figures.state_strips(rows, columns=50, marks=marks)
-            if what == "part of the strips":
-                made["layout"]["xaxis"]["range"] = [30.5, 190]
-            return made
+    def figure(states: np.ndarray) -> figures.Figure:
+        if what == "track":
+            return figures.track(where, states, dots=where + 0.05, labels=[(0.0, 0.0, "T1")])
+        if what == "shares":
+            shares = figures.proportions(states)
+            shares["layout"]["annotations"] = []  # which fade
+            return shares
+        if what in ("average lap", "every sample"):
+            zero = np.zeros(len(states), np.float32)
+            return f1_figures.circuit_map(
+                ring, where, states, distance=zero, lap=zero.astype(int), speed=zero, segment=None
+            )
+        # As a strip in question is drawn, without the word.
+        rows, marks = {"above": even, "inferred": states, "below": even}, {"inferred": ("", 0.86)}
+        made = figures.state_strips(rows, columns=50, marks=marks)
+        if what == "part of the strips":
+            made["layout"]["xaxis"]["range"] = [30.5, 190]
+        return made
 
-        def show(states: np.ndarray) -> np.ndarray:
-            page.evaluate(SHOW, {"figure": figure(states), "tokens": theme.TOKENS, "plotly": plotly_address()})
-            assert page.locator("#held-test .gdm-states").count() == 0
-            return _picture(page)
+    def show(states: np.ndarray) -> np.ndarray:
+        page.evaluate(SHOW, {"figure": figure(states), "tokens": theme.TOKENS, "plotly": plotly_address()})
+        assert page.locator("#held-test .gdm-states").count() == 0
+        return _picture(page)
 
-        sweep = np.rint(255 * np.stack([_soft(n, n_states, tau) for tau in values])).astype(np.uint8)
-        levels = {"dtype": "u1", "bdata": typed(sweep.ravel(), "u1")["bdata"]}
-        given = {
-            "how": how,
-            "values": values,
-            "part": {"shape": list(sweep.shape), "states": levels},
-            "mixing": palette.mixing(n_states),
-            "colours": palette.colours(n_states),
-        }
-        for value, exact in ((0.2, sweep[1] / 255), (0.3, (sweep[1] / 255 + sweep[2] / 255) / 2)):
-            before = show(_soft(n, n_states, 0.1))
-            over = page.evaluate(OVER, given | {"value": value})
-            assert over["drawn"]
-            np.testing.assert_allclose(np.array(over["states"]).reshape(n, n_states), exact, atol=1e-4)
-            ours = _picture(page)
-            servers = show(exact)
-            assert np.abs(before - servers).max() > 50
-            off = np.abs(ours - servers).max(axis=2)
-            assert off.max() <= OFF.get(what, 255), (what, n_states, value)
-            assert (off > 8).mean() < MANY.get(what, 0.01), (what, n_states, value)
-        page.evaluate("document.getElementById('held-test').remove()")
+    sweep = np.rint(255 * np.stack([_soft(n, n_states, tau) for tau in values])).astype(np.uint8)
+    levels = {"dtype": "u1", "bdata": typed(sweep.ravel(), "u1")["bdata"]}
+    given = {
+        "how": how,
+        "values": values,
+        "part": {"shape": list(sweep.shape), "states": levels},
+        "mixing": palette.mixing(n_states),
+        "colours": palette.colours(n_states),
+    }
+    for value, exact in ((0.2, sweep[1] / 255), (0.3, (sweep[1] / 255 + sweep[2] / 255) / 2)):
+        before = show(_soft(n, n_states, 0.1))
+        over = page.evaluate(OVER, given | {"value": value})
+        assert over["drawn"]
+        np.testing.assert_allclose(np.array(over["states"]).reshape(n, n_states), exact, atol=1e-4)
+        ours = _picture(page)
+        servers = show(exact)
+        assert np.abs(before - servers).max() > 50
+        off = np.abs(ours - servers).max(axis=2)
+        assert off.max() <= OFF.get(what, 255), value
+        assert (off > 8).mean() < MANY.get(what, 0.01), value
+    page.evaluate("document.getElementById('held-test').remove()")
 
 
 def test_a_track_follows_a_held_thumb_in_the_browser_and_is_the_servers_again_once_it_is_let_go(visit):
@@ -249,6 +253,7 @@ def test_a_track_follows_a_held_thumb_in_the_browser_and_is_the_servers_again_on
     assert opened.errors == []
 
 
+@pytest.mark.bulk
 def test_a_picture_is_given_back_where_a_run_threw_away_what_it_was_drawn_from(visit):
     opened = visit("/nascar?T=200")
     page = rested(opened.page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 
 def _at(page: Page, *there: str, gone: tuple[str, ...] = ()) -> None:
@@ -84,7 +84,6 @@ def test_every_control_makes_one_step_and_the_page_walks_through_them(visit):
     assert opened.errors == []
 
 
-@pytest.mark.bulk
 def test_back_undoes_a_choice_of_formula_1(visit):
     opened = visit("/formula1")
     page = opened.ready(".gdm-foot")

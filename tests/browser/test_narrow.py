@@ -42,6 +42,7 @@ def test_on_a_phone_the_picture_stays_in_view_while_a_slider_moves(visit):
     assert opened.errors == []
 
 
+@pytest.mark.bulk
 def test_a_tablet_shows_every_page_in_the_menu_and_nothing_blinks(visit):
     opened = visit("/playground")
     page = opened.ready()

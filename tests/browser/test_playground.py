@@ -98,6 +98,7 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
     assert opened.errors == []
 
 
+@pytest.mark.bulk
 def test_a_dot_is_moved_with_the_arrow_keys_and_says_where_it_is(visit):
     opened = visit("/playground?softness=0.5")
     page = opened.ready(".st-key-triangle figure[data-updates]")
@@ -129,7 +130,7 @@ def test_a_dot_is_moved_with_the_arrow_keys_and_says_where_it_is(visit):
     assert opened.errors == []
 
 
-def test_the_browser_draws_what_the_server_draws(visit):
+def test_the_browser_draws_what_the_server_draws(shared):
     logits, other, softness, noise = [0.7, -0.3, 0.2], [-1.0, 0.5, 0.4], 0.6, 0.8
     z = gumbel.draws(np.array(logits), softness, gumbel.noise(60, 3, 0), noise)
     hollow = gumbel.draws(np.array(other), softness, gumbel.noise(30, 3, 2), noise)
@@ -140,7 +141,7 @@ def test_the_browser_draws_what_the_server_draws(visit):
     density = gumbel.log_density_on_simplex(grid, *effective)
     levels = figures.holding(gumbel.log_density_on_simplex(spread, *effective))
     figure = figures.simplex(z, log_density=(x, y, density), levels=levels, other=hollow)
-    page = visit("/playground").ready()
+    page = shared("/playground").ready()
     made = page.evaluate(
         """async ({ figure, now, sources }) => {
           const { picture } = await import("/_stcore/bidi-components/gdm.simplex/gumbel.js");

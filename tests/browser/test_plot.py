@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gdm_studio.plot import figures
 from pages.ui import theme
 from pages.ui.server import plotly_address
+from tests.browser.conftest import Visit
 from tests.support.plot_probe import PREPARE, RANGE, RUN, zoom_in
 
 pytestmark = pytest.mark.browser
@@ -24,18 +26,25 @@ def _scene(n: int, n_states: int, seed: int) -> tuple[figures.Figure, figures.Fi
     return figures.track(path, states), figures.state_strips({"inferred": states})
 
 
-def _draw(visit, n: int):
+@pytest.fixture
+def draw(shared) -> Iterator[Callable[[int], Visit]]:
     """A page on which a track and a strip of the same run lie over all else."""
-    opened = visit("/playground")
+    opened = shared("/playground")
     page = opened.ready()
-    scenes = [_scene(n, 4, seed) for seed in range(2)]
-    page.evaluate(PREPARE, {"figures": scenes, "tokens": theme.TOKENS, "plotly": plotly_address()})
-    return opened
+
+    def drawn(n: int) -> Visit:
+        scenes = [_scene(n, 4, seed) for seed in range(2)]
+        page.evaluate(PREPARE, {"figures": scenes, "tokens": theme.TOKENS, "plotly": plotly_address()})
+        return opened
+
+    yield drawn
+    page.evaluate("window.gdmTest.places.forEach((place) => place.remove())")
+    page.mouse.move(0, 0)
 
 
 @pytest.mark.parametrize("n", [1_000, pytest.param(23_000, marks=pytest.mark.bulk)])
-def test_updates_keep_node_and_zoom(visit, n):
-    opened = _draw(visit, n)
+def test_updates_keep_node_and_zoom(draw, n):
+    opened = draw(n)
     page = opened.page
     zoomed = zoom_in(page)
     result = page.evaluate(RUN, 4)
@@ -52,8 +61,8 @@ def test_a_whole_race_is_few_traces_of_little_weight():
     assert len(track["data"]) <= 41
 
 
-def test_what_is_remembered_of_the_schema_is_what_plotly_finds(visit):
-    page = _draw(visit, 400).page
+def test_what_is_remembered_of_the_schema_is_what_plotly_finds(draw):
+    page = draw(400).page
     traces = page.evaluate(
         """() => [...document.querySelectorAll(".gdm-plot")].flatMap((plot) => plot._fullData ?? []).map((trace) => {
           const { findArrayAttributes } = window.Plotly.PlotSchema;
@@ -65,8 +74,8 @@ def test_what_is_remembered_of_the_schema_is_what_plotly_finds(visit):
         assert sorted(remembered) == sorted(found), kind
 
 
-def test_figures_of_a_group_point_at_the_same_moment(visit):
-    opened = _draw(visit, 400)
+def test_figures_of_a_group_point_at_the_same_moment(draw):
+    opened = draw(400)
     page = opened.page
     shown = "window.gdmTest.places.map((place) => !place.querySelector('.gdm-cursor').hidden)"
     assert page.evaluate(shown) == [False, False]
@@ -86,8 +95,8 @@ def test_figures_of_a_group_point_at_the_same_moment(visit):
     assert opened.errors == []
 
 
-def test_a_click_is_sent_with_what_was_hit(visit):
-    page = _draw(visit, 400).page
+def test_a_click_is_sent_with_what_was_hit(draw):
+    page = draw(400).page
     page.mouse.move(420, 470, steps=3)
     page.locator(".hoverlayer .hovertext").first.wait_for(state="attached")
     page.mouse.click(420, 470)
@@ -102,8 +111,8 @@ def test_a_click_is_sent_with_what_was_hit(visit):
 @pytest.mark.parametrize(
     ("button", "suffix", "start"), [("Save as PNG", ".png", b"\x89PNG"), ("Save as SVG", ".svg", b"<svg")]
 )
-def test_a_figure_can_be_saved(visit, button, suffix, start):
-    opened = visit("/playground")
+def test_a_figure_can_be_saved(shared, button, suffix, start):
+    opened = shared("/playground")
     page = opened.ready()
     figure = page.locator(".gdm-figure").first
     figure.hover()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit
 
 pytestmark = pytest.mark.browser
 
@@ -12,9 +16,11 @@ UPLOADER = "[data-testid=stFileUploader]"
 # Two sliders drawn with the component's own module over the page; `sent` holds what the server would hear.
 PREPARE = """
 async () => {
-  const { default: draw } = await import("/_stcore/bidi-components/gdm.slider/slider.js");
+  // Anew for each test: which of its words are under way the script knows by itself.
+  const { default: draw } = await import(`/_stcore/bidi-components/gdm.slider/slider.js?${crypto.randomUUID()}`);
+  document.getElementById("slider-test")?.remove();
   const sent = [], heard = [];
-  const box = document.createElement("div");
+  const box = Object.assign(document.createElement("div"), { id: "slider-test" });
   box.style.cssText = "position:fixed;inset:0;background:white;z-index:9999999;padding:60px";
   document.querySelector(".stApp").append(box);
   const places = ["first", "second"].map((key) => {
@@ -49,8 +55,19 @@ def _sent(page: Page) -> list[tuple[str, float, bool]]:
     return [(m["key"], m["value"], m["held"]) for m in page.evaluate("window.gdmTest.sent")]
 
 
-def _alone(visit, size: str = "desktop") -> Page:
-    page = visit("/your-data", size=size).ready(UPLOADER)  # a light page: the sliders lie over it
+@pytest.fixture
+def page(shared) -> Page:
+    return _alone(shared)
+
+
+@pytest.fixture
+def phone(shared) -> Page:
+    return _alone(shared, "phone")
+
+
+def _alone(opens: Callable[..., Visit], size: str = "desktop") -> Page:
+    page = opens("/your-data", size=size).ready(UPLOADER)  # a light page: the sliders lie over it
+    page.mouse.move(0, 0)
     page.evaluate(PREPARE)
     return page
 
@@ -66,8 +83,7 @@ def _answer(page: Page) -> None:
     page.evaluate("async () => { window.gdmTest.answer(); await window.gdmTest.rest(); }")
 
 
-def test_one_value_is_under_way_at_a_time_and_the_latest_goes_next(visit):
-    page = _alone(visit)
+def test_one_value_is_under_way_at_a_time_and_the_latest_goes_next(page):
     page.mouse.move(*_at(page, "First", 50))
     page.mouse.down()
     for value in (51, 55, 60, 70):
@@ -101,8 +117,7 @@ def test_without_an_answer_it_speaks_again_after_a_while(visit):
     page.mouse.up()
 
 
-def test_a_thumb_brought_back_is_confirmed_too(visit):
-    page = _alone(visit)
+def test_a_thumb_brought_back_is_confirmed_too(page):
     page.mouse.move(*_at(page, "First", 50))
     page.mouse.down()
     page.mouse.move(*_at(page, "First", 60))
@@ -112,15 +127,13 @@ def test_a_thumb_brought_back_is_confirmed_too(visit):
     assert _sent(page)[-1] == ("first", 50, False)
 
 
-def test_a_click_that_moves_nothing_says_nothing(visit):
-    page = _alone(visit)
+def test_a_click_that_moves_nothing_says_nothing(page):
     page.mouse.click(*_at(page, "First", 50))
     page.wait_for_timeout(400)
     assert _sent(page) == []
 
 
-def test_a_run_while_it_is_held_does_not_tear_the_thumb_from_the_finger(visit):
-    page = _alone(visit)
+def test_a_run_while_it_is_held_does_not_tear_the_thumb_from_the_finger(page):
     thumb = page.get_by_role("slider", name="First", exact=True)
     page.mouse.move(*_at(page, "First", 50))
     page.mouse.down()
@@ -138,8 +151,7 @@ def test_a_run_while_it_is_held_does_not_tear_the_thumb_from_the_finger(visit):
     assert page.evaluate("window.gdmTest.heard.at(-1)") == told
 
 
-def test_a_slider_that_is_taken_away_under_the_finger_counts_as_let_go(visit):
-    page = _alone(visit)
+def test_a_slider_that_is_taken_away_under_the_finger_counts_as_let_go(page):
     page.mouse.move(*_at(page, "First", 50))
     page.mouse.down()
     page.mouse.move(*_at(page, "First", 70))
@@ -149,8 +161,7 @@ def test_a_slider_that_is_taken_away_under_the_finger_counts_as_let_go(visit):
     page.mouse.up()
 
 
-def test_two_sliders_share_one_line(visit):
-    page = _alone(visit)
+def test_two_sliders_share_one_line(page):
     page.get_by_role("slider", name="First", exact=True).focus()
     page.keyboard.press("ArrowRight")
     page.get_by_role("slider", name="Second", exact=True).focus()  # leaving the first one settles it
@@ -173,8 +184,7 @@ def test_two_sliders_share_one_line(visit):
     assert _sent(page)[2:] in ([("second", 49, True), ("second", 49, False)], [("second", 49, False)])
 
 
-def test_keys_move_it_and_settle_where_they_come_to_rest(visit):
-    page = _alone(visit)
+def test_keys_move_it_and_settle_where_they_come_to_rest(page):
     thumb = page.get_by_role("slider", name="First", exact=True)
     thumb.focus()
     for key, value in (
@@ -207,8 +217,7 @@ def test_keys_move_it_and_settle_where_they_come_to_rest(visit):
     assert len(more) == 1, "a key that follows at once is the same movement"
 
 
-def test_a_quiet_slider_speaks_on_release_alone(visit):
-    page = _alone(visit)
+def test_a_quiet_slider_speaks_on_release_alone(page):
     page.evaluate("window.gdmTest.show(0, { live: false })")
     page.mouse.move(*_at(page, "First", 50))
     page.mouse.down()
@@ -220,8 +229,7 @@ def test_a_quiet_slider_speaks_on_release_alone(visit):
     assert _sent(page) == [("first", 65, False)]
 
 
-def test_it_says_what_it_is(visit):
-    page = _alone(visit)
+def test_it_says_what_it_is(page):
     thumb = page.get_by_role("slider", name="First", exact=True)
     expect(thumb).to_have_value("50")
     expect(thumb).to_have_attribute("aria-valuetext", "50 m")
@@ -240,13 +248,16 @@ def test_it_says_what_it_is(visit):
     assert _sent(page) == []
 
 
-def test_its_help_opens_under_mouse_key_and_finger(visit):
-    page = _alone(visit)
+def test_its_help_opens_under_mouse_key_and_finger(page, phone):
     words = page.locator("[role=tooltip]", has_text="What it does.").first
     button = page.get_by_role("button", name="About First")
     expect(words).to_be_hidden()
     button.hover()
     expect(words).to_be_visible()
+    here = button.bounding_box()
+    assert words.bounding_box()["x"] >= here["x"] + here["width"], (
+        "where there is room, it covers no control below or above"
+    )
     page.mouse.move(600, 600)
     expect(words).to_be_hidden()
     page.get_by_role("slider", name="First", exact=True).focus()
@@ -255,7 +266,6 @@ def test_its_help_opens_under_mouse_key_and_finger(visit):
     expect(words).to_be_visible()
     page.keyboard.press("Escape")
     expect(words).to_be_hidden()
-    phone = _alone(visit, "phone")
     phone.get_by_role("button", name="About First").tap()
     words = phone.locator("[role=tooltip]", has_text="What it does.").first
     expect(words).to_be_visible()
@@ -265,8 +275,8 @@ def test_its_help_opens_under_mouse_key_and_finger(visit):
     expect(words).to_be_hidden()
 
 
-def test_a_finger_drags_it(visit):
-    page = _alone(visit, "phone")
+def test_a_finger_drags_it(phone):
+    page = phone
     touch = page.context.new_cdp_session(page)
 
     def finger(kind: str, value: float | None = None) -> None:

@@ -111,6 +111,7 @@ def test_marks_are_painted_whatever_the_server_does_and_outlive_it(visit, app_se
     assert seen.errors == []
 
 
+@pytest.mark.bulk
 def test_two_windows_that_mark_at_once_lose_nothing_of_each_other(visit, app_server):
     """Both mark in turns while the server is stopped, so that neither has been heard; one takes a mark back."""
     seen = visit(OPENED, anew=True)
@@ -147,6 +148,7 @@ def test_two_windows_that_mark_at_once_lose_nothing_of_each_other(visit, app_ser
     assert seen.errors == []
 
 
+@pytest.mark.bulk
 def test_the_hand_moves_by_frames_zooms_and_jumps(visit):
     seen = visit(OPENED, anew=True)
     page = desk(seen)
@@ -177,6 +179,7 @@ def test_the_hand_moves_by_frames_zooms_and_jumps(visit):
     assert seen.errors == []
 
 
+@pytest.mark.bulk
 def test_the_model_asks_and_keys_answer_one_clip_after_the_other(visit):
     seen = visit(OPENED, anew=True)
     page = desk(seen)

@@ -11,7 +11,7 @@ import random
 import pytest
 from playwright.sync_api import Page, expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 MOVES = {"formula1": 20, "nascar": 12, "behaviour": 12}  # most where dragging K once broke the page
 SLIDERS = ("States (K)", "Softness (τ)", "Stickiness (γ)")
@@ -37,9 +37,7 @@ def choose(page: Page, hand: random.Random, label: str) -> None:
     page.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize(
-    "where", ["nascar", *(pytest.param(page, marks=pytest.mark.bulk) for page in ("formula1", "behaviour"))]
-)
+@pytest.mark.parametrize("where", ["nascar", "formula1", "behaviour"])
 def test_nothing_breaks_under_an_impatient_hand(visit, app_server, where):
     began = len(app_server.log.read_text())
     opened = visit(f"/{where}")

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support import numbered_video
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 PLAYER = "canvas[data-role=canvas]"
 
 
@@ -69,7 +69,6 @@ def test_a_video_of_the_visitors_own_follows_the_cursor_frame_by_frame(visit, ap
     expect(drift).to_contain_text("broken.mp4 cannot be played by this browser")
 
 
-@pytest.mark.bulk
 def test_a_video_of_the_data_folder_is_served_in_parts_to_this_visitor_alone(visit, app_server, tmp_path: Path):
     seen = visit("/behaviour", anew=True)
     page = seen.ready("canvas[data-ready]")

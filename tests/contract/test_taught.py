@@ -31,7 +31,7 @@ CONFIGS = {
 }
 every_kind = pytest.mark.parametrize(
     "name",
-    [name if name in ("moves", "places", "memory") else pytest.param(name, marks=pytest.mark.bulk) for name in CONFIGS],
+    [name if name in ("moves", "places") else pytest.param(name, marks=pytest.mark.bulk) for name in CONFIGS],
 )
 
 

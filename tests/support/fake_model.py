@@ -53,7 +53,7 @@ class FakeModel(StateModel):
         config = self.config
         if config.diary:
             with Path(config.diary).open("a") as diary:
-                diary.write(f"{os.getpid()} seed={config.seed}\n")
+                diary.write(f"{os.getpid()} n_states={config.n_states} seed={config.seed}\n")
         if config.misbehave == "data_error":
             raise DataError("Channel 'x' of trial 'lap 3' is unusable. Drop it.")
         if config.misbehave == "bug":

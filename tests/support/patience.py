@@ -97,7 +97,7 @@ class Watch:
                 if not self._what:
                     continue
                 seconds = self._clock.look()
-                if seconds >= 2 * self._step_s or (seconds >= self._step_s and not self._gently):
+                if seconds >= 1.5 * self._step_s or (seconds >= self._step_s and not self._gently):
                     self._end_the_process()
                 if seconds >= self._step_s and not self._told:
                     self._told = True

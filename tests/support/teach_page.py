@@ -57,10 +57,15 @@ def opened(labels: bool = True, in_fitted: bool = True) -> AppTest:
     return app
 
 
-def mark(app: AppTest, begin: float, end: float, word: str) -> AppTest:
-    """A stretch of the trial that is looked at, in seconds, as the desk says it."""
-    start, stop = (round(30 * time) for time in (begin, end))
-    return do(app, Entry("mark", name(trial(app)), start, stop, word))
+def mark(app: AppTest, *stretches: tuple[float, float, str]) -> AppTest:
+    """Stretches of the trial that is looked at, (from, to, word) in seconds, as the desk says them at once."""
+    where = name(trial(app))
+    return do(app, *(Entry("mark", where, round(30 * begin), round(30 * end), word) for begin, end, word in stretches))
+
+
+def taught(app: AppTest, n: int = 5) -> AppTest:
+    """As many bouts marked, in one message of the desk: one lesson."""
+    return mark(app, *((round(begin, 2), round(end, 2), word) for begin, end, word in bouts()[:n]))
 
 
 def do(app: AppTest, *entries: Entry) -> AppTest:

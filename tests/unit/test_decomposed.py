@@ -1,6 +1,7 @@
 """Variational EM of decomposed linear dynamics: posteriors against dense conditioning, the bound against the evidence."""
 
 import dataclasses
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -49,10 +50,15 @@ def numeric_gaussian(log_density, size):
     at = log_density(np.zeros(size))
     one = np.array([log_density(e) for e in eye])
     minus = np.array([log_density(-e) for e in eye])
-    precision = np.array(
-        [[-(log_density(a + b) - one[i] - one[j] + at) for j, b in enumerate(eye)] for i, a in enumerate(eye)]
-    )
+    precision = np.empty((size, size))
+    for i, j in combinations_with_replacement(range(size), 2):
+        precision[i, j] = precision[j, i] = -(log_density(eye[i] + eye[j]) - one[i] - one[j] + at)
     return precision, (one - minus) / 2
+
+
+def log_normal(x, mean=0.0, deviation=1.0):
+    """As scipy.stats has it, which takes thirty times as long for so few numbers."""
+    return -0.5 * ((x - mean) / deviation) ** 2 - np.log(deviation) - 0.5 * np.log(2 * np.pi)
 
 
 def log_joint(observed, p, s, c, variances):
@@ -62,17 +68,18 @@ def log_joint(observed, p, s, c, variances):
     for t in range(len(observed.y)):
         seen = np.ones(N, bool) if observed.mask is None else observed.mask[t] > 0
         place = p.reach @ s[t]
-        total += stats.norm.logpdf(observed.y[t], e.loadings @ place + e.offset, np.sqrt(e.noise))[seen].sum()
+        total += log_normal(observed.y[t], e.loadings @ place + e.offset, np.sqrt(e.noise))[seen].sum()
         if observed.starts[t]:
-            total += stats.norm.logpdf(s[t]).sum() + stats.norm.logpdf(c[t]).sum()
+            total += log_normal(s[t]).sum() + log_normal(c[t]).sum()
             continue
         before = s[t - 1][:D]
         moved = before + sum(
             c[t, k] * (p.operators[k][:, :D] @ before + p.operators[k][:, D]) for k in range(len(p.step))
         )
-        total += stats.multivariate_normal.logpdf(s[t][:D], moved, p.noise)
-        total += stats.norm.logpdf(s[t][D:], s[t - 1][D:], np.sqrt(p.drift)).sum()
-        total += stats.norm.logpdf(c[t], p.carry * c[t - 1] + p.level, np.sqrt(variances[step])).sum()
+        off = s[t][:D] - moved
+        total -= 0.5 * (off @ np.linalg.solve(p.noise, off) + np.linalg.slogdet(2 * np.pi * p.noise)[1])
+        total += log_normal(s[t][D:], s[t - 1][D:], np.sqrt(p.drift)).sum()
+        total += log_normal(c[t], p.carry * c[t - 1] + p.level, np.sqrt(variances[step])).sum()
         step += 1
     return total
 

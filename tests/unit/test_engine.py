@@ -202,7 +202,7 @@ def test_single_fits_of_one_session_do_not_delay_another(engine: Engine, tmp_pat
         return engine.submit(long_request(seed=seed, diary=str(diary)), session=session, slot=str(seed))
 
     def begun() -> list[str]:
-        return [line.split("=")[1] for line in diary.read_text().splitlines()] if diary.exists() else []
+        return [line.split("seed=")[1] for line in diary.read_text().splitlines()] if diary.exists() else []
 
     jobs = [add("many", seed) for seed in range(20)]
     until(lambda: len(begun()) == 2)

@@ -75,6 +75,7 @@ def write(folder: Path, tail: str = "") -> Path:
     return script
 
 
+@pytest.mark.bulk
 def test_a_script_without_a_guard_runs_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
     listening = """
     import psutil
@@ -100,6 +101,7 @@ def test_a_script_without_a_guard_runs_once_and_leaves_nothing_behind(tmp_path: 
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
+@pytest.mark.bulk
 def test_a_streamlit_server_fits_without_running_its_page_in_the_workers_and_takes_them_along_when_killed(
     tmp_path: Path,
 ) -> None:
@@ -164,6 +166,7 @@ def test_workers_that_do_not_start_are_told_with_what_to_do(monkeypatch: pytest.
     until(lambda: not set(psutil.Process().children(recursive=True)) - before)
 
 
+@pytest.mark.bulk
 def test_a_torch_that_cannot_be_loaded_is_told_and_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

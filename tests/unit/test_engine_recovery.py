@@ -300,6 +300,7 @@ def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_th
         until(lambda: not any(process.is_running() for process in family))
 
 
+@pytest.mark.bulk
 def test_what_workers_are_copies_of_is_made_anew_when_it_dies_with_the_same_loaded() -> None:
     with host(warm="distributed", preload="json") as process:
         assert process.stdout is not None
@@ -323,6 +324,7 @@ def test_what_workers_are_copies_of_is_made_anew_when_it_dies_with_the_same_load
         assert "['distributed']" in anew[0], "and not what Dask would have loaded"
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -339,6 +341,7 @@ def test_workers_that_cannot_start_are_given_up_and_it_is_said_why(options: dict
     assert time.monotonic() - began < 60  # 3 or 10 s where nothing else runs
 
 
+@pytest.mark.bulk
 def test_a_stopped_host_does_not_outlive_its_server() -> None:
     """It cannot hear that its input has ended; the system itself wakes and ends a group that nobody above can reach."""
     server = (

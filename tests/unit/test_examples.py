@@ -32,7 +32,12 @@ def test_each_example_is_known_here():
     assert {path.stem for path in gallery.EXAMPLES.glob("*.py")} == set(SAYS) == set(gallery.ORDER)
 
 
-@pytest.mark.parametrize("name", SAYS)
+QUICK = ("first_fit", "forecast", "mouse_bouts", "own_model", "own_reader")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.bulk) for name in SAYS]
+)
 def test_an_example_runs(name, tmp_path, monkeypatch):
     """As the gallery runs it, cell by cell; its page and its notebook hold what it said."""
     monkeypatch.chdir(tmp_path)

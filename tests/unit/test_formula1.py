@@ -224,6 +224,7 @@ def test_what_was_downloaded_is_stored(tmp_path, monkeypatch):
     assert formula1.stored_sessions() == ((2025, "Chinese Grand Prix", "Race"),)
 
 
+@pytest.mark.bulk
 def test_the_real_race_is_whole(china):
     session, event, heard, _ = china
     assert "Sprint" in [slot.name for slot in event.sessions]

@@ -98,6 +98,7 @@ def test_gaps_agree_with_the_sector_times_of_a_real_race(real):
     assert verstappen.at(1) - piastri.at(1) == pytest.approx(-0.032, abs=0.002)
 
 
+@pytest.mark.bulk
 def test_the_stated_uncertainty_is_that_of_official_times_left_out_of_a_real_race(real):
     errors, stated = _left_out(real, ("PIA", "NOR", "RUS", "VER"))
     assert 0.88 < (np.abs(errors) < 1.96 * stated).mean() < 0.99

@@ -131,6 +131,7 @@ print(nascar.simulate("soft", T=5, seed=0).n_samples, "datasets" in __import__("
     assert run_code(installed, code, tmp_path).splitlines() == ["[]", "5 False"]
 
 
+@pytest.mark.bulk
 def test_somebody_elses_datasets_stays_theirs(installed, tmp_path):
     other = tmp_path / "other" / "datasets"
     other.mkdir(parents=True)
@@ -146,6 +147,7 @@ print(load_dataset("x"), datasets.__file__.endswith("other/datasets/__init__.py"
     assert found == "theirs: x True gdm_studio.datasets.nascar"
 
 
+@pytest.mark.bulk
 def test_the_command_fits_and_refuses(installed, tmp_path):
     gdm = installed / "gdm"
     pd.DataFrame(nascar.simulate("soft", T=200, seed=0).y).add_prefix("c").to_csv(tmp_path / "track.csv", index=False)
@@ -165,6 +167,7 @@ def test_the_command_reproduces_in_processes_of_its_own(installed, tmp_path):
     assert "arhmm, untrained" in repeated.stdout
 
 
+@pytest.mark.bulk
 def test_a_worker_process_finds_models_and_loaders(installed, tmp_path):
     (tmp_path / "sweep.py").write_text(
         """
@@ -188,6 +191,7 @@ RECIPE = Recipe(
 )
 
 
+@pytest.mark.bulk
 def test_an_exported_script_runs(installed, tmp_path):
     """Saved anywhere where the package is installed; of a checkout, tests of the pages run it."""
     (tmp_path / "reproduce.py").write_text(script(RECIPE, FIT, "A view"))
@@ -196,6 +200,7 @@ def test_an_exported_script_runs(installed, tmp_path):
     assert (tmp_path / "states.npz").is_file()
 
 
+@pytest.mark.bulk
 def test_the_dashboard_opens(installed, tmp_path):
     code = """
 from streamlit.testing.v1 import AppTest
@@ -209,6 +214,7 @@ print([error.message for error in app.exception], len(app.get("page_link")))
     )  # Home's three cards, the first step, and the ways to data and to studies of one's own
 
 
+@pytest.mark.bulk
 def test_studio_serves_from_any_folder(installed, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -118,6 +118,7 @@ def test_what_ships_has_every_fit_of_every_experiment():
         np.testing.assert_allclose(found["observed"], seen, atol=1e-4, err_msg=setting)
 
 
+@pytest.mark.bulk
 def test_what_ships_is_what_a_fit_gives_here():
     """To the digits that machines share: the first fit of the table on the soft track."""
     asked = paper.experiment("table/soft/paper", 1).comparisons[0]

@@ -20,7 +20,7 @@ TAU = 0.8
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.95])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.bulk)])
 def test_expected_evidence_lies_between_elbo_and_likelihood(seed, gamma):
     module = random_module(GDMConfig(2, 1, stickiness=gamma, n_hidden=4), 2, seed, scale=0.9)
     rows = random_rows(2, n_channels=2, seed=seed)

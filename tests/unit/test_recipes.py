@@ -54,6 +54,7 @@ def test_other_last_bits_are_the_same_data():
             assert replace(a).fingerprint != replace(b).fingerprint, "without their recipes they are two"
 
 
+@pytest.mark.bulk
 def test_a_process_on_a_lesser_processor_knows_them_by_the_same_names():
     code = "from tests.unit.test_recipes import fingerprints; import json; print(json.dumps(fingerprints()))"
     lesser = {"NPY_DISABLE_CPU_FEATURES": " ".join(every_optional_feature()), "OPENBLAS_CORETYPE": "Prescott"}

@@ -14,7 +14,6 @@ from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import as_trials
 
 CPU = torch.device("cpu")
-POSTERIORS = ("bigru", "transformer")
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -24,7 +23,7 @@ def soft():
     return nascar.train_test("soft", seed=2, T=500)
 
 
-@pytest.fixture(scope="module", params=POSTERIORS)
+@pytest.fixture(scope="module", params=["bigru", pytest.param("transformer", marks=pytest.mark.bulk)])
 def fitted(request, soft):
     return GDM(4, 2, transition="gru", posterior=request.param, n_steps=150, seed=0).fit(soft[0])
 

@@ -29,6 +29,7 @@ def test_many_trials_are_the_pieces_and_few_are_cut_into_blocks_that_hold_severa
     assert sum(stop - start for _, start, stop in cut.parts) == 1500
     assert min(stop - start for _, start, stop in cut.parts) >= score_uncertainty.BOUTS_A_BLOCK * 20
     assert "blocks of about 8 s" in cut.words
+    assert score_uncertainty.cut(trials(20_000, rate=1 / 60)).words == "23 blocks of about 13.9 h"
     assert len(score_uncertainty.cut(trials(160)).parts) < score_uncertainty.ENOUGH
     assert len(score_uncertainty.cut(trials(1952), bout=150).parts) < score_uncertainty.ENOUGH
 

@@ -84,6 +84,7 @@ def test_settings_that_cannot_work_are_named(monkeypatch, variable, value, what,
     assert words in finding.text
 
 
+@pytest.mark.bulk
 def test_a_server_does_not_start_with_a_setting_that_would_break_its_pages(tmp_path):
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(free_port())]
     done = subprocess.run(
@@ -138,6 +139,7 @@ def answered(address: str, folder: Path) -> None:
     )
 
 
+@pytest.mark.bulk
 def test_scheduler_worker_and_dashboard_start_as_the_composition_says(tmp_path, monkeypatch):
     from datasets import nascar
     from gdm_core.engine import Engine, ResultCache

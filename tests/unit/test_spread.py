@@ -35,6 +35,7 @@ def parts(tmp_path):
     return [partial(open_large, tmp_path / f"{name}.npy") for name in ("a", "b")]
 
 
+@pytest.mark.bulk
 def test_workers_give_the_fit_of_one_process(parts, scheduler):
     here = fit_spread(GDM(**SETTINGS), parts)
     with Client(scheduler, set_as_default=False) as client:

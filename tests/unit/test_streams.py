@@ -112,6 +112,7 @@ def test_an_infinite_value_is_named(tmp_path):
         GDM(**SETTINGS).fit(stored(tmp_path, ys))
 
 
+@pytest.mark.bulk
 def test_a_longer_recording_starts_from_an_excerpt(tmp_path, monkeypatch):
     """Then the fit is another one than in memory, and no worse."""
     ys = recordings()

@@ -436,6 +436,7 @@ def test_clips_are_typical_bouts_each_of_another_animal():
         study.clips(9)
 
 
+@pytest.mark.bulk
 def test_words_that_are_marked_in_two_animals_are_found_in_all():
     one = cohort.simulate(2, minutes=2, rate_hz=10, seed=3)
     recordings, sheet = one.recordings(), pd.DataFrame(one.sheet)

@@ -368,6 +368,7 @@ def test_the_flow_of_pairs_exchanges_sessions_within_animals():
         study.flow("group", within="animal", unit="frame")
 
 
+@pytest.mark.bulk
 def test_power_is_that_of_the_t_test_where_values_are_normal():
     from statsmodels.stats.power import TTestIndPower, TTestPower
 

@@ -164,7 +164,8 @@ def test_probes_survive_a_store():
     assert 0 <= plain["agreement"] <= 1
 
 
-@pytest.mark.parametrize("n_states", [pytest.param(2, marks=pytest.mark.bulk), 3])
+@pytest.mark.bulk
+@pytest.mark.parametrize("n_states", [2, 3])
 def test_true_numbers_of_states_are_found(n_states, tmp_path):
     trials = as_trials(polygons.simulate(n_states, T=500, seed=3))
     question = Question("gdm", trials, states=range(1, 5), seeds=(0,), fixed={"n_steps": 400})

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -53,10 +54,15 @@ def test_forecasts_see_where_the_path_is_going(model_class, kind):
     assert error < (1.0 if kind == "recurrent_only" else 0.5) * persistence
 
 
+@cache
+def fitted(model_class, kind):
+    """To recordings(); no test changes it."""
+    return model_class(n_states=3, transitions=kind, n_iter=20, n_restarts=2).fit(recordings())
+
+
 @every_model
 def test_warm_start_splits_merges_and_keeps(model_class, kind):
-    trials = recordings()
-    model = model_class(n_states=3, transitions=kind, n_iter=20, n_restarts=2).fit(trials)
+    trials, model = recordings(), fitted(model_class, kind)
     same = model.warm_start(n_iter=2).fit(trials)
     assert same.history_[0].objective == pytest.approx(model.history_[-1].objective, abs=0.02)
     for k in (5, 2, 1):
@@ -69,8 +75,7 @@ def test_warm_start_splits_merges_and_keeps(model_class, kind):
 
 @every_model
 def test_untrained_control_knows_less(model_class, kind):
-    trials = recordings()
-    model = model_class(n_states=3, transitions=kind, n_iter=10, n_restarts=1).fit(trials)
+    trials, model = recordings(), fitted(model_class, kind)
     control = model.untrained(trials, seed=1)
     assert control.score(trials) < model.score(trials)
     np.testing.assert_array_equal(control.predict(trials[0]), model.untrained(trials, seed=1).predict(trials[0]))

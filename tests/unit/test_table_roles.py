@@ -11,6 +11,7 @@ import pytest
 
 from datasets import tables
 from datasets.readers.quality import fill_gaps, outlier_mask
+from datasets.readers.timing import clock_from_steps
 from datasets.tables import Role
 from gdm_core.errors import ConfigError, DataError
 
@@ -221,3 +222,13 @@ def test_the_index_that_pandas_keeps_in_parquet_is_a_column(index: str | None):
     trial = tables.read(out.getvalue(), "a.parquet").to_trials()[0]
     assert trial.channels == ("speed", "height")
     assert trial.rate_hz == pytest.approx(25)
+
+
+def test_a_slow_clock_is_said_as_the_time_between_samples():
+    minutes = np.arange(6) * 60.0
+    assert clock_from_steps(minutes, "s", np.diff(minutes), "time").sentence() == "a sample every 60 s (time in s)"
+    assert (
+        clock_from_steps(minutes / 600, "s", np.diff(minutes / 600), "time")
+        .sentence()
+        .startswith("10 samples a second")
+    )

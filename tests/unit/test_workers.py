@@ -64,6 +64,7 @@ def there(client: Client) -> set[str]:
         return set()
 
 
+@pytest.mark.bulk
 @pytest.mark.skipif(not COPIES, reason="where workers are no copies, the processes are others")
 def test_workers_wait_for_their_scheduler_outlive_it_and_leave_when_told(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -62,10 +62,13 @@ def untyped(packed: Dict) -> npt.NDArray[Any]:
     return array.reshape([int(n) for n in packed["shape"].split(",")]) if "shape" in packed else array
 
 
+SMALL: Dict = {"size": 12, "color": "$muted"}  # letters of what is said beside a figure
+
+
 def axis(title: str = "", **more: Any) -> Dict:
     """A quiet axis: no box, a light grid, its title in small muted letters."""
     return {
-        "title": {"text": title, "font": {"size": 12, "color": "$muted"}, "standoff": 8},
+        "title": {"text": title, "font": SMALL, "standoff": 8},
         "gridcolor": "$grid",
         "zeroline": False,
         "linecolor": "$line",

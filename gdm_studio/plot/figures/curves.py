@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, time_cursor, typed
+from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, layout, note, time_cursor, typed
 
 Band = tuple[npt.ArrayLike, npt.ArrayLike]
 BOUND = "log-likelihood a step"
@@ -42,7 +42,7 @@ def envelope(
     unit: str = "step",
     channel: str = "",
     height: int = 300,
-    caption: str = "Dark band: half of all outcomes should fall inside; light band: nine of ten. Dots are what happened.",
+    caption: str = "Inner band: half of all outcomes should fall inside; outer band: nine of ten. Dots are what happened.",
 ) -> Figure:
     """A prediction over `time` with its envelope.
 
@@ -329,7 +329,7 @@ def heat(
 
 
 def bound(
-    steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False, height: int = 118
+    steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False, height: int = 130
 ) -> Figure:
     """The bound of the fitted data while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
 
@@ -360,9 +360,11 @@ def bound(
     }
     end = float(total or (x.max() if len(x) else 1))
     place = layout(
-        margin={"l": 8, "r": 8, "t": 4, "b": 4},
+        margin={"l": 8, "r": 8, "t": 20, "b": 4},
         xaxis=axis("step", range=[0, end], nticks=4, showgrid=False),
-        yaxis=axis(BOUND, nticks=4),
+        yaxis=axis(nticks=4),
+        # The curve is lower than its name is long, so that stands above it.
+        annotations=[note(BOUND, 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", font=SMALL)],
     )
     last = f", now {y[-1]:.3f}" if len(y) else ""
     return {

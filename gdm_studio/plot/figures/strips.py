@@ -12,6 +12,7 @@ from gdm_core.analysis.tables import entropy_of
 from gdm_core.errors import DataError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import (
+    SMALL,
     TIME_MARGIN,
     Dict,
     Figure,
@@ -170,8 +171,7 @@ def state_strips(
         alone[at[row]] = index[at[row]]
         traces.append(look | {"z": typed(alone, "u1"), "opacity": opacity})
     badges = [
-        note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3)
-        | {"font": {"size": 12, "color": "$muted"}}
+        note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3) | {"font": SMALL}
         for row, (word, _) in marked.items()
         if word
     ]
@@ -214,7 +214,7 @@ def channel_strip(
     step: float = 1.0,
     unit: str = "step",
     height: int = 120,
-    caption: str = "The channels as they are fitted, one a row: from low (light) to high (dark), each on its own scale.",
+    caption: str = "The channels as they are fitted, one a row, each on its own scale: low fades into the page, high stands out.",
 ) -> Figure:
     """What was observed [T, N], as a model sees it."""
     y = np.asarray(values, np.float32)

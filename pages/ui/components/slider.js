@@ -160,8 +160,10 @@ function explain(view) {
     if (!wanted) return;
     const { left, right, bottom, top } = button.getBoundingClientRect();
     const { width, height } = help.getBoundingClientRect();
-    const x = Math.max(8, Math.min((left + right - width) / 2, innerWidth - width - 8));
-    const y = top > height + 12 ? top - height - 6 : bottom + 6;
+    const beside = right + width + 16 < innerWidth; // where there is room it covers no other control
+    const x = beside ? right + 8 : Math.max(8, Math.min((left + right - width) / 2, innerWidth - width - 8));
+    const above = top > height + 12 ? top - height - 6 : bottom + 6;
+    const y = beside ? Math.max(8, (top + bottom - height) / 2) : above;
     help.style.cssText = `left:${x}px;top:${y}px`;
   };
   button.addEventListener("pointerenter", ({ pointerType }) => pointerType === "mouse" && open(true));
