@@ -249,6 +249,7 @@ def test_the_real_race_is_whole(china):
     assert "reading positions" in [text for _, text in heard]
 
 
+@pytest.mark.bulk
 def test_where_time_is_won_in_the_real_race(china):
     """By tyres, a driver of one stop and one of two can be compared: by number, the tyres hide who is faster."""
     session = china[0]
@@ -270,6 +271,7 @@ def test_where_time_is_won_in_the_real_race(china):
     assert numbered.whole[1] > 1.5 * np.std(gaps, ddof=1) / np.sqrt(len(gaps)), "neighbouring laps are alike"
 
 
+@pytest.mark.bulk
 def test_the_corners_lie_where_others_measured_them(china):
     session = china[0]
     known = pd.read_csv(SHARED / "corners_shanghai_2025.csv")
