@@ -23,7 +23,6 @@ sys.path.insert(0, str(ROOT))  # the script lies beside the packages it uses, no
 
 from datasets import formula1, nascar  # noqa: E402
 from gdm_core import GDM  # noqa: E402
-from gdm_core.analysis import looks  # noqa: E402
 from gdm_core.analysis.controls import taught_controls  # noqa: E402
 from gdm_core.analysis.matching import contrasting  # noqa: E402
 from gdm_core.analysis.metrics import evaluate, match_states  # noqa: E402
@@ -74,8 +73,8 @@ def open_nascar() -> None:
         seed = lab.FIRST_CONFIG["seed"]
         scores = evaluate(result.model(), train, test, seed).to_dict()
         seeds = [
-            looks.last(looks.seed_parts("gdm", lab.FIRST_CONFIG | {"seed": seed + more}, train, test))
-            for more in range(1, MORE_SEEDS + 1)
+            evaluate(fitted(train, lab.FIRST_CONFIG | {"seed": more}).model(), train, test, more).to_dict()
+            for more in range(seed + 1, seed + MORE_SEEDS + 1)
         ]
         shipped.write(name, train, test, "gdm", lab.FIRST_CONFIG, result, {"scores": scores, "seeds": seeds})
 
@@ -115,8 +114,8 @@ def make_formula1() -> Card:
     result = fitted(train, config)
     scores = evaluate(result.model(), train, test, config["seed"]).to_dict()
     seeds = [
-        looks.last(looks.seed_parts("gdm", config | {"seed": config["seed"] + more}, train, test))
-        for more in range(1, MORE_SEEDS + 1)
+        evaluate(fitted(train, config | {"seed": seed}).model(), train, test, seed).to_dict()
+        for seed in range(config["seed"] + 1, config["seed"] + MORE_SEEDS + 1)
     ]
     told = taught_controls(train, test)
     shipped.write(laps.SHIPPED, train, test, "gdm", config, result, {"scores": scores, "seeds": seeds, "told": told})

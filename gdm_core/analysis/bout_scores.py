@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gdm_core.analysis import score_uncertainty
 from gdm_core.analysis.baselines import features, k_means_and_hmm
 from gdm_core.analysis.bouts import BoutRule, median_bout
-from gdm_core.analysis.looks import fitting, last, quietly, under_way
+from gdm_core.analysis.looks import last, under_way
 from gdm_core.analysis.metrics import balanced_accuracy, macro_f1, majority_map, neighbour_labels, persistence, r2
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
@@ -48,17 +48,6 @@ def score_parts(
         while len(_kept) > MAX_KEPT:
             _kept.pop(next(iter(_kept)), None)
     yield found | {"lines": lines}
-
-
-def seed_parts(
-    family: str, config: Mapping[str, Any], train: Trials, test: Trials, smooth_s: float, shortest_s: float
-) -> Iterator[dict[str, Any] | None]:
-    """The same of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them.
-
-    None wherever it may be stopped, or made to wait: nobody looks at it before it is done.
-    """
-    model = yield from fitting(family, config, train)
-    yield from quietly(score_parts(model.to_bytes(), train, test, smooth_s, shortest_s, int(config["seed"])))
 
 
 def measure(

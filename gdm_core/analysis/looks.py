@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -130,43 +130,15 @@ def under_way(parts: Sequence[str], done: int) -> Found:
     return {"under_way": [parts[done], done, len(parts)]} if done < len(parts) else {}
 
 
-def seed_parts(family: str, config: Mapping[str, Any], train: Trials, test: Trials) -> Iterator[Found | None]:
-    """Every score of one more fit, from the seed in `config`: how far scores vary says how far to trust one of them.
-
-    None wherever it may be stopped, or made to wait: nobody looks at it before it is done.
-    """
-    model = yield from fitting(family, config, train)
-    yield from quietly(score_parts(model.to_bytes(), train, test, int(config.get("seed", 0))))
-
-
-def fitting(family: str, config: Mapping[str, Any], train: Trials) -> Generator[None, None, StateModel]:
-    """A model fitted to `train`, step by step. Raises FitError where the fit diverges."""
-    model = import_family(family)(**config)
-    for _ in model.fit_iter(train):
-        yield None
+def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
+    """A model fitted to `train`. Raises FitError where the fit diverges."""
+    model: StateModel = import_family(family)(**config).fit(train)
     if model.status_ is Status.DIVERGED or not np.isfinite(model.elbo_):
         raise FitError(f"The fit with seed {config.get('seed')} diverged.")
     return model
 
 
-def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
-    """The same at once."""
-    steps = fitting(family, config, train)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            model: StateModel = end.value
-            return model
-
-
-def quietly(parts: Iterable[Found]) -> Iterator[Found | None]:
-    """The same, of which only the whole is told."""
-    for part in parts:
-        yield None if "under_way" in part else part
-
-
-def last(parts: Iterable[Found | None]) -> Found:
+def last(parts: Iterable[Found]) -> Found:
     """All that such a function finds, for who waits for the end."""
     found: Found | None = None
     for found in parts:  # noqa: B007 - the last one is the whole

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.agreement import held_out_agreement, reliability
 from gdm_core.analysis.bouts import clips_of
-from gdm_core.analysis.looks import Look, fitting, look, quietly
+from gdm_core.analysis.looks import Look, look
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import Clip, propose, unlike_taught
 from gdm_core.errors import FitError
@@ -242,21 +242,18 @@ def score_parts(
 
 
 def seed_parts(
-    family: str,
-    config: Mapping[str, Any],
+    model_bytes: bytes,
     train: Trials,
     test: Trials,
     smooth_s: float,
     shortest_s: float,
     stretches: tuple[Stretch, ...],
     words: tuple[str, ...],
-    expert: tuple[int, ...],
-) -> Iterator[dict[str, Any] | None]:
-    """The same of one more fit that was taught the same, from the seed in `config`."""
-    plain = yield from fitting(family, config, train)
-    model = taught_fit(plain.to_bytes(), train, None, stretches, words).model_bytes
-    asked = (smooth_s, shortest_s, stretches, words, expert, int(config["seed"]))
-    yield from quietly(score_parts(model, train, test, *asked))
+    *more: Any,
+) -> Iterator[dict[str, Any]]:
+    """The same of a fit from another seed, which is taught the same words first."""
+    taught = taught_fit(model_bytes, train, None, stretches, words).model_bytes
+    yield from score_parts(taught, train, test, smooth_s, shortest_s, stretches, words, *more)
 
 
 def _teachable(model_bytes: bytes) -> GDM:

@@ -95,9 +95,7 @@ class Control:
         worker.log_event(self.topic, {"job": self.job, "kind": kind, "worker": worker.address, **content})
 
     def tell(self, found: Any) -> None:
-        """What a call has found so far, for whoever waits; the place where one that nobody wants any more ends."""
-        if self._orders.cancelled:
-            raise JobCancelled
+        """What a call has found so far, for whoever waits."""
         self.send("found", found=found)
 
     @property

@@ -61,9 +61,11 @@ class Engine:
         self._bulks: OrderedDict[str, Bulk] = OrderedDict()
 
     # ---- one job ------------------------------------------------------------------------------------------------
-    def submit(self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False) -> Job:
+    def submit(
+        self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False, idle: bool = False
+    ) -> Job:
         """Start a fit. The latest in a slot of a session wins: one that runs there already is cancelled."""
-        job = Job(request, session, slot, bulk, self._dispatcher.orders_changed, self._forget_slot)
+        job = Job(request, session, slot, bulk, self._dispatcher.orders_changed, self._forget_slot, idle)
         self._take_slot(job)
         if request.use_cache:
             result, note = self.cache.get(request.key)

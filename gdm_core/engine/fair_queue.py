@@ -60,15 +60,27 @@ class FairQueue:
         if sum(sizes.values()) >= self.limit:
             raise QueueFull(f"{sum(sizes.values())} jobs of all sessions wait already. Try again in a minute.")
 
+    def _let_watched_pass(self) -> None:
+        """Bulk jobs that somebody has begun to wait for (`Job.watch`) stand among the watched ones from now on."""
+        for lane in self._lanes[1:]:
+            for session, row in list(lane.items()):
+                for job in [job for job in row if not job.bulk]:
+                    row.remove(job)
+                    self._lanes[0].setdefault(session, deque()).append(job)
+                if not row:
+                    del lane[session]
+
     def watched_waiting(self) -> int:
         """How many jobs wait that somebody watches."""
         with self._lock:
+            self._let_watched_pass()
             return sum(sum(not job.poll().status.final for job in jobs) for jobs in self._lanes[0].values())
 
     def take(self, running: Iterable[Job], bulk: bool) -> Job | None:
         """The next job of the session that has fewest running, and among those was served longest ago."""
         busy = Counter(job.session for job in running)
         with self._lock:
+            self._let_watched_pass()
             while lane := next((lane for lane in self._lanes[bulk : 1 + 2 * bulk] if lane), None):
                 session = min(lane, key=lambda name: busy[name])  # min keeps the first of equals
                 job = lane[session].popleft()

@@ -111,7 +111,7 @@ class Job:
         self._order(hold=True, until_step=reached + n, play_s=0.0)
 
     def watch(self) -> None:
-        """Somebody waits for it now: a bulk job that runs makes way for others no longer."""
+        """Somebody waits for it now: a bulk job makes way for others no longer, and is next where it waits itself."""
         self.bulk = False
         self.give_way(False)
 

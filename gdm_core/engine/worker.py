@@ -89,15 +89,14 @@ def run_call(ticket: Ticket, function: Callable[..., Any], *args: Any) -> Outcom
 
 
 def _whole(found: Any, control: Control) -> Any:
-    """The value of a call. Of one that yields it is the last; those before are told, and None is a place to stop or stand."""
+    """The value of a call. Of one that yields it is the last; all are told but None, and each is a place to stop or stand."""
     if not isinstance(found, Iterator):
         return found
     value = None
     for value in found:
-        if value is None:
-            control.checkpoint(control.step + 1)
-        else:
+        if value is not None:
             control.tell(value)
+        control.checkpoint(control.step + 1)
     return value
 
 

@@ -13,6 +13,7 @@ from gdm_core.engine import FitResult
 from pages.formula1.data import Circuit, Floats, Laps, Race, along_lap
 from pages.lab import Reading, Unread, View, live
 from pages.lab.live.pictures import State
+from pages.lab.live.session import PREVIEW_HERE
 from pages.lab.view import question_key
 
 
@@ -92,9 +93,11 @@ def _exact(view: View, laps: Laps, name: str, now: live.Shown) -> live.Answer:
     return _ask(view, laps, f"{name}-exact", looks.soft_states, result)
 
 
-def _ask(view: View, laps: Laps, name: str, function: Callable[..., Any], result: FitResult) -> live.Answer:
+def _ask(
+    view: View, laps: Laps, name: str, function: Callable[..., Any], result: FitResult, here: bool = False
+) -> live.Answer:
     key = question_key(result.key, function, (laps.trials,))
-    return view.fit.ask(name, key, function, result.model_bytes, laps.trials, deadline_s=120.0)
+    return view.fit.ask(name, key, function, result.model_bytes, laps.trials, deadline_s=120.0, watched=True, here=here)
 
 
 def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats, State] | None:
@@ -111,7 +114,8 @@ def _applied(view: View, laps: Laps, name: str, now: live.Shown) -> tuple[Floats
     if raw is None:
         if wanted.family != "gdm" or exact.message:  # others have one way to read states
             return None
-        quick = _ask(view, laps, f"{name}-quick", looks.quick_states, result)
+        here = laps.trials.n_samples * now.n_states <= PREVIEW_HERE
+        quick = _ask(view, laps, f"{name}-quick", looks.quick_states, result, here=here)
         if not quick.fresh:
             return None
         raw, state = quick.value, "preview"

@@ -1,8 +1,10 @@
-// Two cars on the map of a lap, over the clock of pages/ui/player.js, which stands above this: seconds from the start line on.
+// Two cars on the map of a lap, over the clock of pages/ui/player.js, which stands above this: seconds from the start line on. Saved as a
+// video by recorder.js, which does too: then the picture holds what is otherwise written below it.
 // Laps come once, at even distances. The page's cursor is the distance of the first car.
 
 const TRAIL_M = 350;
 const PAD = 26;
+const LINE = 19; // pixels of a line of a video's words
 const DASHES = { solid: [], dash: [6, 4], dot: [2, 3], dashdot: [6, 3, 2, 3] };
 
 const unpack = (text, Kind) => new Kind(bytes(text).buffer);
@@ -54,14 +56,21 @@ function draw(view) {
   if (!on) return;
   const { pen, width, height } = on;
   const look = getComputedStyle(canvas);
-  const toScreen = projection(data, width, height);
+  const room = view.filmed ? 8 + LINE * data.cars.length : 0;
+  const toScreen = projection(data, width, height - room);
+  if (view.filmed) {
+    pen.fillStyle = look.outlineColor;
+    pen.fillRect(0, 0, width, height);
+  }
   track(pen, data, toScreen, look.color);
   corners(pen, data, toScreen, look, getComputedStyle(view.time).color);
   const places = data.cars.map((car, i) => placeAt(car, data, view.at, i));
   // Side by side where they are at one place: a trail each, left and right of the middle of the track.
   data.cars.forEach((car, i) => trail(pen, data, toScreen, car, places[i], i ? 4 : -4));
   data.cars.forEach((car, i) => marker(pen, data, toScreen, car, places[i], i ? 4 : -4, look));
-  words(view, places);
+  const told = data.cars.map((_, i) => tell(data, places, i));
+  words(view, told);
+  if (view.filmed) told.forEach((one, i) => caption(pen, view, one, i, height - room + LINE * i + LINE / 2, width, look));
   canvas.dataset.seconds = view.at.toFixed(3);
 }
 
@@ -149,23 +158,65 @@ function marker(pen, data, toScreen, car, place, aside, look) {
   pen.fillText(car.code, fx, fy);
 }
 
-function words(view, places) {
-  const { data } = view;
+// What is said of a car: what it does, its state, and the gap to the first car, which is the difference of the times at which both
+// pass the place of the one who is behind.
+function tell(data, places, i) {
+  const car = data.cars[i];
+  const at = Math.min(Math.floor(places[i]), car.state.length - 1);
+  const behind = Math.min(...places) * data.step;
+  const gap = secondsAt(car, data, behind) - secondsAt(data.cars[0], data, behind);
+  return {
+    does: does(car.car, at),
+    colour: data.colours[car.state[at]],
+    state: `${data.names[car.state[at]]} ${car.share[at]} %`,
+    gap: i ? `${gap < -0.005 ? "−" : "+"}${Math.abs(gap).toFixed(2)} s` : "",
+  };
+}
+
+function words(view, told) {
   view.time.textContent = `${view.at.toFixed(1)} s`;
   view.scrub.value = String(view.at);
-  const front = secondsAt(data.cars[0], data, Math.min(...places) * data.step);
-  data.cars.forEach((car, i) => {
-    const at = Math.min(Math.floor(places[i]), car.state.length - 1);
+  told.forEach(({ does, colour, state, gap }, i) => {
     const row = view.cars.children[i];
-    row.querySelector(".does").textContent = does(car.car, at);
-    row.querySelector(".state i").style.background = data.colours[car.state[at]];
-    row.querySelector(".state em").textContent = `${data.names[car.state[at]]} ${car.share[at]} %`;
-    if (i) {
-      // The gap is the difference of the times at which both pass the place of the one who is behind.
-      const gap = secondsAt(car, data, Math.min(...places) * data.step) - front;
-      row.querySelector(".gap").textContent = `${gap < -0.005 ? "−" : "+"}${Math.abs(gap).toFixed(2)} s`;
-    }
+    row.querySelector(".does").textContent = does;
+    row.querySelector(".state i").style.background = colour;
+    row.querySelector(".state em").textContent = state;
+    row.querySelector(".gap").textContent = gap;
   });
+}
+
+// The same in a line of the picture.
+function caption(pen, { data, at }, { does, colour, state, gap }, i, y, width, look) {
+  const car = data.cars[i];
+  pen.setLineDash(DASHES[car.dash] ?? []);
+  [pen.strokeStyle, pen.lineWidth] = [car.colour, 3];
+  pen.beginPath();
+  pen.moveTo(10, y);
+  pen.lineTo(32, y);
+  pen.stroke();
+  pen.setLineDash([]);
+  pen.fillStyle = colour;
+  pen.fillRect(40, y - 6, 12, 12);
+  pen.fillStyle = look.color;
+  [pen.font, pen.textAlign, pen.textBaseline] = [`12px ${look.fontFamily}`, "left", "middle"];
+  pen.fillText([car.name, i ? gap : `${at.toFixed(1)} s`, state, does].join(" · "), 58, y, width - 66);
+}
+
+// From the line to the line, until it stands still: at its end, or where somebody paused it.
+async function film(view) {
+  view.filmed = true;
+  seek(view, 0, true);
+  setPlaying(view, true);
+  while (view.playing && view.canvas.isConnected) await new Promise((done) => setTimeout(done, 100));
+  view.filmed = false;
+  draw(view);
+}
+
+function saved(view) {
+  view.save.onclick = () => {
+    const seconds = Math.ceil(view.data.end / Number(view.speed.value));
+    record(view, view.data.file, `Being recorded while it plays, ${seconds} s; Pause ends it there.`, () => film(view));
+  };
 }
 
 function does(car, at) {
@@ -205,4 +256,5 @@ export default player({
   moment: ({ data }, distance) => secondsAt(data.cars[0], data, distance),
   dress: rows,
   draw,
+  starts: saved,
 });

@@ -13,7 +13,8 @@ from pages.formula1 import badges
 from pages.formula1.data import CAR_CHANNELS, Circuit
 from pages.formula1.teams import Look
 from pages.formula1.traces import Trace
-from pages.ui.player import packed, player
+from pages.ui.exports import slug
+from pages.ui.player import RECORDER, packed, player
 
 HEIGHT = 320  # pixels of the picture
 
@@ -26,17 +27,22 @@ canvas { height: 320px; }
 .car .line { width: 1.4rem; border-top: 3px solid; align-self: center; }
 .car span { white-space: nowrap; color: var(--gdm-muted); }
 .car .state { color: inherit; flex-basis: 100%; }
+.wraps { flex-wrap: wrap; }
+[data-role=said] { color: var(--gdm-muted); }
 .car i { display: inline-block; width: 0.75rem; height: 0.75rem; border-radius: 3px; margin-right: 0.35rem; }
 [data-role=play] { min-width: 4.6rem; }
 @media (max-width: 640px) { canvas { height: 250px; } }
 """
 _player = player(
     "gdm_lap_player",
+    RECORDER,
     Path(__file__).parent / "lap_player.js",
     label="Seconds since the start line",
     speeds=(0.5, 1, 2, 4),
     step=0.1,
     above='<div data-role="cars" class="cars"></div>',
+    below='<div class="row wraps"><button type="button" data-role="save">Save as video</button>'
+    '<span data-role="said" role="status">Played once at the speed chosen, with gap and states.</span></div>',
     css=_CSS,
 )
 
@@ -55,6 +61,7 @@ def played(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], name
     closed = np.append(shown[0].distance, np.float32(circuit.length))
     return {
         "lap": " / ".join(one.name for one in shown),
+        "file": f"formula1-{slug(circuit.title)}-{slug(' '.join(one.name for one in shown))}",
         "length": float(circuit.length),
         "step": float(shown[0].distance[1] - shown[0].distance[0]),
         "line": packed(circuit.at(closed), np.float32),  # [D + 1, 2]

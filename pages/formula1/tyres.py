@@ -14,10 +14,10 @@ from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, plain, typed
 from pages.formula1 import data, teams, weekend
 from pages.formula1.data import Place
-from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.driver_states import Driver, race_of, read
 from pages.formula1.tables import table_with_csv
 from pages.formula1.time_gained import SURE
-from pages.lab import View
+from pages.lab import View, together
 from pages.ui import settings, shell
 from pages.ui.controls import number
 from pages.ui.plot import plot
@@ -53,8 +53,10 @@ def tab(view: View, here: Driver) -> None:
         left, right = st.columns([0.58, 0.42], gap="small")
         with left, shell.panel("runs", "Lap time against the age of the tyres, fuel taken off"):
             plot(against_age(session, [run for some in found.values() for run in some]), key="runs", still=True)
-        with right, shell.panel("fading", f"In which state {here.laps.code}'s time grows"):
-            _fading(here, found[here.laps.code])
+        with right, shell.panel("fading", "In which state time grows with the age of the tyres"):
+            both = [here, *(read(view, laps, which) for which, laps in (("train", race.train), ("test", race.test)))]
+            for one in {driver.laps.code: driver for driver in together(both)}.values():
+                _fading(one, found[one.laps.code], drawn=one.laps.code == here.laps.code)
     with shell.panel("all-runs", "Every long run of the session"):
         table = runs_table(place, session, fuel)
         if len(table):
@@ -74,13 +76,14 @@ def tab(view: View, here: Driver) -> None:
         shell.quiet(caption)
 
 
-def _fading(here: Driver, found: tuple[Run, ...]) -> None:
+def _fading(here: Driver, found: tuple[Run, ...], drawn: bool) -> None:
     whole, states = fading(found, shares_by_lap(here.states, here.laps.lap))
     if not states or not np.isfinite(whole[0]):
         shell.quiet(f"{here.laps.code} has no long run among the laps that are looked at.")
         return
     shell.finding(fading_words(here.laps.code, whole, states, list(here.names)))
-    plot(fading_bars(states, list(here.names)), key="fading", state=here.state)
+    if drawn:
+        plot(fading_bars(here.laps.code, states, list(here.names)), key="fading", state=here.state)
 
 
 def fading_words(
@@ -98,7 +101,7 @@ def fading_words(
     return f"{said}, most of it in {names[most]}: {1000 * grown:+.0f} ± {1000 * SURE * open_:.0f} ms."
 
 
-def fading_bars(states: tuple[tuple[float, float], ...], names: list[str]) -> Figure:
+def fading_bars(code: str, states: tuple[tuple[float, float], ...], names: list[str]) -> Figure:
     """Milliseconds that each lap of the tyres adds to the time in each state."""
     slopes, errors = 1000 * np.array(states).T
     return {
@@ -116,8 +119,9 @@ def fading_bars(states: tuple[tuple[float, float], ...], names: list[str]) -> Fi
                 tickvals=list(range(len(names))), ticktext=[plain(name) for name in names], autorange="reversed", showgrid=False
             ),
         ),
-        "caption": "They add up to what the lap loses. Lines: 95 %; laps that are alike their neighbours count for less.",
-        "alt": "Milliseconds that each lap of the tyres adds: "
+        "caption": f"{code}, who is on the map. They add up to what the lap loses. Lines: 95 %; laps that are alike their "
+        "neighbours count for less.",
+        "alt": f"Milliseconds that each lap of the tyres adds to the laps of {code}: "
         + ", ".join(f"{name} {slope:+.0f}" for name, slope in zip(names, slopes, strict=True)) + ".",
         "height": 90 + 30 * len(names),
     }  # fmt: skip

@@ -39,7 +39,7 @@ def ranked(session: Session) -> list[str]:
 
 
 def finding(session: Session) -> str:
-    """Who drove the best lap, by how much, and in which sector most of it; "" for races, and where nobody set a time."""
+    """Who drove the best lap, by how much, and where: in each sector; "" for races, and where nobody set a time."""
     laps = best_laps(session)
     if is_race(session) or not laps:
         return ""
@@ -51,8 +51,7 @@ def finding(session: Session) -> str:
         gaps = np.array(second.sectors) - np.array(first.sectors)
         said += f", {second.seconds - first.seconds:.3f} s ahead of {second.code}"
         if np.isfinite(gaps).all():
-            most = int(gaps.argmax())
-            said += f": {gaps[most]:+.3f} s in sector {most + 1}, most of all"
+            said += f": {listed([f'{gap:+.3f} s in sector {number}' for number, gap in enumerate(gaps, start=1)])}"
     if silent := no_time(session):
         said += f". Without a time: {listed(silent)}"
     return f"{said}."

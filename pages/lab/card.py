@@ -23,6 +23,7 @@ from pages.ui.parts import Part
 from pages.ui.text import Text
 
 OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
+FIT = "-fit"  # ends the name of the question for the fit of another seed
 DEADLINE_S = 300.0  # a second of work, on a machine that may have much else to do
 Rows = Callable[[Mapping[str, Any]], list[Score]]
 
@@ -98,7 +99,7 @@ def _told(view: View, rows_of: Rows, says: bool) -> Told:
     """The card as things stand; asks for what is not measured yet."""
     answer, shown = measured(view), view.shown
     rows = rows_of(answer.value) if answer.value is not None else []
-    seeds = other_seeds(view) if answer.fresh or not view.settled else []
+    seeds = other_seeds(view) if answer.fresh else _without_seeds(view)
     rows = with_spread(rows, [rows_of(found) for found in seeds])
     scored: live.Wanted | None = answer.about
     if answer.fresh:
@@ -155,31 +156,43 @@ def other_seeds(view: View, ask: bool = True) -> list[Mapping[str, Any]]:
     With `ask`, the next one is worked out when nobody waits for anything: what is looked at comes first.
     """
     wanted, answers, measure = view.shown.wanted, view.fit.answers, view.setting.measure
-    names = [f"seed-{more}" for more in range(1, more_seeds() + 1)]
     if not view.settled or wanted is None or "seed" not in wanted.config:
-        for name in names:  # another fit is on its way, and needs the workers
-            answers.give_up(name)
-        return []
+        return _without_seeds(view)
     if view.shipped_scores is not None:
         return list(view.shipped_scores.get("seeds", []))
     found: list[Mapping[str, Any]] = []
-    for more, name in enumerate(names, start=1):
-        config = dict(wanted.config) | {"seed": (int(wanted.config["seed"]) + more) % (SEED_RANGE[1] + 1)}
-        question = (wanted.family, config, wanted.train, wanted.test, *measure.options)
-        key = question_key(wanted.key, measure.seed_scores, question)
+    scores = measure.seed_scores or measure.scores
+    for more in range(1, more_seeds() + 1):
+        seed = (int(wanted.config["seed"]) + more) % (SEED_RANGE[1] + 1)
+        other = replace(wanted, config={**wanted.config, "seed": seed})
+        question, name = (wanted.train, wanted.test, *measure.options, seed), f"seed-{more}"
+        key = question_key(other.key, scores, question)
         known = answers.find(name, key)
         if known is not None:
             found.append(known)
-        elif not ask or answers.pending_besides(name):
+            continue
+        if not ask or answers.pending_besides(name):
             break
-        else:
-            kept = view.data.keep
-            one = view.fit.ask(name, key, measure.seed_scores, *question, deadline_s=DEADLINE_S, kept=kept, idle=True)
-            if one.fresh:
-                found.append(one.value)
-            elif one.pending:
-                break
+        # Fitted apart from being scored: looked at through other trials, it is the same fit.
+        fit = answers.ask_fit(
+            f"{name}{FIT}", replace(other.request, snapshot_every_s=DEADLINE_S, deadline_s=DEADLINE_S)
+        )
+        if fit.fresh:
+            model, kept = fit.value.model_bytes, view.data.keep
+            fit = answers.ask(name, key, scores, model, *question, deadline_s=DEADLINE_S, kept=kept, idle=True)
+            if fit.fresh:
+                found.append(fit.value)
+        if fit.pending:
+            break
     return found
+
+
+def _without_seeds(view: View) -> list[Mapping[str, Any]]:
+    """No other seeds: what is looked at comes first, and needs the workers."""
+    for more in range(1, more_seeds() + 1):
+        view.fit.answers.give_up(f"seed-{more}{FIT}")
+        view.fit.answers.give_up(f"seed-{more}")
+    return []
 
 
 def with_spread(rows: list[Score], others: list[list[Score]]) -> list[Score]:

@@ -141,7 +141,7 @@ def _view(base: View, index: int, taught: WithWords | None = None, *, rule: Bout
     """What stands, as this page looks at it and measures it."""
     data = base.data
     options, words = (rule.smooth_s, rule.shortest_s), f"bouts {rule_words(rule, data.unit)}"
-    measure = lab.Measure(bout_scores.score_parts, bout_scores.seed_parts, options, words)
+    measure = lab.Measure(bout_scores.score_parts, None, options, words)
     if taught is not None:
         options = (*options, *taught.options(data))
         measure = lab.Measure(teaching.score_parts, teaching.seed_parts, options, f"{words}, taught {taught.about}")

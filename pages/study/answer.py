@@ -14,12 +14,12 @@ from gdm_core.study import Flow
 from gdm_core.study.sheet import ANIMAL
 from gdm_core.study.states import SHARES
 from pages.study.bring import Brought
+from pages.study.pictures import MINUS
 from pages.study.questions import MEASURES, SHORT, Answers, Asked
 from pages.ui import shell
 
 LEVEL = 0.05
 MOST_SENTENCES = 4
-MINUS = "\N{MINUS SIGN}"  # a hyphen before a number is taken for the beginning of a formula elsewhere
 
 
 def groups_of(table: pd.DataFrame) -> list[str]:

@@ -25,6 +25,7 @@ from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
 from pages.study.work import KEPT, Say, Work
 from pages.ui import settings, shell
+from pages.ui.controls import one_of
 from pages.ui.shell import Frame
 
 UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kept"  # of controls and the address
@@ -93,14 +94,11 @@ def forget() -> None:
 
 def how() -> Reading:
     """The controls that say how files are read."""
-    hold = st.segmented_control(
-        "Files hold", list(HOLD), default="recordings", format_func=lambda one: HOLD.get(one, one), required=True,
-        key="hold", bind="query-params",
-    )  # fmt: skip
-    hold = hold if hold in HOLD else "recordings"
+    hold = one_of("Files hold", HOLD, key="hold")
+    said, usual = ("Samples a second (0: as files say)", 0.0) if hold == "recordings" else ("Samples a second", 25.0)
     rate = st.number_input(
-        "Samples a second", 0.0, 10_000.0, 0.0 if hold == "recordings" else 25.0, key=settings.key("rate", settings.of(hold)),
-        bind="query-params", help="0 takes what the files say. States of another tool do not say it.",
+        said, 0.0, 10_000.0, usual, format="%g", key=settings.key("rate", settings.of(hold)), bind="query-params",
+        help="0 takes what the files say. States of another tool do not say it.",
     )  # fmt: skip
     features = "egocentric"
     if hold == "recordings":

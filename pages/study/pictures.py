@@ -25,6 +25,7 @@ MOST_ARROWS = 12  # of the graph of changes
 MOST_CHANNELS = 8  # that clips show
 MOST_COLUMNS = 12  # states or changes that dots are drawn for
 OTHERS = "the other states"
+MINUS = "\N{MINUS SIGN}"  # a hyphen before a number is taken for the beginning of a formula elsewhere
 # Groups are told apart by shape and place, not by colour, which belongs to states.
 SYMBOLS = (
     "circle-open",
@@ -285,7 +286,8 @@ def changes(study: Study, flow: Flow) -> Figure:
                              "title": {"text": plain(f"changes a recording, {last} minus {first}"), "side": "right",
                                        "font": {"size": 12, "color": "$muted"}}},
                 "hovertemplate": "%{y} to %{x}: %{z:+.2f} a recording<extra></extra>",
-                "texttemplate": "%{z:+.1f}" if len(own) <= 8 else "",
+                "text": [["" if not abs(one) >= 0.05 else f"{one:+.1f}".replace("-", MINUS) for one in row] for row in z],
+                "texttemplate": "%{text}" if len(own) <= 8 else "",
             }
         ],
         "layout": layout(

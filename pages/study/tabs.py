@@ -227,7 +227,10 @@ def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) 
     for note in dict.fromkeys([*look.left_out(brought), *study.notes]):
         shell.quiet(note)
     shown = table.map(harmless).rename(columns=harmless)
-    st.dataframe(shown, hide_index=True, height="content" if len(shown) < 13 else 460, key="study-sheet-table")
+    two = {"minutes with a state": st.column_config.NumberColumn(format="%.2f")}
+    st.dataframe(
+        shown, hide_index=True, height="content" if len(shown) < 13 else 460, column_config=two, key="study-sheet-table"
+    )
 
 
 def _take_along(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:

@@ -164,7 +164,10 @@ def _words(brought: Brought, clips: pd.DataFrame, names: list[str], open_: bool,
     edited = st.data_editor(
         table, key=f"{_place(brought)}-{state}-{open_}-{settings.of(marks)}", hide_index=True, width="stretch",
         disabled=True if not able else [str(c) for c in table if c != "word"], height="content",
-        column_config={"word": st.column_config.TextColumn("word", help="Click to write what it is", max_chars=LONGEST)},
+        column_config={
+            "word": st.column_config.TextColumn("word", help="Click to write what it is", max_chars=LONGEST),
+            **{name: st.column_config.NumberColumn(format="%.2f") for name in ("from (s)", "seconds")},
+        },
     )  # fmt: skip
     if not able:
         shell.quiet("Words can be taught where a Gumbel Dynamical Model was fitted to the recordings here.")

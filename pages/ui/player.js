@@ -7,7 +7,7 @@
 //   rate     (data) how far the clock goes in a second
 //   cursor   (view) where the page's cursor is at this moment; moment (view, cursor): the other way round
 //   dress    (view) what stands around the canvas; draw (view): the moment itself
-//   listens  (view) events of the window besides; starts (view): after it was built
+//   listens  (view) events of the window besides; starts (view): after it was built, where it may set view.filmed while a video is made
 //   media    what plays by itself beside it, if anything: play (view, playing), and at (view): where it is, null where it is not
 const ANNOUNCE = "gdm:cursor";
 const TRANSPORT = "gdm:transport"; // a key that was pressed elsewhere on the page and is meant for the player
@@ -83,7 +83,7 @@ function setPlaying(view, playing) {
 }
 
 function next(view) {
-  if (CALM.matches) view.timer = setTimeout(() => advance(view, performance.now()), view.last === null ? 0 : STILL_MS);
+  if (CALM.matches && !view.filmed) view.timer = setTimeout(() => advance(view, performance.now()), view.last === null ? 0 : STILL_MS);
   else requestAnimationFrame((now) => advance(view, now));
 }
 

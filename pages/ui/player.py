@@ -12,6 +12,7 @@ import numpy.typing as npt
 from streamlit.components.v2 import component
 
 _FOLDER = Path(__file__).parent
+RECORDER = _FOLDER / "recorder.js"
 _HTML = """
 <div class="player">
   <canvas data-role="canvas" role="img" tabindex="0"></canvas>
@@ -39,6 +40,7 @@ output { color: var(--gdm-muted, var(--st-text-color)); font-variant-numeric: ta
 button, select { font: inherit; cursor: pointer; padding: 0.25rem 0.7rem; border-radius: var(--st-button-radius, 8px);
   border: 1px solid var(--st-border-color); background: transparent; color: inherit; min-height: 2rem; }
 option { color: #1d1f27; background: #ffffff; }
+button:disabled { opacity: 0.45; }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 @media (max-width: 640px) { .row { gap: 0.35rem; } output { min-width: 2.8rem; } select { padding: 0.25rem; } }
 .alt { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }

@@ -11,6 +11,7 @@ import streamlit as st
 
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
+from gdm_core.engine import FitRequest
 from pages.formula1 import choices, data, loading
 from pages.formula1.data import Looked, Place
 from pages.lab import shipped
@@ -96,6 +97,21 @@ def test_the_second_driver_can_be_changed_while_the_fit_stays(feed):
     assert not app.exception
     assert "between AAA lap 1 and BBB lap 1" in words(app), "not the driver who was chosen before"
     assert sum(job.slot == "main" for job in feed.jobs) == fits
+
+
+def test_fits_of_other_seeds_are_scored_on_another_driver_without_being_fitted_again(feed):
+    app = visit(source="real", **PAPER)
+    fits, calls = fitted(feed), [job for job in feed.jobs if job.slot == "ask-seed-4"]
+    assert (len(fits), len(calls)) == (1 + 4, 1)
+    box(app, "Apply to (test)").set_value("BBB").run()
+    assert not app.exception
+    assert fitted(feed) == fits
+    assert len([job for job in feed.jobs if job.slot == "ask-seed-4"]) == 2, "scored anew, on other laps"
+
+
+def fitted(feed) -> list[str]:
+    """What has been fitted, by key, each as often as it was begun."""
+    return [job.work.key for job in feed.jobs if isinstance(job.work, FitRequest)]
 
 
 def test_answers_that_come_late_never_meet_those_of_another_fit(feed, monkeypatch):

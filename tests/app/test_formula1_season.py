@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -141,3 +142,22 @@ def test_a_link_zooms_the_telemetry_and_a_row_of_corners_does(monkeypatch, tmp_p
     box(app, "and").set_value("BBB").run()
     assert not app.exception
     assert one_of(app.query_params["driver-c"]) == "BBB"
+
+
+def test_of_both_drivers_it_is_said_in_which_state_their_tyres_fade(monkeypatch, tmp_path):
+    arrange(monkeypatch, tmp_path)
+    said = words(visit(view="Tyres and long runs"))
+    for code in ("FLT", "RGL"):
+        assert re.search(rf"{code}: [+−-]\d+ ± \d+ ms with each lap of the tyres", said), code
+
+
+def test_the_best_lap_of_qualifying_is_told_with_its_gap_in_every_sector():
+    def timed(code, seconds, sectors):
+        driver = ring_driver(code, n_laps=2)
+        laps = replace(driver.laps, seconds=np.array([45.0, seconds]), sectors=np.array([[10.0, 15.0, 20.0], sectors]))
+        return replace(driver, laps=replace(laps, part=np.array([1, 1])))
+
+    session = ring_session(timed("AAA", 39.5, [10.0, 14.5, 15.0]), timed("BBB", 39.6, [10.2, 14.35, 15.05]))
+    said = weekend.finding(replace(session, name="Qualifying"))
+    gaps = "+0.200 s in sector 1, -0.150 s in sector 2 and +0.050 s in sector 3"
+    assert said == f"AAA won Q1 with 0:39.500, 0.100 s ahead of BBB: {gaps}."

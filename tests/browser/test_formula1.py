@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -197,6 +198,12 @@ COUNT_FRAMES = """() => {
 }"""
 
 
+OPAQUE = """(canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return data.filter((value, i) => i % 4 === 3 && value === 255).length / (data.length / 4);
+}"""
+
+
 @pytest.mark.bulk
 def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     opened = visit("/formula1?view=Telemetry")
@@ -220,6 +227,18 @@ def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     last = page.locator(".st-key-lap-player input").get_attribute("max")
     assert last is not None
     assert seconds() == pytest.approx(float(last), abs=0.01)
+    # Saved, it is a video that holds the words below the picture too: on an opaque ground, of what is played until it stands.
+    page.locator(".st-key-lap-player").get_by_label("Speed").select_option("4")
+    with page.expect_download() as saved:
+        page.locator(".st-key-lap-player").get_by_role("button", name="Save as video").click()
+        page.wait_for_function(REACHES, arg=[canvas.element_handle(), 2.0], polling=50)
+        assert canvas.evaluate(OPAQUE) == 1, "a video has no ground of the page below it"
+        page.locator(".st-key-lap-player").get_by_role("button", name="Pause").click()
+    assert saved.value.suggested_filename.startswith("formula1-shanghai-approximate-layout-simulated-race-flt-lap-")
+    content = Path(saved.value.path()).read_bytes()
+    assert content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins so"
+    assert len(content) > 20_000
+    assert canvas.evaluate(OPAQUE) < 1
     # Who asks for less motion gets a still picture a second: no frame is asked for.
     page.emulate_media(reduced_motion="reduce")
     page.evaluate(COUNT_FRAMES)

@@ -136,8 +136,10 @@ class QuickEngine:
         self.bulks: dict[str, Bulk] = {}
         self.values: dict[str, Any] = {}  # what calls of bulk jobs have found, by their cache key
 
-    def submit(self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False) -> Job:
-        return self._take(Job(request, session, slot, bulk, lambda job: None))
+    def submit(
+        self, request: FitRequest, *, session: str, slot: str = "main", bulk: bool = False, idle: bool = False
+    ) -> Job:
+        return self._take(Job(request, session, slot, bulk, lambda job: None, idle=idle))
 
     def call(
         self, function: Callable[..., Any], *args: Any, session: str = "", slot: str | None = None,

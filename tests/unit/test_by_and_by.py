@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
 import pytest
 
 from datasets.nascar import train_test
@@ -95,14 +94,6 @@ def test_bouts_are_told_before_what_they_have_to_beat() -> None:
     assert measured["test"][0]["r2"] is not None
 
 
-def test_one_more_seed_may_be_stopped_at_every_step_and_tells_nothing_before_the_end() -> None:
-    told = list(looks.seed_parts("gdm", {"n_states": 2, "seed": 1, "n_steps": 30}, TRAIN, TEST))
-    assert len([one for one in told if one is None]) == 3 + len(metrics.PARTS) - 1
-    assert told[-1] is not None
-    assert np.isfinite(told[-1]["elbo_test"])
-    assert told[-1] == looks.last(told)
-
-
 def test_what_nobody_waits_for_goes_last() -> None:
     turns = FairQueue(100, 50)
     jobs = {
@@ -116,6 +107,21 @@ def test_what_nobody_waits_for_goes_last() -> None:
     assert turns.take([], bulk=False) is None
     busy = [jobs["scores"]]  # although its owner has one running, and the other's none
     assert [turns.take(busy, bulk=True) for _ in range(3)] == [jobs["scores"], jobs["seed"], None]
+
+
+def test_what_has_been_waited_for_long_takes_turns_with_fits(monkeypatch) -> None:
+    turns, engine = FairQueue(100, 50), QuickEngine(auto=False)
+    answers = Answers(engine, "s")  # type: ignore[arg-type]
+    monkeypatch.setattr("pages.lab.live.answers.PATIENCE_S", -1.0)
+    for name, idle in (("seed", True), ("scores", False)):
+        answers.ask(name, "1", max, 1, 2, idle=idle)
+        turns.add(engine.jobs[-1])
+    assert turns.watched_waiting() == 0
+    answers.collect()
+    assert turns.watched_waiting() == 1
+    assert turns.take([], bulk=False) is engine.jobs[1]
+    assert turns.take([], bulk=False) is None  # nobody waits for a seed, however long
+    assert turns.take([], bulk=True) is engine.jobs[0]
 
 
 def test_what_is_known_of_an_answer_is_news_before_it_is_there() -> None:

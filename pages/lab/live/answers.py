@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gdm_core.engine import Engine, Job, JobStatus
+from gdm_core.engine import Engine, FitRequest, Job, JobStatus
 from gdm_core.errors import GdmError
 
 MAX_KEPT = 48
+PATIENCE_S = 5.0  # an answer that a page waits for this long takes turns with the fits that others watch
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,45 +81,71 @@ class Answers:
         kept: bool = False,
         idle: bool = False,
         wait_s: float = 0.0,
+        watched: bool = False,
+        here: bool = False,
     ) -> Answer:
         """The answer of `function(*args)` if it is there; otherwise it is being worked out: ask again later.
 
         `key` must name everything that the answer depends on. A question of the same name with another key replaces
         the one before. `about` comes back with the answer, also when it is shown as an earlier one. An answer that JSON
         can hold may be `kept` on disk, for whoever asks the same on another day. An `idle` one is worked out when nobody waits
-        for any other. `wait_s` is how long to wait for it at the most.
+        for any other. `wait_s` is how long to wait for it at the most. A `watched` one is part of the picture: it goes as soon as a
+        fit does. What is worked out `here`, in this process, takes less than the way to a worker.
         """
+        if here and (name, key) not in self._known and (name, key) not in self._failed:
+            try:
+                self._take_in(name, key, function(*args), about)
+            except GdmError as error:
+                self._failed[name, key] = str(error)
+
+        def begin() -> Job:
+            return self._engine.call(
+                function,
+                *args,
+                session=self._session,
+                slot=f"ask-{name}",
+                deadline_s=deadline_s * self._patience.get(name, 1.0),
+                bulk=not watched,
+                idle=idle,
+                kept_as=key if kept else "",
+            )
+
+        return self._answer(name, key, begin, about, idle, wait_s)
+
+    def ask_fit(self, name: str, request: FitRequest) -> Answer:
+        """A fit that nobody waits for, with its result as the answer."""
+
+        def begin() -> Job:
+            return self._engine.submit(request, session=self._session, slot=f"ask-{name}", bulk=True, idle=True)
+
+        return self._answer(name, request.key, begin, None, True)
+
+    def _answer(
+        self, name: str, key: str, begin: Callable[[], Job], about: Any, idle: bool, wait_s: float = 0.0
+    ) -> Answer:
+        """The answer to a question if it is there; otherwise the job that `begin` starts works it out, unless it does already."""
         self.collect()
         self._owed.discard(name)
         if idle:
             self._idle.add(name)
-        here = (name, key)
-        if here in self._known:
+        question = (name, key)
+        if question in self._known:
             self._drop(name, unless=key)
-            self._known.move_to_end(here)
-            self._latest[name] = found = self._known[here]
+            self._known.move_to_end(question)
+            self._latest[name] = found = self._known[question]
             return Answer(found.value, fresh=True, about=found.about, name=name)
-        if here in self._failed:
-            return replace(self.latest(name), message=self._failed[here])
+        if question in self._failed:
+            return replace(self.latest(name), message=self._failed[question])
         if name not in self._jobs or self._jobs[name][0] != key:
             try:
-                job = self._engine.call(
-                    function,
-                    *args,
-                    session=self._session,
-                    slot=f"ask-{name}",
-                    deadline_s=deadline_s * self._patience.get(name, 1.0),
-                    bulk=True,
-                    idle=idle,
-                    kept_as=key if kept else "",
-                )
+                job = begin()
             except GdmError as error:
                 return replace(self.latest(name), message=str(error))
             self._jobs[name], self._heard[name] = (key, job, about), None
             if wait_s:
                 job.wait(wait_s)
             if job.poll().status.final:  # kept from another day, or done meanwhile
-                return self.ask(name, key, function, *args, deadline_s=deadline_s, about=about, kept=kept)
+                return self._answer(name, key, begin, about, idle)
         self._owed.add(name)
         view = self._jobs[name][1].poll()
         self._heard[name] = view.found
@@ -179,16 +206,21 @@ class Answers:
             if not view.status.final:
                 self.news += view.found is not self._heard[name]
                 self._heard[name] = view.found
+                if job.bulk and name not in self._idle and view.seconds > PATIENCE_S:
+                    job.watch()
                 continue
             del self._jobs[name]
             self.news += 1
             self.settled += name not in self._idle
             if view.status is JobStatus.DONE:
-                self._known[name, key] = _Known(view.result, about)
-                while len(self._known) > MAX_KEPT:
-                    self._known.popitem(last=False)
+                self._take_in(name, key, view.result, about)
             elif view.status is JobStatus.FAILED:
                 self._failed[name, key] = view.message
+
+    def _take_in(self, name: str, key: str, value: Any, about: Any) -> None:
+        self._known[name, key] = _Known(value, about)
+        while len(self._known) > MAX_KEPT:
+            self._known.popitem(last=False)
 
     def _drop(self, name: str, unless: str) -> None:
         if name in self._jobs and self._jobs[name][0] != unless:

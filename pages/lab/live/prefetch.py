@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gdm_core.engine import Engine, FitResult, Job, JobStatus
+from gdm_core.engine import Engine, FitResult, Job
 from gdm_core.errors import GdmError
 from pages.lab.live.pictures import Wanted
 
@@ -54,10 +54,7 @@ class Prefetch:
         """The fit of that name, if it is under way: from now on somebody waits for it. All others are given up."""
         job = self._jobs.pop(key, None)
         self.give_up()
-        if job is None:
-            return None
-        if job.poll().status is not JobStatus.RUNNING:  # in the row of bulk work it would wait for others
-            job.cancel()
+        if job is None or job.poll().status.final:
             return None
         job.watch()
         return job

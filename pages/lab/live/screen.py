@@ -132,7 +132,7 @@ def states_of(live: Live, shown: Shown) -> Answer:
     wanted = shown.wanted
     key = f"{shown.result.key}/{'' if wanted.test is None else wanted.test.fingerprint}"
     asked = (shown.result.model_bytes, wanted.train, wanted.test)
-    answer: Answer = live.ask("look", key, looks.look, *asked, deadline_s=LOOK_DEADLINE_S)
+    answer: Answer = live.ask("look", key, looks.look, *asked, deadline_s=LOOK_DEADLINE_S, watched=True)
     return answer if answer.fresh else replace(answer, value=None)
 
 

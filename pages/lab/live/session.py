@@ -33,7 +33,7 @@ from pages.lab.live.records import Records
 
 SETTLE_S = 0.25  # a key held down repeats: only where it comes to rest is fitted
 HURRY_S = 0.4  # changes closer together than this are one movement
-PREVIEW_HERE = 30_000  # soft shares (samples times states) that the server works out itself, in a tenth of a second
+PREVIEW_HERE = 100_000  # soft shares (samples times states) that the server works out itself, in a tenth of a second
 WARM_WORTH_S = 1.0  # a fit that takes less is done before a warm start beside it would have helped
 AHEAD_S = 2.0  # a fit that takes longer here is not begun before somebody asks for it
 PREVIEW_WAIT_S = 0.15

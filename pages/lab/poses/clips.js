@@ -1,15 +1,14 @@
 // Clips of several recordings as a grid of loops on one canvas: poses, over the video of those whose player has one open
-// (video.js). The whole is saved as a video by the browser's own encoder: it is played once around, and what is seen recorded.
-// canvas.js and poses.js stand above this.
+// (video.js). The whole is saved as a video: it is played once around, and what is seen recorded.
+// canvas.js, recorder.js and poses.js stand above this.
 
 const [CELL, TITLE, GAP, WIDE] = [150, 20, 8, 230];
-const KINDS = ["video/webm;codecs=vp9", "video/webm;codecs=vp8", "video/webm", "video/mp4"];
 
 function build(parent) {
   const view = { parent, playing: !CALM.matches, passed: 0, films: [] };
   for (const place of parent.querySelectorAll("[data-role]")) view[place.dataset.role] = place;
   view.play.onclick = () => setPlaying(view, !view.playing);
-  view.save.onclick = () => record(view);
+  view.save.onclick = () => record(view, view.data.name, "Being recorded, once around.", () => onceAround(view));
   view.resize = new ResizeObserver(() => draw(view));
   view.resize.observe(view.canvas);
   return view;
@@ -98,32 +97,11 @@ function cell(pen, { poses }, film, frame, wide, inks) {
   skeletons(pen, poses, frame, toScreen, ...inks);
 }
 
-async function record(view) {
-  const { canvas, data, save, said } = view;
-  const kind = window.MediaRecorder && KINDS.find((one) => MediaRecorder.isTypeSupported(one));
-  if (!kind) {
-    said.textContent = "This browser records no video of a page: Chrome, Edge and Firefox do.";
-    return;
-  }
-  save.disabled = true;
-  said.textContent = "Being recorded, once around.";
+async function onceAround(view) {
   view.passed = 0;
   for (const film of view.films) if (film) film.currentTime = film.begin;
-  const recorder = new MediaRecorder(canvas.captureStream(30), { mimeType: kind, videoBitsPerSecond: 6e6 });
-  const parts = [];
-  recorder.ondataavailable = (event) => parts.push(event.data);
-  const ended = new Promise((done) => (recorder.onstop = done));
-  recorder.start();
   setPlaying(view, true);
-  await new Promise((done) => setTimeout(done, 1000 * Math.max(...data.clips.map(({ poses, rate }) => poses.n / rate))));
-  recorder.stop();
-  await ended;
-  const address = URL.createObjectURL(new Blob(parts, { type: kind.split(";")[0] }));
-  const name = `${data.name}.${kind.includes("mp4") ? "mp4" : "webm"}`;
-  Object.assign(document.createElement("a"), { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000); // the browser reads it after the click
-  save.disabled = false;
-  said.textContent = `${name} is saved.`;
+  await new Promise((done) => setTimeout(done, 1000 * Math.max(...view.data.clips.map(({ poses, rate }) => poses.n / rate))));
 }
 
 export default function ({ data, parentElement }) {

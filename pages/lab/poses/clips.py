@@ -34,11 +34,13 @@ _CSS = """
 canvas { height: auto; border-radius: 0; background: var(--gdm-surface, transparent);
   outline-color: var(--gdm-muted, var(--st-text-color)); }
 .row { flex-wrap: wrap; }
-button:disabled { opacity: 0.45; }
 """
 _FOLDER = Path(__file__).parent
 _grid = component(
-    "gdm_clips", html=_HTML, css=players.CSS + _CSS, js=players.joined(_FOLDER / "poses.js", _FOLDER / "clips.js")
+    "gdm_clips",
+    html=_HTML,
+    css=players.CSS + _CSS,
+    js=players.joined(players.RECORDER, _FOLDER / "poses.js", _FOLDER / "clips.js"),
 )
 Stretch = tuple[int, int, int]  # trial, first frame, the frame after the last
 
