@@ -280,6 +280,7 @@ def test_the_corners_lie_where_others_measured_them(china):
     np.testing.assert_allclose([c.distance for c in session.corners], known["Distance"], atol=35)
 
 
+@pytest.mark.bulk
 def test_one_lap_is_labelled_as_by_hand(china):
     """Lap 20 of VER: the label must change where the car is nearest to each corner, found here corner by corner."""
     session = china[0]
@@ -303,6 +304,7 @@ def test_one_lap_is_labelled_as_by_hand(china):
     assert (whole[: len(xy)] == labels[: whole.size]).mean() > 0.99
 
 
+@pytest.mark.bulk
 def test_every_driver_passes_every_segment_in_order(china):
     session = china[0]
     for code in ("VER", "PIA", "HUL"):
