@@ -38,6 +38,7 @@ def test_the_last_answer_stays_until_the_next_is_there(engine, drawn, view, key)
     assert drawn[key][1] == "fresh"
 
 
+@pytest.mark.bulk
 def test_a_prediction_of_longer_data_stands_beside_its_own_observations(engine, drawn):
     app = opened(T="1000", view="Prediction", moment="900")
     before, _ = drawn["envelope"]

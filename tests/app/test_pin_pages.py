@@ -104,6 +104,7 @@ def _behaviour(**query: str) -> AppTest:
     return _settled(app.run(), "behaviour")
 
 
+@pytest.mark.bulk
 def test_behaviour_draws_what_is_pinned_beside_the_experts_labels(engine, monkeypatch):
     drawn = record(monkeypatch)
     app = _behaviour()
@@ -122,6 +123,7 @@ def test_behaviour_draws_what_is_pinned_beside_the_experts_labels(engine, monkey
     assert "pinned states:" in html(app)
 
 
+@pytest.mark.bulk
 def test_a_pinned_fit_of_the_same_settings_looks_like_the_one_that_stands(engine, monkeypatch):
     drawn = record(monkeypatch)
     _behaviour(K="4", seed="1", sees="Places", D="2", pin="gdm_4_0.99_learn_linear_2_0")

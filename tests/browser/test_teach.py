@@ -153,6 +153,7 @@ def test_the_hand_moves_by_frames_zooms_and_jumps(visit):
     seen = visit(OPENED, anew=True)
     page = desk(seen)
     now, poses = page.locator("[data-role=now]"), page.locator("canvas[data-role=canvas]")
+    expect(now).to_contain_text("frame 120")  # where the player opens
     page.locator(DESK).get_by_role("button", name="Whole").click()
     expect(page.locator("[data-role=window]")).to_have_text("67 s")
     for _ in range(9):

@@ -249,6 +249,7 @@ def test_the_real_race_is_whole(china):
     assert "reading positions" in [text for _, text in heard]
 
 
+@pytest.mark.bulk
 def test_where_time_is_won_in_the_real_race(china):
     """By tyres, a driver of one stop and one of two can be compared: by number, the tyres hide who is faster."""
     session = china[0]
@@ -270,6 +271,7 @@ def test_where_time_is_won_in_the_real_race(china):
     assert numbered.whole[1] > 1.5 * np.std(gaps, ddof=1) / np.sqrt(len(gaps)), "neighbouring laps are alike"
 
 
+@pytest.mark.bulk
 def test_the_corners_lie_where_others_measured_them(china):
     session = china[0]
     known = pd.read_csv(SHARED / "corners_shanghai_2025.csv")
@@ -278,6 +280,7 @@ def test_the_corners_lie_where_others_measured_them(china):
     np.testing.assert_allclose([c.distance for c in session.corners], known["Distance"], atol=35)
 
 
+@pytest.mark.bulk
 def test_one_lap_is_labelled_as_by_hand(china):
     """Lap 20 of VER: the label must change where the car is nearest to each corner, found here corner by corner."""
     session = china[0]
@@ -301,6 +304,7 @@ def test_one_lap_is_labelled_as_by_hand(china):
     assert (whole[: len(xy)] == labels[: whole.size]).mean() > 0.99
 
 
+@pytest.mark.bulk
 def test_every_driver_passes_every_segment_in_order(china):
     session = china[0]
     for code in ("VER", "PIA", "HUL"):

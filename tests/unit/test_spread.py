@@ -53,6 +53,7 @@ def test_workers_give_the_fit_of_one_process(parts, scheduler):
         assert other.elbo_ == here.elbo_
 
 
+@pytest.mark.bulk
 def test_two_shares_are_worth_what_one_with_all_rows_is(parts, tmp_path):
     """With every row in each step shares are only another order of summing, and other noise."""
     settings = SETTINGS | {"batch_size": 16_384, "n_steps": 60}

@@ -159,7 +159,7 @@ def words_of_states(found: Taught, order: Sequence[int], names: Sequence[str]) -
         word, shares = found.state_words[k], found.word_map[k]
         best = int(shares.argmax())
         free.extend([] if word else [name])
-        rows.append({"state": name, "word": word or f"({found.words[best]})", "share": float(shares[best])})
+        rows.append({"state": name, "word": word or f"({found.words[best]})", "share": round(float(shares[best]), 2)})
     table = pd.DataFrame(rows)
     show_table(table, 260, "teach-state-rows", column_config={
         "share": st.column_config.ProgressColumn("share", min_value=0.0, max_value=1.0, format="percent")
@@ -185,7 +185,7 @@ def every_trial(taught: Teaching) -> None:
         for name in table.columns
         if name not in ("trial", "unlike the taught ones")
     }
-    show_table(table, 320, "teach-all-rows", column_config=bars)
+    show_table(table.round(2), 320, "teach-all-rows", column_config=bars)
     strange = [entry.unlike for entry in answer.value if entry.unlike]
     said = "None looks unlike the taught ones."
     if strange:
