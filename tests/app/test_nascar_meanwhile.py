@@ -251,29 +251,21 @@ def test_states_that_come_while_k_is_held_are_those_of_the_fit_that_is_shown_onc
     np.testing.assert_allclose(sent, shown.train[0], atol=0.503 / 255)
 
 
-def test_a_fit_that_was_begun_ahead_goes_on_when_it_is_asked_for(engine):
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_fit_that_was_asked_for_ahead_goes_on_when_somebody_waits_for_it(engine, begun):
     app = opened()
     engine.auto = False
     _near(app, "K")
     three, five = [job for job in engine.waiting() if job.slot.startswith("ahead-")]
-    five.apply({"kind": "started"})
+    if begun:
+        five.apply({"kind": "started"})
     slider(app, "K").set_value(5).run()
     assert three.poll().status.final
     assert engine.waiting() == [five]
-    assert not five.bulk, "somebody waits for it now"
+    assert not five.bulk, "somebody waits for it now: in the row, too, it is next"
     assert live_of(app).running
     engine.run_all()
     assert live_of(app).poll().result.key == five.work.key
-
-
-def test_a_fit_that_waits_in_the_row_of_those_that_nobody_watches_is_asked_for_anew(engine):
-    app = opened()
-    engine.auto = False
-    _near(app, "K")
-    waiting = engine.waiting()
-    slider(app, "K").set_value(5).run()
-    assert all(job.poll().status.final for job in waiting)
-    assert [(job.slot, job.bulk) for job in engine.waiting()] == [("main", False)]
 
 
 def test_what_is_fitted_ahead_is_given_up_when_another_setting_moves(engine):

@@ -58,6 +58,18 @@ def test_sessions_take_turns_however_many_jobs_one_has() -> None:
     assert turns.take([], bulk=False) is None
 
 
+def test_a_job_that_somebody_begins_to_wait_for_leaves_the_row_of_those_that_nobody_watches() -> None:
+    turns = FairQueue(100, 50)
+    later, wanted = job("a", bulk=True), job("a", bulk=True)
+    turns.add(later)
+    turns.add(wanted)
+    assert turns.take([], bulk=False) is None
+    wanted.watch()
+    assert turns.watched_waiting() == 1
+    assert turns.take([], bulk=False) is wanted
+    assert turns.take([], bulk=True) is later
+
+
 def test_a_session_with_running_jobs_waits_for_one_without() -> None:
     turns = FairQueue(100, 50)
     busy, idle = job("busy"), job("idle")
