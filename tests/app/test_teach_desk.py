@@ -154,7 +154,10 @@ def test_something_is_asked_while_the_model_has_no_answer_yet_and_never_twice(en
     assert len({*seen}) == len(seen) > 6
 
 
-def test_a_browser_that_still_sends_the_trial_before_does_not_lead_away_from_where_the_page_went(engine, table):
+def test_a_browser_that_still_sends_the_trial_before_does_not_lead_away_from_where_the_page_went(
+    engine, table, monkeypatch
+):
+    monkeypatch.setattr(trial_choice, "DRAWN_S", 600.0)
     app = opened()
     assert trial(app) == 0, "it opens where marking is allowed"
     table.send(app, {"kind": "look", "recording": "trial 2"})
@@ -166,8 +169,7 @@ def test_a_browser_that_still_sends_the_trial_before_does_not_lead_away_from_whe
     assert trial(app) == 2
 
 
-def test_a_press_that_leads_to_a_fitted_trial_holds_nobody_there(engine, monkeypatch):
-    monkeypatch.setattr(trial_choice, "DRAWN_S", 0.0)
+def test_a_press_that_leads_to_a_fitted_trial_holds_nobody_there(engine):
     app = opened(in_fitted=False)
     app.button(key="teach-go-fitted").click().run()
     assert trial(app) == 0

@@ -13,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.trials import Trials
+from pages.lab import trial_choice
 from pages.lab.live import screen
 from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Entry
@@ -37,8 +38,9 @@ def table(labels: bool = True) -> bytes:
 
 
 def real_engine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
-    """What pages fit on: the models themselves, in this process."""
+    """What pages fit on: the models themselves, in this process. What a page leads to is drawn at once."""
     made = QuickEngine(real=True)
+    monkeypatch.setattr(trial_choice, "DRAWN_S", 0.0)
     monkeypatch.setattr(screen, "engine", lambda: made)
     monkeypatch.setenv("GDM_DATA_DIR", str(folder))
     return made
