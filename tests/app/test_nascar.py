@@ -91,7 +91,11 @@ def test_several_seeds_are_measured_when_nobody_waits_and_the_verdict_says_how_m
     for _ in range(4):
         app.run()
     asked = [job for job in engine.jobs if job.slot.startswith("ask-seed")]
-    assert [job.work.args[1]["seed"] for job in asked] == [1, 2, 3, 4]
+    fits, scores = asked[::2], asked[1::2]
+    assert [job.work.config["seed"] for job in fits] == [1, 2, 3, 4]
+    assert [job.slot for job in scores] == [job.slot.removesuffix("-fit") for job in fits], (
+        "each is scored once it is fitted"
+    )
     assert "over 5 seeds" in text(app)
     engine.auto = False
     slider(app, "K").set_value(5).run()
