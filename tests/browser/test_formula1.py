@@ -153,7 +153,8 @@ def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
     opened = visit("/formula1")
     page = opened.ready(MAP)
     seen = {}
-    for width, badges in ((1440, 16), (1180, 16), (1024, 16), (390, 0)):
+    # At 1024 pixels the map is 394 wide, beside the time that is won: too narrow for badges that cover nothing.
+    for width, badges in ((1440, 16), (1180, 16), (1024, 0), (390, 0)):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(
             """(badges) => {
@@ -172,6 +173,7 @@ def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
             page.evaluate("""async () => {
               const plot = document.querySelector(".st-key-map .gdm-plot");
               const { xaxis, yaxis } = plot.layout;
+              window.wholeMap = { "xaxis.range": [...xaxis.range], "yaxis.range": [...yaxis.range] };
               const [middle, up] = [(a) => (a.range[0] + a.range[1]) / 2, (a) => (a.range[1] - a.range[0]) / 4];
               await window.Plotly.relayout(plot, {
                 "xaxis.range": [middle(xaxis) - up(xaxis), middle(xaxis) + up(xaxis)],
@@ -181,8 +183,7 @@ def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
             zoomed = page.evaluate(MEASURE)
             assert (zoomed["covered"], zoomed["onTrack"]) == (0, 0), width
             assert zoomed["badges"] > 2
-            page.evaluate("""() => window.Plotly.relayout(document.querySelector(".st-key-map .gdm-plot"),
-              { "xaxis.autorange": "reset", "yaxis.autorange": "reset" })""")
+            page.evaluate("window.Plotly.relayout(document.querySelector('.st-key-map .gdm-plot'), window.wholeMap)")
     assert len(set(seen.values())) == 4, seen
     assert opened.errors == []
 
