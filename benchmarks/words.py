@@ -22,12 +22,13 @@ import numpy.typing as npt
 
 from benchmarks.recordings import DATA, pairs
 from benchmarks.report import table, write
-from datasets import keypoints, mice
+from datasets import keypoints
 from gdm_core import GDM, Trials
 from gdm_core.analysis.agreement import reliability
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import propose
 from gdm_core.models.gdm.window_features import longest_gap, window_features, window_lengths
+from tests.support.individuals import simulate_individuals
 
 CLIP = 60
 PAIRS = (3, 10, 15), (20, 24, 30, 1, 8)
@@ -58,7 +59,7 @@ def _joined(tables: list[keypoints.KeypointTable], name: str) -> Trials:
 
 
 def individuals() -> Iterator[Case]:
-    tables = list(mice.simulate_individuals(8, 4000, seed=11))
+    tables = list(simulate_individuals(8, 4000, seed=11))
     yield Case("simulated, there", _joined(tables[:3], "mice"), _joined(tables[3:], "mice"))
     yield Case("simulated, back", _joined(tables[3:], "mice"), _joined(tables[:3], "mice"))
 

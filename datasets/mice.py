@@ -8,7 +8,6 @@ lengths, tracking noise). How an attack looks is invented: no measured poses of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,52 +96,6 @@ def simulate_recordings(n_trials: int = 8, n_frames: int | Sequence[int] = 3000,
     return KeypointSet(tables, "simulated mice", source=NOTES[0])
 
 
-def simulate_individuals(n_recordings: int = 8, n_frames: int = 4000, seed: int = 0) -> KeypointSet:
-    """Recordings of pairs that are not alike: a size and a pace, a cage turned under its camera, a camera nearer or
-    further away, and a share of parts hidden, of each.
-
-    n_recordings, n_frames   how many, and how long each
-    seed                     of everything that is drawn
-    """
-    tables = []
-    for i, stream in enumerate(np.random.SeedSequence(seed).spawn(n_recordings)):
-        rng = np.random.default_rng(stream)
-        pace, near, size = np.exp(rng.normal(0, [0.25, 0.25, 0.12]))
-        long = round(n_frames * pace) + 2
-        table = simulate_recordings(1, long, int(rng.integers(1 << 31)))[0]
-        at = np.minimum(
-            np.round(np.arange(n_frames) * pace).astype(int), long - 1
-        )  # a quicker pair is seen at fewer frames
-        xy = np.array(table.xy[at], np.float64)
-        middle = xy.mean(axis=3, keepdims=True)
-        xy = middle + size * (xy - middle)  # larger or smaller bodies in the same cage
-        angle = np.full(xy.shape[:2], rng.uniform(0, 2 * np.pi))
-        xy = near * _turn(xy, angle) + rng.normal(0, 300.0, (1, 1, 2, 1))
-        xy[_hidden(n_frames, rng).swapaxes(0, 1)[:, :, None].repeat(2, axis=2)] = np.nan
-        tables.append(
-            replace(
-                table,
-                xy=xy.astype(np.float32),
-                scores=None,
-                labels=np.asarray(table.labels)[at],
-                image_size=None,
-                name=f"simulated pair {i + 1}",
-            )
-        )
-    return KeypointSet(tuple(tables), "simulated pairs", source=NOTES[0])
-
-
-def _hidden(n_frames: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """[2 mice, T, 7 parts] where a part is not seen: for a second or so at a time, more often in some recordings."""
-    leave, come = 1 / 30, rng.uniform(0.1, 0.5) / 30
-    hidden = np.empty((2, n_frames, len(PARTS)), bool)
-    hidden[:, 0] = False
-    chance = rng.random(hidden.shape)
-    for t in range(1, n_frames):
-        hidden[:, t] = np.where(hidden[:, t - 1], chance[:, t] > leave, chance[:, t] < come)
-    return hidden
-
-
 def training_set_sized(seed: int = 0, n_frames: int = 507_738, n_trials: int = 70) -> Trials:
     """Simulated trials in the number, total length and spread of lengths of the real training set, for benchmarks.
 
@@ -206,8 +159,8 @@ def _place(motion: Motion) -> Floats:
     """Bodies [T, 2, 2, 7] with their mean at `motion.centroid`, stretched, bent at the neck and turned to the heading."""
     body = _BODY * motion.stretch[:, :, None, None] ** np.array([1.0, -0.5])[:, None]  # longer is narrower
     head = body[..., :3] - body[..., 3:4]  # nose and ears turn about the neck
-    body[..., :3] = body[..., 3:4] + _turn(head, motion.bend)
-    turned = _turn(body, motion.heading)
+    body[..., :3] = body[..., 3:4] + turned_points(head, motion.bend)
+    turned = turned_points(body, motion.heading)
     placed = turned - turned.mean(axis=-1, keepdims=True) + motion.centroid[..., None]
     low, high = _WALLS[..., None]
     over = np.maximum(placed.max(axis=-1, keepdims=True) - high, 0)
@@ -215,7 +168,7 @@ def _place(motion: Motion) -> Floats:
     return placed + under - over  # a mouse whose nose would be in the wall stands back
 
 
-def _turn(points: Floats, angle: Floats) -> Floats:
+def turned_points(points: Floats, angle: Floats) -> Floats:
     """Points [T, A, 2, P] turned by the angles [T, A]."""
     c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
     x, y = points[..., 0, :], points[..., 1, :]

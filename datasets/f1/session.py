@@ -38,6 +38,7 @@ UNITS = {
 
 # track status codes of the feed: 4 safety car, 5 red flag, 6 and 7 virtual safety car out and ending
 NEUTRALISED = frozenset("4567")
+_SMALL_GAP_S, _FEWEST_SAMPLES = 0.8, 100  # of a lap that distances can be measured on
 
 
 class Reason(StrEnum):
@@ -329,17 +330,15 @@ def _on_laps(driver: Driver, chosen: BoolArray) -> BoolArray:
     return np.isin(driver.lap, driver.laps.number[chosen])  # [T]
 
 
-def _lap_ranks(
-    driver: Driver, small_gap_s: float = 0.8, fewest_samples: int = 100
-) -> list[tuple[bool, bool, float, int]]:
+def _lap_ranks(driver: Driver) -> list[tuple[bool, bool, float, int]]:
     """Timed laps as (has a hole, is not accurate, seconds, row): the smallest is the best to measure distances on."""
     laps = driver.laps
     first = np.searchsorted(driver.time, laps.start)
     last = np.searchsorted(driver.time, laps.end)
     # the feed's clock ticks in milliseconds: a step of exactly so much is a hole, whatever its last bit says
-    hole = np.diff(driver.time) > small_gap_s - 1e-6
+    hole = np.diff(driver.time) > _SMALL_GAP_S - 1e-6
     return [
         (bool(hole[first[row] : last[row] - 1].any()), not laps.accurate[row], laps.seconds[row], row)
         for row in range(len(laps))
-        if np.isfinite(laps.seconds[row]) and last[row] - first[row] >= fewest_samples
+        if np.isfinite(laps.seconds[row]) and last[row] - first[row] >= _FEWEST_SAMPLES
     ]

@@ -93,15 +93,13 @@ def _percent(share: float) -> str:
     return f"{percent:.2g}" if percent >= 0.01 else "under 0.01"
 
 
-def outlier_mask(y: Floats, threshold: float = 10.0) -> npt.NDArray[np.bool_]:
+def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
     """[T, N] values that jump away from both neighbours and back, or that lie absurdly far from all the others.
 
-    A jump counts from `threshold` times the channel's usual step (1.4826 times the median of its absolute steps), but at
+    A jump counts from ten times the channel's usual step (1.4826 times the median of its absolute steps), but at
     least half its spread (the range of the middle 90 % over 3.29), so that the small steps of a clean channel are not
     called outliers. Far is 50 times that spread from the median.
     """
-    if not threshold > 0:
-        raise ConfigError(f"threshold is {threshold}; it must be positive.")
     mask = np.zeros(y.shape, dtype=bool)
     for j in range(y.shape[1]):  # channel by channel, to hold one channel's working arrays at a time
         values = y[:, j].astype(np.float64)
@@ -113,7 +111,7 @@ def outlier_mask(y: Floats, threshold: float = 10.0) -> npt.NDArray[np.bool_]:
         low, middle, high = np.quantile(there, [0.05, 0.5, 0.95])
         off = np.abs(there - middle)
         spread = (high - low) / 3.29  # the standard deviation, were it Gaussian
-        level = max(threshold * 1.4826 * np.median(np.abs(step)), 0.5 * spread)
+        level = max(10.0 * 1.4826 * np.median(np.abs(step)), 0.5 * spread)
         if level == 0:  # a channel that hardly ever moves has no usual step to compare with
             continue
         back = np.minimum(np.abs(step[:-1]), np.abs(step[1:]))

@@ -56,7 +56,6 @@ class Agreement:
     macro_f1: float
     majority: float
     seconds: float
-    n_clips: int
 
 
 def held_out_agreement(
@@ -94,4 +93,4 @@ def held_out_agreement(
     every = np.concatenate(known)
     commonest = np.bincount(every[every >= 0]).argmax()
     seconds = sum(float((part >= 0).sum()) / trial.rate_hz for part, trial in zip(known, data, strict=True))
-    return Agreement(macro_f1(guessed, found), macro_f1(np.full(len(found), commonest), found), seconds, len(ids))
+    return Agreement(macro_f1(guessed, found), macro_f1(np.full(len(found), commonest), found), seconds)

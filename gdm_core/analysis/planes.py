@@ -61,11 +61,11 @@ def plane_map(model_bytes: bytes, trial: Trial) -> PlaneMap:
 
 
 def _nearby(
-    where: npt.NDArray[np.float64], soft: npt.NDArray[np.float64], grid: npt.NDArray[np.float64], n: int = 12
+    where: npt.NDArray[np.float64], soft: npt.NDArray[np.float64], grid: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """[G, K] mean soft state of the samples nearest to each place."""
+    """[G, K] mean soft state of the twelve samples nearest to each place."""
     from scipy.spatial import cKDTree
 
-    _, index = cKDTree(where).query(grid, k=min(n, len(where)))
+    _, index = cKDTree(where).query(grid, k=min(12, len(where)))
     mean: npt.NDArray[np.float64] = soft[index.reshape(len(grid), -1)].mean(axis=1)
     return mean

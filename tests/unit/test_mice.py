@@ -12,6 +12,7 @@ import pytest
 from datasets import mice
 from datasets.readers.pose import KeypointSet
 from gdm_core.errors import ConfigError
+from tests.support.individuals import simulate_individuals
 
 ATTACK, INVESTIGATION, MOUNT, OTHER = range(4)
 
@@ -158,8 +159,8 @@ def test_impossible_sizes_are_refused(n_trials: int, n_frames: int | list[int]):
 
 
 def test_individuals_differ_in_size_and_lack_parts_of_their_own():
-    pairs = mice.simulate_individuals(4, 600, seed=3)
-    again = mice.simulate_individuals(4, 600, seed=3)
+    pairs = simulate_individuals(4, 600, seed=3)
+    again = simulate_individuals(4, 600, seed=3)
     np.testing.assert_array_equal(pairs[2].xy, again[2].xy)
     lengths = [np.nanmedian(np.linalg.norm(t.xy[:, 0, :, 0] - t.xy[:, 0, :, 6], axis=1)) for t in pairs]
     assert max(lengths) > 1.15 * min(lengths)

@@ -29,6 +29,12 @@ def _band(x: npt.NDArray[Any], band: Band, colour: str, line: Dict | None = None
     return [common | {"y": typed(low)}, common | {"y": typed(high), "fill": "tonexty", "fillcolor": colour}]
 
 
+def _line(x: npt.NDArray[Any], y: npt.NDArray[Any], line: Dict, hover: str, mode: str = "lines", **more: Any) -> Dict:
+    """A line through (x, y) that says `hover` where the pointer is."""
+    trace = {"type": "scatter", "mode": mode, "x": typed(x), "y": typed(y), "line": line} | more
+    return trace | {"hovertemplate": f"{hover}<extra></extra>"}
+
+
 def envelope(
     time: npt.ArrayLike,
     mean: npt.ArrayLike,
@@ -58,46 +64,22 @@ def envelope(
     if band50 is not None:
         traces += _band(x, band50, "$band2")
     middle = np.asarray(mean, np.float32)
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": typed(x),
-            "y": typed(middle),
-            "line": {"color": "$accent", "width": 2},
-            "hovertemplate": f"{unit} %{{x:.4~g}} · predicted %{{y:.4~g}}<extra></extra>",
-        }
-    )
+    accent: Dict = {"color": "$accent", "width": 2}
+    traces.append(_line(x, middle, accent, f"{unit} %{{x:.4~g}} · predicted %{{y:.4~g}}"))
     marks: list[Dict] = []
     if len(x):
         marks.append(_end_label("predicted", x, middle, "$accent"))
     if persistence is not None:
         px, py = (np.asarray(v, np.float32) for v in persistence)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": typed(px),
-                "y": typed(py),
-                "line": {"color": "$muted", "width": 1.2, "dash": "dash"},
-                "hovertemplate": "stands still %{y:.4~g}<extra></extra>",
-            }
-        )
+        dashed: Dict = {"color": "$muted", "width": 1.2, "dash": "dash"}
+        traces.append(_line(px, py, dashed, "stands still %{y:.4~g}"))
         if len(px):
             marks.append(_end_label("stands still", px, py, "$muted"))
     if observed is not None:
         ox, oy = (np.asarray(v, np.float32) for v in observed)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if len(ox) <= 400 else "lines",
-                "x": typed(ox),
-                "y": typed(oy),
-                "line": {"color": "$ink", "width": 1},
-                "marker": {"color": "$ink", "size": 4},
-                "hovertemplate": f"{unit} %{{x:.4~g}} · observed %{{y:.4~g}}<extra></extra>",
-            }
-        )
+        mode, ink = "lines+markers" if len(ox) <= 400 else "lines", {"color": "$ink", "width": 1}
+        hover = f"{unit} %{{x:.4~g}} · observed %{{y:.4~g}}"
+        traces.append(_line(ox, oy, ink, hover, mode, marker={"color": "$ink", "size": 4}))
     shapes: list[Dict] = []
     if now is not None:
         shapes.append(
@@ -210,22 +192,15 @@ def sweep(
         if s.shape[1] > 1 and joined:
             traces += _band(at, (mean - spread, mean + spread), "$band" if colour == "$accent" else "$clear")
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if joined else "markers",
-                "x": typed(at),
-                "y": typed(mean),
-                "line": {"color": colour, "width": 2, "dash": dash},
-                "marker": {"size": 6} if joined else {"size": 9, "color": colour},
-                "error_y": {
-                    "type": "data",
-                    "array": typed(spread),
-                    "visible": not joined,
-                    "thickness": 1.4,
-                    "width": 4,
-                },
-                "hovertemplate": f"{name}{' · %{x:.4~g}' * joined}: %{{y:.3f}}<extra></extra>",
-            }
+            _line(
+                at,
+                mean,
+                {"color": colour, "width": 2, "dash": dash},
+                f"{name}{' · %{x:.4~g}' * joined}: %{{y:.3f}}",
+                "lines+markers" if joined else "markers",
+                marker={"size": 6} if joined else {"size": 9, "color": colour},
+                error_y=dict(type="data", array=typed(spread), visible=not joined, thickness=1.4, width=4),
+            )
         )
         if s.shape[1] > 1:
             traces.append(

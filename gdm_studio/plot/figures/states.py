@@ -219,7 +219,6 @@ def transition_matrix(
     matrix: npt.ArrayLike,
     *,
     names: Sequence[str] | None = None,
-    height: int | None = None,
     caption: str = "From the state in the row to the state in the column; rows add up to 100 %.",
 ) -> Figure:
     """A heat map of transition probabilities [K, K]."""
@@ -261,7 +260,7 @@ def transition_matrix(
         ),
         "caption": caption,
         "alt": f"Transition probabilities between {len(m)} states.",
-        "height": height or 70 + 36 * len(m),
+        "height": 70 + 36 * len(m),
     }
 
 
