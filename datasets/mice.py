@@ -169,7 +169,11 @@ def _place(motion: Motion) -> Floats:
 
 
 def turned_points(points: Floats, angle: Floats) -> Floats:
-    """Points [T, A, 2, P] turned by the angles [T, A]."""
+    """Each animal's points turned about the origin.
+
+    points   [T, A, 2, P]
+    angle    [T, A] radians
+    """
     c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
     x, y = points[..., 0, :], points[..., 1, :]
     return np.stack([c * x - s * y, s * x + c * y], axis=2)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Generic, Self, TypeVar
 
 import numpy as np
 import torch
 
-from gdm_core.models.base import Array, StateModel, Status
+from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.gdm.fit import REPORT_EVERY, Step
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 
@@ -60,6 +62,29 @@ class SoftModel(StateModel, Generic[Module]):
         control._keep(control._random([scaler.apply(trial.y) for trial in trials], seed))
         control.status_ = Status.CANCELLED
         return control
+
+    def _climbed(self, module: Module, steps: Iterator[Step], total: int, done: int = 0) -> Iterator[Progress]:
+        """Follow the steps of a recipe, keep what is good, and set the status; `done` of `total` steps lie behind already."""
+        if not done:
+            yield Progress(0, total, float("nan"), float("nan"))
+        objectives: list[float] = []
+        for step in steps:
+            if not step.finite:
+                self.status_ = Status.DIVERGED  # params_ still holds the last good ones
+                return
+            objectives.append(step.objective)
+            if step.index % REPORT_EVERY == 0 or step.index == step.total:
+                if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
+                    self.status_ = Status.DIVERGED
+                    return
+                self._keep(module)
+                yield Progress(done + step.index, total, step.elbo, step.objective)
+        self._keep(module)
+        self.status_ = self._judge(objectives, total - done)
+
+    @abstractmethod
+    def _judge(self, objectives: list[float], total: int) -> Status:
+        """Whether a fit of at most `total` steps has converged."""
 
     def _keep(self, module: Module) -> None:
         self.params_ = {name: value.numpy(force=True).copy() for name, value in module.state_dict().items()}

@@ -31,7 +31,6 @@ Dynamics = Literal["noisy", "deterministic"]
 MixturePosterior = Literal["window", "window_linear", "linear"]
 
 _CPU = torch.device("cpu")
-_REPORT_EVERY = 10
 _START_STEPS = 300  # of the 2-level model the fit starts from
 _OWN_STEPS = 80
 _DETERMINISTIC_STEPS = 150
@@ -144,24 +143,16 @@ class GDMMixture(SoftModel[MixtureModule]):
                 return
             done = _START_STEPS
         self._keep(module)
-        total = done + config.own_steps
-        if not done:
-            yield Progress(0, total, float("nan"), float("nan"))
-        values: list[float] = []
-        for step in mixture_steps(
+        steps = mixture_steps(
             module, rows, config.temperature, config.own_steps, config.n_samples, config.batch_size, config.seed
-        ):
-            if not step.finite or not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
-                self.status_ = Status.DIVERGED  # params_ still holds the last good ones
-                return
-            values.append(step.elbo)
-            if step.index % _REPORT_EVERY == 0 or step.index == config.own_steps:
-                self._keep(module)
-                yield Progress(done + step.index, total, step.elbo, step.objective)
-        self._keep(module)
-        n = max(5, len(values) // 8)
-        steady = len(values) >= 2 * n and abs(np.mean(values[-n:]) - np.mean(values[-2 * n : -n])) < 0.05
-        self.status_ = Status.CONVERGED if steady else Status.MAX_STEPS
+        )
+        yield from self._climbed(module, steps, done + config.own_steps, done)
+
+    def _judge(self, objectives: list[float], total: int) -> Status:
+        """CONVERGED when the bound no longer moved over the last quarter of the steps."""
+        n = max(5, len(objectives) // 8)
+        steady = len(objectives) >= 2 * n and abs(np.mean(objectives[-n:]) - np.mean(objectives[-2 * n : -n])) < 0.05
+        return Status.CONVERGED if steady else Status.MAX_STEPS
 
     def _random(self, ys: list[Array], seed: int) -> MixtureModule:
         rows = make_rows(ys, _CPU, torch.float64)
