@@ -33,6 +33,14 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sheet", help="sheet of a workbook (default: the first with numbers)")
 
 
+def add_recordings_options(parser: argparse.ArgumentParser) -> None:
+    """How files of recordings are to be read."""
+    parser.add_argument("--rate", type=float, metavar="HZ", help="samples per second (default: what files say)")
+    parser.add_argument(
+        "--features", choices=["egocentric", "keypoints"], default="egocentric", help="of poses (default: egocentric)"
+    )
+
+
 def names(text: str) -> list[str]:
     """Comma-separated names as a list."""
     return [name.strip() for name in text.split(",") if name.strip()]

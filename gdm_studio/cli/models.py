@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from gdm_core.errors import ConfigError, FitError
 from gdm_studio.cli.data import add_data_options, model_parameters, read_trials
 from gdm_studio.cli.output import say
 from gdm_studio.cli.progress import Bar
-
-if TYPE_CHECKING:
-    pass
 
 USUAL_LATENT = 2
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.errors import ConfigError
-from gdm_studio.cli.data import names
+from gdm_studio.cli.data import add_recordings_options, names
 from gdm_studio.cli.models import add_model_options, n_latent
 from gdm_studio.cli.output import say
 
@@ -33,10 +33,7 @@ def add_study(commands: Any) -> None:
         "--labels", action="store_true", help="files hold states that another tool found, not recordings"
     )
     parser.add_argument("--page", help="sheet of a workbook to read (default: the first)")
-    parser.add_argument("--rate", type=float, metavar="HZ", help="samples per second (default: what files say)")
-    parser.add_argument(
-        "--features", choices=["egocentric", "keypoints"], default="egocentric", help="of poses (default: egocentric)"
-    )
+    add_recordings_options(parser)
     add_model_options(parser)
     parser.add_argument("--states", type=int, default=8, metavar="K", help="number of states of the model (default: 8)")
     parser.add_argument("--between", type=names, help="column that says what differs; two with a comma for two factors")

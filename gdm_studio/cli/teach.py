@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_studio.cli.data import add_recordings_options
 from gdm_studio.cli.models import n_latent
 from gdm_studio.cli.output import say
 
@@ -26,10 +27,7 @@ def add_teach(commands: Any) -> None:
     )
     parser.add_argument("marks", type=Path, help="what is marked: JSON, or a table of recording, start, stop, word")
     parser.add_argument("files", type=Path, nargs="+", help="recordings (poses or tables), or folders of them")
-    parser.add_argument("--rate", type=float, metavar="HZ", help="samples per second (default: what files say)")
-    parser.add_argument(
-        "--features", choices=["egocentric", "keypoints"], default="egocentric", help="of poses (default: egocentric)"
-    )
+    add_recordings_options(parser)
     parser.add_argument("--states", type=int, metavar="K", help="number of states (default: 8, or one a word if more)")
     parser.add_argument("--latent", type=int, metavar="D", help="latent dimensions (default: 6, at most the channels)")
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: 0)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -83,8 +85,6 @@ def _states_at(
 
 
 def _explains(module: GdmModule, rows: Rows, view: View, at: Tensor, z: Tensor) -> Tensor:
-    from dataclasses import replace
-
     known = None if rows.known is None else rows.known[at]
     here = replace(rows, y=rows.y[at], known=known, age=rows.age[at])
     return module.log_likelihood(z, view.design[at], here)
