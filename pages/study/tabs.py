@@ -17,9 +17,9 @@ from pages.study import answer, leave, look, names, pictures, questions, words, 
 from pages.study.bring import Brought
 from pages.study.questions import Answers, Asked
 from pages.study.work import Say
-from pages.ui import limits, settings, shell
+from pages.ui import settings, shell
+from pages.ui.controls import slide, tabs
 from pages.ui.plot import plot
-from pages.ui.slider import slider
 
 BIN_S = 60.0
 ALL = "whole recording"
@@ -27,11 +27,10 @@ ALL = "whole recording"
 
 def show(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
     """The tabs; those that are closed cost nothing."""
-    limits.among("view", "Tab", list(TABS))
-    places = st.tabs(list(TABS), key="view", on_change="rerun", bind="query-params")
-    for place, (draw, needs_answer) in zip(places, TABS.values(), strict=True):
+    for name, place in tabs(list(TABS)):
         if not place.open:
             continue
+        draw, needs_answer = TABS[name]
         with place:
             if (needs_answer or draw is _changes) and asked is not None and answers is None:
                 shell.empty("Being worked out", "It comes with the answer, at the right of the picture.")
@@ -137,9 +136,8 @@ def _power(brought: Brought, asked: Asked | None, answers: Answers | None) -> No
     with left:
         place = _state(brought, "Of", _surest(answers.table, len(brought.study.states))) if by_state else 0
     with right:
-        limits.within("effect", "Difference", 0.1, 3.0, float)
-        effect, _ = slider(
-            "Difference (standard deviations between animals)", 0.1, 3.0, 1.0, 0.1, key="effect", bind="query-params",
+        effect, _ = slide(
+            "Difference (standard deviations between animals)", 0.1, 3.0, 1.0, 0.1, key="effect",
             help="Of paired sessions: standard deviations of differences.",
         )  # fmt: skip
     if asked.measure in questions.OF_CHANGES:
