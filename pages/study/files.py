@@ -86,12 +86,6 @@ def sent(key: str) -> Any:
     return st.session_state.get(f"{_SENT}{key}")
 
 
-def forget() -> None:
-    """The visitor is done with these files."""
-    for name in [str(name) for name in st.session_state if str(name).startswith((_SENT, _READ))]:
-        del st.session_state[name]
-
-
 def how() -> Reading:
     """The controls that say how files are read."""
     hold = one_of("Files hold", HOLD, key="hold")
