@@ -70,7 +70,7 @@ def _order(name: str, text: str) -> None:
 ADDRESSES: tuple[Callable[[str, str], None], ...] = (
     _within, _within_float, _number, _word, _range, _count, _names, _order,
     lambda name, text: choices.choose_one("Driver", name, ["VER", "HAM"], "VER"),
-    lambda name, text: choices.choose_of_few("Race", name, {"a": "A", "b": "B"}, "a"),
+    lambda name, text: choices.choose_one("Race", name, {"a": "A", "b": "B"}, "a", row=True),
     lambda name, text: choices.choose_several("Channels", name, ["X", "Y"], ["X"]),
 )  # fmt: skip
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from html import escape
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis import comparisons, consensus
+from gdm_core.analysis import consensus
 from gdm_core.analysis.comparisons import MEASURES
 from gdm_core.analysis.tables import csv
 from gdm_core.engine.compare import Compared, CompareJob
@@ -40,7 +38,6 @@ DENSITY = (
     "that models with and without soft states compete on equal terms. The log-likelihood a step on a lab's card is another "
     "number: a bound on all that the model itself says of the new trials, with states read from those very samples."
 )
-States = npt.NDArray[np.float32]
 
 
 def show_results(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
@@ -200,17 +197,14 @@ def _seeds(source: Source, found: Compared) -> None:
 
 def blocks_table(found: Compared) -> pd.DataFrame:
     """Every number that the verdicts are made from: one row a setting, seed and block."""
+    lines = {name: {0: cell} for name, cell in found.lines.items() if cell.blocks}
     rows = [
         {"setting": label, "seed": seed, "block": i, **{name: values[i] for name, values in cell.blocks.items()}}
-        for label, cells in _all_cells(found).items()
+        for label, cells in {**found.cells, **lines}.items()
         for seed, cell in cells.items()
         for i in range(max((len(values) for values in cell.blocks.values()), default=0))
     ]
     return pd.DataFrame(rows)
-
-
-def _all_cells(found: Compared) -> Mapping[str, Mapping[int, comparisons.Cell]]:
-    return {**found.cells, **{name: {0: cell} for name, cell in found.lines.items() if cell.blocks}}
 
 
 def _export(found: Compared) -> None:

@@ -87,7 +87,7 @@ def tab(view: View) -> None:
     running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}
     views = [job.poll() for job in running.values()]
     total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
-    mine = any(visitor in _behind(one.key) for one in wanted.values())
+    mine = any(visitor in _visitors[one.key] for one in wanted.values())
     going = any(not view.finished for view in views)
     if going and mine:
         if right.button("Stop", key="f1-sweep-stop"):
@@ -101,7 +101,7 @@ def tab(view: View) -> None:
             try:
                 for one in wanted.values():
                     engine_sweep.start(one, engine, "formula1-sweep")
-                    _behind(one.key).add(visitor)
+                    _visitors[one.key].add(visitor)
             except GdmError as error:
                 shell.error("The fits could not be started", str(error))
                 return
@@ -126,21 +126,17 @@ def tab(view: View) -> None:
     _watch(view, {name: SweepJob(wanted[name], bulk) for name, bulk in running.items()}, n_seeds)
 
 
+# By sweep, the visitors who have asked for it and not stopped it since. Those with the same wish share its fits.
 _visitors: defaultdict[str, set[str]] = defaultdict(set)
-
-
-def _behind(key: str) -> set[str]:
-    """The visitors who have asked for a sweep and not stopped it since. Those with the same wish share its fits."""
-    return _visitors[key]
 
 
 def _leave(wanted: Iterable[Sweep], visitor: str) -> None:
     """Stop a sweep for this visitor; it ends when nobody is left who asked for it."""
     engine = live.screen.engine()
     for one in wanted:
-        _behind(one.key).discard(visitor)
+        _visitors[one.key].discard(visitor)
         bulk = engine.bulk(one.key)
-        if bulk is not None and not _behind(one.key):
+        if bulk is not None and not _visitors[one.key]:
             bulk.cancel()
 
 

@@ -7,11 +7,13 @@ before the browser has heard of it, and what only that run had said would be los
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
 from pages.ui import limits
+from pages.ui.controls import pick
 from pages.ui.slider import slider
 from pages.ui.streamlit_internals import this_run
 
@@ -22,60 +24,29 @@ _WRITTEN, _TURNS = "f1-written", "f1-turns"
 def choose_one(
     label: str,
     name: str,
-    options: Sequence[str],
+    options: Mapping[str, str] | Sequence[str],
     default: str,
-    *,
-    show: Callable[[str], str] = str,
     help: str | None = None,
+    *,
     among: str = "",
     always: bool = False,
+    row: bool = False,
+    **more: Any,
 ) -> str:
-    """A select box. Another `among` means other options: it starts anew.
+    """A box for one of some options, or a `row` of buttons or another look, as for `controls.pick`.
 
+    options  what they are called on the screen, by what they are in the address
+    among    what the options and their words depend on: with others it is another control, which starts anew
     always   the address names the choice even where it is the default, because another day, or what is stored on
              another server, has another default
     """
-    if not options:
+    words = dict(options) if isinstance(options, Mapping) else {option: option for option in options}
+    if not words:
         st.selectbox(label, ["not available"], disabled=True, key=f"f1-{name}-none-{among}", help=help)
         return ""
-    start = _asked(label, name, options, default, show)
-    chosen = st.selectbox(
-        label, list(options), list(options).index(start), format_func=show, key=_key(name, among), help=help
-    )
-    # Streamlit compares what a browser says as it is shown, and `show` may have words for values that are not offered.
-    chosen = chosen if chosen in options else start
-    _remember(name, chosen, None if always else default)
-    return chosen
-
-
-def choose_of_few(
-    label: str,
-    name: str,
-    options: Mapping[str, str],
-    default: str,
-    help: str | None = None,
-    *,
-    rows: bool = False,
-    among: str = "",
-    plain: bool = False,
-    always: bool = False,
-) -> str:
-    """A segmented control, or one option a row where their words would not stand in one line.
-
-    among   what the words of the options depend on: with others it is another control, or it would show nothing as chosen
-    plain   as narrow as its words, without its label
-    always  as for `choose_one`
-    """
-    start = _asked(label, name, list(options), default, lambda option: options[option])
-    show, key = options.__getitem__, _key(name, among)
-    if rows:
-        chosen = st.radio(label, list(options), list(options).index(start), format_func=show, key=key, help=help)
-    else:
-        chosen = st.segmented_control(
-            label, list(options), default=start, format_func=show, key=key, help=help, required=True,
-            width="content" if plain else "stretch", label_visibility="collapsed" if plain else "visible",
-        )  # fmt: skip
-    chosen = chosen if chosen in options else default
+    width = {"width": "stretch"} if row else {}
+    start = _asked(label, name, words, default)
+    chosen = pick(label, words, start, row=row, key=_key(name, among), help=help, **width | more)
     _remember(name, chosen, None if always else default)
     return chosen
 
@@ -138,12 +109,12 @@ def _key(name: str, among: str = "") -> str:
     return "-".join(part for part in ("f1", name, among, str(turn or "")) if part)
 
 
-def _asked(label: str, name: str, options: Sequence[str], default: str, show: Callable[[str], str]) -> str:
+def _asked(label: str, name: str, words: Mapping[str, str], default: str) -> str:
     """What the control begins with: what the address says, where that is on offer."""
     asked = st.query_params.get(name, "")
-    if asked and asked not in options:
-        _correct(name, label, asked, show(default))
-    return asked if asked in options else default
+    if asked and asked not in words:
+        _correct(name, label, asked, words[default])
+    return asked if asked in words else default
 
 
 def _correct(name: str, label: str, asked: str, shown: str) -> None:

@@ -21,11 +21,8 @@ def pick_driver(view: View, session: Session, side: str) -> str:
     pick = race_of(view).pick
     codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
     default = {"a": pick.train, "b": pick.test}.get(side, NOBODY)
-    offered = codes if side in "ab" else [NOBODY, *codes]
-    return choose_one(
-        SIDES[side], f"driver-{side}", offered, default, show=lambda code: "–" if code == NOBODY else code,
-        among=f"{pick.place}-{default}",
-    )  # fmt: skip
+    offered = ({} if side in "ab" else {NOBODY: "–"}) | {code: code for code in codes}
+    return choose_one(SIDES[side], f"driver-{side}", offered, default, among=f"{pick.place}-{default}")
 
 
 def chosen(view: View, side: str, code: str) -> tuple[data.Laps, Driver | Unread]:

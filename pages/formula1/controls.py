@@ -16,7 +16,7 @@ from datasets import formula1
 from datasets.f1.qualifying import RACES, is_race
 from datasets.formula1 import Event, Session
 from pages.formula1 import data, loading, weekend
-from pages.formula1.choices import choose_of_few, choose_one, choose_several
+from pages.formula1.choices import choose_one, choose_several
 from pages.formula1.data import FIFTH, Looked, Pick, Place
 from pages.formula1.lap_choice import choose_laps
 from pages.ui import shell
@@ -45,19 +45,17 @@ class Waiting:
 def choose_place() -> Place | Waiting:
     """Which session."""
     shell.section("Data")
-    source = choose_of_few(
+    source = choose_one(
         "Race",
         "source",
         SOURCES,
         "real" if formula1.stored_sessions() else "simulated",
         "Simulated laps open at once and need no network. Real sessions come through FastF1 and are kept on disk.",
         always=True,
+        row=True,
     )
     if source == "simulated":
-        circuit = choose_one(
-            "Circuit", "circuit", list(data.SIMULATED), "shanghai", show=lambda c: data.SIMULATED.get(c, c)
-        )
-        return Place(circuit=circuit)
+        return Place(circuit=choose_one("Circuit", "circuit", data.SIMULATED, "shanghai"))
     return _real()
 
 
@@ -85,10 +83,9 @@ def _real() -> Place | Waiting:
     event = choose_one(
         "Event",
         "event",
-        names,
+        {name: f"{name} · stored" if name in at_hand else name for name in names},
         names[0] if names else "",
-        show=lambda e: f"{e} · stored" if e in at_hand else e,
-        help="Events marked as stored open without a network." if here else None,
+        "Events marked as stored open without a network." if here else None,
         among=f"{year}",
         always=True,
     )
@@ -117,9 +114,8 @@ def _real() -> Place | Waiting:
     name = choose_one(
         "Session",
         "session",
-        sessions,
+        {name: f"{name} · stored" if name in kept else name for name in sessions},
         usual,
-        show=lambda n: f"{n} · stored" if n in kept else n,
         among=f"{year}-{event}",
         always=True,
     )
@@ -158,27 +154,25 @@ def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
     timed = not is_race(session)
     if timed:  # by their laps: the order of the result is that of a race
         codes.sort(key=weekend.ranked(session).index)
-    names = {driver.code: f"{driver.code} · {driver.name}" for driver in there}
+    named = {code: f"{code} · {session.driver(code).name}" for code in codes}
     key = repr(place)
     train = choose_one(
         "Fit on (train)",
         "train",
-        codes,
+        named,
         codes[0],
-        show=lambda c: names.get(c, c),
+        "Drivers are in the order of the result, as far as it is known. The model learns from this one alone.",
         among=key,
-        help="Drivers are in the order of the result, as far as it is known. The model learns from this one alone.",
         always=not place.simulated,
     )
     usual = codes[min(1 if timed else FIFTH, len(codes) - 1)]
     test = choose_one(
         "Apply to (test)",
         "test",
-        codes,
+        named,
         usual,
-        show=lambda c: names.get(c, c),
+        "The fitted model is applied to this driver without learning anything new.",
         among=key,
-        help="The fitted model is applied to this driver without learning anything new.",
         always=not place.simulated,
     )
     absent = [driver.code for driver in session.drivers if driver.code not in codes]
@@ -193,7 +187,7 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
     both = set(session.driver(train).available_channels) & set(session.driver(test).available_channels)
     place, car = ("X", "Y"), tuple(name for name in data.CAR_CHANNELS if name in both)
     seen = {"car": car, "where": place, "both": (*place, *car)}
-    watched = choose_of_few(
+    watched = choose_one(
         "The model sees",
         "watch",
         {name: words for name, words in WATCHED.items() if car or name not in ("car", "both")},
@@ -201,7 +195,7 @@ def _channels(session: Session, train: str, test: str) -> tuple[str, ...]:
         "What the car does: speed, pedals and gear, so that states are ways of driving. Where it is: X and Y. The paper's setting: "
         "ten random mixtures of X and Y with a little noise and eight states of moves, so that states divide the track. Or choose "
         "yourself.",
-        rows=True,
+        tall=True,
     )
     if watched != "channels":
         return seen.get(watched, ())

@@ -12,7 +12,7 @@ import streamlit as st
 from datasets.f1.corner_table import MEASURED_IN, MEASURES, Corners, corners_of, differences, stretches
 from gdm_core.analysis.tables import csv
 from pages.formula1 import data, telemetry
-from pages.formula1.choices import choose_of_few
+from pages.formula1.choices import choose_one
 from pages.formula1.data import Looked, Place
 from pages.formula1.driver_states import Driver, race_of
 from pages.formula1.tables import table_with_csv
@@ -47,7 +47,7 @@ def tab(view: View, here: Driver) -> None:
         shell.empty("No corners", f"The corner service had none for {session.circuit}. Load the session again later.")
         return
     codes = list(dict.fromkeys((race.train.code, race.test.code)))
-    measure = choose_of_few("Measure", "corner", WORDS, "minimum speed")
+    measure = choose_one("Measure", "corner", WORDS, "minimum speed", row=True)
     found = [corners(place, code, looked) for code in codes]
     table = compared(found, measure)
     shapes = {name: SHAPES.get(measure, "%.1f") for name in (*codes, "Difference", "± 95 %") if name in table}

@@ -13,7 +13,7 @@ from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
 from gdm_studio.plot.figures.base import Figure
 from pages.formula1 import data, gain_figures, teams, time_gained, weekend
-from pages.formula1.choices import choose_of_few, choose_one
+from pages.formula1.choices import choose_one
 from pages.formula1.driver_states import Driver, race_of
 from pages.lab import Unread, View
 from pages.ui import shell
@@ -39,17 +39,16 @@ def show(
         with left:
             known = time_gained.usual(race.pick.place, codes, looked)
             usual = "tyre age" if known is None else known.won.by
-            by = choose_of_few("Pair laps by", "pair", PAIRED, usual, HOW_PAIRED)
+            by = choose_one("Pair laps by", "pair", PAIRED, usual, HOW_PAIRED, row=True)
         first = session.driver(codes[0]).laps
         stints = {f"{stint.number}": f"{stint.number} · {stint.compound.lower() or 'unknown tyres'}, laps {stint.first} to "
                   f"{stint.last}" for stint in formula1.stints(first)}  # fmt: skip
         with middle:
             stint = choose_one(
-                f"Stint of {codes[0]}", "stint", ["all", *stints], "all", show=lambda key: stints.get(key, "All stints"),
-                among=f"{race.pick.place}-{codes[0]}",
+                f"Stint of {codes[0]}", "stint", {"all": "All stints"} | stints, "all", among=f"{race.pick.place}-{codes[0]}",
             )  # fmt: skip
         with right:
-            kind = choose_of_few("Time won by", "won-by", time_gained.KINDS, "segment")
+            kind = choose_one("Time won by", "won-by", time_gained.KINDS, "segment", row=True)
         number = int(stint) if stint.isdigit() else 0
         found = time_gained.between(race.pick.place, codes, looked, time_gained.as_by(by), number)
         if found is None:

@@ -39,10 +39,9 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
     kind = choose_one(
         "Laps",
         "laps-of",
-        [kind for kind in KINDS if known.get(kind, True)],
+        {kind: words for kind, words in KINDS.items() if known.get(kind, True)},
         "part" if known["part"] else "quick" if known["quick"] else "racing",
-        show=lambda kind: KINDS.get(kind, kind),
-        help=HELP,
+        HELP,
         among="" if not any(known.values()) else "-".join(kind for kind in known if known[kind]),
     )
     if kind == "range":
@@ -57,11 +56,8 @@ def choose_laps(session: Session, train: str, test: str, among: str) -> str:
         return f"age={first}-{end}"
     lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
     if kind in lists:
-        options = lists[kind]
-        words = {"stint": "Stint", "compound": "Compound", "part": "Part"}[kind]
-        value = choose_one(
-            words, f"laps-{kind}", options, options[0], show=_shown, among=f"{among}-{'-'.join(options)}"
-        )
+        shown = {value: _shown(value) for value in lists[kind]}
+        value = choose_one(kind.capitalize(), f"laps-{kind}", shown, lists[kind][0], among=f"{among}-{'-'.join(shown)}")
         return f"{kind}={value}"
     return kind
 

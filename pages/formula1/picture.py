@@ -14,8 +14,9 @@ from gdm_core.analysis.segments import composition
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure, names_of
 from pages import lab
-from pages.formula1 import badges, choices, telemetry
+from pages.formula1 import badges, telemetry
 from pages.formula1 import figures as f1_figures
+from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit, Floats, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
 from pages.lab import Unread, held, live, pin
@@ -45,14 +46,16 @@ def choose_options(train: str, test: str) -> Options:
         (", fitted", ", applied")
     ):  # a link from before named the driver
         st.query_params["who"] = "test" if asked.endswith("applied") else "train"
-    which = choices.choose_of_few(
+    which = choose_one(
         "Driver",
         "who",
         {"train": f"{train}, fitted", "test": f"{test}, applied"},
         "train",
         "The model learns from the first driver; the second it has never seen.",
         among=f"{train}-{test}",
-        plain=True,
+        row=True,
+        width="content",
+        label_visibility="collapsed",
     )
     drawn = one_of(
         "Drawn",

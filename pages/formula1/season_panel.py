@@ -13,7 +13,7 @@ from gdm_core import Study
 from gdm_core.analysis.tables import csv
 from gdm_core.errors import GdmError
 from pages.formula1 import data, loading
-from pages.formula1.choices import choose_of_few
+from pages.formula1.choices import choose_one
 from pages.formula1.data import Place
 from pages.formula1.driver_states import race_of
 from pages.formula1.tables import table_with_csv
@@ -44,7 +44,7 @@ def tab(view: View) -> None:
             help="What is stored on this server. A session that is not is loaded once from Year, Event and Session at the left.",
         )  # fmt: skip
     with right:
-        by = choose_of_few("A row is a", "row-is", {name: name for name in BY}, BY[0])
+        by = choose_one("A row is a", "row-is", BY, BY[0], row=True)
     rows, waits = [], []
     for place in places:
         load = None if place.simulated else loading.session(place.year, place.event, place.name)

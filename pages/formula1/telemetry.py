@@ -97,11 +97,10 @@ def tab(view: View) -> None:
             except GdmError as error:
                 lacking = str(error)
                 continue
-            seconds = {str(lap): took for lap, took in laps_by_time(session, code, laps.lap)}
+            timed = {str(n): f"{n} · {clock(took)}" for n, took in laps_by_time(session, code, laps.lap)}
             lap = choose_one(
-                f"Lap of {code}" if side in "ab" else "Lap", f"lap-{side}", list(seconds), next(iter(seconds), ""),
-                show=partial(_lap_name, seconds), among=f"{code}-{race.pick.looked.laps}-{race.pick.place}",
-                help="The fastest first.",
+                f"Lap of {code}" if side in "ab" else "Lap", f"lap-{side}", timed, next(iter(timed), ""), "The fastest first.",
+                among=f"{code}-{race.pick.looked.laps}-{race.pick.place}",
             )  # fmt: skip
             if not lap:
                 lacking = f"{code} has no timed lap among the chosen ones. Choose other laps."
@@ -110,8 +109,8 @@ def tab(view: View) -> None:
             asked.append((laps.trials.fingerprint, int(lap)))
     spans = zooms(race.circuit)
     zoom = choose_one(
-        "Zoom", "zoom", [WHOLE, *spans], WHOLE, show=lambda name: "The whole lap" if name == WHOLE else name,
-        among=str(race.pick.place), help="Or click the track on the map, or a row of Corners.",
+        "Zoom", "zoom", {WHOLE: "The whole lap"} | {name: name for name in spans}, WHOLE,
+        "Or click the track on the map, or a row of Corners.", among=str(race.pick.place),
     )  # fmt: skip
     if lacking:
         shell.empty("No timed lap", lacking)
@@ -127,10 +126,6 @@ def tab(view: View) -> None:
     else:
         missing = next((driver for driver in picked if isinstance(driver, Unread)), None)
         shell.empty(*(A_MOMENT if missing is None else (missing.title, missing.note)))
-
-
-def _lap_name(seconds: Mapping[str, float], lap: str) -> str:
-    return f"{lap} · {clock(seconds[lap])}" if lap in seconds else lap
 
 
 def _draw(

@@ -58,6 +58,16 @@ def minisectors(circuit: Circuit) -> Floats:
     return np.linspace(0, circuit.length, max(2, round(circuit.length / MINISECTOR_M)) + 1)
 
 
+def named_by_place(circuit: Circuit, edges: Floats, names: Sequence[str]) -> tuple[str, ...]:
+    """The stretches between `edges`, with the segment that each lies in, where that is known."""
+    where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
+    return (
+        tuple(names)
+        if where is None
+        else tuple(f"{name}, {circuit.segments[k]}" for name, k in zip(names, where, strict=True))
+    )
+
+
 def sectors(session: Session, circuit: Circuit) -> Floats:
     """[4] where the official sectors begin and end, in metres; [0] where their lines are not known."""
     lines = session.sector_lines
@@ -129,11 +139,7 @@ def in_minisectors(circuit: Circuit, won: TimeWon) -> Gain:
     """In equal stretches, each named by its number and by what lies there."""
     edges = minisectors(circuit)
     of = np.searchsorted(edges, _middles(circuit, won), side="right") - 1
-    where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
-    names = tuple(
-        f"{number + 1}" + ("" if where is None else f", {circuit.segments[where[number]]}")
-        for number in range(len(edges) - 1)
-    )
+    names = named_by_place(circuit, edges, [str(number) for number in range(1, len(edges))])
     return Gain(names, *won.among(np.eye(len(names))[of]), edges)
 
 

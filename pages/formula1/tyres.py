@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from datasets.f1.long_runs import FEWEST, Run, fading, fuel_effect, runs, shares_by_lap
-from datasets.formula1 import LapTable, Session, stints
+from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot import palette
 from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, plain, typed
@@ -190,13 +190,14 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
 
     A chart of Streamlit's own kind: it takes the theme of the page by itself, and is one layer for each thing that is seen.
     """
-    codes = [driver.code for driver in session.drivers if len(driver.laps)]
+    drivers = [driver for driver in session.drivers if len(driver.laps)]
+    codes = [driver.code for driver in drivers]
     rows = [
         {
-            "driver": code, "first": stint.first - 0.5, "end": stint.last + 0.5, "letter": (stint.compound or "?")[0],
+            "driver": driver.code, "first": stint.first - 0.5, "end": stint.last + 0.5, "letter": (stint.compound or "?")[0],
             "tyres": (stint.compound or "unknown").capitalize(), "laps": f"{stint.first} to {stint.last}",
         }
-        for code in codes for stint in stints(session_laps(session, code))
+        for driver in drivers for stint in stints(driver.laps)
     ]  # fmt: skip
     slow, wet = _neutralised(session), _in_rain(session)
     kinds = [
@@ -232,11 +233,6 @@ def strategy(session: Session) -> tuple[alt.LayerChart | alt.FacetChart, str]:
     return chart.properties(height=60 + 22 * len(codes)).configure(
         background="transparent"
     ), f"Each bar is a set of tyres, drivers in the order of the result. {told} {weekend.conditions(session)}"
-
-
-def session_laps(session: Session, code: str) -> LapTable:
-    """The laps of a driver, with or without positions."""
-    return next(driver.laps for driver in session.drivers if driver.code == code)
 
 
 def _in_rain(session: Session) -> list[int]:

@@ -14,7 +14,7 @@ from datasets.formula1 import Session, lap_clock
 from gdm_core.text import listed
 from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, typed
 from pages.formula1 import data, teams, time_gained
-from pages.formula1.data import Circuit, Place
+from pages.formula1.data import Place
 from pages.formula1.driver_states import race_of
 from pages.formula1.tables import clock, table_with_csv
 from pages.formula1.time_gained import Gain
@@ -66,22 +66,11 @@ def between_best(place: Place, codes: tuple[str, str]) -> Gain | None:
     if clocks[0] is None or clocks[1] is None:
         return None
     one, other = clocks[0], clocks[1]
-    edges, names = _parts(circuit)
+    edges = time_gained.minisectors(circuit)
     share = np.clip(edges / circuit.length, 0, 1)
     won = np.diff(other.at(share)) - np.diff(one.at(share))
     error = np.sqrt(one.variance(share[:-1], share[1:]) + other.variance(share[:-1], share[1:]))
-    return Gain(names, won, error, edges)
-
-
-def _parts(circuit: Circuit) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Minisectors, and what each is called."""
-    edges = time_gained.minisectors(circuit)
-    where = circuit.segment_at((edges[1:] + edges[:-1]) / 2)
-    called = (
-        f"{edges[k]:.0f} m" + ("" if where is None else f", {circuit.segments[where[k]]}")
-        for k in range(len(edges) - 1)
-    )
-    return edges, tuple(called)
+    return Gain(time_gained.named_by_place(circuit, edges, [f"{at:.0f} m" for at in edges[:-1]]), won, error, edges)
 
 
 def tab(view: View) -> None:

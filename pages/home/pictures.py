@@ -12,6 +12,7 @@ from gdm_studio.plot import palette
 from gdm_studio.plot.figures.strips import averaged
 from gdm_studio.plot.figures.track import bucket_lines
 
+STRIP_COLUMNS = 240
 MAX_POINTS = 1_600
 FRAMES = 48
 
@@ -30,18 +31,11 @@ def _thinned(
     return position[width // 2 :: width][: len(soft)], soft[: len(position[width // 2 :: width])]
 
 
-def track_svg(
-    position: npt.NDArray[np.floating],
-    states: npt.NDArray[np.float32],
-    alt: str,
-    width: int = 400,
-    height: int = 230,
-    stroke: float = 3.2,
-) -> str:
+def track_svg(position: npt.NDArray[np.floating], states: npt.NDArray[np.float32], alt: str) -> str:
     """A path in mixed colours."""
     where, soft = _thinned(position, states)
     low, high = np.nanmin(where, axis=0), np.nanmax(where, axis=0)
-    pad = 14
+    width, height, pad = 400, 230, 14
     scale = float(
         min((width - 2 * pad) / max(high[0] - low[0], 1e-9), (height - 2 * pad) / max(high[1] - low[1], 1e-9))
     )
@@ -60,16 +54,16 @@ def track_svg(
             paths.append(f'<path d="{d}" stroke="{colour}" stroke-opacity="{opacity:.2f}"/>')
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'fill="none" stroke-width="{stroke}" stroke-linejoin="round">{"".join(paths)}</svg>'
+        f'fill="none" stroke-width="3.2" stroke-linejoin="round">{"".join(paths)}</svg>'
     )
     return _image(svg, alt)
 
 
-def strip_svg(states: npt.NDArray[np.float32], alt: str, columns: int = 240, height: int = 14) -> str:
+def strip_svg(states: npt.NDArray[np.float32], alt: str) -> str:
     """The same states as a strip over time."""
-    soft, _ = averaged(states, columns)
+    soft, _ = averaged(states, STRIP_COLUMNS)
     colours, opacity = palette.mix(soft)
-    n = len(soft)
+    n, height = len(soft), 14
     stops = "".join(
         f'<stop offset="{(i + 0.5) / n:.4f}" stop-color="{c}" stop-opacity="{o:.2f}"/>'
         for i, (c, o) in enumerate(zip(palette.hex_colours(colours), opacity, strict=True))
@@ -81,8 +75,9 @@ def strip_svg(states: npt.NDArray[np.float32], alt: str, columns: int = 240, hei
     return _image(svg, alt, "gdm-strip")
 
 
-def _oval(n: int, width: float = 300, height: float = 118, pad: float = 16) -> npt.NDArray[np.float64]:
+def _oval(n: int) -> npt.NDArray[np.float64]:
     """[n, 2] a stadium at constant speed, from the start of its upper straight."""
+    width, height, pad = 300, 118, 16
     radius = (height - 2 * pad) / 2
     straight = width - 2 * pad - 2 * radius
     arc = np.pi * radius

@@ -17,38 +17,26 @@ view.read(now) gives one trial as a fit reads it (`states` in the order of colou
 caption). view.ask(name, function, ...) has a function of the library work on the fitted model on a worker.
 """
 
-from pages.lab.card import honest_card, measured, rows_beside
-from pages.lab.data import Data, Measure, Setting
-from pages.lab.export import offer
-from pages.lab.fit import as_known_then, begin, end, picture
-from pages.lab.held import follow
-from pages.lab.pin import Beside
-from pages.lab.suggest import suggest
-from pages.lab.tabs import prediction, shares, show_tabs, stays, transitions
-from pages.lab.view import Reading, Unread, View, together
-
-__all__ = [
-    "Beside",
-    "Data",
-    "Measure",
-    "Reading",
-    "Setting",
-    "Unread",
-    "View",
-    "as_known_then",
-    "begin",
-    "end",
-    "follow",
-    "honest_card",
-    "measured",
-    "offer",
-    "picture",
-    "prediction",
-    "rows_beside",
-    "shares",
-    "show_tabs",
-    "stays",
-    "suggest",
-    "together",
-    "transitions",
-]
+from pages.lab.card import honest_card as honest_card
+from pages.lab.card import measured as measured
+from pages.lab.card import rows_beside as rows_beside
+from pages.lab.data import Data as Data
+from pages.lab.data import Measure as Measure
+from pages.lab.data import Setting as Setting
+from pages.lab.export import offer as offer
+from pages.lab.fit import as_known_then as as_known_then
+from pages.lab.fit import begin as begin
+from pages.lab.fit import end as end
+from pages.lab.fit import picture as picture
+from pages.lab.held import follow as follow
+from pages.lab.pin import Beside as Beside
+from pages.lab.suggest import suggest as suggest
+from pages.lab.tabs import prediction as prediction
+from pages.lab.tabs import shares as shares
+from pages.lab.tabs import show_tabs as show_tabs
+from pages.lab.tabs import stays as stays
+from pages.lab.tabs import transitions as transitions
+from pages.lab.view import Reading as Reading
+from pages.lab.view import Unread as Unread
+from pages.lab.view import View as View
+from pages.lab.view import together as together

@@ -116,7 +116,9 @@ def _told(view: View, rows_of: Rows, says: bool) -> Told:
         if comes := answer.so_far.get("under_way"):
             what, done, of_all = comes
             html += shell.running_html(f"scores, {done} of {of_all} parts: now {what}", done / of_all)
-    elif rows and not view.fit.watched and _of_these_data(view, scored) and scored is not None:
+    elif (
+        rows and not view.fit.watched and scored is not None and scored.train.fingerprint == view.data.train.fingerprint
+    ):
         html = card.scores_html(
             rows, earlier=waiting.earlier(view.setting, scored.where), meanwhile=_waiting(view, answer)
         )
@@ -229,10 +231,6 @@ def _same(one: live.Wanted, other: live.Wanted) -> bool:
     """Whether two fits are one, looked at through the same data."""
     tests = [None if wanted.test is None else wanted.test.fingerprint for wanted in (one, other)]
     return one.key == other.key and tests[0] == tests[1]
-
-
-def _of_these_data(view: View, scored: live.Wanted | None) -> bool:
-    return scored is not None and scored.train.fingerprint == view.data.train.fingerprint
 
 
 def _waiting(view: View, answer: live.Answer) -> str:

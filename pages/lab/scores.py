@@ -276,7 +276,8 @@ def lost_by_smoothing(found: Scores) -> str:
 
 def _median_bout(found: Scores, page: Unit) -> Score:
     """The median bout, beside the expert's, in a unit that suits both."""
-    ours, raw, theirs = (_finite(found.get(name)) for name in ("bout_s", "raw_bout_s", "expert_bout_s"))
+    known = (found.get(name) for name in ("bout_s", "raw_bout_s", "expert_bout_s"))
+    ours, raw, theirs = (float("nan") if value is None else float(value) for value in known)
     unit = unit_of_stays(max(ours, theirs) if np.isfinite(theirs) else ours, page)
     if not np.isfinite(theirs):
         return Score("Median bout", unit.of(ours), digits=2, unit=f" {unit.plural}", span=(0, 10))
@@ -289,7 +290,3 @@ def _median_bout(found: Scores, page: Unit) -> Score:
         others=[("the expert's", unit.of(theirs)), ("as fitted", unit.of(raw))],
         help="Half the length of the expert's bouts or less would be spurious switching.",
     )
-
-
-def _finite(value: float | None) -> float:
-    return float("nan") if value is None else float(value)

@@ -168,9 +168,9 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
         )
         rounded = values["track"] != "square"
         if rounded:
-            values["turn"] = math.radians(
-                _angle(setting, preset.turn, "Turn a step (degrees)", "On the rounded track's two ends.")
-            )
+            degrees, said = math.degrees(preset.turn), "On the rounded track's two ends."
+            turn = _typed("Turn a step (degrees)", f"{setting}.turn", degrees, 0.5, 60.0, said, step=0.5)
+            values["turn"] = math.radians(turn)
             upper, lower = preset.straight_steps
             left, right = st.columns(2, gap="small")
             with left:
@@ -201,10 +201,6 @@ def _parameters(setting: str) -> tuple[dict[str, Any], bool]:
             y = _typed("Start y", f"{setting}.y", preset.start[1], -5.0, 5.0, "")
         values["start"] = (x, y)
     return values, any(held)
-
-
-def _angle(setting: str, turn: float, label: str, help: str) -> float:
-    return _typed(label, f"{setting}.turn", math.degrees(turn), 0.5, 60.0, help, step=0.5)
 
 
 def _typed(label: str, key: str, value: float, low: float, high: float, help: str, step: float = 0.05) -> float:

@@ -14,7 +14,7 @@ from gdm_core.study import Flow
 from gdm_core.study.sheet import ANIMAL
 from gdm_core.study.states import SHARES
 from pages.study.bring import Brought
-from pages.study.pictures import MINUS
+from pages.study.pictures import MINUS, label_of
 from pages.study.questions import MEASURES, SHORT, Answers, Asked
 from pages.ui import shell
 
@@ -102,13 +102,7 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
     shown: dict[str, Any] = {}
     if "term" in found:
         shown["of"] = found["term"]
-    study = brought.study
-    shown["state"] = [
-        f"{study.called(row['from_state'])} to {study.called(row['to_state'])}"
-        if "to_state" in row
-        else "whole recording" if row["state"] == "all" else study.called(row["state"])
-        for _, row in found.iterrows()
-    ]  # fmt: skip
+    shown["state"] = [label_of(brought.study, row) for _, row in found.iterrows()]
 
     def number(value: float, share: bool = percent) -> str:
         return "–" if not np.isfinite(value) else (f"{value:.1%}" if share else f"{value:.3g}").replace("-", MINUS)

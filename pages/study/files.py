@@ -25,7 +25,7 @@ from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
 from pages.study.work import KEPT, Say, Work
 from pages.ui import settings, shell
-from pages.ui.controls import one_of
+from pages.ui.controls import number, one_of, text
 from pages.ui.shell import Frame
 
 UPLOAD, SHEET, SAVED, STAYS = "study-upload", "study-sheet", "study-saved", "kept"  # of controls and the address
@@ -86,27 +86,18 @@ def sent(key: str) -> Any:
     return st.session_state.get(f"{_SENT}{key}")
 
 
-def forget() -> None:
-    """The visitor is done with these files."""
-    for name in [str(name) for name in st.session_state if str(name).startswith((_SENT, _READ))]:
-        del st.session_state[name]
-
-
 def how() -> Reading:
     """The controls that say how files are read."""
     hold = one_of("Files hold", HOLD, key="hold")
     said, usual = ("Samples a second (0: as files say)", 0.0) if hold == "recordings" else ("Samples a second", 25.0)
-    rate = st.number_input(
-        said, 0.0, 10_000.0, usual, format="%g", key=settings.key("rate", settings.of(hold)), bind="query-params",
-        help="0 takes what the files say. States of another tool do not say it.",
-    )  # fmt: skip
+    about = "0 takes what the files say. States of another tool do not say it."
+    rate = number(said, 0.0, 10_000.0, usual, format="%g", key="rate", of=settings.of(hold), help=about)
     features = "egocentric"
     if hold == "recordings":
-        features = st.selectbox(
-            "Poses as", list(FEATURES), format_func=lambda one: FEATURES.get(one, one), key="features", bind="query-params",
-            help="Shape and motion are the same wherever the animal is.",
-        )  # fmt: skip
-    return Reading(hold, rate or None, features if features in FEATURES else "egocentric")
+        features = one_of(
+            "Poses as", FEATURES, key="features", help="Shape and motion are the same wherever the animal is."
+        )
+    return Reading(hold, rate or None, features)
 
 
 def uploaded() -> list[tuple[str, Given]]:
@@ -221,13 +212,8 @@ def _typed(names: list[str], of: str) -> pd.DataFrame | None:
         "Send one as CSV or XLSX at the left, or fill this in: whose each recording is, and what was done to whom. Cells that were "
         "copied in a spreadsheet can be pasted."
     )
-    asked = st.text_input(
-        "Columns",
-        f"{ANIMAL}, group",
-        key=settings.key("columns", of),
-        bind="query-params",
-        help="Names with commas between them: animal, group, dose.",
-    )
+    about = "Names with commas between them: animal, group, dose."
+    asked = text("Columns", f"{ANIMAL}, group", key="columns", of=of, help=about)
     columns = [one for one in dict.fromkeys(map(str.strip, asked.split(","))) if one and one.casefold() != RECORDING]
     if not columns:
         shell.quiet("Name a column at least: group, dose, session.")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-import streamlit as st
 
 from gdm_core.study.sheet import RECORDING, ROWS_WITHOUT, in_words
 from gdm_studio.plot.figures.base import Figure
 from pages.study import answer, pictures
 from pages.study.bring import Brought
 from pages.study.questions import MEASURES, NOTHING, Answers, Asked
-from pages.ui import limits, settings, shell
+from pages.ui import settings, shell
+from pages.ui.controls import one_of
 from pages.ui.plot import plot
 
 ON_THE_PAGE = ("study-dots", "study-strips")  # figures that stand above the tabs, whichever is open
@@ -53,11 +53,8 @@ def sorted_by(brought: Brought, asked: Asked | None) -> str:
     first = asked.between[0] if asked is not None else NOTHING
     key = settings.key("sort", settings.key(brought.of, settings.of(first)))
     options = [NOTHING, *columns]
-    limits.among(key, "Recordings sorted by", options)
-    found = st.selectbox(
-        "Recordings sorted by", options, index=options.index(first), key=key, bind="query-params", width=260
-    )
-    return "" if found == NOTHING or found not in options else found
+    found = one_of("Recordings sorted by", options, first, key=key, width=260)
+    return "" if found == NOTHING else found
 
 
 def ordered(brought: Brought, by: str) -> tuple[list[int], list[str]]:

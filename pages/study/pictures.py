@@ -164,7 +164,8 @@ def dots(
     groups   their values in order, as `values["group of dots"]` has them
     shown    rows of the comparison that are drawn, as places among the labels
     """
-    n_labels = len(values) // max(1, values[GROUP].size // _n_labels(values, unit, factors))
+    each = int(values.groupby([unit, *factors], sort=False).size().iloc[0])
+    n_labels = len(values) // max(1, values[GROUP].size // each)
     width = 0.76 / len(groups)
     rng = np.random.default_rng(0)
     table = values.assign(place=np.tile(np.arange(n_labels), len(values) // n_labels))
@@ -200,7 +201,7 @@ def dots(
                 "hovertemplate": f"mean of {plain(group)}: %{{y:.3g}}<extra></extra>",
             }
         )  # fmt: skip
-    names = [_label(study, table[table["place"] == place].iloc[0]) for place in shown]
+    names = [label_of(study, table[table["place"] == place].iloc[0]) for place in shown]
     own = "state" in table and len(names) == len({*names}) and "all" not in table["state"].tolist()
     bars = [
         {"type": "rect", "xref": "x", "yref": "paper", "x0": i - 0.44, "x1": i + 0.44, "y0": -0.022, "y1": -0.004,
@@ -233,12 +234,9 @@ def _legend(title: str) -> Dict:
     return place | ({"title": {"text": f"{plain(title)}  ", "side": "left", "font": {"size": 12}}} if title else {})
 
 
-def _n_labels(values: pd.DataFrame, unit: str, factors: Sequence[str]) -> int:
-    return int(values.groupby([unit, *factors], sort=False).size().iloc[0])
-
-
-def _label(study: Study, row: Any) -> str:
-    if "from_state" in row:
+def label_of(study: Study, row: Any) -> str:
+    """What a row of a comparison is about."""
+    if "to_state" in row:
         return f"{study.called(row['from_state'])} to {study.called(row['to_state'])}"
     return "whole recording" if row["state"] == "all" else study.called(row["state"])
 

@@ -87,18 +87,12 @@ class Answers:
     trouble: str = ""
 
 
-def columns_of(brought: Brought) -> list[str]:
-    """Columns that recordings can be grouped by: with more than one value, and not the recording's own name."""
-    frame = brought.study.conditions
-    return [str(c) for c in frame if c not in (RECORDING, "file") and frame[c].nunique() > 1]
-
-
 def choose(brought: Brought) -> Asked | None:
     """The controls of a question; None, with a sentence, where the sheet has nothing to compare."""
     shell.section("Question")
     study, of = brought.study, brought.of
     frame, animal = study.conditions, study.sheet.animal
-    offered = columns_of(brought)
+    offered = [str(c) for c in frame if c not in (RECORDING, "file") and frame[c].nunique() > 1]  # that can group
     groups = [c for c in offered if c != animal]
     if not groups:
         shell.quiet(

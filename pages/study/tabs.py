@@ -17,9 +17,9 @@ from pages.study import answer, leave, look, names, pictures, questions, words, 
 from pages.study.bring import Brought
 from pages.study.questions import Answers, Asked
 from pages.study.work import Say
-from pages.ui import limits, settings, shell
+from pages.ui import settings, shell
+from pages.ui.controls import slide, tabs
 from pages.ui.plot import plot
-from pages.ui.slider import slider
 
 BIN_S = 60.0
 ALL = "whole recording"
@@ -27,25 +27,19 @@ ALL = "whole recording"
 
 def show(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
     """The tabs; those that are closed cost nothing."""
-    limits.among("view", "Tab", list(TABS))
-    places = st.tabs(list(TABS), key="view", on_change="rerun", bind="query-params")
-    for place, (draw, needs_answer) in zip(places, TABS.values(), strict=True):
+    table = None if answers is None else answers.table
+    for name, place in tabs(TABS):
         if not place.open:
             continue
         with place:
-            if (needs_answer or draw is _changes) and asked is not None and answers is None:
+            if name in (*OF_AN_ANSWER, "Changes") and asked is not None and answers is None:
                 shell.empty("Being worked out", "It comes with the answer, at the right of the picture.")
-            elif needs_answer and (answers is None or answers.table is None):
+            elif name not in OF_AN_ANSWER:
+                OTHERS[name](brought, asked, answers)
+            elif asked is None or table is None:
                 shell.empty("No answer yet", "The question at the left has to have one first.")
             else:
-                draw(brought, asked, answers)
-
-
-def _table(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
-    assert asked is not None
-    assert answers is not None
-    assert answers.table is not None
-    answer.table(brought, asked, answers.table)
+                OF_AN_ANSWER[name](brought, asked, table)
 
 
 def _changes(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
@@ -62,19 +56,20 @@ def _changes(brought: Brought, asked: Asked | None, answers: Answers | None) -> 
     shell.quiet(f"Distance {flow.distance:.1f}, z = {flow.z:.2f}, p {answer.p_text(flow.p)}: {flow.test}.")
 
 
-def _over_time(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
-    assert asked is not None
-    assert answers is not None
-    assert answers.table is not None
+def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
+    from scipy import stats
+
     study = brought.study
-    place = _state(brought, "Usage of", _surest(answers.table, len(study.states)))
+    place = _state(brought, "Usage of", _surest(table, len(study.states)))
     counts, frame = study.counts, study.conditions
     longest = max(one.n_samples / one.rate_hz for one in counts.recordings)
     bin_s = BIN_S if longest >= 3 * BIN_S else max(longest / 6, 1e-9)
     unit = study.sheet.animal or RECORDING
     parts = []
     for row, usage in enumerate(counts.usage_over_time(bin_s)):
-        if not frame.iloc[row][list(asked.between)].isna().any() and _takes_part(asked, frame.iloc[row]):
+        if not frame.iloc[row][list(asked.between)].isna().any() and (
+            asked.where is None or frame.iloc[row][asked.where[0]] in asked.where[1]
+        ):
             seen = counts.recordings[row].n_samples / counts.rates[row] / bin_s
             usage = usage[: max(1, round(seen))]  # the rest of a minute says little: it would be the widest interval
             minutes = (np.arange(len(usage)) + 0.5) * bin_s / 60
@@ -82,25 +77,17 @@ def _over_time(brought: Brought, asked: Asked | None, answers: Answers | None) -
             parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
     whole = look.with_groups(asked, pd.concat(parts, ignore_index=True))
     each = whole.groupby([pictures.GROUP, unit, "minute"], as_index=False, sort=False)["usage"].mean()
-    table = each.groupby([pictures.GROUP, "minute"], as_index=False)["usage"].agg(["mean", "std", "count"])
-    table = table[table["count"] >= table["count"].max() / 2].copy()  # at the end only the longest recordings are left
-    table["half"] = _t(table["count"].to_numpy()) * table["std"] / np.sqrt(table["count"])
+    drawn = each.groupby([pictures.GROUP, "minute"], as_index=False)["usage"].agg(["mean", "std", "count"])
+    drawn = drawn[drawn["count"] >= drawn["count"].max() / 2].copy()  # at the end only the longest recordings are left
+    n = drawn["count"].to_numpy()
+    quantile = np.where(n > 1, stats.t.ppf(0.975, np.maximum(n - 1, 1)), np.nan)
+    drawn["half"] = quantile * drawn["std"] / np.sqrt(n)
     words = f"{study.called(study.states[place])}, share of the time"
     plot(
-        pictures.over_time(table, answer.groups_of(answers.table), words),
+        pictures.over_time(drawn, answer.groups_of(table), words),
         key="study-time",
         filename=f"{brought.name}-minutes",
     )
-
-
-def _t(n: np.ndarray) -> np.ndarray:
-    from scipy import stats
-
-    return np.where(n > 1, stats.t.ppf(0.975, np.maximum(n - 1, 1)), np.nan)
-
-
-def _takes_part(asked: Asked, row: pd.Series) -> bool:
-    return asked.where is None or row[asked.where[0]] in asked.where[1]
 
 
 def _state(brought: Brought, label: str, first: int) -> int:
@@ -122,11 +109,8 @@ def _surest(table: pd.DataFrame, n_states: int) -> int:
     return int(table["p"].argmin())
 
 
-def _power(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     """How many animals it would take, and what frames as units would have claimed."""
-    assert asked is not None
-    assert answers is not None
-    assert answers.table is not None
     if len(asked.between) > 1:
         shell.empty(
             "Power is that of one factor", "Take the second one away at the left, or choose its value under Only where."
@@ -135,11 +119,10 @@ def _power(brought: Brought, asked: Asked | None, answers: Answers | None) -> No
     left, right = st.columns(2, gap="medium")
     by_state = asked.measure in OF_STATES
     with left:
-        place = _state(brought, "Of", _surest(answers.table, len(brought.study.states))) if by_state else 0
+        place = _state(brought, "Of", _surest(table, len(brought.study.states))) if by_state else 0
     with right:
-        limits.within("effect", "Difference", 0.1, 3.0, float)
-        effect, _ = slider(
-            "Difference (standard deviations between animals)", 0.1, 3.0, 1.0, 0.1, key="effect", bind="query-params",
+        effect, _ = slide(
+            "Difference (standard deviations between animals)", 0.1, 3.0, 1.0, 0.1, key="effect",
             help="Of paired sessions: standard deviations of differences.",
         )  # fmt: skip
     if asked.measure in questions.OF_CHANGES:
@@ -172,9 +155,8 @@ def _power(brought: Brought, asked: Asked | None, answers: Answers | None) -> No
             shell.quiet(one)
 
 
-def _frames(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
+def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     """What frames as units would have claimed, and why not."""
-    assert asked is not None
     if len(asked.between) > 1 or asked.within:
         shell.empty(
             "This is shown between the groups of one column", "Take the pairs or the second factor away at the left."
@@ -186,21 +168,21 @@ def _frames(brought: Brought, asked: Asked | None, answers: Answers | None) -> N
     if counted.error is not None:
         shell.error("Frames cannot be counted here", str(counted.error))
         return
-    table: pd.DataFrame = counted.value
-    claimed, true = int((table["p"] < answer.LEVEL).sum()), int((table["p_by_animal"] < answer.LEVEL).sum())
+    found: pd.DataFrame = counted.value
+    claimed, true = int((found["p"] < answer.LEVEL).sum()), int((found["p_by_animal"] < answer.LEVEL).sum())
     shell.finding(
-        f"With frames for samples, {claimed} of {len(table)} states would 'differ' (p < .05, uncorrected); with animals, {true}."
+        f"With frames for samples, {claimed} of {len(found)} states would 'differ' (p < .05, uncorrected); with animals, {true}."
     )
     shown = pd.DataFrame(
         {
-            "state": [harmless(brought.study.called(state)) for state in table["state"]],
-            "p claimed by frames": [answer.p_text(p).removeprefix("= ") for p in table["p"]],
-            "p by animals": [answer.p_text(p).removeprefix("= ") for p in table["p_by_animal"]],
-            "frames": [f"{n:,}" for n in table["n"]],
+            "state": [harmless(brought.study.called(state)) for state in found["state"]],
+            "p claimed by frames": [answer.p_text(p).removeprefix("= ") for p in found["p"]],
+            "p by animals": [answer.p_text(p).removeprefix("= ") for p in found["p_by_animal"]],
+            "frames": [f"{n:,}" for n in found["n"]],
         }
     )
     st.dataframe(shown, hide_index=True, height="content" if len(shown) < 16 else 560, key="study-frames-table")
-    shell.quiet(table.attrs["notes"][0].replace("p_by_animal", "p by animals"))
+    shell.quiet(found.attrs["notes"][0].replace("p_by_animal", "p by animals"))
 
 
 def _clips(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
@@ -208,10 +190,6 @@ def _clips(brought: Brought, asked: Asked | None, answers: Answers | None) -> No
     words.panel(
         brought, asked, _state(brought, "Clips of", 0 if table is None else _surest(table, len(brought.study.states)))
     )
-
-
-def _names(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
-    names.panel(brought, asked)
 
 
 def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
@@ -233,19 +211,20 @@ def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) 
     )
 
 
-def _take_along(brought: Brought, asked: Asked | None, answers: Answers | None) -> None:
-    leave.panel(brought, asked, answers)
-
-
-Draw = Callable[[Brought, Asked | None, Answers | None], None]
-TABS: dict[str, tuple[Draw, bool]] = {
-    "State by state": (_table, True),
-    "Changes": (_changes, False),
-    "By the minute": (_over_time, True),
-    "Clips and words": (_clips, False),
-    "How many animals": (_power, True),
-    "Frames as units": (_frames, True),
-    "Names": (_names, False),
-    "Recordings": (_recordings, False),
-    "Take along": (_take_along, False),
+OF_AN_ANSWER: dict[str, Callable[[Brought, Asked, pd.DataFrame], None]] = {
+    "State by state": answer.table,
+    "By the minute": _over_time,
+    "How many animals": _power,
+    "Frames as units": _frames,
 }
+OTHERS: dict[str, Callable[[Brought, Asked | None, Answers | None], None]] = {
+    "Changes": _changes,
+    "Clips and words": _clips,
+    "Names": lambda brought, asked, _: names.panel(brought, asked),
+    "Recordings": _recordings,
+    "Take along": leave.panel,
+}
+TABS = (
+    "State by state", "Changes", "By the minute", "Clips and words", "How many animals", "Frames as units", "Names",
+    "Recordings", "Take along",
+)  # fmt: skip

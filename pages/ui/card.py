@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -195,11 +195,6 @@ def scores_html(
     rows = "".join([_row(item) if shown else _waiting(item) for item in items] + [_waiting(item) for item in to_come])
     body = f'<p class="gdm-panel-title">{escape(title)}</p><div class="gdm-scores">{rows}</div>{line}'
     return shell.marked(body, "") if earlier else body
-
-
-def scores(items: Sequence[Score], **how: Any) -> None:
-    """Show the card, as `scores_html` has it."""
-    shell.say(scores_html(items, **how))
 
 
 def _waiting(score: Score) -> str:

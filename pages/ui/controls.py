@@ -56,20 +56,24 @@ def one_of(
     options   what they are called on the screen and in the address, by what they are
     """
     words: dict[W, str] = dict(options) if isinstance(options, Mapping) else {option: option for option in options}
-    names, name = list(words), settings.key(key, of)
-    start = start if start is not None and start in words else names[0]
+    name = settings.key(key, of)
     limits.among(name, label, words.values())
-    shared: dict[str, Any] = {
-        "format_func": lambda one: words.get(one, str(one)),
-        "key": name,
-        "bind": IN_ADDRESS,
-    } | more
+    start = start if start is not None and start in words else next(iter(words))
+    return pick(label, words, start, at=at, row=row, tall=tall, key=name, bind=IN_ADDRESS, **more)
+
+
+def pick(
+    label: str, words: Mapping[W, str], start: W, *, at: Any = st, row: bool = False, tall: bool = False, **more: Any
+) -> W:
+    """The same wherever its value is kept: what it gives is one of the words, whatever a browser sends."""
+    names = list(words)
+    more["format_func"] = lambda one: words.get(one, str(one))
     if row:
-        chosen = at.segmented_control(label, names, default=start, required=True, **shared)
+        chosen = at.segmented_control(label, names, default=start, required=True, **more)
     elif tall:
-        chosen = at.radio(label, names, names.index(start), **shared)
+        chosen = at.radio(label, names, names.index(start), **more)
     else:
-        chosen = at.selectbox(label, names, names.index(start), **shared)
+        chosen = at.selectbox(label, names, names.index(start), **more)
     return chosen if chosen in words else start
 
 
@@ -86,9 +90,9 @@ def several(
     return [word for word in chosen if word in options]
 
 
-def text(label: str, *, key: str, of: str = "", at: Any = st, **more: Any) -> str:
+def text(label: str, start: str = "", *, key: str, of: str = "", at: Any = st, **more: Any) -> str:
     """A line to type into."""
-    return (at.text_input(label, key=settings.key(key, of), bind=IN_ADDRESS, **more) or "").strip()
+    return (at.text_input(label, start, key=settings.key(key, of), bind=IN_ADDRESS, **more) or "").strip()
 
 
 def tabs(names: Sequence[str], key: str = "view") -> list[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -71,11 +71,6 @@ def address_of(path: Path, *, key: str) -> str:
     shelf = _shelf()
     shelf.files[key] = File(path.name, path.read_bytes, path)
     return f"{ROUTE}/{shelf.token}/{quote(key, safe='')}"
-
-
-def offered() -> Mapping[str, File]:
-    """What this visitor's pages offer."""
-    return _shelf().files
 
 
 def _shelf() -> Shelf:

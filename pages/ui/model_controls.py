@@ -46,6 +46,7 @@ STAY = {"learn": "Learn it", "fix": "Set it"}
 SEES = {"moves": "window", "places": "linear"}
 K_RANGE, D_RANGE = (2, palette.MAX_STATES), (1, 6)
 TAU_RANGE, GAMMA_RANGE, SEED_RANGE = (0.01, 3.0), (0.0, 0.99), (0, 9999)
+STAY_START = 0.3
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,6 @@ def choose(
     n_samples: int,
     n_states: int = 4,
     n_latent: int = 2,
-    softness: float = 0.99,
-    stay: float | None = None,
     sees: str = "moves",
     models: Sequence[str] | None = None,
     of: str = "",
@@ -121,7 +120,7 @@ def choose(
     tau, tau_moves = slide(
         "Softness (τ)",
         *TAU_RANGE,
-        softness,
+        0.99,
         0.01,
         key="tau",
         disabled=not soft,
@@ -130,7 +129,7 @@ def choose(
         if soft
         else f"{MODELS[name]} has hard states: there is no softness to set.",
     )
-    learn, gamma, gamma_moves = _stay(soft, stay, name)
+    learn, gamma, gamma_moves = _stay(soft, name)
     choice = one_of(
         "States are made of",
         {"moves": "Moves", "places": "Places"},
@@ -169,12 +168,11 @@ def choice_of(
     return Choice(name, family, config | fixed, MODELS.get(name, name), of, moving)
 
 
-def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]:
+def _stay(soft: bool, name: str) -> tuple[bool, float, bool]:
     """(whether gamma is learned, its value otherwise, whether its slider is held)."""
     mode = one_of(
         "How long to stay (γ)",
         STAY,
-        "learn" if stay is None else "fix",
         row=True,
         key="stay",
         disabled=not soft,
@@ -183,13 +181,12 @@ def _stay(soft: bool, stay: float | None, name: str) -> tuple[bool, float, bool]
         else f"{MODELS[name]} learns from the data how long it stays.",
     )
     learn = mode == "learn"
-    start = 0.3 if stay is None else stay
     if learn or not soft:
-        return learn, start, False
+        return learn, STAY_START, False
     gamma, moving = slide(
         "Stickiness (γ)",
         *GAMMA_RANGE,
-        start,
+        STAY_START,
         0.01,
         key="gamma",
         help="0: each moment is decided anew. Towards 1: a state goes on until something speaks against it.",

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from pages.ui import plot as plotting
-from pages.ui import text
 from pages.ui.plot import Picture
 from pages.ui.text import Text
 
@@ -23,16 +21,4 @@ def draw_parts(parts: Mapping[str, Part], places: Mapping[str, Any] | None = Non
     """Draw them in their places, the others one below the other."""
     for key, part in parts.items():
         with (places or {}).get(key) or nullcontext():
-            if isinstance(part, Text):
-                text.draw_text(part)
-            else:
-                plotting.plot(
-                    part.figure,
-                    part.key,
-                    state=part.state,
-                    revision=part.revision,
-                    empty=(part.title, part.note),
-                    still=part.still,
-                    events=part.events,
-                    on_click=part.clicked,
-                )
+            part.draw()

@@ -37,7 +37,6 @@ EVENTS = ("click", "select", "range")
 class Picture:
     """A figure in its place; without one, `title` and `note` say there what is missing and what will bring it. See `plot`.
 
-    still   it shows nothing of the fit, and stays as it is whatever the controls say
     clicked  called with the point that was clicked, {"x", "y", ...}, before the page runs
     """
 
@@ -49,22 +48,30 @@ class Picture:
     note: str = ""
     still: bool = False
     clicked: Callable[[Any], None] | None = None
+    height: int | None = None
+    group: str = "page"
+    events: Sequence[str] = ()
+    filename: str | None = None
 
     def message(self) -> dict[str, Any]:
-        """As the browser is told."""
-        return _data(
-            self.figure,
-            self.key,
-            state=self.state,
-            revision=self.revision,
-            empty=(self.title, self.note),
-            still=self.still,
-            events=self.events,
-        )
-
-    @property
-    def events(self) -> list[str]:
-        return [] if self.clicked is None else ["click"]
+        """What the browser is given, by a script or over the live channel."""
+        size = {"height": self.height, "phone_height": None}
+        if self.figure is not None:
+            size = {"height": self.height or self.figure["height"], "phone_height": self.figure.get("phone_height")}
+        options = {
+            **size,
+            "key": self.key,
+            "state": self.state,
+            "still": self.still,
+            "badge": BADGES[self.state],
+            "revision": self.revision or self.key,
+            "group": self.group,
+            "events": [*self.events, *([] if self.clicked is None else ["click"])],
+            "filename": self.filename or f"gdm-{self.key}",
+            "plotly": plotly_address(),
+            "empty": {"title": self.title, "note": self.note},
+        }
+        return {"figure": self.figure, "options": options, "tokens": TOKENS}
 
     def same(self, other: Any) -> bool:
         """Whether it would be drawn alike: figures are known by identity, since the page makes each of them once."""
@@ -74,13 +81,27 @@ class Picture:
         )
         return mine == theirs and self.figure is other.figure
 
+    def draw(
+        self,
+        module: str = "plot",
+        more: Mapping[str, Any] | None = None,
+        on_select: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Draw it, or update in place what stands under its key."""
+        if unknown := [name for name in self.events if name not in EVENTS]:
+            raise ConfigError(f"Unknown plot event {unknown[0]!r}; known are {', '.join(EVENTS)}.")
+        callbacks = {f"on_{name}_change": _ignore for name in self.events}
+        for name, call in (("select", on_select), ("click", self.clicked)):
+            if call is not None:
+                callbacks[f"on_{name}_change"] = partial(_call, call, self.key, name)
+        return renderer(module)(key=self.key, data=self.message() | dict(more or {}), **callbacks)
+
 
 def plot(
     figure: Figure | None,
     key: str,
     *,
     height: int | None = None,
-    phone_height: int | None = None,
     state: State = "fresh",
     revision: str = "",
     group: str = "page",
@@ -91,11 +112,10 @@ def plot(
     module: str = "plot",
     more: Mapping[str, Any] | None = None,
     on_select: Callable[[Any], None] | None = None,
-    on_click: Callable[[Any], None] | None = None,
 ) -> Any:
     """Draw `figure` under `key`, or update it in place.
 
-    height        pixels, when not the figure's own; phone_height the same on a narrow screen
+    height        pixels, when not the figure's own
     state         whether this is the result ('fresh'), a first look, an earlier result, or one still being fitted
     revision      zoom is kept as long as this stays the same
     group         figures of one group share a time cursor
@@ -103,64 +123,13 @@ def plot(
     filename      of the PNG or SVG that the visitor saves
     empty         (title, what to do) in place of a figure that is not there yet
     still         it shows nothing of the fit, and does not fade while a slider moves on
-    on_select     called with what was selected before the page runs, so that no run that is overtaken loses it; on_click alike
+    on_select     called with what was selected before the page runs, so that no run that is overtaken loses it
     module        what draws it in the browser: another one of components/ may change the figure by itself, and is given `more`
     """
-    unknown = [name for name in events if name not in EVENTS]
-    if unknown:
-        raise ConfigError(f"Unknown plot event {unknown[0]!r}; known are {', '.join(EVENTS)}.")
-    data = _data(
-        figure,
-        key,
-        state=state,
-        revision=revision,
-        empty=empty,
-        still=still,
-        height=height,
-        phone_height=phone_height,
-        group=group,
-        events=list(events),
-        filename=filename,
+    picture = Picture(
+        figure, key, state, revision, *empty, still, height=height, group=group, events=events, filename=filename
     )
-    callbacks = {f"on_{name}_change": _ignore for name in events}
-    for name, call in (("select", on_select), ("click", on_click)):
-        if call is not None:
-            callbacks[f"on_{name}_change"] = partial(_call, call, key, name)
-    return renderer(module)(key=key, data=data | dict(more or {}), **callbacks)
-
-
-def _data(
-    figure: Figure | None,
-    key: str,
-    *,
-    state: State,
-    revision: str,
-    empty: tuple[str, str] = ("", ""),
-    still: bool = False,
-    height: int | None = None,
-    phone_height: int | None = None,
-    group: str = "page",
-    events: Sequence[str] = (),
-    filename: str | None = None,
-) -> dict[str, Any]:
-    """What the browser is given, by a script or over the live channel."""
-    size = {"height": height, "phone_height": phone_height}
-    if figure is not None:
-        size = {"height": height or figure["height"], "phone_height": phone_height or figure.get("phone_height")}
-    options = {
-        **size,
-        "key": key,
-        "state": state,
-        "still": still,
-        "badge": BADGES[state],
-        "revision": revision or key,
-        "group": group,
-        "events": list(events),
-        "filename": filename or f"gdm-{key}",
-        "plotly": plotly_address(),
-        "empty": {"title": empty[0], "note": empty[1]},
-    }
-    return {"figure": figure, "options": options, "tokens": TOKENS}
+    return picture.draw(module, more, on_select)
 
 
 def _call(call: Callable[[Any], None], key: str, name: str) -> None:

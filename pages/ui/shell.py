@@ -209,13 +209,8 @@ def error(title: str, message: str, *, retry: str | None = None) -> bool:
     return st.button("Try again", key=retry, icon=":material/refresh:") if retry else False
 
 
-def running(text: str, share: float) -> None:
-    """Something under way: what it does, and how far it is (0 to 1)."""
-    st.html(running_html(text, share))
-
-
 def running_html(text: str, share: float) -> str:
-    """The same, for words that move."""
+    """Something under way, for words that move: what it does, and how far it is (0 to 1)."""
     done = min(max(share, 0.0), 1.0) * 100
     return (
         f'<div class="gdm-running" role="status"><span>{escape(text)}</span>'

@@ -27,7 +27,6 @@ class Text:
         """Whether it would be drawn alike."""
         return self == other
 
-
-def draw_text(text: Text) -> None:
-    """Draw them, or update in place what stands under their key."""
-    renderer("text")(key=text.key, data=text.message(), height="content")
+    def draw(self) -> None:
+        """Draw them, or update in place what stands under their key."""
+        renderer("text")(key=self.key, data=self.message(), height="content")

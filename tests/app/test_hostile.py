@@ -139,10 +139,7 @@ def test_a_browser_that_chooses_what_is_not_offered_chooses_nothing(said):
 
         from pages.formula1 import choices
 
-        names = {"1": "First"}
-        st.text(
-            choices.choose_one("Stint", "stint", ["all", "1"], "all", show=lambda key: names.get(key, "All stints"))
-        )
+        st.text(choices.choose_one("Stint", "stint", {"all": "All stints", "1": "First"}, "all"))
 
     app = AppTest.from_function(script).run()
     states = app._tree.get_widget_states()

@@ -66,7 +66,7 @@ def _broken() -> None:
         shell.empty("Nothing yet", "Choose a file.")
         if shell.error("No network", "Try later & often.", retry="again"):
             shell.quiet("tried again")
-        shell.running("fitting", 1.7)
+        shell.say(shell.running_html("fitting", 1.7))
     shell.footer(["CC BY 4.0"])
 
 
@@ -101,22 +101,12 @@ def test_green_only_beyond_the_spread(value, line, spread, higher, verdict):
     assert score.verdict == verdict
 
 
-def _card() -> None:
-    from pages.ui import card
-
-    card.scores(
-        [
-            card.Score(
-                "Matches <corners>", 0.86, line=0.19, line_name="chance", spread=0.02, others=[("untrained", 0.61)]
-            ),
-            card.Score("Next second", float("nan"), line=0.9, line_name="stands still"),
-        ],
-        status="1.3 s · seed 0",
-    )
-
-
 def test_the_card_puts_each_score_beside_its_line():
-    text = _html(AppTest.from_function(_card).run())
+    rows = [
+        card.Score("Matches <corners>", 0.86, line=0.19, line_name="chance", spread=0.02, others=[("untrained", 0.61)]),
+        card.Score("Next second", float("nan"), line=0.9, line_name="stands still"),
+    ]
+    text = card.scores_html(rows, status="1.3 s · seed 0")
     for words in (
         "0.860",
         "± 0.020",
@@ -135,16 +125,10 @@ def test_nobody_is_below_by_less_than_is_printed(value, line, word):
     assert card.Score("s", value, line=line, line_name="x").verdict == word
 
 
-def _earlier_card() -> None:
-    from pages.ui import card
-
-    rows = [card.Score("Matches", 0.993, line=0.9, line_name="chance")]
-    card.scores(rows, status="2.1 s · seed 0", earlier="GDM, K 4")
-    card.scores(rows, shown=False)
-
-
 def test_scores_of_an_earlier_result_are_dim_and_named():
-    first, second = (element.proto.body for element in AppTest.from_function(_earlier_card).run().get("html"))
+    rows = [card.Score("Matches", 0.993, line=0.9, line_name="chance")]
+    first = card.scores_html(rows, status="2.1 s · seed 0", earlier="GDM, K 4")
+    second = card.scores_html(rows, shown=False)
     assert first.startswith('<div class="gdm-of" data-of="">'), "of settings that nobody can want: it fades"
     assert "gdm-of" not in second
     assert "Scores of the earlier result: GDM, K 4" in first

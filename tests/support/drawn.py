@@ -18,13 +18,13 @@ def record(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Figure, str]]:
     Taken where all that is drawn comes by: what an earlier test has loaded keeps the `plot` that it imported.
     """
     drawn: dict[str, tuple[Figure, str]] = {}
-    given = plotting._data
+    given = plotting.Picture.message
 
-    def data(figure: Figure, key: str, **options: Any) -> dict[str, Any]:
-        drawn[key] = figure, options["state"]
-        return given(figure, key, **options)
+    def message(picture: plotting.Picture) -> dict[str, Any]:
+        drawn[picture.key] = picture.figure, picture.state
+        return given(picture)
 
-    monkeypatch.setattr(plotting, "_data", data)
+    monkeypatch.setattr(plotting.Picture, "message", message)
     return drawn
 
 

@@ -158,9 +158,7 @@ def test_every_table_that_leaves_as_text_is_written_where_formulas_are_made_harm
 def named_by(call: ast.Call) -> str | None:
     """The name in the address of the control that a call shows, as far as the source spells it."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
-    at = {"choose_one": 1, "choose_of_few": 1, "choose_several": 1, "choose_range": 2}.get(
-        ast.unparse(call.func).split(".")[-1]
-    )
+    at = {"choose_one": 1, "choose_several": 1, "choose_range": 2}.get(ast.unparse(call.func).split(".")[-1])
     bound = "bind" in given or ast.unparse(call.func) in ("slide", "number", "one_of", "switch", "text", "several")
     name = call.args[at] if at is not None else given.get("key") if bound else None
     if isinstance(name, ast.Call) and ast.unparse(name.func) == "settings.key":

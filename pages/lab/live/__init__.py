@@ -1,46 +1,22 @@
-"""Live tuning: a control is released, the picture changes, the fit follows. LIVE.md shows how a page uses it."""
+"""Live tuning: a control is released, the picture changes, the fit follows."""
 
-from gdm_core.analysis.matching import in_order
-from pages.lab.live.answers import Answer
-from pages.lab.live.pictures import Shown, Wanted
-from pages.lab.live.screen import (
-    COLOURS,
-    beforehand,
-    fit,
-    let_go,
-    open_settings,
-    problem,
-    progress,
-    region,
-    release_when_gone,
-    share_colours,
-    states_of,
-    transport,
-    unanswered,
-    visitor,
-    watch,
-)
-from pages.lab.live.session import Live
-
-__all__ = [
-    "COLOURS",
-    "Answer",
-    "Live",
-    "Shown",
-    "Wanted",
-    "beforehand",
-    "fit",
-    "in_order",
-    "let_go",
-    "open_settings",
-    "problem",
-    "progress",
-    "region",
-    "release_when_gone",
-    "share_colours",
-    "states_of",
-    "transport",
-    "unanswered",
-    "visitor",
-    "watch",
-]
+from gdm_core.analysis.matching import in_order as in_order
+from pages.lab.live.answers import Answer as Answer
+from pages.lab.live.pictures import Shown as Shown
+from pages.lab.live.pictures import Wanted as Wanted
+from pages.lab.live.screen import COLOURS as COLOURS
+from pages.lab.live.screen import beforehand as beforehand
+from pages.lab.live.screen import fit as fit
+from pages.lab.live.screen import let_go as let_go
+from pages.lab.live.screen import open_settings as open_settings
+from pages.lab.live.screen import problem as problem
+from pages.lab.live.screen import progress as progress
+from pages.lab.live.screen import region as region
+from pages.lab.live.screen import release_when_gone as release_when_gone
+from pages.lab.live.screen import share_colours as share_colours
+from pages.lab.live.screen import states_of as states_of
+from pages.lab.live.screen import transport as transport
+from pages.lab.live.screen import unanswered as unanswered
+from pages.lab.live.screen import visitor as visitor
+from pages.lab.live.screen import watch as watch
+from pages.lab.live.session import Live as Live

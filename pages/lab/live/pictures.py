@@ -216,22 +216,16 @@ def unpack(snapshot: Snapshot, trials: Trials) -> tuple[Array, ...]:
     return tuple(found)
 
 
+SAME = ("state", "order", "step", "held", "message", "notes", "fitting", "stopped", "out_of_time", "busy")
+
+
 def alike(new: Shown, old: Shown) -> bool:
     """Whether two pictures would be drawn alike."""
     return (
-        new.state == old.state
+        all(getattr(new, name) == getattr(old, name) for name in SAME)
         and new.wanted is old.wanted
-        and new.order == old.order
-        and new.step == old.step
-        and new.held == old.held
-        and new.message == old.message
-        and new.notes == old.notes
-        and new.fitting == old.fitting
-        and new.stopped == old.stopped
-        and new.out_of_time == old.out_of_time
-        and new.curve.earlier == old.curve.earlier
         and new.result is old.result
-        and new.busy == old.busy
+        and new.curve.earlier == old.curve.earlier
         and len(new.train) == len(old.train)
         and all(a is b or np.array_equal(a, b) for a, b in zip(new.train, old.train, strict=True))
     )

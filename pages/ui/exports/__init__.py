@@ -1,24 +1,15 @@
 """Export & reproduce: what a page shows, to take along. pages/lab/export.py offers it."""
 
-from pages.ui.exports import legend
-from pages.ui.exports.address import install, link, slug
-from pages.ui.exports.code import Fit, Recipe, notebook, script
-from pages.ui.exports.pictures import figure_html, plain_score, report_html
-from pages.ui.exports.save import save_picture
-from pages.ui.exports.tables import parquet
-
-__all__ = [
-    "Fit",
-    "Recipe",
-    "figure_html",
-    "install",
-    "legend",
-    "link",
-    "notebook",
-    "parquet",
-    "plain_score",
-    "report_html",
-    "save_picture",
-    "script",
-    "slug",
-]
+from pages.ui.exports import legend as legend
+from pages.ui.exports.address import install as install
+from pages.ui.exports.address import link as link
+from pages.ui.exports.address import slug as slug
+from pages.ui.exports.code import Fit as Fit
+from pages.ui.exports.code import Recipe as Recipe
+from pages.ui.exports.code import notebook as notebook
+from pages.ui.exports.code import script as script
+from pages.ui.exports.pictures import figure_html as figure_html
+from pages.ui.exports.pictures import plain_score as plain_score
+from pages.ui.exports.pictures import report_html as report_html
+from pages.ui.exports.save import save_picture as save_picture
+from pages.ui.exports.tables import parquet as parquet
