@@ -2,6 +2,7 @@
 
 from pages.ui import navigation, server, streamlit_internals, theme
 
+streamlit_internals.take_every_event()
 streamlit_internals.share_uploads()
 streamlit_internals.take_any_upload()
 server.keep_modules()  # what was loaded beside a run: the engine, torch

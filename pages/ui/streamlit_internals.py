@@ -1,6 +1,7 @@
 """All that is used of Streamlit beyond what it documents, in one place: a test of each says in words when it is gone.
 
 this_run            which visitor and page a script runs for, and what the browser's address said
+take_every_event    a click or a key that comes just before another request
 is_connected, end_session    what Streamlit keeps of a session, until it is told to let go of it
 page_source         its page, which asks its server at the address that we say
 take_finite_numbers, take_any_upload, share_uploads    three defects of its controls
@@ -27,6 +28,7 @@ from streamlit.elements.widgets import file_uploader
 from streamlit.elements.widgets.number_input import NumberInputSerde
 from streamlit.navigation.page import Page as StreamlitPage
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state.safe_session_state import SafeSessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "release_address",
     "share_uploads",
     "take_any_upload",
+    "take_every_event",
     "take_finite_numbers",
     "this_run",
 ]
@@ -93,6 +96,28 @@ def release_address(names: Sequence[str]) -> None:
         for name in names:
             if (binding := bound.get_binding_for_param(name)) is not None:
                 bound.unbind_widget(binding.widget_id)
+
+
+def take_every_event() -> None:
+    """Have what a browser said be heard whole before a later request is looked at.
+
+    Streamlit looks for one before it takes the values of a run, and at every use of the session in a callback. It begins the
+    run of the later request then, and a click or a key of the earlier one, which the browser says once, is lost.
+    """
+    plain = SafeSessionState.on_script_will_rerun
+    if getattr(plain, "whole", False):
+        return
+
+    def on_script_will_rerun(self: SafeSessionState, *args: Any, **kwargs: Any) -> None:
+        look = self._yield_callback
+        object.__setattr__(self, "_yield_callback", lambda: None)  # its own way: it keeps all else in the session
+        try:
+            plain(self, *args, **kwargs)
+        finally:
+            object.__setattr__(self, "_yield_callback", look)
+
+    on_script_will_rerun.whole = True  # type: ignore[attr-defined]
+    SafeSessionState.on_script_will_rerun = on_script_will_rerun  # type: ignore[method-assign]
 
 
 # ---- sessions -----------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from tests.support.patience import patience_s, until
 pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
 LINE = "window.gdmChannel?.socket?.readyState === 1"
-RESTS = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 SERVED_BY = "x-served-by"
 
 
@@ -95,7 +94,6 @@ def test_each_visitor_stays_with_one_of_two_servers_and_both_use_one_cluster(bro
             expect(page.locator(".gdm-text", has_text="Fitted in").first).to_be_attached()
             page.evaluate("window.gdmChannel.socket.close()")
             page.wait_for_function(f"window.gdmChannel.failed === 0 && {LINE}")
-            page.wait_for_function(RESTS)
             page.get_by_role("slider", name="States (K)").press("ArrowRight")
             expect(page.locator(".gdm-facts")).to_contain_text(str(4 + number))
             expect(page.locator(".gdm-text", has_text="Fitted in").first).to_be_attached()

@@ -25,6 +25,7 @@ from streamlit.elements.widgets import file_uploader
 from streamlit.elements.widgets.number_input import NumberInputSerde
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.runtime.state.query_params import QueryParams
+from streamlit.runtime.state.safe_session_state import SafeSessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFile, UploadedFileRec
 
 from gdm_core.engine.dask_internals import pid_of_starting_worker
@@ -174,6 +175,7 @@ def test_streamlit_still_has_what_is_used_of_it():
     assert {"session_id", "query_string", "session_state"} <= context, gone + "this_run"
     assert {"page_script_hash", "is_history_navigation"} <= context | set(dir(ScriptRunContext)), gone + "this_run"
     assert {"get_binding_for_param", "unbind_widget"} <= set(dir(QueryParams)), gone + "release_address"
+    assert "_yield_callback" in inspect.getsource(SafeSessionState.__init__), gone + "take_every_event"
     boxes = inspect.signature(NumberInputSerde.deserialize).parameters
     assert list(boxes) == ["self", "ui_value"], gone + "take_finite_numbers"
     checked = inspect.signature(file_uploader.enforce_filename_restriction).parameters
