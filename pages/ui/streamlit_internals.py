@@ -110,7 +110,7 @@ def take_every_event() -> None:
 
     def on_script_will_rerun(self: SafeSessionState, *args: Any, **kwargs: Any) -> None:
         look = self._yield_callback
-        object.__setattr__(self, "_yield_callback", lambda: None)  # its own way: it keeps all else in the session
+        object.__setattr__(self, "_yield_callback", lambda: None)  # plain setting would go to the visitor's session
         try:
             plain(self, *args, **kwargs)
         finally:
