@@ -29,7 +29,7 @@ TESTS = (
     "tests/contract/test_contract.py",
     *(f"tests/unit/test_{name}.py" for name in (
         "recipes", "nascar", "mice", "lap_simulator", "features", "paper", "store", "gdm", "fused", "adaptation",
-        "recurrent_model", "mixture_model", "pdlds", "slds", "switching",
+        "on_tracks", "recurrent", "mixture", "pdlds", "slds", "switching",
     )),
     *(f"tests/app/test_{name}.py" for name in (
         "last_bits", "home", "nascar", "behaviour", "formula1_page", "exports_formula1", "paper",

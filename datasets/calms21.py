@@ -21,9 +21,9 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trials
 
-from .readers.calms21_json import NOT_READABLE, open_official, raw_trials, size_of
+from .readers.calms21_json import NOT_READABLE, open_official, raw_trials
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling
-from .readers.source import brief
+from .readers.source import refuse_damage
 from .storage import cache_dir
 
 Split = Literal["train", "test"]
@@ -211,12 +211,11 @@ TrialArrays = tuple[str, npt.NDArray[np.float32], npt.NDArray[np.float16], npt.N
 
 
 def _trials_of(path: Path, split: Split, progress: ProgressCallback | None) -> Iterator[TrialArrays]:
-    total = size_of(path, split)
     with open_official(path, split) as stream:
         for name, record in raw_trials(stream, path):
             parts = name.split("/")
             if progress is not None:
-                progress(min(stream.bytes_read / max(total, 1), 0.99), f"reading {parts[-1]}")
+                progress(stream.share, f"reading {parts[-1]}")
             if {"train", "test"} & set(parts) and split not in parts:
                 continue
             yield _arrays(name, record, path)
@@ -227,13 +226,13 @@ def _arrays(name: str, record: Any, path: Path) -> TrialArrays:
     where = f"{path}: trial {name!r}"
     if not isinstance(record, dict) or "keypoints" not in record:
         raise DataError(f"{where} has no keypoints. {NOT_READABLE}")
-    try:
+    with refuse_damage(
+        f"{where} is damaged: its arrays do not hold numbers of one shape", kinds=(TypeError, ValueError)
+    ):
         xy = np.asarray(record["keypoints"], dtype="<f4")  # [T, 2 mice, 2 coordinates, 7 parts]
         raw_scores = record.get("scores")
         scores = np.full((len(xy), 2, 7), np.nan) if raw_scores is None else np.asarray(raw_scores, dtype=np.float64)
         annotations = np.asarray(record.get("annotations", []), dtype=np.int64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{where} is damaged: its arrays do not hold numbers of one shape ({brief(error)}).") from error
     if xy.ndim != 4 or xy.shape[1:] != (2, 2, 7) or len(xy) == 0:
         raise DataError(
             f"{where} has keypoints of shape {xy.shape}; expected [frames, 2 mice, 2 coordinates, 7 parts]."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import IO, Any, Literal
 
@@ -17,9 +16,10 @@ from gdm_core.trials import UNLABELLED, Trial
 
 from . import keypoints
 from .readers.annotations import annotation_of
-from .readers.arrays import read_arrays
+from .readers.archives import read_arrays
 from .readers.formats import read_frame
-from .readers.source import DEFAULT_LIMITS, Readable, Source, open_source
+from .readers.source import Readable, open_source
+from .splits import with_channels
 
 Features = Literal["egocentric", "keypoints"]
 Given = Path | IO[bytes]  # an open file has a `name`
@@ -72,7 +72,7 @@ def read_sheet(source: Readable, name: str | None = None, page: str | None = Non
     name     of the file, where bytes are given
     page     of a workbook the one to read
     """
-    frame = read_frame(open_source(source, name), 1, None, page).frame
+    frame = read_frame(open_source(source, name), sheet=page).frame
     columns: dict[str, Any] = {}
     for column in frame.columns:
         cells = frame[column]
@@ -182,14 +182,11 @@ def with_seen(found: Mapping[str, Trial]) -> dict[str, Trial]:
         for channel, y in zip(one.channels, one.y.T, strict=True)
         if not np.isnan(y).all()
     }
-    return {name: _with_channels(one, seen) for name, one in found.items()}
-
-
-def _with_channels(trial: Trial, seen: set[str]) -> Trial:
-    kept = [j for j, channel in enumerate(trial.channels) if channel in seen]
-    if len(kept) in (0, trial.n_channels):
-        return trial
-    return replace(trial, y=trial.y[:, kept], channels=tuple(trial.channels[j] for j in kept))
+    kept = {name: np.isin(one.channels, list(seen)) for name, one in found.items()}
+    return {
+        name: with_channels(one, kept[name]) if 0 < kept[name].sum() < one.n_channels else one
+        for name, one in found.items()
+    }
 
 
 def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.NDArray[Any]], dict[int, str]]:
@@ -215,7 +212,7 @@ def read_states(paths: Iterable[Given], rate_hz: float) -> tuple[dict[str, npt.N
         else:
             key, frame = long
             parts = {str(one): rows.drop(columns=key) for one, rows in frame.groupby(key, sort=False)}
-            read = {one: annotation_of(rows, rate_hz, Source(name, DEFAULT_LIMITS)) for one, rows in parts.items()}
+            read = {one: annotation_of(rows, rate_hz, open_source(path, name)) for one, rows in parts.items()}
         for called, one in read.items():
             numbers = np.array([codes.setdefault(word, len(codes)) for word in one.label_names] + [UNLABELLED])
             _add(words, called, numbers[one.labels], path)

@@ -20,16 +20,9 @@ from gdm_core.errors import ConfigError, DataError
 from .preview import PcaPreview, Suggestion, principal_components, suggest
 
 __all__ = [
-    "DEFAULT_GROUPS",
-    "BodyAxis",
-    "Group",
-    "PcaPreview",
-    "Suggestion",
-    "body_axis",
-    "egocentric_features",
-    "principal_components",
-    "suggest",
-]
+    "DEFAULT_GROUPS", "BodyAxis", "Group", "PcaPreview", "Suggestion", "body_axis", "egocentric_features",
+    "principal_components", "suggest",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.floating[Any]]
 Group = Literal["pose", "shape", "heading", "motion", "relation"]

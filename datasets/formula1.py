@@ -9,12 +9,12 @@ test = formula1.to_trials(session, "VER", preset="paper")
 from __future__ import annotations
 
 from .f1.cache import stored_sessions
-from .f1.lap_choice import PARTS, laps_where
+from .f1.corners import lap_distance, segment_labels, segment_names, segment_of
 from .f1.lap_clock import LapClock, SectorLines, lap_clock
+from .f1.laps import PARTS, Stint, laps_on_like_tyres, laps_where, stints
 from .f1.loader import is_stored, load_session, schedule, years
 from .f1.race import simulate_race
 from .f1.season import SeasonRows, study_rows
-from .f1.segments import lap_distance, segment_labels, segment_names, segment_of
 from .f1.session import (
     CHANNELS,
     UNITS,
@@ -27,50 +27,13 @@ from .f1.session import (
     Session,
     SessionSlot,
 )
-from .f1.stints import Stint, laps_on_like_tyres, stints
 from .f1.time_won import LapTrend, TimeWon, lap_trend, time_won
 from .f1.trials import DROPS, STEP_S, LapInfo, chosen_laps, lap_list, paper_emission, to_trials
 
 __all__ = [
-    "CHANNELS",
-    "DROPS",
-    "PARTS",
-    "STEP_S",
-    "UNITS",
-    "Corner",
-    "Driver",
-    "Event",
-    "FeedError",
-    "LapClock",
-    "LapInfo",
-    "LapTable",
-    "LapTrend",
-    "Reason",
-    "SeasonRows",
-    "SectorLines",
-    "Session",
-    "SessionSlot",
-    "Stint",
-    "TimeWon",
-    "chosen_laps",
-    "is_stored",
-    "lap_clock",
-    "lap_distance",
-    "lap_list",
-    "lap_trend",
-    "laps_on_like_tyres",
-    "laps_where",
-    "load_session",
-    "paper_emission",
-    "schedule",
-    "segment_labels",
-    "segment_names",
-    "segment_of",
-    "simulate_race",
-    "stints",
-    "stored_sessions",
-    "study_rows",
-    "time_won",
-    "to_trials",
-    "years",
-]
+    "CHANNELS", "DROPS", "PARTS", "STEP_S", "UNITS", "Corner", "Driver", "Event", "FeedError", "LapClock", "LapInfo",
+    "LapTable", "LapTrend", "Reason", "SeasonRows", "SectorLines", "Session", "SessionSlot", "Stint", "TimeWon",
+    "chosen_laps", "is_stored", "lap_clock", "lap_distance", "lap_list", "lap_trend", "laps_on_like_tyres",
+    "laps_where", "load_session", "paper_emission", "schedule", "segment_labels", "segment_names", "segment_of",
+    "simulate_race", "stints", "stored_sessions", "study_rows", "time_won", "to_trials", "years",
+]  # fmt: skip

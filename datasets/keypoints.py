@@ -13,6 +13,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 from .readers.annotations import Annotation, read_annotation
+from .readers.archives import open_archive
 from .readers.deeplabcut import (
     flat_columns,
     looks_like_deeplabcut,
@@ -24,37 +25,22 @@ from .readers.flips import identity_swaps, runs, side_flips, undo_swaps
 from .readers.formats import read_frame
 from .readers.hdf import open_hdf
 from .readers.layout import sniff
-from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise
+from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
 from .readers.pose_arrays import read_pose_arrays
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
-from .readers.roles import Role, guess_roles, is_numeric, telling_apart
+from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart
 from .readers.sleap import is_analysis, is_project, read_analysis, read_project
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
 from .readers.words import word
-from .readers.zipped import open_archive
 from .tables import MOST_TRIALS, Table
 from .tables import read as read_table
 
 __all__ = [
-    "READABLE",
-    "Annotation",
-    "FeatureSet",
-    "KeypointSet",
-    "KeypointTable",
-    "Scaling",
-    "clean",
-    "from_table",
-    "looks_like_keypoints",
-    "read",
-    "read_annotation",
-    "read_any",
-    "report",
-    "standardise",
-    "with_labels",
-]
+    "READABLE", "Annotation", "FeatureSet", "KeypointSet", "KeypointTable", "Scaling", "clean", "from_table",
+    "looks_like_keypoints", "read", "read_annotation", "read_any", "report", "standardise", "with_labels",
+]  # fmt: skip
 
 READABLE = (".csv", ".csv.gz", ".h5", ".hdf5", ".slp", ".npz", ".parquet", ".xlsx")
-_DEFAULT_RATE = 30.0
 MOST_NOTES = 6  # on what was done to single recordings
 _PART = "(which recording)"  # a column beside those of the file
 _SENSOR = re.compile(
@@ -79,48 +65,32 @@ def read(
     """
     if rate_hz is not None and not (np.isfinite(rate_hz) and rate_hz > 0):
         raise ConfigError(f"rate_hz is {rate_hz}; it must be a positive number of frames a second.")
-    opened = open_source(source, name, limits)
-    table = _read(opened, rate_hz, progress)
-    if progress is not None:
-        progress(1.0, f"{table.n_frames:,} frames, {len(table.animals)} animals, {len(table.parts)} parts")
+    opened = open_source(source, name, limits, progress)
+    table = _read(opened, rate_hz)
+    opened.tell(1.0, f"{table.n_frames:,} frames, {len(table.animals)} animals, {len(table.parts)} parts")
     return table
 
 
-def _read(source: Source, given: float | None, progress: ProgressCallback | None) -> KeypointTable:
-    rate_hz = given or _DEFAULT_RATE
+def _read(source: Source, rate_hz: float | None) -> KeypointTable:
     if source.suffix in (".h5", ".hdf5", ".hdf", ".slp") and not source.packed:
         with open_hdf(source) as file:
-            if is_analysis(file):
-                return _with_rate(read_analysis(file, source, rate_hz), given)
-            if is_project(file):
-                return _with_rate(read_project(file, source, rate_hz), given)
-            return _with_rate(read_deeplabcut_h5(file, source, rate_hz), given)
+            read = read_analysis if is_analysis(file) else read_project if is_project(file) else read_deeplabcut_h5
+            return read(file, source, rate_hz)
     if source.suffix == ".npz" and not source.packed:
-        found = read_pose_arrays(source, rate_hz)
-        table = _with_rate(
-            found.table if given is None else replace(found.table, rate_hz=given), given or found.rate_hz
-        )
-        return table if found.labels is None else with_labels(table, found.labels, found.label_names)
+        return read_pose_arrays(source, rate_hz)
     if source.suffix in (".csv", ".tsv", ".txt"):
         if looks_like_deeplabcut(sniff(source)):
-            return _with_rate(read_deeplabcut_csv(source, rate_hz, progress), given)
+            return read_deeplabcut_csv(source, rate_hz)
     elif source.suffix not in (".parquet", ".pq", ".xlsx"):
         raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.")
-    frame = read_frame(source, 1, progress).frame
-    flat = from_table(Table(frame, guess_roles(frame), source.name), given)
+    frame = read_frame(source).frame
+    flat = from_table(Table(frame, guess_roles(frame), source.name), rate_hz)
     if flat is None:
         raise DataError(
             f"{source.name} holds no keypoints: no DeepLabCut header (scorer, bodyparts, coords), and fewer than two "
             "parts with columns named like nose_x and nose_y. Open it as a table instead."
         )
     return flat
-
-
-def _with_rate(table: KeypointTable, given: float | None) -> KeypointTable:
-    """The recording, with a note where its rate is only assumed."""
-    if given is not None:
-        return table
-    return replace(table, notes=(*table.notes, f"the frame rate is not in the file; {_DEFAULT_RATE:g} Hz is assumed"))
 
 
 def _rate_of(table: Table, recordings: tuple[tuple[str, int], ...]) -> float | None:
@@ -157,16 +127,16 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
     table    as read; without a column that has the role group, all rows make one recording
     rate_hz  frames a second; if None from the time column, or 30, with a note, where that has none
     """
-    named = [(name, role) for name, role in table.roles.items() if role is not Role.GROUP]
+    roles: dict[str, Role] = {name: role for name, role in table.roles.items() if role is not Role.GROUP}
     rows, recordings, notes = _recordings(table)
     frame = table.frame if recordings == () else table.frame.iloc[rows]
-    ordered = replace(table, frame=frame.reset_index(drop=True), roles=dict(named))
+    ordered = replace(table, frame=frame.reset_index(drop=True), roles=roles)
     known = rate_hz if rate_hz is not None else _rate_of(ordered, recordings)
-    found = read_flat(ordered.frame, known or _DEFAULT_RATE, table.name)
+    found = read_flat(ordered.frame, known, table.name)
     if found is None:
         return None
-    found = _with_rate(replace(found, recordings=recordings, notes=(*notes, *found.notes)), known)
-    if (words := next((name for name, role in named if role is Role.LABEL), None)) is None:
+    found = replace(found, recordings=recordings, notes=(*notes, *found.notes))
+    if (words := next(iter(having(ordered.roles, Role.LABEL)), None)) is None:
         return found
     codes, names = pd.factorize(ordered.frame[words], sort=True)
     return with_labels(found, codes.astype(np.int64), [word(name) for name in names])
@@ -174,7 +144,7 @@ def from_table(table: Table, rate_hz: float | None = None) -> KeypointTable | No
 
 def _recordings(table: Table) -> tuple[npt.NDArray[np.int64], tuple[tuple[str, int], ...], list[str]]:
     """(rows with those of each recording together, the name and rows of each, () for one; what was understood)."""
-    group = next((name for name, role in table.roles.items() if role is Role.GROUP), None)
+    group = next(iter(having(table.roles, Role.GROUP)), None)
     used, others = telling_apart(table.frame) if group is not None else ([], [])
     if group is not None and group not in (*used, *others) and table.frame[group].nunique() > 1:
         used, others = [group], []  # chosen by hand
@@ -235,28 +205,6 @@ def read_any(
     if tracked:
         return read(source, name, rate_hz, limits, progress)
     return read_table(source, name, every, limits, progress, sheet)
-
-
-def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_names: Sequence[str]) -> KeypointTable:
-    """The recording with expert labels, one a frame; those past its end are dropped, missing ones are -1.
-
-    table         the recording
-    labels        one a frame, -1 where nothing was noted
-    label_names   a name for each label
-    """
-    given = np.asarray(labels)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise DataError(f"Labels have shape {given.shape} and type {given.dtype}; expected one whole number a frame.")
-    fitted = np.full(table.n_frames, -1, dtype=np.int64)
-    kept = min(len(given), table.n_frames)
-    fitted[:kept] = given[:kept]
-    fitted[(fitted < 0) | (fitted >= len(label_names))] = -1
-    notes = table.notes
-    if len(given) > table.n_frames:
-        notes = (*notes, f"{len(given) - table.n_frames:,} labels past the last frame were dropped")
-    elif len(given) < table.n_frames:
-        notes = (*notes, f"the last {table.n_frames - len(given):,} frames have no label")
-    return replace(table, labels=fitted, label_names=tuple(label_names), notes=notes)
 
 
 def report(table: KeypointTable, min_score: float = LOW_SCORE) -> QualityReport:

@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,8 +29,9 @@ import pyarrow.parquet as pq
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.streams import BLOCK_ROWS, RowFile, Span, StreamedTrials
 
-from .readers.roles import Role, guess_roles
-from .readers.source import ProgressCallback
+from .readers.archives import read_header
+from .readers.roles import Role, guess_roles, having
+from .readers.source import ProgressCallback, refuse_damage
 from .readers.timing import read_clock
 from .readers.words import word
 from .storage import data_dir
@@ -64,14 +66,14 @@ def open_large(
         return _arrays(paths, channels, trial, rate_hz, name)
     head = _head(paths[0])
     roles = guess_roles(head)
-    names = tuple(channels) if channels is not None else _having(roles, Role.CHANNEL, Role.POSITION)
+    names = tuple(having(roles, Role.CHANNEL, Role.POSITION) if channels is None else channels)
     if trial == "auto":
-        trial = next(iter(_having(roles, Role.GROUP)), None)
+        trial = next(iter(having(roles, Role.GROUP)), None)
     if not names:
         raise DataError(f"{paths[0].name}: no column was taken for a channel. Name them: channels=[...].")
     if trial in names:
         raise ConfigError(f"The column {trial!r} cannot be a channel and tell trials apart; choose one of them.")
-    if rate_hz is None and (times := _having(roles, Role.TIME)):
+    if rate_hz is None and (times := having(roles, Role.TIME)):
         rate_hz = read_clock(head[times[0]], times[0]).rate_hz
     sizes = [_checked(path, (*names, *([trial] if trial else []))) for path in paths]
     file, spans = _unpacked(paths, sizes, names, trial, Path(scratch) if scratch else data_dir(), progress)
@@ -129,12 +131,7 @@ def _arrays(
 
 def _array(path: Path) -> RowFile:
     with path.open("rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, in_columns, dtype = read(file)
-        except (ValueError, SyntaxError, MemoryError, RecursionError, UnicodeError, EOFError, KeyError) as error:
-            raise DataError(f"{path.name} has no readable header ({error}). The file may be damaged.") from error
+        shape, in_columns, dtype = read_header(file, path.name)
         offset = file.tell()
     if dtype.kind not in "fiu":
         raise DataError(f"{path.name} holds values of type {dtype}; expected real numbers.")
@@ -154,9 +151,14 @@ def _array(path: Path) -> RowFile:
 
 
 # ---- columns ----------------------------------------------------------------------------------------------------
+def _readable(path: Path) -> AbstractContextManager[None]:
+    what = f"{path.name} is not a readable {path.suffix} file"
+    return refuse_damage(what, "It may be damaged.", (pa.ArrowException, OSError, ValueError))
+
+
 def _batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Stretches of rows of a file, none longer than a block."""
-    try:
+    with _readable(path):
         if path.suffix in (".parquet", ".pq"):
             with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
                 yield from file.iter_batches(BLOCK_ROWS, columns=list(columns) if columns else None, use_threads=False)
@@ -171,8 +173,6 @@ def _batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.Re
                 yield part.select(list(columns)) if columns else part
                 if hasattr(mmap, "MADV_DONTNEED"):  # what was read need not stay resident
                     mapped.madvise(mmap.MADV_DONTNEED)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path.name} is not a readable {path.suffix} file ({error}). It may be damaged.") from error
 
 
 def _arrow(buffer: pa.Buffer) -> Iterator[pa.RecordBatch]:
@@ -195,13 +195,9 @@ def _head(path: Path) -> pd.DataFrame:
     return head
 
 
-def _having(roles: dict[str, Role], *wanted: Role) -> tuple[str, ...]:
-    return tuple(name for name, role in roles.items() if role in wanted)
-
-
 def _checked(path: Path, names: Sequence[str]) -> int:
     """The rows of a file, after its columns were found to be there."""
-    try:
+    with _readable(path):
         if path.suffix in (".parquet", ".pq"):
             with pq.ParquetFile(path) as file:
                 there, n_rows = set(file.schema_arrow.names), file.metadata.num_rows
@@ -214,8 +210,6 @@ def _checked(path: Path, names: Sequence[str]) -> int:
                     reader = pa.ipc.open_stream(opened)
                 there = set(reader.schema.names)
             n_rows = sum(batch.num_rows for batch in _batches(path))
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path.name} is not a readable {path.suffix} file ({error}). It may be damaged.") from error
     if missing := [name for name in names if name not in there]:
         raise DataError(
             f"{path.name} has no column {missing[0]!r}; it has {', '.join(sorted(there)[:20])}. All files need the same channels."

@@ -6,7 +6,6 @@ import collections
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +19,6 @@ from gdm_core.trials import UNLABELLED, Stretch, Trials, labels_of, painted
 from .readers.annotations import read_annotation
 from .readers.source import Readable, brief
 
-_BORIS = (
-    "Observation id", "Subject", "Behavior", "Behavior type", "Start (s)", "Stop (s)", "Duration (s)", "FPS",
-)  # fmt: skip
 _FIELDS = ("recording", "start", "stop", "word")
 MOST_LETTERS, MOST_FRAMES, MOST_TEXT = 300, 1_000_000_000, 20_000_000
 
@@ -135,22 +131,22 @@ class Marks:
         observation. BORIS and `from_annotation` read one observation a file: give one recording at a time for those."""
         self.labels(trials)  # refuses marks that lie nowhere
         rates = {trial.name: trial.rate_hz for trial in trials}
-        rows: list[list[Any]] = []
-        for mark in sorted(self.marks, key=lambda m: (m.recording, m.start)):
-            start, stop = mark.start / rates[mark.recording], mark.stop / rates[mark.recording]
-            rows.append(
-                [
-                    harmless(mark.recording),
-                    NO_SUBJECT,
-                    harmless(mark.word),
-                    "STATE",
-                    start,
-                    stop,
-                    stop - start,
-                    rates[mark.recording],
-                ]
-            )
-        return pd.DataFrame(rows, columns=list(_BORIS)).to_csv(index=False)
+        ordered = sorted(self.marks, key=lambda m: (m.recording, m.start))
+        rate = np.array([rates[mark.recording] for mark in ordered], np.float64)
+        start, stop = (
+            np.array([getattr(mark, end) for mark in ordered], np.float64) / rate for end in ("start", "stop")
+        )
+        table = {
+            "Observation id": [harmless(mark.recording) for mark in ordered],
+            "Subject": NO_SUBJECT,
+            "Behavior": [harmless(mark.word) for mark in ordered],
+            "Behavior type": "STATE",
+            "Start (s)": start,
+            "Stop (s)": stop,
+            "Duration (s)": stop - start,
+            "FPS": rate,
+        }
+        return pd.DataFrame(table).to_csv(index=False)
 
     @classmethod
     def from_annotation(cls, source: Readable, recording: str, rate_hz: float, name: str | None = None) -> Marks:

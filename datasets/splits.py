@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +27,9 @@ def split_recording(table: KeypointTable) -> tuple[KeypointSet, KeypointSet]:
         tables, n = table.split(), _held_out(len(table.recordings))
         return KeypointSet(tables[:-n], table.name), KeypointSet(tables[-n:], table.name)
     at = cut(table.n_frames)
-
-    def part(frames: slice, name: str) -> KeypointSet:
-        scores = None if table.scores is None else table.scores[frames]
-        labels = None if table.labels is None else table.labels[frames]
-        began = table.start_seconds + (frames.start or 0) / table.rate_hz
-        made = replace(table, xy=table.xy[frames], scores=scores, labels=labels, name=name, start_seconds=began)
-        return KeypointSet((made,), table.name)
-
-    return part(slice(0, at), _FIRST), part(slice(at, None), _LAST)
+    began = table.start_seconds + at / table.rate_hz
+    first, last = table.slice(0, at, _FIRST), table.slice(at, table.n_frames, _LAST)
+    return KeypointSet((first,), table.name), KeypointSet((replace(last, start_seconds=began),), table.name)
 
 
 def split_trials(trials: Trials) -> tuple[Trials, Trials]:
@@ -86,9 +79,9 @@ def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[str]]:
     train   to be fitted
     test    held out
     """
-    y = [trial.y for trial in train]
-    low = np.min([_known(v, np.fmin) for v in y], axis=0)
-    high = np.max([_known(v, np.fmax) for v in y], axis=0)
+    # The smallest and the largest known value of each channel; infinite where there is none.
+    low = np.min([np.fmin.reduce(trial.y, axis=0, initial=np.inf) for trial in train], axis=0)
+    high = np.max([np.fmax.reduce(trial.y, axis=0, initial=-np.inf) for trial in train], axis=0)
     scale = np.maximum(np.abs(low), np.abs(high))
     with np.errstate(invalid="ignore"):
         moves = np.isfinite(low) & np.isfinite(high) & (high - low > 1e-6 * np.maximum(scale, 1e-12))
@@ -103,17 +96,14 @@ def usable(train: Trials, test: Trials) -> tuple[Trials, Trials, list[str]]:
         )
     more = f" and {len(lost) - 4} more" if len(lost) > 4 else ""
     said = f"left out, since they never vary in the fitted trials: {', '.join(lost[:4])}{more}"
-    return _columns(train, moves), _columns(test, moves), [said]
+    fitted, new = (replace(side, trials=tuple(with_channels(trial, moves) for trial in side)) for side in (train, test))
+    return fitted, new, [said]
 
 
-def _known(y: npt.NDArray[Any], reduce: np.ufunc) -> npt.NDArray[Any]:
-    """[N] smallest or largest known value; the neutral infinity where there is none."""
-    return reduce.reduce(y, axis=0, initial=np.inf if reduce is np.fmin else -np.inf)
+def with_channels(trial: Trial, kept: npt.NDArray[np.bool_]) -> Trial:
+    """The trial with some of its channels.
 
-
-def _columns(trials: Trials, kept: npt.NDArray[np.bool_]) -> Trials:
-    def some(trial: Trial) -> Trial:
-        channels = tuple(np.array(trial.channels, dtype=object)[kept])
-        return replace(trial, y=trial.y[:, kept], channels=channels)
-
-    return replace(trials, trials=tuple(some(trial) for trial in trials))
+    trial   any
+    kept    [N] whether a channel stays
+    """
+    return replace(trial, y=trial.y[:, kept], channels=tuple(np.array(trial.channels, dtype=object)[kept]))

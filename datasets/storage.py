@@ -34,7 +34,9 @@ def data_dir() -> Path:
 
 def cache_dir(name: str) -> Path:
     """The folder of one cache below the data folder, created when it is not there yet."""
-    return _make_folder(data_dir() / _known(name))
+    if name not in CACHES:
+        raise ConfigError(f"There is no cache named {name!r}; the caches are {', '.join(CACHES)}.")
+    return _make_folder(data_dir() / name)
 
 
 def files_below(endings: tuple[str, ...], most: int = 200) -> list[str]:
@@ -136,12 +138,6 @@ else:
 
     def _unlock(handle: IO[bytes]) -> None:
         fcntl.flock(handle, fcntl.LOCK_UN)
-
-
-def _known(name: str) -> str:
-    if name not in CACHES:
-        raise ConfigError(f"There is no cache named {name!r}; the caches are {', '.join(CACHES)}.")
-    return name
 
 
 def _make_folder(path: Path) -> Path:

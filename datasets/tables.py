@@ -14,25 +14,16 @@ from gdm_core.trials import Trial, Trials
 
 from .readers.formats import READABLE, read_frame
 from .readers.quality import LOW_SCORE, ChannelQuality, QualityReport, channel_quality, fill_gaps, outlier_mask
-from .readers.roles import Role, check_roles, guess_roles, numeric_values, remarks
+from .readers.roles import Role, check_roles, guess_roles, having, numeric_values, remarks
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, open_source, path_within
 from .readers.templates import TEMPLATES, template
 from .readers.timing import Clock, TimeUnit, clock_from_steps, nearest, read_clock, resample
 from .readers.words import word
 
 __all__ = [
-    "DEFAULT_LIMITS",
-    "READABLE",
-    "TEMPLATES",
-    "Clock",
-    "Limits",
-    "QualityReport",
-    "Role",
-    "Table",
-    "path_within",
-    "read",
-    "template",
-]
+    "DEFAULT_LIMITS", "READABLE", "TEMPLATES", "Clock", "Limits", "QualityReport", "Role", "Table", "path_within",
+    "read", "template",
+]  # fmt: skip
 
 MOST_TRIALS = 10_000
 
@@ -72,7 +63,7 @@ class Table:
         unit    of the time column; "auto" guesses
         """
         checked = self._checked(roles)
-        name = _having(checked, Role.TIME)
+        name = having(checked, Role.TIME)
         if not name:
             return None
         whole = read_clock(self.frame[name[0]], name[0], unit)
@@ -97,8 +88,7 @@ class Table:
         for name in names:  # one by one: a long table is larger than all that is found out about it
             qualities += channel_quality(self._numbers((name,)), (name,))
             notes += remarks(name, self.frame[name], used=True)
-        ignored = [name for name, role in checked.items() if role is Role.IGNORE]
-        notes += [said for name in ignored for said in remarks(name, self.frame[name], used=False)]
+        notes += [said for name in having(checked, Role.IGNORE) for said in remarks(name, self.frame[name], used=False)]
         clock = self.clock(checked, unit)
         if clock is not None:
             notes.append(clock.sentence())
@@ -106,7 +96,7 @@ class Table:
         if len(sizes) > 1:
             least, most = f"{min(sizes):,}", f"{max(sizes):,}"
             notes.append(f"{len(sizes):,} trials of {least if least == most else f'{least} to {most}'} samples")
-        scores = self._numbers(tuple(_having(checked, Role.SCORE)))
+        scores = self._numbers(tuple(having(checked, Role.SCORE)))
         low = int(np.count_nonzero(scores < LOW_SCORE))
         return QualityReport(self.n_rows, tuple(qualities), low_scores=low, notes=tuple(notes))
 
@@ -134,17 +124,19 @@ class Table:
         checked = self._checked(roles)
         channels = self._channels(checked, position_is_channel)
         clock = self.clock(checked, unit)
-        rate = rate_hz if rate_hz is not None else (clock.rate_hz if clock is not None else None) or 1.0
+        usual = None if clock is None else clock.rate_hz
+        rate = rate_hz if rate_hz is not None else usual or 1.0
         if not (np.isfinite(rate) and rate > 0):
             raise ConfigError(f"rate_hz is {rate}; it must be a positive number of samples a second.")
         if not fill_seconds >= 0:
             raise ConfigError(f"fill_seconds is {fill_seconds}; it must be 0 or more.")
-        if resample_to_fixed_step and (clock is None or clock.rate_hz is None):
+        if resample_to_fixed_step and usual is None:
             raise ConfigError(
                 "Resampling needs a time column in seconds, milliseconds or dates. Give one the role time."
             )
         y = self._numbers(channels)  # [rows, N]
-        position = self._numbers(tuple(_having(checked, Role.POSITION))) if _having(checked, Role.POSITION) else None
+        placed = tuple(having(checked, Role.POSITION))
+        position = self._numbers(placed) if placed else None
         labels, label_names = self._labels(checked)
         trials: list[Trial] = []
         for group, rows in self._groups(checked):
@@ -153,10 +145,8 @@ class Table:
                 values = np.where(outlier_mask(values), np.float32(np.nan), values)
             place = None if position is None else position[rows]
             label = None if labels is None else labels[rows]
-            if resample_to_fixed_step:
-                assert clock is not None
-                assert clock.rate_hz is not None
-                bridge = max(fill_seconds, 3 / clock.rate_hz)  # steps of irregular length are not gaps yet
+            if resample_to_fixed_step and clock is not None and usual is not None:
+                bridge = max(fill_seconds, 3 / usual)  # steps of irregular length are not gaps yet
                 values, place, label = _on_fixed_clock(clock.seconds[rows], values, place, label, rate, bridge, group)
             values, _ = fill_gaps(values, round(fill_seconds * rate))
             values.flags.writeable = False  # nobody else has it: the trial need not copy it
@@ -168,8 +158,7 @@ class Table:
         return check_roles(self.frame, self.roles if roles is None else roles)
 
     def _channels(self, roles: Mapping[str, Role], position_too: bool) -> tuple[str, ...]:
-        wanted = (Role.CHANNEL, Role.POSITION) if position_too else (Role.CHANNEL,)
-        names = tuple(name for name, role in roles.items() if role in wanted)
+        names = tuple(having(roles, Role.CHANNEL, *([Role.POSITION] if position_too else [])))
         if not names:
             alone = " Its rows have one field only: separate fields by commas, semicolons, tabs, bars or spaces."
             raise DataError(
@@ -185,7 +174,7 @@ class Table:
         return y
 
     def _labels(self, roles: Mapping[str, Role]) -> tuple[npt.NDArray[np.int64] | None, tuple[str, ...]]:
-        name = _having(roles, Role.LABEL)
+        name = having(roles, Role.LABEL)
         if not name:
             return None, ()
         column = self.frame[name[0]]
@@ -194,7 +183,7 @@ class Table:
 
     def _groups(self, roles: Mapping[str, Role]) -> list[tuple[str, npt.NDArray[np.int64]]]:
         """(name, rows) of each trial, in the order of first appearance; rows without a group are left out."""
-        name = _having(roles, Role.GROUP)
+        name = having(roles, Role.GROUP)
         if not name:
             return [(self.name, np.arange(self.n_rows))]
         codes, words = pd.factorize(self.frame[name[0]])
@@ -228,18 +217,13 @@ def read(
     """
     if every < 1:
         raise ConfigError(f"every is {every}; it must be 1 (keep all rows) or more.")
-    opened = open_source(source, name, limits)
-    found = read_frame(opened, every, progress, sheet)
+    opened = open_source(source, name, limits, progress)
+    found = read_frame(opened, every, sheet)
     frame, notes = found.frame, list(found.notes)
     if every > 1:
         notes.append(f"only each {every}th row was kept")
-    if progress is not None:
-        progress(1.0, f"{len(frame):,} rows, {len(frame.columns)} columns")
+    opened.tell(1.0, f"{len(frame):,} rows, {len(frame.columns)} columns")
     return Table(frame, guess_roles(frame), opened.name, tuple(notes), found.sheets, found.sheet)
-
-
-def _having(roles: Mapping[str, Role], role: Role) -> list[str]:
-    return [name for name, its in roles.items() if its is role]
 
 
 def _began(clock: Clock, rows: npt.NDArray[np.int64], rate: float, in_order: bool) -> float:

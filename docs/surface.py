@@ -1,7 +1,7 @@
 """The public surface: names of `gdm_core` and their signatures, as docs/public_surface.txt records them.
 
 `python -m docs.surface` records it anew, and refuses while CHANGELOG.md says nothing of a name that changed: people read
-there what they have to change. tests/unit/test_surface.py fails while the record is not what the library offers.
+there what they have to change. tests/unit/test_api_reference.py fails while the record is not what the library offers.
 """
 
 from __future__ import annotations

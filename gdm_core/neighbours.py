@@ -23,14 +23,9 @@ if TYPE_CHECKING:
     from pynwb.epoch import TimeIntervals
 
 __all__ = [
-    "add_bouts_to_nwb",
-    "bouts_to_pynapple",
-    "from_nwb",
-    "from_pynapple",
-    "from_xarray",
-    "states_to_pynapple",
+    "add_bouts_to_nwb", "bouts_to_pynapple", "from_nwb", "from_pynapple", "from_xarray", "states_to_pynapple",
     "to_xarray",
-]
+]  # fmt: skip
 
 _JITTER = 0.01  # of a step: what clocks may differ by and still be even
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from datasets import formula1, mice, nascar
 from gdm_core.analysis.comparisons import Cell, fitted_cell, lines_to_beat
-from gdm_core.analysis.ranges import next_ranges
+from gdm_core.analysis.envelopes import next_ranges
 from gdm_core.engine.compare import Comparison, Setting
 from gdm_core.engine.engine import Engine
 from gdm_core.engine.grid import Grid

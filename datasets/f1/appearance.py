@@ -86,7 +86,7 @@ def _wander(rng: np.random.Generator, count: int) -> FloatArray:
 
 
 def car_channels(
-    track: DrivenLine, car: Car, speed: FloatArray, clock: FloatArray, time: FloatArray, lap: npt.NDArray[np.intp]
+    car: Car, speed: FloatArray, clock: FloatArray, time: FloatArray, lap: npt.NDArray[np.intp]
 ) -> dict[str, npt.NDArray[np.float32]]:
     """What the car would send: speed in whole km/h, pedals, gear and revolutions."""
     driven = np.append(speed.T.ravel(), speed[-1, -1])  # along the odometer

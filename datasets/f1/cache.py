@@ -33,6 +33,8 @@ OUTDATED = (
     "sessions to have it loaded again."
 )
 DATED = re.compile(r"\d{4}-\d\d-\d\d_(.+)")
+SESSION_WORDS = ("year", "event", "name", "circuit", "circuit_key", "rotation", "simulated")
+DRIVER_WORDS = ("code", "number", "name", "team", "colour")
 LAP_ARRAYS = tuple(f.name for f in fields(LapTable) if f.name != "compound")
 
 
@@ -54,37 +56,24 @@ def write_session(session: Session, path: Path) -> None:
         "lap": np.concatenate([d.lap for d in drivers]).astype(np.int16),
     }
     for name in CAR_CHANNELS:
-        missing = [np.full(d.time.size, np.nan, np.float32) for d in drivers]
-        arrays[f"car_{name}"] = np.concatenate(
-            [d.channels.get(name, nan) for d, nan in zip(drivers, missing, strict=True)]
-        )
+        sent = [d.channels.get(name, np.full(d.time.size, np.nan, np.float32)) for d in drivers]
+        arrays[f"car_{name}"] = np.concatenate(sent)
     for name in LAP_ARRAYS:
         arrays[f"laps_{name}"] = np.concatenate([getattr(d.laps, name) for d in drivers])
     header = {
         "format_version": FORMAT_VERSION,
-        "year": session.year,
-        "event": session.event,
-        "name": session.name,
-        "circuit": session.circuit,
-        "circuit_key": session.circuit_key,
-        "rotation": session.rotation,
         "corners": [asdict(corner) for corner in session.corners],
-        "simulated": session.simulated,
         "notes": list(session.notes),
         "spells": [asdict(spell) for spell in session.spells],
         "track": list(session.track),
         "drivers": [
-            {"code": d.code, "number": d.number, "name": d.name, "team": d.team, "colour": d.colour}
+            {name: getattr(d, name) for name in DRIVER_WORDS}
             | {"samples": d.time.size, "compound": list(d.laps.compound)}
             for d in drivers
         ],
-    }
+    } | {name: getattr(session, name) for name in SESSION_WORDS}
     arrays["header"] = np.array(json.dumps(header))
-
-    def write(handle: Any) -> None:
-        np.savez(handle, **arrays)
-
-    write_whole(path, write)
+    write_whole(path, lambda handle: np.savez(handle, **arrays))
 
 
 def stored_sessions() -> tuple[tuple[int, str, str], ...]:
@@ -187,11 +176,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
         )
         drivers.append(
             Driver(
-                code=entry["code"],
-                number=entry["number"],
-                name=entry["name"],
-                team=entry["team"],
-                colour=entry["colour"],
+                **{name: entry[name] for name in DRIVER_WORDS},
                 time=arrays["time"][samples],
                 position=arrays["position"][samples],
                 lap=arrays["lap"][samples].astype(np.int64),
@@ -202,15 +187,9 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Session:
     if sample != arrays["time"].size or lap != arrays["laps_number"].size:
         raise ValueError(f"{arrays['time'].size} samples and {arrays['laps_number'].size} laps do not fit the header")
     return Session(
-        year=header["year"],
-        event=header["event"],
-        name=header["name"],
-        circuit=header["circuit"],
-        circuit_key=header["circuit_key"],
-        rotation=header["rotation"],
+        **{name: header[name] for name in SESSION_WORDS},
         corners=tuple(Corner(**corner) for corner in header["corners"]),
         drivers=tuple(drivers),
-        simulated=header["simulated"],
         notes=tuple(header["notes"]),
         spells=tuple(Spell(**spell) for spell in header.get("spells", ())),
         track=tuple(header.get("track", ())),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaps import ratio
+
 Floats = npt.NDArray[np.float64]
 
 STEP_M = 5.0
@@ -98,7 +100,7 @@ def describe(states: npt.ArrayLike, channels: Mapping[str, npt.ArrayLike], turn:
     # All states and values in two products: a race has 20,000 samples, and the first picture waits for the names.
     weight = soft.T @ known
     total = soft.T @ np.where(known, table, 0)
-    means = np.divide(total, weight, out=np.full_like(total, np.nan), where=weight > 0)
+    means = ratio(total, weight)
     return [
         Driving(use=float(share), **dict(zip(seen, map(float, row), strict=True)))
         for share, row in zip(soft.mean(axis=0), means, strict=True)

@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from gdm_core.errors import DataError
-
-from ..readers.source import brief
+from ..readers.source import refuse_damage
 from ..storage import cache_dir
+from .laps import tyres_of
 from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable, Session, Spell
-from .stints import tyres_of
 
 if TYPE_CHECKING:
     from .track import ReferenceLap
@@ -209,14 +207,11 @@ def corners_in_file(session: Session) -> tuple[Corner, ...]:
     path = corners_file(session)
     if not path.is_file():
         return ()
-    try:
+    needs = "It needs the columns Number, X, Y and Angle, and may have Letter."
+    with refuse_damage(f"{path} is no table of corners", needs):
         table = pd.read_csv(path)
         letters = table["Letter"].fillna("").tolist() if "Letter" in table else [""] * len(table)
         table = table[["Number", "X", "Y", "Angle"]].astype({"Number": int, "X": float, "Y": float, "Angle": float})
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(
-            f"{path} is no table of corners ({brief(error)}). It needs the columns Number, X, Y and Angle, and may have Letter."
-        ) from error
     return corners_from(table.assign(Letter=letters), session.reference)
 
 

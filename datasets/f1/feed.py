@@ -31,7 +31,7 @@ from .extract import (
     spells_of,
 )
 from .feed_log import FeedLog, rate_limited, unavailable
-from .lap_choice import parts_of
+from .laps import parts_of
 from .qualifying import RACES
 from .session import Corner, Event, FeedError, Reason, Session, SessionSlot
 
@@ -72,7 +72,7 @@ def _is_sound(store: Path) -> bool:
 def fetch_schedule(year: int, log: FeedLog, offline: bool = False) -> tuple[Event, ...]:
     """The season's race weekends, testing left out."""
     log.offline = offline
-    schedule = _schedule(year, log, offline)
+    schedule = _schedule(year, offline)
     events = tuple(_event_from(year, row) for _, row in schedule.iterrows())
     if not events:
         raise FeedError(Reason.NOT_FOUND, f"The {year} calendar lists no race weekends yet. Choose another year.")
@@ -93,29 +93,27 @@ def fetch_session(year: int, event: str, name: str, log: FeedLog, offline: bool 
 
 def _fetch(year: int, event: str, name: str, log: FeedLog, offline: bool) -> Session:
     where = f"{event} {year}, {name}"
-    row = _find_event(_schedule(year, log, offline), year, event)
+    row = _find_event(_schedule(year, offline), year, event)
+    slots = _event_from(year, row).sessions
     log.progress(0.02, f"opening {where}")
     try:
         source = row.get_session(name)
     except ValueError as error:
-        offered = ", ".join(slot.name for slot in _event_from(year, row).sessions)
+        offered = ", ".join(slot.name for slot in slots)
         raise FeedError(Reason.NOT_FOUND, f"{where}: there is no such session. Choose one of {offered}.") from error
-    start = next((slot.start_utc for slot in _event_from(year, row).sessions if slot.name == source.name), "")
+    start = next((slot.start_utc for slot in slots if slot.name == source.name), "")
     if start and datetime.fromisoformat(start).replace(tzinfo=UTC) > datetime.now(UTC):
         raise FeedError(Reason.NOT_YET, f"{where} starts on {start[:16]} UTC. Choose a session that has taken place.")
     log.folder = Path(str(Cache.get_cache_info()[0])) / source.api_path[8:] if source.api_path else None
     Cache.offline_mode(offline)
-    _load(source, where, log)
     try:
+        _load(source, where, log)
         return _extract(source, year, row["EventName"], where, log, offline)
     except DataError:
         raise
     except SENSELESS as error:
-        raise unavailable(where, log, Reason.NO_LAPS, _senseless(error)) from error
-
-
-def _senseless(error: Exception) -> str:
-    return f"the feed's answer makes no sense ({type(error).__name__}: {brief(error)})"
+        why = f"the feed's answer makes no sense ({type(error).__name__}: {brief(error)})"
+        raise unavailable(where, log, Reason.NO_LAPS, why) from error
 
 
 def _load(source: Any, where: str, log: FeedLog) -> None:
@@ -128,10 +126,6 @@ def _load(source: Any, where: str, log: FeedLog) -> None:
     except requests.RequestException as error:
         log.errors.append(error)
         raise unavailable(where, log, Reason.NO_LAPS, "the feed could not be read") from error
-    except DataError:
-        raise
-    except SENSELESS as error:
-        raise unavailable(where, log, Reason.NO_LAPS, _senseless(error)) from error
 
 
 def _extract(source: Any, year: int, event: str, where: str, log: FeedLog, offline: bool) -> Session:
@@ -219,7 +213,7 @@ def _circuit(year: int, key: int, stored_only: bool, log: FeedLog) -> Any:
         return None
 
 
-def _schedule(year: int, log: FeedLog, offline: bool) -> pd.DataFrame:
+def _schedule(year: int, offline: bool) -> pd.DataFrame:
     Cache.offline_mode(offline)
     try:
         return get_event_schedule(year, include_testing=False)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .qualifying import is_race
 from .session import LapTable, Session
-from .time_won import MOST_ALIKE, SLOW, clean_laps, lap_trend
+from .time_won import MOST_ALIKE, SLOW, lap_trend
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,32 +62,20 @@ def runs(session: Session, code: str, fuel: float) -> tuple[Run, ...]:
     """
     laps = session.driver(code).laps
     found = []
-    for stint in np.unique(laps.stint[laps.stint > 0]):
-        rows = _rows(laps, int(stint))
+    for stint in laps.stints:
+        rows = _rows(laps, stint)
         if len(rows) < FEWEST:
             continue
         seconds, age = laps.seconds[rows], laps.tyre_age[rows]
         adjusted = seconds + fuel * (laps.number[rows] - laps.number[rows[0]])
         slope, error, scatter = line(age, adjusted)
-        found.append(
-            Run(
-                code,
-                int(stint),
-                laps.compound[rows[0]],
-                laps.number[rows],
-                age,
-                seconds,
-                adjusted,
-                slope,
-                error,
-                scatter,
-            )
-        )
+        numbers, compound = laps.number[rows], laps.compound[rows[0]]
+        found.append(Run(code, stint, compound, numbers, age, seconds, adjusted, slope, error, scatter))
     return tuple(found)
 
 
 def _rows(laps: LapTable, stint: int) -> npt.NDArray[np.intp]:
-    rows = np.flatnonzero((laps.stint == stint) & np.isin(laps.number, clean_laps(laps)) & np.isfinite(laps.tyre_age))
+    rows = np.flatnonzero((laps.stint == stint) & laps.undisturbed & np.isfinite(laps.tyre_age))
     return rows[laps.seconds[rows] < SLOW * np.median(laps.seconds[rows])] if len(rows) else rows
 
 

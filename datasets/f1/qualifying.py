@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .lap_choice import PARTS
+from .laps import PARTS
 from .session import LapTable, Session
 
 Floats = npt.NDArray[np.float64]
@@ -82,7 +82,7 @@ def best_laps(session: Session) -> tuple[BestLap, ...]:
         rows = []
         for driver in session.drivers:
             laps = driver.laps
-            timed = np.isfinite(laps.seconds) & ~laps.deleted & ((laps.part == number) if part else np.True_)
+            timed = laps.timed & ~laps.deleted & ((laps.part == number) if part else np.True_)
             if timed.any():
                 row = int(np.flatnonzero(timed)[np.argmin(laps.seconds[timed])])
                 rows.append(_best(driver.code, part, laps, row))
@@ -103,7 +103,7 @@ def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
     found = []
     for driver in session.drivers:
         laps = driver.laps
-        timed = np.isfinite(laps.sectors).all(axis=1) & np.isfinite(laps.seconds) & ~laps.deleted
+        timed = np.isfinite(laps.sectors).all(axis=1) & laps.timed & ~laps.deleted
         timed = timed & laps.accurate if (timed & laps.accurate).any() else timed
         if not timed.any():
             continue
@@ -123,6 +123,4 @@ def no_time(session: Session) -> tuple[str, ...]:
 
     session   as `load_session` or `simulate_race` gives it
     """
-    return tuple(
-        driver.code for driver in session.drivers if not (np.isfinite(driver.laps.seconds) & ~driver.laps.deleted).any()
-    )
+    return tuple(driver.code for driver in session.drivers if not (driver.laps.timed & ~driver.laps.deleted).any())

@@ -17,7 +17,6 @@ from gdm_core.errors import ConfigError
 from gdm_core.trials import made_by
 
 from .appearance import PIT_ENTRY_M, PIT_EXIT_M, DrivenLine, car_channels, feed_clock, positions, racing_line
-from .invented import DRIVERS, chosen_drivers
 from .laptime import Car, bounded_lap, flying_lap, lap_times
 from .layouts import LAYOUTS, CircuitDrawing, centreline
 from .session import Corner, Driver, LapTable, Session
@@ -33,6 +32,29 @@ PIT_BOX_M = 120.0
 PIT_STOP_S = 2.4
 SAFETY_CAR_SPEED = 50.0
 SAFETY_CAR_SHARE = 0.65
+# code, name, team, colour: none of them, and none of their teams, exists
+DRIVERS = (
+    ("APX", "Alma Apex", "Amber", "#e1a100"),
+    ("BRK", "Bruno Brake", "Amber", "#e1a100"),
+    ("CHI", "Cleo Chicane", "Birch", "#4f9d69"),
+    ("DRF", "Dario Draft", "Birch", "#4f9d69"),
+    ("ESS", "Edda Esses", "Cobalt", "#2454c4"),
+    ("FLT", "Faro Flatout", "Cobalt", "#2454c4"),
+    ("GRV", "Gwen Gravel", "Delta", "#8a5a44"),
+    ("HPN", "Hugo Hairpin", "Delta", "#8a5a44"),
+    ("INL", "Ines Inlap", "Ember", "#c4342b"),
+    ("KRB", "Kato Kerb", "Ember", "#c4342b"),
+    ("LNE", "Lena Lane", "Fjord", "#2a9fb0"),
+    ("MRB", "Milo Marbles", "Fjord", "#2a9fb0"),
+    ("NTR", "Nora Neutral", "Garnet", "#a02c5d"),
+    ("OVR", "Otto Oversteer", "Garnet", "#a02c5d"),
+    ("PTB", "Petra Pitboard", "Harbour", "#5b6b8c"),
+    ("QLY", "Quinn Quali", "Harbour", "#5b6b8c"),
+    ("RGL", "Rosa Racingline", "Iris", "#7b52ab"),
+    ("SLK", "Samu Slick", "Iris", "#7b52ab"),
+    ("TYR", "Tilda Tyrewear", "Jade", "#159a82"),
+    ("UND", "Udo Undercut", "Jade", "#159a82"),
+)
 
 
 def simulate_race(
@@ -53,7 +75,7 @@ def simulate_race(
     line = centreline(circuit)
     layout = LAYOUTS[circuit]
     n_laps = layout.laps if laps is None else laps
-    chosen = chosen_drivers(drivers)
+    chosen = _chosen(drivers)
     if not 1 <= n_laps <= 100:
         raise ConfigError(f"laps is {n_laps}; it must be between 1 and 100.")
     if safety_car is not None and not 1 <= safety_car[0] <= safety_car[1] <= n_laps:
@@ -80,6 +102,18 @@ def simulate_race(
     )
     asked = f"{circuit}, {','.join(session.codes)}, {n_laps} laps, safety car {safety_car}, seed {int(seed)}"
     return made_by(f"race {VERSION}, {asked}", replace(session, corners=_corners(track, session)))
+
+
+def _chosen(drivers: int | Sequence[str]) -> tuple[tuple[str, str, str, str], ...]:
+    if isinstance(drivers, int):
+        if not 1 <= drivers <= len(DRIVERS):
+            raise ConfigError(f"drivers is {drivers}; it must be between 1 and {len(DRIVERS)}, or a list of codes.")
+        return DRIVERS[:drivers]
+    known = {entry[0]: entry for entry in DRIVERS}
+    if not drivers or (unknown := [code for code in drivers if code not in known]) or len(set(drivers)) != len(drivers):
+        wrong = ", ".join(unknown) if drivers and unknown else "nobody, or somebody twice"
+        raise ConfigError(f"drivers names {wrong}; the invented drivers are {', '.join(known)}, each once.")
+    return tuple(known[code] for code in drivers)
 
 
 def _drive(
@@ -145,7 +179,7 @@ def _drive(
         time=time,
         position=position.astype(np.float32),
         lap=lap + 1,
-        channels=MappingProxyType(car_channels(track, car, speed, clock, time, lap)),
+        channels=MappingProxyType(car_channels(car, speed, clock, time, lap)),
         laps=table,
     )
 

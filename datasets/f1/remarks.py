@@ -45,7 +45,7 @@ def on_laps(session: Session, code: str, laps: Iterable[int]) -> tuple[str, ...]
     table = driver.laps
     there = np.isin(table.number, numbers)
     said = []
-    if not np.isfinite(table.seconds).any():
+    if not table.timed.any():
         said.append(f"{code} set no time: states and telemetry are shown, and nothing is said of time.")
     if gone := [str(n) for n in table.number[there & table.deleted]]:
         which = f"lap {gone[0]}" if len(gone) == 1 else f"laps {listed(gone)}"

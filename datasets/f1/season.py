@@ -16,10 +16,10 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import UNLABELLED
 
-from .corner_table import corners_of
+from .corners import corners_of
 from .driving import ACTIVITIES, CORNER, FAST_KMH, SLOW_KMH, curvature
-from .lap_choice import QUICK
 from .lap_clock import LapClock, lap_clock
+from .laps import QUICK
 from .session import Driver, Session
 from .time_won import clean_laps
 from .trials import to_trials

@@ -155,6 +155,21 @@ class LapTable:
     def __len__(self) -> int:
         return int(self.number.size)
 
+    @property
+    def timed(self) -> BoolArray:
+        """[L] whether it has a lap time."""
+        return np.isfinite(self.seconds)
+
+    @property
+    def undisturbed(self) -> BoolArray:
+        """[L] whether it is timed and vouched for, away from the pits and not neutralised."""
+        return self.accurate & self.timed & ~(self.pit_in | self.pit_out | self.neutralised)
+
+    @property
+    def stints(self) -> tuple[int, ...]:
+        """Numbers of the stints that are known, in order."""
+        return tuple(np.unique(self.stint[self.stint > 0]).tolist())
+
 
 @dataclass(frozen=True)
 class Spell:
@@ -320,7 +335,7 @@ class Session:
 
 def _clean(laps: LapTable) -> BoolArray:
     """Accurate laps, or every timed lap, or every lap: the best that there is."""
-    for chosen in (laps.accurate & np.isfinite(laps.seconds), np.isfinite(laps.seconds)):
+    for chosen in (laps.accurate & laps.timed, laps.timed):
         if chosen.any():
             return chosen
     return np.ones(len(laps), dtype=bool)
@@ -339,6 +354,6 @@ def _lap_ranks(driver: Driver) -> list[tuple[bool, bool, float, int]]:
     hole = np.diff(driver.time) > _SMALL_GAP_S - 1e-6
     return [
         (bool(hole[first[row] : last[row] - 1].any()), not laps.accurate[row], laps.seconds[row], row)
-        for row in range(len(laps))
-        if np.isfinite(laps.seconds[row]) and last[row] - first[row] >= _FEWEST_SAMPLES
+        for row in np.flatnonzero(laps.timed).tolist()
+        if last[row] - first[row] >= _FEWEST_SAMPLES
     ]

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .lap_clock import LapClock, lap_clock
+from .laps import laps_on_like_tyres
 from .session import LapTable, Session
-from .stints import laps_on_like_tyres
 
 Floats = npt.NDArray[np.float64]
 By = Literal["tyre age", "lap number"]
@@ -47,8 +47,7 @@ def clean_laps(laps: LapTable) -> npt.NDArray[np.int64]:
 
     laps   of one driver
     """
-    clean = laps.accurate & np.isfinite(laps.seconds) & ~(laps.pit_in | laps.pit_out | laps.neutralised)
-    return np.asarray(laps.number[clean], np.int64)
+    return np.asarray(laps.number[laps.undisturbed], np.int64)
 
 
 def lap_trend(session: Session) -> LapTrend | None:
@@ -63,7 +62,7 @@ def lap_trend(session: Session) -> LapTrend | None:
     n_drivers = len(session.drivers)
     for index, driver in enumerate(session.drivers):
         laps = driver.laps
-        kept: npt.NDArray[np.bool_] = np.isin(laps.number, clean_laps(laps)) & np.isfinite(laps.tyre_age)
+        kept = laps.undisturbed & np.isfinite(laps.tyre_age)
         kept &= np.fromiter((bool(name) for name in laps.compound), bool, len(laps))
         if kept.any():
             kept &= laps.seconds < SLOW * np.median(laps.seconds[kept])

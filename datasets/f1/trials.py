@@ -16,9 +16,9 @@ import numpy.typing as npt
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials, made_by
 
+from .corners import lap_distance, segment_labels, segment_names
 from .driving import ACTIVITIES, activities, curvature
 from .extract import STEPPED, interpolate
-from .segments import lap_distance, segment_labels, segment_names
 from .session import CHANNELS, Driver, FeedError, Reason, Session
 
 STEP_S = 0.25
@@ -206,16 +206,16 @@ def _sample(
     time = sent[0] + step_s * np.arange(int((sent[-1] - sent[0]) / step_s + 1e-9) + 1)
     row = np.searchsorted(driver.laps.start, time, side="right") - 1
     lap = np.clip(driver.laps.number[row], driver.lap[part][0], driver.lap[part][-1])
-    values = {}
-    for name in wanted:
-        source = driver.channel(name)[part].astype(np.float64)
-        known = np.isfinite(source)
-        values[name] = (
-            interpolate(time, sent[known], source[known], LARGEST_GAP_S, name in STEPPED)
-            if known.any()
-            else np.full(time.size, np.nan, np.float32)
-        )
-    return time, lap, values
+    return time, lap, {name: _at(driver, name, part, time) for name in wanted}
+
+
+def _at(driver: Driver, name: str, part: slice, time: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """A channel of one stretch at other times; NaN throughout where nothing was sent of it."""
+    sent = driver.channel(name)[part].astype(np.float64)
+    known = np.isfinite(sent)
+    if not known.any():
+        return np.full(time.size, np.nan, np.float32)
+    return interpolate(time, driver.time[part][known], sent[known], LARGEST_GAP_S, name in STEPPED)
 
 
 def _trial(
@@ -264,12 +264,8 @@ def _labels(
 ) -> npt.NDArray[np.int64] | None:
     """[T] what is known of each sample; None where nothing is."""
     if kind == "activities":
-        pedals: dict[str, npt.NDArray[np.float32]] = {}
-        for name in ("throttle", "brake"):
-            if name in driver.available_channels:
-                values = driver.channel(name).astype(np.float64)
-                if (known := np.isfinite(values)).any():
-                    pedals[name] = interpolate(time, driver.time[known], values[known], LARGEST_GAP_S, name in STEPPED)
+        sent = [name for name in ("throttle", "brake") if name in driver.available_channels]
+        pedals: dict[str, npt.NDArray[np.float32]] = {name: _at(driver, name, slice(None), time) for name in sent}
         return activities(pedals, curvature_along(session, lap_distance(session, position, lap)))
     if len(session.corners) < 2:
         return None

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from gdm_core.errors import DataError
 
-from .source import brief
+from .source import Counted, refuse_damage
 
 NOT_READABLE = (
     "Expected the official task 1 layout: one object per annotator, holding one object per trial with keypoints, "
@@ -22,18 +22,22 @@ NOT_READABLE = (
 )
 MAX_JSON_BYTES = 4 * 1024**3  # the largest official file has 1.2 GB
 _FIRST_KEY = re.compile(rb'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*\{')
-_READ_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
+_AGAIN = "Download it again."
 
 
 class CountingStream:
     """A binary file for the JSON parser: counts what was read, stops at a limit, and turns NaN, which Python writes
     but JSON does not know, into null."""
 
-    def __init__(self, file: IO[bytes], path: Path) -> None:
-        self._file = file
-        self._path = path
-        self._ahead = b""
-        self.bytes_read = 0
+    def __init__(self, file: IO[bytes], path: Path, size: int) -> None:
+        refusal = f"{path} unpacks to more than {MAX_JSON_BYTES:,} bytes; no CalMS21 file is that large."
+        self._file, self._path, self._ahead = Counted(file, MAX_JSON_BYTES, refusal), path, b""
+        self._size = size
+
+    @property
+    def share(self) -> float:
+        """How much of it was read, 0 to 1."""
+        return min(self._file.count / max(self._size, 1), 0.99)
 
     def peek(self) -> bytes:
         """The beginning of the file, which `read` will still give."""
@@ -52,18 +56,8 @@ class CountingStream:
         return block.replace(b"NaN", b"null")
 
     def _read(self, size: int) -> bytes:
-        try:
-            block = self._file.read(size)
-        except _READ_ERRORS as error:
-            raise DataError(
-                f"{self._path} cannot be read after {self.bytes_read:,} bytes ({brief(error)}). Download it again."
-            ) from error
-        self.bytes_read += len(block)
-        if self.bytes_read > MAX_JSON_BYTES:
-            raise DataError(
-                f"{self._path} unpacks to more than {MAX_JSON_BYTES:,} bytes; no CalMS21 file is that large."
-            )
-        return block
+        with refuse_damage(f"{self._path} cannot be read after {self._file.count:,} bytes", _AGAIN):
+            return self._file.read(size) or b""
 
 
 def _member(archive: zipfile.ZipFile, path: Path, split: str) -> zipfile.ZipInfo:
@@ -82,34 +76,24 @@ def _member(archive: zipfile.ZipFile, path: Path, split: str) -> zipfile.ZipInfo
     return wanted[0]
 
 
-def size_of(path: Path, split: str) -> int:
-    """Bytes of JSON to read, as far as it can be known beforehand."""
-    if path.suffix == ".zip":
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return _member(archive, path, split).file_size
-        except _READ_ERRORS as error:
-            raise DataError(f"{path} is not a readable zip file ({brief(error)}). Download it again.") from error
-    if path.suffix == ".gz":
-        return 10 * path.stat().st_size  # keypoints written as text pack about ten to one
-    return path.stat().st_size
-
-
 @contextmanager
 def open_official(path: Path, split: str) -> Iterator[CountingStream]:
-    """The JSON of a split as a stream of bytes."""
-    try:
+    """The JSON of a split as a stream of bytes, which knows how many there are as far as it can be known beforehand."""
+    with refuse_damage(f"{path} cannot be read", _AGAIN, (OSError, EOFError, zlib.error, zipfile.BadZipFile)):
+        size = path.stat().st_size
         if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive, archive.open(_member(archive, path, split)) as file:
-                yield CountingStream(file, path)
+            with refuse_damage(f"{path} is not a readable zip file", _AGAIN):
+                archive = zipfile.ZipFile(path)
+            with archive:
+                member = _member(archive, path, split)
+                with archive.open(member) as file:
+                    yield CountingStream(file, path, member.file_size)
         elif path.suffix == ".gz":
             with gzip.open(path) as file:
-                yield CountingStream(file, path)  # type: ignore[arg-type]
+                yield CountingStream(file, path, 10 * size)  # type: ignore[arg-type]  # keypoints as text pack about ten to one
         else:
             with path.open("rb") as file:
-                yield CountingStream(file, path)
-    except _READ_ERRORS as error:
-        raise DataError(f"{path} cannot be read ({brief(error)}). Download it again.") from error
+                yield CountingStream(file, path, size)
 
 
 def raw_trials(stream: CountingStream, path: Path) -> Iterator[tuple[str, Any]]:
@@ -119,10 +103,7 @@ def raw_trials(stream: CountingStream, path: Path) -> Iterator[tuple[str, Any]]:
     opening = _FIRST_KEY.match(stream.peek())
     if opening is None:
         raise DataError(f"{path} is not a CalMS21 file: it does not start with an annotator. {NOT_READABLE}")
-    try:
+    kinds = (ijson.JSONError, UnicodeDecodeError, json.JSONDecodeError)
+    with refuse_damage(f"{path} is not valid JSON", "It may be cut short: download it again.", kinds):
         annotator = json.loads(b'"' + opening[1] + b'"')
         yield from ijson.kvitems(stream, annotator, use_float=True)
-    except (ijson.JSONError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(
-            f"{path} is not valid JSON ({brief(error)}). It may be cut short: download it again."
-        ) from error

@@ -15,24 +15,15 @@ from gdm_core.errors import DataError
 
 from .delimited import read_body
 from .layout import Layout, is_number, sniff, unique_names
-from .pose import KeypointTable
+from .pose import KeypointTable, finished
 from .roles import numeric_values
-from .source import ProgressCallback, Source
+from .source import Source
 
 _LEVELS = {
-    "scorer": "scorer",
-    "individuals": "animal",
-    "individual": "animal",
-    "animals": "animal",
-    "bodyparts": "part",
-    "bodypart": "part",
-    "keypoints": "part",
-    "keypoint": "part",
-    "parts": "part",
-    "coords": "axis",
-    "coord": "axis",
+    "scorer": "scorer", "individuals": "animal", "individual": "animal", "animals": "animal", "bodyparts": "part",
+    "bodypart": "part", "keypoints": "part", "keypoint": "part", "parts": "part", "coords": "axis", "coord": "axis",
     "coordinates": "axis",
-}
+}  # fmt: skip
 _AXES = {"x": "x", "y": "y", "z": "z", "likelihood": "score", "score": "score", "confidence": "score", "p": "score"}
 _MANGLED = re.compile(r"\.\d+$")
 # What Lightning Pose's ensembles say beside each point: medians of their members, and how far these lie apart.
@@ -71,7 +62,7 @@ def _demangled(row: tuple[str, ...]) -> list[str]:
     return [base if (base := _MANGLED.sub("", name)) in present else name for name in names]
 
 
-def read_deeplabcut_csv(source: Source, rate_hz: float, progress: ProgressCallback | None = None) -> KeypointTable:
+def read_deeplabcut_csv(source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from DeepLabCut's CSV."""
     layout = sniff(source)
     rows = _header_rows(layout)
@@ -91,30 +82,19 @@ def read_deeplabcut_csv(source: Source, rate_hz: float, progress: ProgressCallba
     animals = _demangled(layout.rows[rows["animal"]]) if "animal" in rows else ["animal"] * width
     # the first column holds row names or frame numbers unless the axes start there
     first = 0 if axes[0].lower() in _AXES and is_number(body[0][0]) and len(body[0]) == width else 1
-    frame = read_body(
-        source,
-        replace(layout, header=("no",), skipped=layout.skipped + n_header - 1),
-        unique_names([f"{i}" for i in range(width)])[0],
-        1,
-        progress,
-    )
-    wanted: list[Column] = []
-    at: list[int] = []
-    for j, (a, p, x) in enumerate(zip(animals, parts, axes, strict=True)):
-        name = _MANGLED.sub("", x.lower())
-        if j < first or _ENSEMBLE.fullmatch(name):
-            continue
-        axis = _AXES.get(name)
-        if axis is None:
-            raise DataError(f"{source.name}: {x!r} is not a coordinate; expected x, y and likelihood.")
-        wanted.append((a or "animal", p, axis))
-        at.append(j)
+    below = replace(layout, header=("no",), skipped=layout.skipped + n_header - 1)
+    frame = read_body(source, below, unique_names([f"{i}" for i in range(width)])[0], 1)
+    columns = [(a or "animal", p, _MANGLED.sub("", x)) for a, p, x in zip(animals, parts, axes, strict=True)]
+    at = [j for j in range(first, width) if not _ENSEMBLE.fullmatch(columns[j][2].lower())]
     arrays = [numeric_values(frame.iloc[:, j]).astype(np.float32) for j in at]
-    return assemble(wanted, arrays, rate_hz, source.name)
+    return assemble([columns[j] for j in at], arrays, rate_hz, source.name)
 
 
-def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: float, name: str) -> KeypointTable:
+def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: float | None, name: str) -> KeypointTable:
     """A recording from single columns. Parts that only a marker "animal" has (corners of the cage) are left out."""
+    if strange := [axis for *_, axis in columns if axis.lower() not in _AXES]:
+        raise DataError(f"{name}: {strange[0]!r} is not a coordinate; expected x, y and likelihood.")
+    columns = [(animal, part, _AXES[axis.lower()]) for animal, part, axis in columns]
     notes: list[str] = []
     by_animal: dict[str, list[str]] = {}
     for animal, part, axis in columns:
@@ -157,44 +137,11 @@ def assemble(columns: list[Column], arrays: list[npt.NDArray[Any]], rate_hz: flo
         notes.append(f"{repeated} columns repeat an animal, part and coordinate; the first of each was taken")
     if any(axis == "z" for _, _, axis in columns):
         notes.append("the third coordinate (z) was left out")
-    return finish(xy, scores, tuple(animals), tuple(parts), rate_hz, name, tuple(notes))
+    made = KeypointTable(xy, tuple(animals), tuple(parts), scores=scores, name=name, notes=tuple(notes))
+    return finished(made, rate_hz)
 
 
-def finish(
-    xy: npt.NDArray[np.float32],
-    scores: npt.NDArray[np.float32],
-    animals: tuple[str, ...],
-    parts: tuple[str, ...],
-    rate_hz: float,
-    name: str,
-    notes: tuple[str, ...] = (),
-    edges: tuple[tuple[int, int], ...] = (),
-) -> KeypointTable:
-    """A recording with "not found" as NaN: infinities, and both coordinates exactly zero."""
-    xy[~np.isfinite(xy)] = np.nan
-    nowhere = (xy == 0).all(axis=2)  # [T, A, P]
-    half = np.isnan(xy).any(axis=2) & ~np.isnan(xy).all(axis=2)
-    lost = nowhere | half
-    if nowhere.any():
-        notes = (*notes, f"{int(nowhere.sum()):,} keypoints at (0, 0) count as missing")
-    if half.any():
-        notes = (*notes, f"{int(half.sum()):,} keypoints with one coordinate only count as missing")
-    if lost.any():
-        np.moveaxis(xy, 2, 3)[lost] = np.nan
-    scores[~np.isfinite(scores)] = np.nan
-    return KeypointTable(
-        xy=xy,
-        animals=animals,
-        parts=parts,
-        rate_hz=rate_hz,
-        scores=None if np.isnan(scores).all() else scores,
-        edges=edges,
-        name=name,
-        notes=notes,
-    )
-
-
-def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float) -> KeypointTable:
+def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from an HDF5 that pandas wrote in its fixed format."""
     from .hdf import array, text
 
@@ -230,14 +177,9 @@ def read_deeplabcut_h5(file: h5py.File, source: Source, rate_hz: float) -> Keypo
                 )
             if any(len(names) != values.shape[1] for names in columns):
                 raise DataError(f"{source.name}: it names {len(columns[0])} columns but holds {values.shape[1]}.")
-            for j in range(values.shape[1]):
-                axis = _AXES.get(columns[-1][j].lower())
-                if axis is None:
-                    raise DataError(
-                        f"{source.name}: {columns[-1][j]!r} is not a coordinate; expected x, y and likelihood."
-                    )
-                wanted.append((columns[-3][j] if len(columns) > 3 else "animal", columns[-2][j], axis))
-                arrays.append(values[:, j].astype(np.float32))
+            animals = columns[-3] if len(columns) > 3 else ["animal"] * values.shape[1]
+            wanted += zip(animals, columns[-2], columns[-1], strict=True)
+            arrays += list(values.T.astype(np.float32))
         if not wanted or len({len(values) for values in arrays}) != 1 or len(arrays[0]) == 0:
             raise DataError(f"{source.name} holds no frames.")
         return assemble(wanted, arrays, rate_hz, source.name)
@@ -291,7 +233,7 @@ def _animals_in(stems: list[str]) -> dict[str, tuple[str, str]]:
     return {stem: ("animal", stem.replace("_", " ")) for stem in stems}
 
 
-def read_flat(frame: pd.DataFrame, rate_hz: float, name: str) -> KeypointTable | None:
+def read_flat(frame: pd.DataFrame, rate_hz: float | None, name: str) -> KeypointTable | None:
     """A recording from a plain table whose column names say part and coordinate, None where they do not."""
     columns = flat_columns([str(column) for column in frame.columns])
     if columns is None:

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import pandas as pd
 from gdm_core.errors import DataError
 
 from .layout import MISSING, SPACES, Layout, sniff, unique_names
-from .source import ProgressCallback, Source, brief
+from .source import Counted, Source, brief
 
 _SAID = {"\t": "tabs", SPACES: "spaces"}
 _MOST_LINES_ABOVE = 50  # of a table that begins further down in its file
@@ -28,9 +28,7 @@ _MAYBE_LONG = re.compile(r'[eE]["+\-0-9\0]{0,4}\Z')
 _MARK = "\ue000"  # of no meaning, by the Unicode standard
 
 
-def read_delimited(
-    source: Source, every: int = 1, progress: ProgressCallback | None = None
-) -> tuple[pd.DataFrame, list[str]]:
+def read_delimited(source: Source, every: int = 1) -> tuple[pd.DataFrame, list[str]]:
     """The whole table and notes on how it was understood. `every` keeps each n-th row of a table that is too long."""
     layout = sniff(source)
     header = layout.header if layout.has_header else tuple(f"column {i + 1}" for i in range(len(layout.header)))
@@ -54,13 +52,11 @@ def read_delimited(
         notes.append(f"{layout.preamble} lines before the header were skipped")
     if layout.decimal == ",":
         notes.append("decimals are written with a comma")
-    frame = read_body(source, layout, names, every, progress)
+    frame = read_body(source, layout, names, every)
     return frame, notes
 
 
-def read_body(
-    source: Source, layout: Layout, names: list[str], every: int, progress: ProgressCallback | None
-) -> pd.DataFrame:
+def read_body(source: Source, layout: Layout, names: list[str], every: int) -> pd.DataFrame:
     """The rows below the header, in the columns `names`."""
     pieces: list[pd.DataFrame] = []
     seen = kept = 0
@@ -69,7 +65,7 @@ def read_body(
     chunk_rows = max(1, min(_CHUNK_ROWS, 5_000_000 // len(names)))
     with source.open() as file:
         try:
-            counted = CountedReader(file)
+            counted = Counted(file)
             text = io.TextIOWrapper(io.BufferedReader(counted, 1 << 18), layout.encoding, errors="replace", newline="")
             for _ in range(layout.skipped):  # pandas would take a quote in them for the start of a cell
                 text.readline()
@@ -98,18 +94,10 @@ def read_body(
                         "Keep each n-th row instead (every=n), or split the file."
                     )
                 pieces.append(compact(piece))
-                if progress is not None:
-                    progress(min(counted.count / max(source.size, 1), 0.99), f"{seen:,} rows read")
-        except (
-            pd.errors.ParserError,
-            pd.errors.EmptyDataError,
-            UnicodeError,
-            csv.Error,
-            OverflowError,
-            ValueError,
-        ) as error:
-            if isinstance(error, DataError):
-                raise
+                source.tell(min(counted.count / max(source.size, 1), 0.99), f"{seen:,} rows read")
+        except DataError:
+            raise
+        except (csv.Error, OverflowError, ValueError) as error:  # as which pandas says what it cannot split or decode
             raise DataError(f"{source.name}: {_plain(brief(error), layout)}") from error
     if not kept:
         raise DataError(f"{source.name} holds a header but no rows.")
@@ -118,22 +106,6 @@ def read_body(
 
 def _too_many_fields(source: Source, names: list[str]) -> DataError:
     return DataError(f"{source.name}: rows have more fields than the {len(names)} columns of the header.")
-
-
-class CountedReader(io.RawIOBase):
-    """A binary stream that knows how many bytes went through it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.count = file, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        block = self._file.read(len(buffer))
-        buffer[: len(block)] = block
-        self.count += len(block)
-        return len(block)
 
 
 class HarmlessText(io.TextIOBase):

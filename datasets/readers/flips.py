@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gdm_core.maths.gaps import known_mean
+
 from ..features import body_axis
 from .pose import KeypointTable
 
@@ -70,7 +72,7 @@ def runs(mask: npt.NDArray[np.bool_]) -> int:
 
 def identity_swaps(table: KeypointTable) -> list[tuple[int, int, npt.NDArray[np.int64]]]:
     """(animal, other, frames) where two animals seem to change places."""
-    centre = _seen_mean(np.asarray(table.xy))  # [T, A, 2]
+    centre = known_mean(np.asarray(table.xy), axis=3)  # [T, A, 2] of the parts seen
     memory = max(1, round(_MEMORY_SECONDS * table.rate_hz))
     n = len(table.animals)
     return [(a, b, _swap_frames(centre[:, a], centre[:, b], memory)) for a in range(n) for b in range(a + 1, n)]
@@ -93,13 +95,6 @@ def _swap_frames(one: Floats, other: Floats, memory: int) -> npt.NDArray[np.int6
     if not len(seen):
         return np.empty(0, dtype=np.int64)
     return np.flatnonzero((swap < 0.5 * stay) & (apart > 0.25 * np.median(seen))) + 1
-
-
-def _seen_mean(points: Floats) -> Floats:
-    """[T, A, 2, P] -> mean of the parts seen [T, A, 2], NaN where none is."""
-    seen = np.isfinite(points)
-    count = seen.sum(axis=3)
-    return np.where(count > 0, np.where(seen, points, 0).sum(axis=3) / np.maximum(count, 1), np.nan)
 
 
 def _held(values: Floats, memory: int) -> Floats:

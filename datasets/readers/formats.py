@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,14 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 
-from .arrays import read_arrays, texts, unit_of
+from .archives import read_arrays, texts, unit_of
 from .deeplabcut import looks_like_deeplabcut
 from .delimited import compact, join_pieces, read_delimited
 from .layout import sniff, unique_names
-from .source import ProgressCallback, Source, brief
+from .source import DAMAGE, Source, refuse_damage
 from .workbook import read_workbook
 
 READABLE = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".npz", ".npy", ".xlsx")
-
 
 _NAMES = ("channels", "channel_names", "names", "columns")  # of an NPZ: what its channels are called
 _UNITS = ("units", "unit", "channel_units")  # and what each of them is in
@@ -36,63 +35,49 @@ class Found:
     sheet: str = ""
 
 
-def read_frame(source: Source, every: int, progress: ProgressCallback | None, sheet: str | None = None) -> Found:
+def read_frame(source: Source, every: int = 1, sheet: str | None = None) -> Found:
     """The table in a file; of a workbook the `sheet` of that name, the first with numbers if None."""
-    if source.suffix == ".xlsx" and not source.packed:
-        frame, notes, sheets, title = read_workbook(source, sheet, progress)
-        return Found(*_thinned(frame, notes, every), sheets, title)
-    if sheet is not None:
+    workbook = source.suffix == ".xlsx" and not source.packed
+    if sheet is not None and not workbook:
         raise ConfigError(f"{source.name} is no workbook, so it has no sheet {sheet!r}. Leave the sheet out.")
-    return Found(*_read_other(source, every, progress))
-
-
-def _read_other(source: Source, every: int, progress: ProgressCallback | None) -> tuple[pd.DataFrame, list[str]]:
     if source.suffix in (".csv", ".tsv", ".txt", ".tab"):
         if looks_like_deeplabcut(sniff(source)):
             raise DataError(f"{source.name} is a DeepLabCut file, not a plain table. Open it as keypoints instead.")
-        return read_delimited(source, every, progress)
+        return Found(*read_delimited(source, every))
     if source.packed:
         raise DataError(f"{source.name}: only text tables may be packed with gzip. Unpack it first.")
-    if (read := READERS.get(source.suffix)) is not None:
-        return _thinned(*read(source, progress), every)
-    hint = " Save the sheet as .xlsx or .csv." if source.suffix in (".xls", ".ods") else ""
-    raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.{hint}")
+    if workbook:
+        found = Found(*read_workbook(source, sheet))
+    elif (read := READERS.get(source.suffix)) is not None:
+        found = Found(*read(source))
+    else:
+        hint = " Save the sheet as .xlsx or .csv." if source.suffix in (".xls", ".ods") else ""
+        raise DataError(f"{source.name} is of a kind that is not read here; readable: {', '.join(READABLE)}.{hint}")
+    return found if every == 1 else replace(found, frame=found.frame.iloc[::every].reset_index(drop=True))
 
 
-def _thinned(frame: pd.DataFrame, notes: list[str], every: int) -> tuple[pd.DataFrame, list[str]]:
-    return (frame.iloc[::every].reset_index(drop=True), notes) if every > 1 else (frame, notes)
-
-
-def _read_parquet(source: Source, progress: ProgressCallback | None) -> tuple[pd.DataFrame, list[str]]:
+def _read_parquet(source: Source) -> tuple[pd.DataFrame, list[str]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    damage = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, EOFError, MemoryError)
-    with source.open() as raw:
-        try:
-            file = pq.ParquetFile(pa.PythonFile(raw, mode="r"))
-            about, schema = file.metadata, file.schema_arrow
-            n_rows = about.num_rows
-            unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
-            notes = []
-            wanted = [field.name for field in schema if not pa.types.is_nested(field.type)]
-            if dropped := [field.name for field in schema if pa.types.is_nested(field.type)]:
-                notes.append(f"columns that hold lists or records were left out: {', '.join(dropped[:5])}")
-            _check_size(source, n_rows, len(wanted), unpacked)
-            pieces, seen = [], 0
-            for batch in file.iter_batches(batch_size=100_000, columns=wanted):
-                piece = batch.to_pandas(ignore_metadata=True)  # an index that pandas kept is a column like the others
-                piece.columns = pd.Index(unique_names(batch.schema.names)[0])
-                pieces.append(compact(piece))
-                seen += len(piece)
-                if progress is not None:
-                    progress(min(seen / max(n_rows, 1), 0.99), f"{seen:,} rows read")
-        except damage as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(
-                f"{source.name} is not a readable Parquet file ({brief(error)}). It may be damaged."
-            ) from error
+    what, kinds = f"{source.name} is not a readable Parquet file", (*DAMAGE, pa.ArrowException)
+    pieces, seen = [], 0
+    with source.open() as raw, refuse_damage(what, "It may be damaged.", kinds):
+        file = pq.ParquetFile(pa.PythonFile(raw, mode="r"))
+        about, schema = file.metadata, file.schema_arrow
+        n_rows = about.num_rows
+        unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+        notes = []
+        wanted = [field.name for field in schema if not pa.types.is_nested(field.type)]
+        if dropped := [field.name for field in schema if pa.types.is_nested(field.type)]:
+            notes.append(f"columns that hold lists or records were left out: {', '.join(dropped[:5])}")
+        _check_size(source, n_rows, len(wanted), unpacked)
+        for batch in file.iter_batches(batch_size=100_000, columns=wanted):
+            piece = batch.to_pandas(ignore_metadata=True)  # an index that pandas kept is a column like the others
+            piece.columns = pd.Index(unique_names(batch.schema.names)[0])
+            pieces.append(compact(piece))
+            seen += len(piece)
+            source.tell(min(seen / max(n_rows, 1), 0.99), f"{seen:,} rows read")
     if not pieces or not seen:
         raise DataError(f"{source.name} holds no rows.")
     return join_pieces(pieces), notes
@@ -113,7 +98,7 @@ def _check_size(source: Source, n_rows: int, n_columns: int, unpacked: int) -> N
         raise DataError(f"{source.name} unpacks to {unpacked:,} bytes; the limit is {limits.unpacked_bytes:,}.")
 
 
-def _read_npz(source: Source, progress: ProgressCallback | None) -> tuple[pd.DataFrame, list[str]]:
+def _read_npz(source: Source) -> tuple[pd.DataFrame, list[str]]:
     """Arrays of one length as columns: [T] one column, [T, N] one a channel, [trials, T, N] one below the other."""
     arrays = read_arrays(source)
     unit = unit_of(arrays)
@@ -169,23 +154,18 @@ def _read_npz(source: Source, progress: ProgressCallback | None) -> tuple[pd.Dat
 
 
 def _plain(values: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]:
-    if values.dtype.kind in "biu":
+    if values.dtype.kind in "biuMm":
         return values
     if values.dtype.kind == "f":
         return values.astype(np.float64 if values.dtype.itemsize >= 8 else np.float32)
-    if values.dtype.kind == "M" or values.dtype.kind == "m":
-        return values
     if values.dtype.kind in "US":
-        return (
-            np.char.decode(values, "utf-8", "replace").astype(object)
-            if values.dtype.kind == "S"
-            else values.astype(object)
-        )
+        text = np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values
+        return text.astype(object)
     raise DataError(f"{source.name}: values of type {values.dtype} are neither numbers, dates nor text.")
 
 
 # By ending, what reads a table besides text and workbooks: another kind of file is one line here (docs/change.md).
-READERS: dict[str, Callable[[Source, ProgressCallback | None], tuple[pd.DataFrame, list[str]]]] = {
+READERS: dict[str, Callable[[Source], tuple[pd.DataFrame, list[str]]]] = {
     ".parquet": _read_parquet,
     ".pq": _read_parquet,
     ".npz": _read_npz,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,20 +13,7 @@ import numpy.typing as npt
 
 from gdm_core.errors import DataError
 
-from .source import Source, brief
-
-# what h5py raises on damaged files
-HDF_ERRORS = (
-    OSError,
-    KeyError,
-    RuntimeError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    UnicodeError,
-    MemoryError,
-)
+from .source import Source, refuse_damage
 
 
 @contextmanager
@@ -35,15 +23,9 @@ def open_hdf(source: Source) -> Iterator[h5py.File]:
         if raw.read(8) != b"\x89HDF\r\n\x1a\n":
             raise DataError(f"{source.name} is not an HDF5 file. Is its name's ending right?")
         raw.seek(0)
-        try:
-            with h5py.File(raw, "r") as file:
-                yield file
-        except HDF_ERRORS as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(
-                f"{source.name} is not a readable HDF5 file ({brief(error)}). It may be damaged or cut short."
-            ) from error
+        what, advice = f"{source.name} is not a readable HDF5 file", "It may be damaged or cut short."
+        with refuse_damage(what, advice), h5py.File(raw, "r") as file:
+            yield file
 
 
 def dataset(group: h5py.Group, name: str, source: Source) -> h5py.Dataset:
@@ -55,9 +37,7 @@ def dataset(group: h5py.Group, name: str, source: Source) -> h5py.Dataset:
         raise DataError(f"{source.name}: {name!r} is not an array.")
     if found.external or found.is_virtual:
         raise DataError(f"{source.name}: {name!r} keeps its data in another file, which is not read here.")
-    size = 1
-    for n in found.shape or ():
-        size *= n
+    size = math.prod(found.shape or ())
     if size > source.limits.values or size * found.dtype.itemsize > source.limits.unpacked_bytes:
         raise DataError(f"{source.name}: {name!r} has {size:,} values; the limit is {source.limits.values:,}.")
     if size * found.dtype.itemsize > 10_000_000 + source.limits.unpack_ratio * source.size:

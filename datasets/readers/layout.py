@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gdm_core.errors import DataError
 
-from .source import Source, brief
+from .source import Source, refuse_damage
 
 _DELIMITERS = (",", ";", "\t", "|")
 SPACES = r"\s+"
@@ -20,24 +20,8 @@ _MOST_PREAMBLE = 50
 _NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
 _COMMA_NUMBER = re.compile(r"^\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*$")
 MISSING = (
-    "",
-    "-",
-    "--",
-    "?",
-    "missing",
-    "none",
-    "None",
-    "null",
-    "NULL",
-    "NaN",
-    "nan",
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "inf",
-    "-inf",
-)
+    "", "-", "--", "?", "missing", "none", "None", "null", "NULL", "NaN", "nan", "NA", "N/A", "n/a", "#N/A", "inf", "-inf",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,7 +61,7 @@ def sniff(source: Source) -> Layout:
     if not lines:
         raise DataError(f"{source.name} holds no rows.")
     delimiter, rows = _delimiter(lines, (said[1],) if said else _DELIMITERS, source)
-    preamble = _preamble(lines, delimiter, rows)
+    preamble = _preamble(lines, delimiter, rows, source)
     if preamble:
         rows = _split(lines[preamble:], delimiter, source)
     elif before and (names := _names_in_comment(before[-1], delimiter, rows, source)):
@@ -101,17 +85,15 @@ def _is_header(cells: tuple[str, ...]) -> bool:
     return any(cell.strip() for cell in cells) and not any(is_number(cell) for cell in cells)
 
 
-def _preamble(lines: list[str], delimiter: str, rows: list[tuple[str, ...]]) -> int:
+def _preamble(lines: list[str], delimiter: str, rows: list[tuple[str, ...]], source: Source) -> int:
     """Lines of text before the header: they have fewer fields than the table, and the header holds no number."""
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     if width < 2 or len(rows[0]) >= width:
         return 0
     for i, line in enumerate(lines[:_MOST_PREAMBLE]):
-        cells = _cells(line, delimiter)
-        if len(cells) == width:
-            return i if _is_header(cells) else 0
-        if len(cells) > width:
-            return 0
+        cells = next(iter(_split([line], delimiter, source)), ())  # of the line by itself
+        if len(cells) >= width:
+            return i if len(cells) == width and _is_header(cells) else 0
     return 0
 
 
@@ -167,17 +149,8 @@ def _split(lines: list[str], delimiter: str, source: Source) -> list[tuple[str, 
     """The cells of the lines that are not blank."""
     if delimiter == SPACES:
         return [tuple(line.split()) for line in lines if line.strip()]
-    try:
+    with refuse_damage(f"{source.name} is not a readable text table", kinds=(csv.Error,)):
         return [tuple(row) for row in csv.reader(lines, delimiter=delimiter) if row]
-    except csv.Error as error:
-        raise DataError(f"{source.name} is not a readable text table ({brief(error)}).") from error
-
-
-def _cells(line: str, delimiter: str) -> tuple[str, ...]:
-    """The cells of one line by itself."""
-    if delimiter == SPACES:
-        return tuple(line.split())
-    return tuple(next(csv.reader([line], delimiter=delimiter), ()))
 
 
 def unique_names(names: list[str] | tuple[str, ...]) -> tuple[list[str], list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -92,21 +92,19 @@ class KeypointTable:
         """Each recording by itself; this one alone where there are not several."""
         if not self.recordings:
             return (self,)
-        ends = np.cumsum([frames for _, frames in self.recordings])
+        ends = np.cumsum([frames for _, frames in self.recordings]).tolist()
+        parts = zip(self.recordings, ends, strict=True)
+        return tuple(self.slice(end - frames, end, name) for (name, frames), end in parts)
 
-        def part(name: str, begin: int, end: int) -> KeypointTable:
-            return replace(
-                self,
-                xy=self.xy[begin:end],
-                scores=None if self.scores is None else self.scores[begin:end],
-                labels=None if self.labels is None else self.labels[begin:end],
-                name=name,
-                recordings=(),
-            )
+    def slice(self, start: int, stop: int, name: str) -> KeypointTable:
+        """Frames start to stop (exclusive) as one recording, with the clock of the whole.
 
-        return tuple(
-            part(name, int(end) - frames, int(end)) for (name, frames), end in zip(self.recordings, ends, strict=True)
-        )
+        start, stop   frames
+        name          what figures and tables call it
+        """
+        scores = None if self.scores is None else self.scores[start:stop]
+        labels = None if self.labels is None else self.labels[start:stop]
+        return replace(self, xy=self.xy[start:stop], scores=scores, labels=labels, name=name, recordings=())
 
     def to_trial(self, features: FeatureSet = "keypoints", scaling: Scaling = "auto", min_score: float = 0.0) -> Trial:
         """This recording as a Trial.
@@ -153,6 +151,48 @@ class KeypointTable:
         if self.image_size is None:
             raise DataError(f"Recording {self.name!r} does not say how large its image is; use scaling='pixels'.")
         return xy / np.asarray(self.image_size, dtype=np.float32)[:, None]
+
+
+def finished(table: KeypointTable, rate_hz: float | None) -> KeypointTable:
+    """A recording as a reader found it, with "not found" as NaN: infinities, one coordinate only, and both exactly zero. Its
+    arrays are the reader's own, and are written to. Where nobody knows its rate the usual one is assumed, with a note."""
+    xy, scores, notes = np.asarray(table.xy), np.asarray(table.scores), table.notes
+    xy[~np.isfinite(xy)] = np.nan
+    nowhere = (xy == 0).all(axis=2)  # [T, A, P]
+    half = np.isnan(xy).any(axis=2) & ~np.isnan(xy).all(axis=2)
+    if nowhere.any():
+        notes = (*notes, f"{int(nowhere.sum()):,} keypoints at (0, 0) count as missing")
+    if half.any():
+        notes = (*notes, f"{int(half.sum()):,} keypoints with one coordinate only count as missing")
+    np.moveaxis(xy, 2, 3)[nowhere | half] = np.nan
+    scores[~np.isfinite(scores)] = np.nan
+    if rate_hz is None:
+        notes = (*notes, f"the frame rate is not in the file; {table.rate_hz:g} Hz is assumed")
+    return replace(
+        table, scores=None if np.isnan(scores).all() else scores, notes=notes, rate_hz=rate_hz or table.rate_hz
+    )
+
+
+def with_labels(table: KeypointTable, labels: Sequence[int] | np.ndarray, label_names: Sequence[str]) -> KeypointTable:
+    """The recording with expert labels, one a frame; those past its end are dropped, missing ones are -1.
+
+    table         the recording
+    labels        one a frame, -1 where nothing was noted
+    label_names   a name for each label
+    """
+    given = np.asarray(labels)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise DataError(f"Labels have shape {given.shape} and type {given.dtype}; expected one whole number a frame.")
+    fitted = np.full(table.n_frames, -1, dtype=np.int64)
+    kept = min(len(given), table.n_frames)
+    fitted[:kept] = given[:kept]
+    fitted[(fitted < 0) | (fitted >= len(label_names))] = -1
+    notes = table.notes
+    if len(given) > table.n_frames:
+        notes = (*notes, f"{len(given) - table.n_frames:,} labels past the last frame were dropped")
+    elif len(given) < table.n_frames:
+        notes = (*notes, f"the last {table.n_frames - len(given):,} frames have no label")
+    return replace(table, labels=fitted, label_names=tuple(label_names), notes=notes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,8 @@ import pandas as pd
 
 from gdm_core.errors import DataError
 
-from .arrays import read_arrays, texts, unit_of
-from .deeplabcut import finish
-from .pose import KeypointTable
+from .archives import read_arrays, texts, unit_of
+from .pose import KeypointTable, finished, with_labels
 from .source import Source
 from .timing import read_clock
 
@@ -23,21 +21,11 @@ _ANIMALS = ("mice", "animals", "animal_names", "track_names", "individuals")
 _BEHAVIOURS = ("vocab", "label_names", "behaviours", "behaviors", "names")
 
 
-@dataclass(frozen=True, eq=False)
-class PoseArrays:
-    """The recording without its labels, the rate that the file says (None: assumed), the labels and their names."""
-
-    table: KeypointTable
-    rate_hz: float | None
-    labels: npt.NDArray[Any] | None = None
-    label_names: tuple[str, ...] = ()
-
-
-def read_pose_arrays(source: Source, rate_hz: float) -> PoseArrays:
+def read_pose_arrays(source: Source, rate_hz: float | None) -> KeypointTable:
     """keypoints [T, animals, 2, parts], and optionally scores, labels (or annotations), names of all these, fps or a time of
     each frame, and units.
 
-    rate_hz  where the file says none
+    rate_hz  None takes what the file says
     """
     arrays = read_arrays(source)
     if "keypoints" not in arrays:
@@ -58,20 +46,20 @@ def read_pose_arrays(source: Source, rate_hz: float) -> PoseArrays:
     unit = unit_of(arrays)
     if unit:
         notes.append(f"coordinates are in {unit}, as the file says")
-    made = finish(
-        np.array(xy, dtype=np.float32), scores.astype(np.float32), tuple(animals),
-        tuple(part.replace("_", " ") for part in parts), known or rate_hz, source.name, tuple(notes),
+    table = KeypointTable(
+        np.array(xy, dtype=np.float32), tuple(animals), tuple(part.replace("_", " ") for part in parts),
+        scores=scores.astype(np.float32), name=source.name, notes=tuple(notes), unit=unit, start_seconds=start,
     )  # fmt: skip
-    table = replace(made, unit=unit, start_seconds=start)
+    table = finished(table, rate_hz or known)
     if labels is None:
-        return PoseArrays(table, known)
+        return table
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         raise DataError(f"{source.name}: labels have type {labels.dtype}; expected one whole number a frame.")
     top = max(int(labels.max(initial=0)) + 1, 1)
     if top > 10_000:
         raise DataError(f"{source.name}: the largest label is {top - 1:,}; labels should count behaviours from 0.")
     words = next((texts(arrays[name]) for name in _BEHAVIOURS if name in arrays), [])
-    return PoseArrays(table, known, labels, tuple(words if len(words) >= top else _numbered("behaviour", top)))
+    return with_labels(table, labels, words if len(words) >= top else _numbered("behaviour", top))
 
 
 def _clock_of(arrays: dict[str, npt.NDArray[Any]], n: int) -> tuple[float | None, float]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError
+from gdm_core.maths.gaps import gap_lengths
 
 LOW_SCORE = 0.3  # below it a tracker is guessing
 
@@ -119,15 +120,6 @@ def outlier_mask(y: Floats) -> npt.NDArray[np.bool_]:
         out[1:-1] = (back > level) & (step[:-1] * step[1:] < 0)
         mask[seen, j] = out | ((spread > 0) & (off > 50 * spread))
     return mask
-
-
-def gap_lengths(missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """[T] for each sample the length of the gap that it lies in, 0 where a value is there."""
-    edges = np.diff(np.concatenate([[0], missing.astype(np.int8), [0]]))
-    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    lengths = np.zeros(len(missing), dtype=np.int64)
-    lengths[missing] = np.repeat(stops - starts, stops - starts)
-    return lengths
 
 
 def fill_gaps(y: Floats, longest: int) -> tuple[npt.NDArray[np.float32], int]:

@@ -13,8 +13,7 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError
 
-from .dates import are_moments
-from .words import numbers_of, writing
+from .words import are_moments, numbers_of, writing
 
 
 class Role(StrEnum):
@@ -53,14 +52,14 @@ LARGEST = float(np.finfo(np.float32).max)
 def guess_roles(frame: pd.DataFrame) -> dict[str, Role]:
     """A role for each column. Every guess can be changed by the caller."""
     roles = {str(name): _guess(str(name), frame[name], len(frame)) for name in frame.columns}
-    times = [name for name, role in roles.items() if role is Role.TIME]
+    times = having(roles, Role.TIME)
     # of several clocks the one that never stands still or turns back counts, else the first
     best = next((name for name in times if _rises(frame[name])), times[0] if times else None)
     for name in times:
         if name != best:
             roles[name] = Role.CHANNEL if is_numeric(frame[name]) and not _rises(frame[name]) else Role.IGNORE
     for role in (Role.LABEL, Role.GROUP):
-        for name in [name for name, its in roles.items() if its is role][1:]:
+        for name in having(roles, role)[1:]:
             roles[name] = Role.IGNORE
     lower = {name.strip().lower(): name for name, role in roles.items() if role is Role.CHANNEL}
     for x, y in _POSITION:
@@ -103,13 +102,17 @@ def check_roles(frame: pd.DataFrame, roles: Mapping[str, Role | str]) -> dict[st
     except ValueError as error:
         raise ConfigError(f"{error}; roles are {', '.join(Role)}.") from error
     for role in (Role.TIME, Role.LABEL, Role.GROUP):
-        having = [name for name, its in checked.items() if its is role]
-        if len(having) > 1:
-            raise ConfigError(f"The columns {', '.join(having)} all have the role {role}; choose one of them.")
-    n_positions = sum(role is Role.POSITION for role in checked.values())
+        if len(several := having(checked, role)) > 1:
+            raise ConfigError(f"The columns {', '.join(several)} all have the role {role}; choose one of them.")
+    n_positions = len(having(checked, Role.POSITION))
     if n_positions not in (0, 2):
         raise ConfigError(f"{n_positions} column(s) have the role position; choose two (x and y) or none.")
     return checked
+
+
+def having(roles: Mapping[str, Role], *wanted: Role) -> list[str]:
+    """The columns that have one of these roles, in the order of the table."""
+    return [name for name, role in roles.items() if role in wanted]
 
 
 def numeric_values(column: pd.Series[Any]) -> npt.NDArray[np.float64] | npt.NDArray[np.float32]:
@@ -190,11 +193,9 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
         return Role.GROUP
     if (_GROUP.match(key) or _ROW_NUMBER.match(key)) and counts_rows(column):
         return Role.IGNORE
-    whole = (
-        bool(numeric and np.all(np.mod(values[np.isfinite(values)], 1) == 0))
-        if (values := numeric_values(column)).size
-        else False
-    )
+    values = numeric_values(column)
+    seen = values[np.isfinite(values)]
+    whole = numeric and bool(np.all(np.mod(seen, 1) == 0))
     if _LABEL.search(key) and distinct <= _MOST_LABELS and (whole or not numeric):
         return Role.LABEL
     if _TIME.search(key):
@@ -207,7 +208,6 @@ def _guess(name: str, column: pd.Series[Any], n_rows: int) -> Role:
         if distinct > min(_MOST_LABELS, max(2, n_rows // 4)) and are_moments(column):
             return Role.TIME
         return Role.LABEL if 2 <= distinct <= min(_MOST_LABELS, max(2, n_rows // 4)) else Role.IGNORE
-    seen = values[np.isfinite(values)]
     if seen.min() == seen.max():
         return Role.IGNORE  # a constant carries no dynamics
     return Role.CHANNEL

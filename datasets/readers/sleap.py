@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from gdm_core.errors import DataError
 
-from .deeplabcut import finish
-from .delimited import unique_names
 from .hdf import array, text
-from .pose import KeypointTable
-from .source import Source, brief
+from .layout import unique_names
+from .pose import KeypointTable, finished
+from .source import Source, refuse_damage
 
 
 def is_analysis(file: h5py.File) -> bool:
@@ -26,7 +25,7 @@ def is_project(file: h5py.File) -> bool:
     return "frames" in file and "instances" in file and "pred_points" in file
 
 
-def read_analysis(file: h5py.File, source: Source, rate_hz: float) -> KeypointTable:
+def read_analysis(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from SLEAP's analysis export: tracks [tracks, 2, nodes, frames], or the other way round."""
     parts = unique_names(text(file, "node_names", source))[0]
     tracks = array(file, "tracks", source)
@@ -55,7 +54,8 @@ def read_analysis(file: h5py.File, source: Source, rate_hz: float) -> KeypointTa
         pairs = array(file, "edge_inds", source)
         if pairs.ndim == 2 and pairs.shape[1] == 2:
             edges = _valid_edges(pairs.tolist(), len(parts))
-    return finish(_single(xy), scores, tuple(animals), tuple(parts), rate_hz, source.name, (), edges)
+    made = KeypointTable(_single(xy), tuple(animals), tuple(parts), scores=scores, edges=edges, name=source.name)
+    return finished(made, rate_hz)
 
 
 def _single(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -64,7 +64,7 @@ def _single(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         return np.array(values, dtype=np.float32)
 
 
-def read_project(file: h5py.File, source: Source, rate_hz: float) -> KeypointTable:
+def read_project(file: h5py.File, source: Source, rate_hz: float | None) -> KeypointTable:
     """A recording from a SLEAP project: the instances of its first video, dense in time."""
     parts, edges = _skeleton(file, source)
     frames, instances = array(file, "frames", source), array(file, "instances", source)
@@ -116,11 +116,12 @@ def read_project(file: h5py.File, source: Source, rate_hz: float) -> KeypointTab
     if untracked:
         notes = (*notes, "some instances have no track; they are told apart by their order in the frame")
     names = _track_names(file, n_tracks, source)
-    return finish(xy, scores, tuple(names), tuple(parts), rate_hz, source.name, notes, edges)
+    made = KeypointTable(xy, tuple(names), tuple(parts), scores=scores, edges=edges, name=source.name, notes=notes)
+    return finished(made, rate_hz)
 
 
 def _skeleton(file: h5py.File, source: Source) -> tuple[list[str], tuple[tuple[int, int], ...]]:
-    try:
+    with refuse_damage(f"{source.name}: its skeleton cannot be read", "Export an analysis HDF5 from SLEAP."):
         raw: Any = file["metadata"].attrs["json"]
         about = json.loads(raw)
         order = [int(node["id"]) for node in about["skeletons"][0]["nodes"]]
@@ -129,10 +130,6 @@ def _skeleton(file: h5py.File, source: Source) -> tuple[list[str], tuple[tuple[i
         links = [
             [place[int(link["source"])], place[int(link["target"])]] for link in about["skeletons"][0].get("links", [])
         ]
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise DataError(
-            f"{source.name}: its skeleton cannot be read ({brief(error)}). Export an analysis HDF5 from SLEAP."
-        ) from error
     if not names:
         raise DataError(f"{source.name}: its skeleton has no nodes.")
     return unique_names(names)[0], _valid_edges(links, len(names))

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 import os
+import struct
+import tokenize
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO, cast
+from typing import IO
 
-from gdm_core.errors import DataError
+from gdm_core.errors import DataError, GdmError
 from gdm_core.text import shortened
 
 ProgressCallback = Callable[[float, str], None]
 Readable = str | Path | bytes | bytearray | memoryview | IO[bytes]
 
-PACKED_ERRORS = (OSError, EOFError, zlib.error)
+# What libraries raise on what is damaged, forged or of another kind.
+DAMAGE: tuple[type[Exception], ...] = (
+    OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, OverflowError, MemoryError,
+    SyntaxError, AssertionError, zlib.error, zipfile.BadZipFile, struct.error, tokenize.TokenError,
+)  # fmt: skip
+
+
+@contextmanager
+def refuse_damage(what: str, advice: str = "", kinds: tuple[type[Exception], ...] = DAMAGE) -> Iterator[None]:
+    """What a library raises here becomes a DataError: `what` is wrong, how the library put it, and what to do about it."""
+    try:
+        yield
+    except GdmError:
+        raise
+    except kinds as error:
+        raise DataError(f"{what} ({brief(error)}).{' ' * bool(advice)}{advice}") from error
 
 
 def brief(error: BaseException) -> str:
@@ -53,9 +72,13 @@ class Source:
 
     name: str
     limits: Limits
-    _path: Path | None = None
-    _data: memoryview | None = None
-    _file: IO[bytes] | None = None
+    _content: Path | bytes | IO[bytes]
+    progress: ProgressCallback | None = None
+
+    def tell(self, share: float, text: str) -> None:
+        """How much is done, 0 to 1, and a sentence, to whoever wants to know."""
+        if self.progress is not None:
+            self.progress(share, text)
 
     @property
     def suffix(self) -> str:
@@ -72,38 +95,35 @@ class Source:
     @property
     def size(self) -> int:
         """Bytes as given, before unpacking."""
-        if self._path is not None:
-            return self._path.stat().st_size
-        if self._data is not None:
-            return self._data.nbytes
-        assert self._file is not None
-        here = self._file.tell()
-        end = self._file.seek(0, os.SEEK_END)
-        self._file.seek(here)
+        if isinstance(self._content, Path):
+            return self._content.stat().st_size
+        if isinstance(self._content, bytes):
+            return len(self._content)
+        here = self._content.tell()
+        end = self._content.seek(0, os.SEEK_END)
+        self._content.seek(here)
         return end
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """The content from its start, unpacked; damage on the way becomes a DataError."""
-        try:
-            if self._path is not None:
-                with self._path.open("rb") as raw:
+        packed = (OSError, EOFError, zlib.error)
+        with refuse_damage(f"{self.name} cannot be read to its end", "It may be damaged or cut short.", packed):
+            if isinstance(self._content, Path):
+                with self._content.open("rb") as raw:
                     yield self._unpacked(raw)
-            elif self._data is not None:
-                yield self._unpacked(cast(IO[bytes], _ViewFile(self._data)))
+            elif isinstance(self._content, bytes):
+                yield self._unpacked(io.BytesIO(self._content))  # no second copy of them
             else:
-                assert self._file is not None
-                self._file.seek(0)
-                yield self._unpacked(self._file)
-        except PACKED_ERRORS as error:
-            raise DataError(
-                f"{self.name} cannot be read to its end ({brief(error)}). It may be damaged or cut short."
-            ) from error
+                self._content.seek(0)
+                yield self._unpacked(self._content)
 
     def _unpacked(self, raw: IO[bytes]) -> IO[bytes]:
         if not self.packed:
             return raw
-        return io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=raw), self.limits.unpacked_bytes, self.name), 1 << 18)
+        most = self.limits.unpacked_bytes
+        refusal = f"{self.name} unpacks to more than the limit of {most:,} bytes; it is refused."
+        return io.BufferedReader(Counted(gzip.GzipFile(fileobj=raw), most, refusal), 1 << 18)
 
     def head(self, n_bytes: int = 1 << 18) -> bytes:
         """The first bytes, unpacked."""
@@ -111,64 +131,41 @@ class Source:
             return file.read(n_bytes)
 
 
-class _ViewFile(io.RawIOBase):
-    """A file over bytes that are already in memory, without a second copy of them."""
+class Counted(io.RawIOBase):
+    """A binary stream that knows how many bytes went through it, and gives no more than `most`: then it says `refusal`."""
 
-    def __init__(self, view: memoryview) -> None:
-        self._view, self._at = view, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._view.nbytes}[whence]
-        if base + offset < 0:
-            raise OSError("the position lies before the start of the file")
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        part = self._view[self._at : self._at + len(buffer)]
-        buffer[: len(part)] = part
-        self._at += len(part)
-        return len(part)
-
-
-class _Bounded(io.RawIOBase):
-    """A stream that refuses to give more than `most` bytes."""
-
-    def __init__(self, file: IO[bytes] | gzip.GzipFile, most: int, name: str) -> None:
-        self._file, self._left, self._most, self._name = file, most, most, name
+    def __init__(self, file: IO[bytes] | gzip.GzipFile, most: float = math.inf, refusal: str = "") -> None:
+        self._file, self._most, self._refusal, self.count = file, most, refusal, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         block = self._file.read(len(buffer))
-        self._left -= len(block)
-        if self._left < 0:
-            raise DataError(f"{self._name} unpacks to more than the limit of {self._most:,} bytes; it is refused.")
+        self.count += len(block)
+        if self.count > self._most:
+            raise DataError(self._refusal)
         buffer[: len(block)] = block
         return len(block)
 
 
-def open_source(source: Readable, name: str | None = None, limits: Limits = DEFAULT_LIMITS) -> Source:
-    """A Source from a path, bytes, or an open binary file. Bytes and files need a `name`, for its ending."""
+def open_source(
+    source: Readable,
+    name: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: ProgressCallback | None = None,
+) -> Source:
+    """A Source from a path, bytes, or an open binary file. Bytes and files need a `name`, for its ending. `progress` hears how
+    much of it has been read."""
     if isinstance(source, str | Path):
         path = Path(source)
         if not path.is_file():
             raise DataError(f"There is no file at {path}.")
-        made = Source(name or path.name, limits, _path=path)
+        made = Source(name or path.name, limits, path, progress)
     elif isinstance(source, bytes | bytearray | memoryview):
-        made = Source(_plain_name(name), limits, _data=memoryview(source).cast("B"))
+        made = Source(_plain_name(name), limits, bytes(source), progress)
     else:
-        made = Source(_plain_name(name or getattr(source, "name", None)), limits, _file=source)
+        made = Source(_plain_name(name or getattr(source, "name", None)), limits, source, progress)
     if made.size > limits.file_bytes:
         raise DataError(
             f"{made.name} has {made.size:,} bytes; the limit is {limits.file_bytes:,}. "

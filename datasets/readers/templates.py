@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import IO
 
 import numpy as np
 import pandas as pd
@@ -36,25 +37,8 @@ def _example() -> pd.DataFrame:
     return pd.concat(trials, ignore_index=True)
 
 
-def _csv() -> bytes:
-    return _example().to_csv(index=False).encode()
-
-
-def _parquet() -> bytes:
-    out = io.BytesIO()
-    _example().to_parquet(out, index=False)
-    return out.getvalue()
-
-
-def _xlsx() -> bytes:
-    out = io.BytesIO()
-    _example().to_excel(out, index=False, sheet_name="data")
-    return out.getvalue()
-
-
-def _npz() -> bytes:
+def _npz(out: IO[bytes]) -> None:
     table = _example()
-    out = io.BytesIO()
     np.savez(
         out,
         y=table[["channel 1", "channel 2"]].to_numpy(np.float32),
@@ -63,10 +47,9 @@ def _npz() -> bytes:
         time=table["time"].to_numpy(),
         label=table["label"].to_numpy(dtype="U8"),
     )
-    return out.getvalue()
 
 
-def _deeplabcut() -> bytes:
+def _deeplabcut(out: IO[bytes]) -> None:
     parts, animals = ("nose", "neck", "tail_base"), ("mouse1", "mouse2")
     frames = np.arange(60)
     header = [("scorer", "individuals", "bodyparts", "coords")]
@@ -79,13 +62,13 @@ def _deeplabcut() -> bytes:
     lines = [",".join(row[level] for row in header) for level in range(4)]
     values = np.column_stack(columns).round(2)
     lines += [",".join([str(t), *map(str, row)]) for t, row in zip(frames, values.tolist(), strict=True)]
-    return ("\n".join(lines) + "\n").encode()
+    out.write(("\n".join(lines) + "\n").encode())
 
 
-TEMPLATES: dict[str, Callable[[], bytes]] = {
-    "table.csv": _csv,
-    "table.parquet": _parquet,
-    "table.xlsx": _xlsx,
+TEMPLATES: dict[str, Callable[[IO[bytes]], object]] = {
+    "table.csv": lambda out: _example().to_csv(out, index=False),
+    "table.parquet": lambda out: _example().to_parquet(out, index=False),
+    "table.xlsx": lambda out: _example().to_excel(out, index=False, sheet_name="data"),
     "table.npz": _npz,
     "deeplabcut.csv": _deeplabcut,
 }
@@ -95,4 +78,6 @@ def template(name: str) -> bytes:
     """The bytes of an example file; its name is one of TEMPLATES."""
     if name not in TEMPLATES:
         raise ConfigError(f"There is no template {name!r}; choose one of {', '.join(TEMPLATES)}.")
-    return TEMPLATES[name]()
+    out = io.BytesIO()
+    TEMPLATES[name](out)
+    return out.getvalue()

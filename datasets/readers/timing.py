@@ -12,13 +12,14 @@ import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 
-from .dates import moments
 from .roles import numeric_values
+from .words import moments
 
 TimeUnit = Literal["auto", "s", "ms", "us", "ns", "min", "h", "frames"]
 _IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _EPOCH = 1e8  # beyond three years, seconds count from 1970 (or another such day) and not from a recording's start
 _UNIT_IN_NAME = re.compile(r"(?:^|[ _(\[])(ms|us|ns|min|h|s|sec|secs|seconds|millis|milliseconds|frames?)[)\]]?$")
+_SPELLED = {"sec": "s", "secs": "s", "seconds": "s", "millis": "ms", "milliseconds": "ms", "frame": "frames"}
 
 
 @dataclass(frozen=True)
@@ -129,15 +130,7 @@ def _since_first(column: pd.Series[Any], name: str) -> npt.NDArray[np.float64]:
 def _unit_of(values: npt.NDArray[np.float64], name: str) -> str:
     """The unit by the column's name, else by size: epochs first, then counters, then seconds."""
     if found := _UNIT_IN_NAME.search(name.strip().lower()):
-        word = found[1]
-        for unit, spellings in {
-            "s": ("s", "sec", "secs", "seconds"),
-            "ms": ("ms", "millis", "milliseconds"),
-            "frames": ("frame", "frames"),
-        }.items():
-            if word in spellings:
-                return unit
-        return word
+        return _SPELLED.get(found[1], found[1])
     seen = values[np.isfinite(values)]
     largest = float(np.abs(seen).max())
     for unit, epoch in (("ns", 1e17), ("us", 1e14), ("ms", 1e11)):
@@ -180,11 +173,7 @@ def resample(
 def nearest(seconds: npt.NDArray[np.float64], rate_hz: float) -> npt.NDArray[np.int64]:
     """For each step of the fixed clock, the sample closest in time (for labels, which cannot be interpolated)."""
     grid = _grid(seconds, rate_hz)
-    right = (
-        np.clip(np.searchsorted(seconds, grid), 1, max(len(seconds) - 1, 1))
-        if len(seconds) > 1
-        else np.zeros(len(grid), int)
-    )
+    right = np.minimum(np.maximum(np.searchsorted(seconds, grid), 1), len(seconds) - 1)
     left = np.maximum(right - 1, 0)
     return np.where(grid - seconds[left] <= seconds[right] - grid, left, right).astype(np.int64)
 

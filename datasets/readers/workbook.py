@@ -2,63 +2,43 @@
 
 from __future__ import annotations
 
-import struct
-import zipfile
-import zlib
 from collections import Counter
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 import numpy as np
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
 
+from .archives import measure, open_archive
 from .delimited import compact
 from .layout import unique_names
 from .roles import is_numeric
-from .source import ProgressCallback, Source, brief
-from .zipped import measure, open_archive
+from .source import Source, refuse_damage
 
-# openpyxl passes on whatever its parsers trip over in a damaged workbook
-_XLSX_ERRORS = (
-    KeyError, ValueError, TypeError, AttributeError, IndexError, OSError, EOFError, ParseError, AssertionError,
-    zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, struct.error, OverflowError,
-)  # fmt: skip
 _MOST_ABOVE = 50  # lines before the header
 Row = tuple[Any, ...]
 
 
-def read_workbook(
-    source: Source, sheet: str | None, progress: ProgressCallback | None
-) -> tuple[pd.DataFrame, list[str], tuple[str, ...], str]:
+def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list[str], tuple[str, ...], str]:
     """The table of one sheet, notes, the names of all sheets, and that of the one read: `sheet`, or if None the first
     with a column of numbers, since a sheet of remarks often comes first."""
     from openpyxl import load_workbook
 
     with open_archive(source) as archive:
         for info in archive.infolist():  # the declared sizes were checked; the real ones may be larger
-            try:
-                with archive.open(info) as member:
-                    real = measure(member, info.file_size)
-            except _XLSX_ERRORS as error:
-                raise DataError(f"{source.name}: the part {info.filename!r} is damaged ({brief(error)}).") from error
+            with refuse_damage(f"{source.name}: the part {info.filename!r} is damaged"), archive.open(info) as member:
+                real = measure(member, info.file_size)
             if real > info.file_size:
                 raise DataError(f"{source.name}: the part {info.filename!r} unpacks to more than it declares.")
-    with source.open() as raw:
-        try:
-            book = load_workbook(raw, read_only=True, data_only=True, keep_links=False)
-            names = tuple(str(page.title) for page in book.worksheets)
-            if sheet is not None and sheet not in names:
-                raise ConfigError(f"{source.name} has no sheet {sheet!r}; it has {', '.join(names)}.")
-            pages = [page for page in book.worksheets if sheet is None or page.title == sheet]
-            found = _table_of(pages, source, progress)
-        except _XLSX_ERRORS as error:
-            if isinstance(error, ConfigError | DataError):
-                raise
-            raise DataError(
-                f"{source.name} is not a readable workbook ({brief(error)}). Save it again, or as CSV."
-            ) from error
+    what = f"{source.name} is not a readable workbook"
+    with source.open() as raw, refuse_damage(what, "Save it again, or as CSV."):
+        book = load_workbook(raw, read_only=True, data_only=True, keep_links=False)
+        names = tuple(str(page.title) for page in book.worksheets)
+        if sheet is not None and sheet not in names:
+            raise ConfigError(f"{source.name} has no sheet {sheet!r}; it has {', '.join(names)}.")
+        pages = [page for page in book.worksheets if sheet is None or page.title == sheet]
+        found = _table_of(pages, source)
     frame, notes, title = found
     if others := [name for name in names if name != title]:
         more = f" and {len(others) - 5} more" if len(others) > 5 else ""
@@ -66,13 +46,11 @@ def read_workbook(
     return frame, notes, names, title
 
 
-def _table_of(
-    pages: list[Any], source: Source, progress: ProgressCallback | None
-) -> tuple[pd.DataFrame, list[str], str]:
+def _table_of(pages: list[Any], source: Source) -> tuple[pd.DataFrame, list[str], str]:
     """The first sheet with a column of numbers, else the first with a header and a row."""
     best: tuple[pd.DataFrame, list[str], str] | None = None
     for page in pages:
-        rows = _rows_of(page, source, progress)
+        rows = _rows_of(page, source)
         if len(rows) < 2:
             continue
         above = _above_header(rows)
@@ -93,7 +71,7 @@ def _table_of(
     return best
 
 
-def _rows_of(page: Any, source: Source, progress: ProgressCallback | None) -> list[Row]:
+def _rows_of(page: Any, source: Source) -> list[Row]:
     """The rows of a sheet from the first to the last that hold anything, all of one width."""
     rows: list[Row] = []
     width = 0
@@ -105,8 +83,8 @@ def _rows_of(page: Any, source: Source, progress: ProgressCallback | None) -> li
             width = max(width, len(cells))
         if len(rows) * max(width, 1) > min(source.limits.values, 50_000_000) or len(rows) > source.limits.rows:
             raise DataError(f"{source.name} is too large for a workbook. Save it as CSV or Parquet.")
-        if progress is not None and len(rows) % 5000 == 1:
-            progress(0.5, f"{len(rows):,} rows read")
+        if len(rows) % 5000 == 1:
+            source.tell(0.5, f"{len(rows):,} rows read")
     while rows and all(cell is None for cell in rows[-1]):
         rows.pop()
     return [row + (None,) * (width - len(row)) for row in rows]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.gaussian_hmm import GaussianHMM
+from gdm_core.maths import hmm
 from gdm_core.maths.gaps import carried_forward, interpolated
 from gdm_core.maths.threads import one_thread
 from gdm_core.trials import Trials
@@ -16,10 +17,15 @@ from gdm_core.trials import Trials
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+NEIGHBOURS = "10-NN"
 N_COMPONENTS = 2
 # Clustering and EM look at no more samples than this: whole trials as long as they fit, then the head of the next.
 MAX_TRAINING_SAMPLES = 50_000
 _RIDGE = 1e-8
+_FLOOR = 1e-10  # no transition is impossible: EM could never revive one
+_MIN_VARIANCE = 1e-6  # of each column's own variance
+_TOLERANCE = 1e-5  # nats per sample
+_MAX_ITERATIONS = 60
 
 
 def steps(y: Array) -> Array:
@@ -56,27 +62,22 @@ def features(train: Trials, test: Trials) -> dict[str, tuple[list[Array], list[A
     return found
 
 
-@dataclass(frozen=True)
-class Clusters:
-    """Soft states of a baseline on both sides, all trials in a row; k-means gives one-hot rows."""
-
-    train: Array  # [T, K]
-    test: Array  # [T, K]
-
-
-def k_means_and_hmm(train: list[Array], test: list[Array], n_states: int, seed: int) -> tuple[Clusters, Clusters]:
-    """k-means, and the Gaussian HMM that starts from its clusters, learned on `train` and applied to both."""
+def lines(train: Trials, test: Trials, n_states: int, seed: int) -> Iterator[tuple[str, str, Array, Array]]:
+    """(method, on what, rows [T, ...] of all fitted trials, of all new ones): soft states [T, K] of k-means, one-hot, and of the
+    Gaussian HMM that starts from its clusters, both learned on the fitted trials; for NEIGHBOURS place or step themselves."""
     from sklearn.cluster import KMeans
 
-    short = _head(train)
-    rows, starts = _joined(short)
-    whole_train, whole_test = _joined(train), _joined(test)
-    with one_thread():
-        clusters = KMeans(n_states, n_init=4, random_state=seed).fit(rows)
-        hard = [np.eye(n_states)[clusters.predict(side)] for side, _ in (whole_train, whole_test)]
-    model = GaussianHMM.fit(rows, starts, clusters.labels_.astype(np.int64), n_states)
-    soft = [model.infer(*side).states for side in (whole_train, whole_test)]
-    return Clusters(*hard), Clusters(*soft)
+    for on, sides in features(train, test).items():
+        rows, starts = _joined(_head(sides[0]))
+        whole = [_joined(side) for side in sides]
+        with one_thread():
+            clusters = KMeans(n_states, n_init=4, random_state=seed).fit(rows)
+            hard, hard_test = (np.eye(n_states)[clusters.predict(side)] for side, _ in whole)
+        yield "k-means", on, hard, hard_test
+        model = GaussianHMM.fit(rows, starts, clusters.labels_.astype(np.int64), n_states)
+        soft, soft_test = (model.infer(*side).states for side in whole)
+        yield "Gaussian HMM", on, soft, soft_test
+        yield NEIGHBOURS, on, whole[0][0], whole[1][0]
 
 
 def _joined(parts: list[Array]) -> tuple[Array, IntArray]:
@@ -92,6 +93,63 @@ def _head(parts: list[Array]) -> list[Array]:
         kept.append(part[:left])
         left -= len(part)
     return kept
+
+
+@dataclass(frozen=True)
+class GaussianHMM:
+    """A Gaussian hidden Markov model with diagonal covariances, fitted by EM: parameters of K states over rows of D values."""
+
+    initial: Array  # [K]
+    transition: Array  # [K, K]
+    mean: Array  # [K, D]
+    variance: Array  # [K, D]
+
+    @classmethod
+    def fit(
+        cls, rows: Array, starts: npt.NDArray[np.int64], guess: npt.NDArray[np.int64], n_states: int
+    ) -> GaussianHMM:
+        """EM from hard states `guess` [T]; `starts` are the rows at which a new sequence begins (0 is one of them)."""
+        hard = np.eye(n_states)[guess]  # [T, K]
+        after = np.delete(np.arange(len(rows)), starts)
+        counts = hard[after - 1].T @ hard[after]
+        model = cls._maximise(rows, starts, hard, counts)
+        last = -np.inf
+        for _ in range(_MAX_ITERATIONS):
+            posterior = model.infer(rows, starts)
+            if posterior.log_likelihood - last < _TOLERANCE * len(rows):
+                break
+            last = posterior.log_likelihood
+            model = cls._maximise(rows, starts, posterior.states, posterior.pairs.sum(axis=0))
+        return model
+
+    @classmethod
+    def _maximise(cls, rows: Array, starts: npt.NDArray[np.int64], states: Array, counts: Array) -> GaussianHMM:
+        weight = np.maximum(states.sum(axis=0), 1e-8)[:, None]
+        mean = states.T @ rows / weight
+        square = states.T @ rows**2 / weight - mean**2
+        initial = _distribution(states[starts].sum(axis=0))
+        return cls(initial, _distribution(counts), mean, np.maximum(square, _MIN_VARIANCE * rows.var(axis=0) + 1e-12))
+
+    def log_densities(self, rows: Array) -> Array:
+        """[T, K] log N(row | state)."""
+        precision = 1 / self.variance
+        quadratic = (
+            rows**2 @ precision.T - 2 * rows @ (self.mean * precision).T + (self.mean**2 * precision).sum(axis=1)
+        )
+        return -0.5 * (quadratic + np.log(2 * np.pi * self.variance).sum(axis=1))
+
+    def infer(self, rows: Array, starts: npt.NDArray[np.int64]) -> hmm.ChainPosterior:
+        """Posterior of the states given all of `rows`."""
+        begins = np.zeros(len(rows), dtype=bool)
+        begins[starts] = True
+        return hmm.posterior(self.log_densities(rows), np.log(self.initial), np.log(self.transition), begins)
+
+
+def _distribution(counts: Array) -> Array:
+    total = counts.sum(axis=-1, keepdims=True)
+    shares = np.where(total > 0, counts / np.where(total > 0, total, 1), 1 / counts.shape[-1])
+    shares = np.maximum(shares, _FLOOR)
+    return shares / shares.sum(axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True)

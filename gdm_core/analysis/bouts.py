@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.gaps import ratio
 from gdm_core.maths.running import moving_mean
 
 EXPERT_SHARE = 0.5
@@ -164,6 +165,4 @@ def transition_shares(labels: npt.ArrayLike, n_states: int) -> npt.NDArray[np.fl
     visited, _ = runs(labels)
     counts = np.zeros((n_states, n_states))
     np.add.at(counts, (visited[:-1], visited[1:]), 1)
-    total = counts.sum(axis=1, keepdims=True)
-    shares: npt.NDArray[np.float64] = np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
-    return shares
+    return ratio(counts, counts.sum(axis=1, keepdims=True))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis import baselines
-from gdm_core.analysis.blocks import SHORTEST, blocks
 from gdm_core.analysis.looks import fitted
 from gdm_core.analysis.metrics import (
     HORIZON,
@@ -26,16 +25,16 @@ from gdm_core.analysis.metrics import (
     N_PATHS,
     majority_map,
     match_states,
-    r2,
+    smoothed_r2,
     state_baselines,
     state_scores,
 )
+from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.errors import DataError
-from gdm_core.forecast import Forecast, coverage, outcomes
-from gdm_core.maths.gaps import carried_forward
-from gdm_core.models.base import StateModel
+from gdm_core.forecast import coverage, outcomes
+from gdm_core.maths.gaps import carried_forward, known_mean
 from gdm_core.text import listed
-from gdm_core.trials import UNLABELLED, Trials, labels_of
+from gdm_core.trials import UNLABELLED, Trial, Trials, labels_of
 
 Array = npt.NDArray[np.float64]
 
@@ -106,15 +105,21 @@ def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Tr
     soft = np.concatenate(model.predict_proba(test)).astype(np.float64)
     stride = max(1, -(-len(soft) // MAX_SHOWN))
     scores = {"elbo_train": float(model.elbo_), "elbo_test": float(model.score(test))}
-    predict = _Forecasts(model)
-    by_block = _predicted(test, predict)
-    if predict.held:
-        scores["coverage_90"] = float(np.average(predict.held, weights=predict.counts))
+    held: list[tuple[float, int]] = []  # share of outcomes inside the 90 % bands at the last step, and of how many
+
+    def predict(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
+        # As calibrated: adaptive bands would hold nine tenths for every setting, and know more than the lines to beat.
+        found = model.forecast(trial, horizon=HORIZON, n_paths=N_PATHS, seed=0, origins=at, adaptive=False)
+        held.append((float(coverage(found, trial.y, 0.9)[-1]), len(at)))
+        return np.asarray(found.mean, np.float64), np.asarray(found.std[:, 0], np.float64)
+
+    by_block = _predicted(test, predict, model.min_samples - 1)
+    if sound := [one for one in held if np.isfinite(one[0])]:
+        shares, counts = zip(*sound, strict=True)
+        scores["coverage_90"] = float(np.average(shares, weights=counts))
     known, truth = np.concatenate(labels_of(train)), np.concatenate(labels_of(test))
     for side, trials in (("train", train), ("test", test)):
-        scores[f"smoothed_r2_{side}"] = r2(
-            np.concatenate([trial.y for trial in trials]), np.concatenate(model.smooth(trials))
-        )
+        scores[f"smoothed_r2_{side}"] = smoothed_r2(model, trials)
     if (truth != UNLABELLED).any() and (known != UNLABELLED).any():
         soft_train = np.concatenate(model.predict_proba(train)).astype(np.float64)
         scores |= _numbers(state_scores(soft_train, known, soft, truth))
@@ -136,10 +141,9 @@ def fitted_cell(family: str, setting: Mapping[str, Any], train: Trials, test: Tr
 
 def lines_to_beat(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
     """What has no states or no dynamics, measured in the same blocks: name -> cell, as plain values."""
-    linear = baselines.LinearAR.fit(train)
     found = {
-        "stands still": Cell(_predicted(test, _StandsStill())),
-        "linear AR(1)": Cell(_predicted(test, _Linear(linear, train))),
+        "stands still": Cell(_predicted(test, _stands_still)),
+        "linear AR(1)": Cell(_predicted(test, _linear(train))),
     }
     if (np.concatenate(labels_of(test)) != UNLABELLED).any():
         for name, scores in state_baselines(train, test, n_states).items():
@@ -147,56 +151,38 @@ def lines_to_beat(train: Trials, test: Trials, n_states: int) -> dict[str, Any]:
     return {name: cell.to_dict() for name, cell in found.items()}
 
 
-class _Forecasts:
-    """Means and spreads of a model's forecasts, and what their 90 % bands held at the last step."""
-
-    def __init__(self, model: StateModel) -> None:
-        self.model, self.first = model, model.min_samples - 1
-        self.held: list[float] = []
-        self.counts: list[int] = []
-
-    def __call__(self, trial: Any, at: npt.NDArray[np.int64]) -> tuple[Array, Array | None]:
-        # As calibrated: adaptive bands would hold nine tenths for every setting, and know more than the lines to beat.
-        found: Forecast = self.model.forecast(
-            trial, horizon=HORIZON, n_paths=N_PATHS, seed=0, origins=at, adaptive=False
-        )
-        held = float(coverage(found, trial.y, 0.9)[-1])
-        if np.isfinite(held):
-            self.held.append(held)
-            self.counts.append(len(at))
-        return np.asarray(found.mean, np.float64), np.asarray(found.std[:, 0], np.float64)
+Predicted = tuple[Array, Array | None]  # means [O, H, N] from each origin, and spread [O, N] of the next sample
+Predict = Callable[[Trial, npt.NDArray[np.int64]], Predicted]
 
 
-class _StandsStill:
-    first = 0
-
-    def __call__(self, trial: Any, at: npt.NDArray[np.int64]) -> tuple[Array, Array | None]:
-        now = carried_forward(trial.y, np.nan)[at]
-        return np.repeat(now[:, None], HORIZON, axis=1).astype(np.float64), None
+def _stands_still(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
+    now = carried_forward(trial.y, np.nan)[at]
+    return np.repeat(now[:, None], HORIZON, axis=1).astype(np.float64), None
 
 
-class _Linear:
+def _linear(train: Trials) -> Predict:
     """One linear rule; its spread is that of its errors on the fitted trials."""
+    linear = baselines.LinearAR.fit(train)
+    errors = [
+        outcomes(trial.y, (at := np.arange(trial.n_samples - 1)), 1)[:, 0] - linear.forecast(trial.y, at, 1)[:, 0]
+        for trial in train
+        if trial.n_samples > 1
+    ]
+    spread = np.nanstd(np.concatenate(errors), axis=0)
 
-    first = 0
+    def predict(trial: Trial, at: npt.NDArray[np.int64]) -> Predicted:
+        means = linear.forecast(trial.y, at, HORIZON)
+        return means, np.broadcast_to(spread, means[:, 0].shape)
 
-    def __init__(self, linear: baselines.LinearAR, train: Trials) -> None:
-        self.linear = linear
-        errors = [
-            outcomes(trial.y, (at := np.arange(trial.n_samples - 1)), 1)[:, 0] - linear.forecast(trial.y, at, 1)[:, 0]
-            for trial in train
-            if trial.n_samples > 1
-        ]
-        self.spread = np.nanstd(np.concatenate(errors), axis=0)
-
-    def __call__(self, trial: Any, at: npt.NDArray[np.int64]) -> tuple[Array, Array | None]:
-        means = self.linear.forecast(trial.y, at, HORIZON)
-        return means, np.broadcast_to(self.spread, means[:, 0].shape)
+    return predict
 
 
-def _predicted(test: Trials, predict: Any) -> dict[str, tuple[float, ...]]:
+def _predicted(test: Trials, predict: Predict, first: int = 0) -> dict[str, tuple[float, ...]]:
     """Block by block: what part of the variance over all new trials the predictions explain, and the density of the next
-    sample, a Gaussian of the predicted mean and spread (comparable between models, whatever their own likelihood is)."""
+    sample, a Gaussian of the predicted mean and spread (comparable between models, whatever their own likelihood is).
+
+    first   sample of each trial from which there are predictions
+    """
     everything = np.concatenate([trial.y for trial in test]).astype(np.float64)
     variance = np.nanvar(everything, axis=0)
     variance = np.where(variance > 0, variance, np.nan)
@@ -205,13 +191,15 @@ def _predicted(test: Trials, predict: Any) -> dict[str, tuple[float, ...]]:
     density = np.full(test.n_samples, np.nan)
     begin = 0
     for trial in test:
-        at = np.arange(predict.first, trial.n_samples - 1, stride)
+        at = np.arange(first, trial.n_samples - 1, stride)
         if len(at):
             truth = outcomes(trial.y, at, HORIZON).astype(np.float64)  # [O, H, N]
             mean, spread = predict(trial, at)
             share = (truth - mean) ** 2 / variance
             with np.errstate(invalid="ignore"):
-                missed[begin + at] = np.stack([_mean(share[:, 0]), _mean(share[:, -1])], axis=1)
+                missed[begin + at] = np.stack(
+                    [known_mean(share[:, 0], axis=-1), known_mean(share[:, -1], axis=-1)], axis=1
+                )
             if spread is not None:
                 scaled = (truth[:, 0] - mean[:, 0]) / spread
                 nats = -0.5 * scaled**2 - np.log(spread) - 0.5 * np.log(2 * np.pi)
@@ -219,20 +207,12 @@ def _predicted(test: Trials, predict: Any) -> dict[str, tuple[float, ...]]:
         begin += trial.n_samples
     cut = blocks_of(test)
     found = {
-        "next": tuple(float(1 - _mean(missed[block, 0])) for block in cut),
-        "ten": tuple(float(1 - _mean(missed[block, 1])) for block in cut),
+        "next": tuple(float(1 - known_mean(missed[block, 0])) for block in cut),
+        "ten": tuple(float(1 - known_mean(missed[block, 1])) for block in cut),
     }
     if np.isfinite(density).any():
-        found["density"] = tuple(float(_mean(density[block])) for block in cut)
+        found["density"] = tuple(float(known_mean(density[block])) for block in cut)
     return found
-
-
-def _mean(values: Array) -> Any:
-    """Over the last axis, of what is known; NaN where nothing is."""
-    known = np.isfinite(values)
-    count = known.sum(axis=-1)
-    total = np.where(known, values, 0).sum(axis=-1)
-    return np.divide(total, count, out=np.full_like(total, np.nan, dtype=np.float64), where=count > 0)
 
 
 def _agreement(
@@ -243,7 +223,7 @@ def _agreement(
     name = match_states if n_states == len(labels) else majority_map
     right = (name(fitted.argmax(axis=1), known, n_states)[soft.argmax(axis=1)] == truth).astype(np.float64)
     right[truth == UNLABELLED] = np.nan
-    return tuple(float(_mean(right[block])) for block in blocks)
+    return tuple(float(known_mean(right[block])) for block in blocks)
 
 
 def _numbers(scores: Any) -> dict[str, float]:

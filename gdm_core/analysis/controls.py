@@ -36,10 +36,9 @@ def accuracy_controls(
     if hasattr(model, "untrained"):
         control = model.untrained(train, seed)
         found["untrained model"] = state_accuracy(control, train, test)
-    for name, (rows, rows_test) in baselines.features(train, test).items():
-        clusters, hmm = baselines.k_means_and_hmm(rows, rows_test, n_states, seed)
-        found[f"k-means on {name}"] = accuracies(clusters.train, known, clusters.test, truth)
-        found[f"Gaussian HMM on {name}"] = accuracies(hmm.train, known, hmm.test, truth)
+    for method, on, soft, soft_test in baselines.lines(train, test, n_states, seed):
+        if method != baselines.NEIGHBOURS:
+            found[f"{method} on {on}"] = accuracies(soft, known, soft_test, truth)
     alike = np.zeros(len(known), np.int64)
     constant = mapped_accuracy(majority_map(alike, known, 1), np.zeros(len(truth), np.int64), truth)
     found["majority class"] = {"paper_accuracy": constant, "majority_map_accuracy": constant}

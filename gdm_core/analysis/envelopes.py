@@ -1,22 +1,28 @@
-"""The prediction from one moment of a trial with its envelope, and how much envelopes like it hold."""
+"""What a model expects: from one moment of a trial with its envelope, and how much envelopes like it hold; of the next sample,
+moment by moment, and how often it was right."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_core import adaptation
+from gdm_core.analysis.looks import fitted
 from gdm_core.errors import DataError
-from gdm_core.forecast import Forecast, coverage, width
+from gdm_core.forecast import Forecast, coverage, outcomes, width
 from gdm_core.models.loading import model_from_bytes
-from gdm_core.trials import Trial
+from gdm_core.trials import Trial, Trials
 
 Array = npt.NDArray[np.float32]
 
 COVERAGE_ORIGINS = 250
 ENVELOPE_PATHS = 200
+NEXT_PATHS = 100
+SPREADS = 3.0  # standard deviations of the next sample to either side
 
 
 @dataclass(frozen=True)
@@ -94,3 +100,27 @@ def envelope(
 
 def _held(bands: Forecast, trial: Trial) -> Held:
     return Held(coverage(bands, trial.y, 0.5), coverage(bands, trial.y, 0.9))
+
+
+def next_ranges(
+    family: str, setting: Mapping[str, Any], train: Trials, test: Trials, channel: int = 0, moments: int = 300
+) -> dict[str, Any]:
+    """Fit, then predict one step ahead from each of the first `moments` of the new trial, in one channel. Plain values.
+
+    held   share of these outcomes within three standard deviations of the mean
+    """
+    model = fitted(family, setting, train)
+    trial = test[0]
+    at = np.arange(model.min_samples - 1, min(trial.n_samples - 1, moments))
+    found = model.forecast(trial, horizon=1, n_paths=NEXT_PATHS, seed=0, origins=at, adaptive=False)
+    mean, spread = found.mean[:, 0, channel], found.std[:, 0, channel]
+    truth = outcomes(trial.y, at, 1)[:, 0, channel]
+    known = np.isfinite(truth)
+    inside = np.abs(truth[known] - mean[known]) <= SPREADS * spread[known]
+    return {
+        "from": int(at[0]) + 1,
+        "mean": np.round(mean, 5).tolist(),
+        "spread": np.round(spread, 5).tolist(),
+        "observed": [float(round(value, 5)) if np.isfinite(value) else None for value in truth.tolist()],
+        "held": float(inside.mean()),
+    }

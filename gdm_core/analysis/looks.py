@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -140,8 +141,4 @@ def fitted(family: str, config: Mapping[str, Any], train: Trials) -> StateModel:
 
 def last(parts: Iterable[Found]) -> Found:
     """All that such a function finds, for who waits for the end."""
-    found: Found | None = None
-    for found in parts:  # noqa: B007 - the last one is the whole
-        pass
-    assert found is not None
-    return found
+    return deque(parts, maxlen=1).pop()

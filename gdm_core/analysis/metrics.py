@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from gdm_core.adaptation import adapted
 from gdm_core.analysis import baselines
-from gdm_core.analysis.notes import MAX_NEIGHBOUR_SAMPLES, MAX_ORIGINS, notes_on
-from gdm_core.analysis.scores import PredictionScores, Scores, StateScores
+from gdm_core.analysis.scores import MAX_NEIGHBOUR_SAMPLES, MAX_ORIGINS, PredictionScores, Scores, StateScores, notes_on
 from gdm_core.errors import DataError, FitError
 from gdm_core.forecast import coverage, outcomes, width
 from gdm_core.maths.gaps import carried_forward
@@ -304,11 +303,11 @@ def score_parts(model: StateModel, train: TrialsLike, test: TrialsLike, seed: in
     yield {"baselines": lines}
     yield asdict(prediction_scores(model, ours, theirs, seed))
     yield {
-        "smoothed_r2_train": _smoothed_r2(model, ours),
-        "smoothed_r2_test": _smoothed_r2(model, theirs),
+        "smoothed_r2_train": smoothed_r2(model, ours),
+        "smoothed_r2_test": smoothed_r2(model, theirs),
         "persistence_smoothed_r2_train": _stacked_r2(ours, [persistence(trial.y) for trial in ours]),
         "persistence_smoothed_r2_test": _stacked_r2(theirs, [persistence(trial.y) for trial in theirs]),
-        "untrained_smoothed_r2_test": None if untrained is None else _smoothed_r2(untrained, theirs),
+        "untrained_smoothed_r2_test": None if untrained is None else smoothed_r2(untrained, theirs),
         "elbo_train": model.score(ours),
     }
 
@@ -337,14 +336,11 @@ def state_baselines(train: Trials, test: Trials, n_states: int, seed: int = 0) -
     if labelled:
         constant = majority_map(np.zeros(len(known), np.int64), known)[0]
         lines["majority class"] = _supervised(np.full(len(truth), constant), truth, constant=True)
-    for name, (rows, rows_test) in baselines.features(train, test).items():
-        clusters, hmm = baselines.k_means_and_hmm(rows, rows_test, n_states, seed)
-        lines[f"k-means on {name}"] = state_scores(clusters.train, known, clusters.test, truth, seed)
-        lines[f"Gaussian HMM on {name}"] = state_scores(hmm.train, known, hmm.test, truth, seed)
-        if labelled:
-            joined, joined_test = np.concatenate(rows), np.concatenate(rows_test)
-            predicted, seen = neighbour_labels(joined, known, joined_test, truth, seed)
-            lines[f"10-NN on {name}"] = _supervised(predicted, seen)
+    for method, on, rows, rows_test in baselines.lines(train, test, n_states, seed):
+        if method != baselines.NEIGHBOURS:
+            lines[f"{method} on {on}"] = state_scores(rows, known, rows_test, truth, seed)
+        elif labelled:
+            lines[f"{method} on {on}"] = _supervised(*neighbour_labels(rows, known, rows_test, truth, seed))
     return lines
 
 
@@ -377,7 +373,8 @@ def _stacked_r2(trials: Trials, predicted: list[Any]) -> float:
     return r2(np.concatenate([trial.y for trial in trials]), np.concatenate(predicted))
 
 
-def _smoothed_r2(model: StateModel, trials: Trials) -> float:
+def smoothed_r2(model: StateModel, trials: Trials) -> float:
+    """R2 of what a model makes of trials whose samples it has seen."""
     return _stacked_r2(trials, model.smooth(trials))
 
 

@@ -6,17 +6,17 @@ enough of them, else blocks that hold several of the expert's bouts. With fewer 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.blocks import blocks
 from gdm_core.trials import UNLABELLED, Trials
 from gdm_core.units import unit_for
 
+SHORTEST = 20  # samples of a block
 ENOUGH = 6
 BOUTS_A_BLOCK = 4
 LEAST_SAMPLES = 50
@@ -26,6 +26,13 @@ SURE = 0.975  # of Student's t, on both sides
 
 Counts = npt.NDArray[np.int64]  # [pieces, guessed label, true label]
 Labels = npt.NDArray[np.int64]
+
+
+def blocks(n_samples: int, wanted: int, shortest: int = SHORTEST) -> list[tuple[int, int]]:
+    """(first sample, the one after its last) of at most `wanted` blocks, about equally long and none below `shortest`
+    samples; what is shorter altogether is one block."""
+    count = max(1, min(wanted, n_samples // shortest))
+    return [(int(a), int(b)) for a, b in pairwise(np.linspace(0, n_samples, count + 1).astype(int))]
 
 
 @dataclass(frozen=True)
@@ -92,33 +99,27 @@ def margin(ours: Counts, line: Counts | None, name: str) -> float | None:
     line  of the same pieces, or of the first of them; None for a line that is a number
     """
     n = len(ours) if line is None else min(len(ours), len(line))
-    if n < ENOUGH:
-        return None
-    whole = np.asarray(ours[:n])
-    kept = ~np.eye(n, dtype=bool)
-    gains = np.array([score(whole[rows], name) for rows in kept])
-    if line is not None:
-        theirs = np.asarray(line[:n])
-        gains = gains - np.array([score(theirs[rows], name) for rows in kept])
-    return _half_width(gains)
+    whole, theirs = np.asarray(ours[:n]), None if line is None else np.asarray(line[:n])
+    return _half_width(n, lambda rows: score(whole[rows], name) - (0 if theirs is None else score(theirs[rows], name)))
 
 
 def ratio_margin(error: npt.ArrayLike, line: npt.ArrayLike, total: npt.ArrayLike) -> float | None:
     """The same for R2: sums over each piece of our squared errors, those of the line, and the squares about the mean."""
     e, b, t = (np.asarray(part, float) for part in (error, line, total))
-    if len(e) < ENOUGH or t.sum() <= 0:
+    if t.sum() <= 0:
         return None
-    kept = ~np.eye(len(e), dtype=bool)
     with np.errstate(invalid="ignore", divide="ignore"):
-        gains = np.array([(b[rows].sum() - e[rows].sum()) / t[rows].sum() for rows in kept])
-    return _half_width(gains) if np.isfinite(gains).all() else None
+        half = _half_width(len(e), lambda rows: (b[rows].sum() - e[rows].sum()) / t[rows].sum())
+    return half if half is not None and np.isfinite(half) else None
 
 
-def _half_width(gains: npt.NDArray[Any]) -> float:
-    """Of values with one piece left out each."""
+def _half_width(n: int, gain: Callable[[npt.NDArray[np.bool_]], float]) -> float | None:
+    """Of a gain, from what it is with each of `n` pieces left out in turn; None with too few of them."""
     from scipy.stats import t
 
-    n = len(gains)
+    if n < ENOUGH:
+        return None
+    gains = np.array([gain(rows) for rows in ~np.eye(n, dtype=bool)])
     return float(t.ppf(SURE, n - 1) * np.sqrt((n - 1) / n * np.square(gains - gains.mean()).sum()))
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gdm_core.analysis.blocks import SHORTEST, blocks
 from gdm_core.analysis.bouts import median_bout
 from gdm_core.analysis.metrics import matched_accuracy
+from gdm_core.analysis.score_uncertainty import SHORTEST, blocks
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.maths.threads import one_thread, one_torch_thread
 from gdm_core.models.base import StateModel, Status
@@ -215,7 +215,8 @@ def choose_states(probes: Sequence[Probe]) -> Recommendation:
     steadiest = max(p.agreement for p in level)
     chosen = next(p for p in level if p.agreement >= STABLE * steadiest)
     rivals = [p for p in level if p is not chosen]
-    second = max(rivals, key=lambda p: p.agreement) if rivals else _next_best(tried, chosen)
+    others = [p for p in tried if p is not chosen]
+    second = max(rivals, key=lambda p: p.agreement) if rivals else max(others, key=lambda p: p.mean)
     fewer = [p for p in tried if p.setting["n_states"] < chosen.setting["n_states"]]
     sure = _how_sure(chosen, fewer, rivals, best)
     k = chosen.setting["n_states"]
@@ -323,10 +324,6 @@ def _is_level(probe: Probe, best: Probe, gain: float) -> bool:
     """Whether a setting cannot be told from the best, or loses next to nothing of what the best gains."""
     lost, error = deficit(probe, best)
     return lost <= max(ERRORS * error, NEGLIGIBLE * gain)
-
-
-def _next_best(tried: Sequence[Probe], chosen: Probe) -> Probe:
-    return max((p for p in tried if p is not chosen), key=lambda p: p.mean)
 
 
 def _how_sure(chosen: Probe, fewer: Sequence[Probe], rivals: Sequence[Probe], best: Probe) -> str:

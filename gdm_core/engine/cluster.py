@@ -103,11 +103,14 @@ class Link:
         if now - self._looked < LOOK_EVERY_S:
             return False
         found = self._ask(self.client.scheduler.identity, n_workers=-1)["workers"]
-        now = self._looked = time.monotonic()
+        asked, now = self._looked, time.monotonic()
+        self._looked = now
+        # Where nobody looked for so long, the machine itself may have stood still, and the workers with it.
+        unheard = now - asked if now - asked > SILENT_S / 2 else 0.0
         # By our own clock, for another machine's may jump: when each sign of life was first seen.
         earlier = self._signs
         self._signs = {
-            name: earlier[name]
+            name: (worker["last_seen"], min(now, earlier[name][1] + unheard))
             if name in earlier and earlier[name][0] == worker["last_seen"]
             else (worker["last_seen"], now)
             for name, worker in found.items()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
-from distributed import Client, Future
+from distributed import Future
 from distributed.comm import CommClosedError
 
+from gdm_core.engine.cluster import Link
 from gdm_core.engine.control import kill_worker
 from gdm_core.engine.sent_jobs import SentJob
 from gdm_core.engine.worker import Outcome
@@ -21,6 +23,7 @@ LINK_ERRORS = (OSError, TimeoutError, CommClosedError)
 # What a result that has gone with its worker comes to; Dask's own cancellation is a CancelledError.
 LOST_ERRORS = (*LINK_ERRORS, CancelledError, asyncio.CancelledError)
 FETCH_LIMIT_S = 30.0
+CANCEL_LIMIT_S = 30.0
 
 
 def fetch_outcome(future: Future) -> Outcome | BaseException:
@@ -32,11 +35,20 @@ def fetch_outcome(future: Future) -> Outcome | BaseException:
     return outcome
 
 
-def end_by_force(client: Client, sent: SentJob) -> None:
-    """Only a new process ends work that does not look up."""
+def end_by_force(link: Link, sent: SentJob) -> None:
+    """Only a new process ends work that does not look up.
+
+    The scheduler must have let go of it by then: it would start it anew on another worker, which would stand as well.
+    """
     sent.future.cancel()
-    if sent.worker_known:
-        client.run(kill_worker, workers=[sent.worker], nanny=True, on_error="ignore")
+    if not sent.worker_known:
+        return
+    end = time.monotonic() + CANCEL_LIMIT_S
+    try:
+        while sent.future.key in link.taken_up() and time.monotonic() < end:
+            time.sleep(0.01)
+    finally:
+        link.client.run(kill_worker, workers=[sent.worker], nanny=True, on_error="ignore")
 
 
 def quietly(send: Callable[[], Any]) -> None:

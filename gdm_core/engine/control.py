@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from distributed import get_worker, rejoin, secede
@@ -63,11 +64,14 @@ class Orders:
         return self.hold and step >= self.until_step
 
 
+ENDED = Orders(version=sys.maxsize, cancelled=True)  # whatever else is ordered
+
+
 class Control:
     """The job's side: current orders, clocks, and the way to send word to the engine."""
 
-    def __init__(self, job: str, topic: str, orders: Orders, deadline_s: float, hold_limit_s: float) -> None:
-        self.job, self.topic = job, topic
+    def __init__(self, run: str, topic: str, orders: Orders, deadline_s: float, hold_limit_s: float) -> None:
+        self.run, self.topic = run, topic
         self.deadline_s, self.hold_limit_s = deadline_s, hold_limit_s
         self.step = 0
         self._orders = orders
@@ -85,14 +89,12 @@ class Control:
 
     def cancel(self) -> None:
         """Stop, whatever else is ordered."""
-        with self._changed:
-            self._orders = replace(self._orders, version=self._orders.version + 1, cancelled=True)
-            self._changed.notify_all()
+        self.order(ENDED)
 
     def send(self, kind: str, **content: Any) -> None:
         """An event for the engine; only types that msgpack knows."""
         worker = get_worker()
-        worker.log_event(self.topic, {"job": self.job, "kind": kind, "worker": worker.address, **content})
+        worker.log_event(self.topic, {"run": self.run, "kind": kind, "worker": worker.address, **content})
 
     def tell(self, found: Any) -> None:
         """What a call has found so far, for whoever waits."""
@@ -186,10 +188,10 @@ class Control:
             )
 
 
-def set_control(job: str, orders: Orders) -> None:
+def set_control(run: str, orders: Orders) -> None:
     """Called by the engine in the worker process. A job that has ended, or not begun, needs no orders here."""
     with _controls_lock:
-        control = _controls.get(job)
+        control = _controls.get(run)
     if control is not None:
         control.order(orders)
 
@@ -223,7 +225,7 @@ def end_if_stopped(dask_worker: Any) -> None:
 def controlled(control: Control) -> Iterator[Control]:
     """Make `control` reachable for the engine and for `checkpoint` while the job runs."""
     with _controls_lock:
-        _controls[control.job] = control
+        _controls[control.run] = control
         ended = control.topic in _ended_topics
     if ended:
         control.cancel()
@@ -234,7 +236,7 @@ def controlled(control: Control) -> Iterator[Control]:
     finally:
         _local.control = None
         with _controls_lock:
-            _controls.pop(control.job, None)
+            _controls.pop(control.run, None)
 
 
 def checkpoint(step: int | None = None, total: int = 0) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from gdm_core.engine.cache import ResultCache
 from gdm_core.engine.cluster import ALLOWED_DEATHS, Link, connect
 from gdm_core.engine.cluster_calls import LINK_ERRORS, LOST_ERRORS, end_by_force, fetch_outcome, quietly
-from gdm_core.engine.control import end_if_stopped, end_topic, set_control
+from gdm_core.engine.control import ENDED, end_if_stopped, end_topic, set_control
 from gdm_core.engine.data_cache import DataCache
 from gdm_core.engine.fair_queue import FairQueue
 from gdm_core.engine.jobs import Job
@@ -49,7 +49,7 @@ class Dispatcher:
         self.trouble: FitError | ConfigError | None = None
         self._waiting, self._cache = waiting, cache
         self._inbox: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
-        self._jobs: dict[str, Job] = {}
+        self._runs: dict[str, Job] = {}  # jobs by the name of their latest try
         self._sent: dict[str, SentJob] = {}
         self._data_cache = DataCache()
         self._link: Link | None = None
@@ -150,6 +150,8 @@ class Dispatcher:
                     self._data_cache.forget(what)
                 elif kind == "event":
                     self._on_job_event(what, content)
+                elif kind == "stray":
+                    self._end_stray(what, content)
                 elif kind == "ended":
                     self._fetch(what, content)
                 elif kind == "fetched":
@@ -201,11 +203,11 @@ class Dispatcher:
 
     def _requeue(self, job: Job, why: str, begun: bool = True, last: str = "") -> None:
         """Put a job back at the head of the queue. One that had `begun` too often fails instead, with `last`."""
+        self._runs.pop(job.run, None)
         job.lost += begun
         if job.poll().status.final:
-            self._jobs.pop(job.id, None)
-        elif job.lost >= MAX_STARTS:
-            self._jobs.pop(job.id, None)
+            return
+        if job.lost >= MAX_STARTS:
             last = last or f"{why} The job was started {job.lost} times and never finished. Try again later."
             job.fail(FitError(last))
         else:
@@ -214,11 +216,13 @@ class Dispatcher:
 
     def _on_event(self, event: Mapping[str, Any]) -> None:
         """On a Dask thread: a picture must not wait for the dispatcher."""
-        job = self._jobs.get(event["job"])
+        job = self._runs.get(event["run"])
         if job is not None:
             job.apply(event)
             if event["kind"] != "progress":
                 self._inbox.put(("event", job, event))
+        elif event["kind"] == "started":
+            self._inbox.put(("stray", event["run"], event["worker"]))
 
     # ---- sending out --------------------------------------------------------------------------------------------
     def _send_out(self, link: Link) -> None:
@@ -267,7 +271,8 @@ class Dispatcher:
         if job is None:
             return False
         busy = [sent.worker for sent in self._sent.values() if sent.takes_a_thread]
-        self._jobs[job.id] = job
+        job.dispatches += 1
+        self._runs[job.run] = job
         try:
             sent = launch(job, link, self._data_cache, link.free_worker(busy))
         except LINK_ERRORS as error:
@@ -275,12 +280,12 @@ class Dispatcher:
             raise
         except (TypeError, ValueError, AttributeError) as error:
             # What pickle says of functions and arguments that cannot travel.
-            self._jobs.pop(job.id, None)
+            self._runs.pop(job.run, None)
             job.fail(FitError(f"The job cannot be sent to a worker ({error}). Give it a function of a module."))
             return True
         self._sent[job.id] = sent
-        number = job.dispatches
-        sent.future.add_done_callback(lambda _: self._inbox.put(("ended", job, number)))
+        run = job.run
+        sent.future.add_done_callback(lambda _: self._inbox.put(("ended", job, run)))
         return True
 
     # ---- under way ----------------------------------------------------------------------------------------------
@@ -300,7 +305,12 @@ class Dispatcher:
         if sent is None or not sent.worker_known or self._link is None:
             return
         sent.orders_sent_at = time.monotonic()
-        self._run_at_worker(self._link, sent.worker, partial(set_control, job.id, job.orders))
+        self._run_at_worker(self._link, sent.worker, partial(set_control, job.run, job.orders))
+
+    def _end_stray(self, run: str, worker: str) -> None:
+        """A try that was given up may go on, or begin after all: it would take that worker from others."""
+        if self._link is not None:
+            self._run_at_worker(self._link, worker, partial(set_control, run, ENDED))
 
     def _handle_lost_workers(self, link: Link) -> None:
         """Deal with workers that have gone or been stopped, and with the jobs that wait for them.
@@ -347,28 +357,35 @@ class Dispatcher:
         for sent in list(self._sent.values()):
             if sent.missed_orders(now):
                 self._send_orders(sent.job)
+            if sent.deaf and sent.worker in link.threads:
+                logger.warning(
+                    "Job %s on %s stands, although it is told to go on. It is started again.", sent.job.run, sent.worker
+                )
+                self._end_stray(sent.job.run, sent.worker)
+                self._take_back(sent)
+                continue
             if not (why := sent.why_stuck(now, sent.worker in link.threads or sent.worker in link.silent)):
                 continue
             self._sent.pop(sent.job.id)
-            self._jobs.pop(sent.job.id, None)
+            self._runs.pop(sent.job.run, None)
             sent.job.fail(FitError(why))
-            self._senders.submit(quietly, partial(end_by_force, link.client, sent))
+            self._senders.submit(quietly, partial(end_by_force, link, sent))
 
     # ---- taking in ----------------------------------------------------------------------------------------------
-    def _fetch(self, job: Job, number: int) -> None:
+    def _fetch(self, job: Job, run: str) -> None:
         """Have the outcome brought. That may take a while, or fail, when its worker has died since."""
         sent = self._sent.get(job.id)
-        if sent is None or job.dispatches != number:
+        if sent is None or job.run != run:
             return  # of an earlier try, or dealt with already
         if sent.future.status not in ("finished", "error"):
             self._requeue_sent(job, "The cluster lost the job.")
             return
         sent.ended = True
         fetching = self._fetchers.submit(fetch_outcome, sent.future)
-        fetching.add_done_callback(lambda brought: self._inbox.put(("fetched", job, (number, brought))))
+        fetching.add_done_callback(lambda brought: self._inbox.put(("fetched", job, (run, brought))))
 
-    def _on_fetched(self, job: Job, number: int, brought: ThreadFuture[Outcome | BaseException]) -> None:
-        if job.id not in self._sent or job.dispatches != number:
+    def _on_fetched(self, job: Job, run: str, brought: ThreadFuture[Outcome | BaseException]) -> None:
+        if job.id not in self._sent or job.run != run:
             return
         if brought.cancelled():
             return  # the engine is leaving
@@ -385,7 +402,7 @@ class Dispatcher:
                 job.fail(unexpected_error(outcome))
             else:
                 finish_job(job, outcome, self._cache)
-            self._jobs.pop(job.id, None)
+            self._runs.pop(job.run, None)
             del self._sent[job.id]
 
     def _requeue_sent(self, job: Job, why: str, last: str = "") -> None:

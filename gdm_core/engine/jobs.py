@@ -123,6 +123,11 @@ class Job:
         self._notify(self)
 
     # ---- for the engine -----------------------------------------------------------------------------------------
+    @property
+    def run(self) -> str:
+        """The name of its latest try: what an earlier one says is not of this job any more."""
+        return f"{self.id}-{self.dispatches}"
+
     def give_way(self, wanted: bool) -> None:
         """Make it hold for, or take the worker back from, a job that somebody watches."""
         if self.orders.give_way != wanted:

@@ -27,6 +27,8 @@ START_LIMIT_S = 90.0
 LATE_S = 0.5
 # A job that stands, and has not gone on by then although it may, is told so once more.
 REPEAT_S = 5.0
+# One that has been told so often, by a worker that is there, does not hear.
+MOST_REPEATS = 6
 NOT_STARTED = f"No worker took the job up within {START_LIMIT_S:g} s. Check that the cluster has running workers."
 NOT_BEGUN = (
     "A worker has the job, and has not begun it: the machine has too much else to do. Try again when it has less."
@@ -56,6 +58,7 @@ class SentJob:
     _gone_since: float = 0.0
     _cancel_seen: float = 0.0
     _missed: int = 0
+    _repeats: int = 0
 
     def follow(self, event: Mapping[str, Any], now: float) -> bool:
         """Follow what the job says of itself; whether that is that it has begun once more."""
@@ -76,7 +79,18 @@ class SentJob:
     def missed_orders(self, now: float) -> bool:
         """Whether it stands although it was told to go on, and may not have heard so."""
         view = self.job.poll()
-        return view.held and not self.job.orders.holds(view.step) and now - self.orders_sent_at > REPEAT_S
+        if not view.held or self.job.orders.holds(view.step):
+            self._repeats = 0
+            return False
+        if now - self.orders_sent_at <= REPEAT_S:
+            return False
+        self._repeats += 1
+        return True
+
+    @property
+    def deaf(self) -> bool:
+        """Whether it does not go on however often it is told."""
+        return self._repeats > MOST_REPEATS
 
     @property
     def takes_a_thread(self) -> bool:
@@ -137,9 +151,8 @@ class SentJob:
 def launch(job: Job, link: Link, data_cache: DataCache, worker: str | None) -> SentJob:
     """Send `job` to `worker`, or wherever there is room should that one be gone; its data goes once."""
     work = job.work
-    job.dispatches += 1
-    ticket = Ticket(job.id, link.topic, job.orders, work.deadline_s, work.hold_limit_s)
-    where: dict[str, Any] = {"key": f"{link.topic}-{job.id}-{job.dispatches}", "pure": False}
+    ticket = Ticket(job.run, link.topic, job.orders, work.deadline_s, work.hold_limit_s)
+    where: dict[str, Any] = {"key": f"{link.topic}-{job.run}", "pure": False}
     if worker is not None:
         where |= {"workers": [worker], "allow_other_workers": True}
     if isinstance(work, FitRequest):

@@ -168,7 +168,7 @@ class Plan:
     settings: Settings = field(default_factory=dict)
     known: int = 0  # of the settings, how many an earlier step has tried: the usual value of each parameter
     _tried: set[str] = field(default_factory=set)
-    _steps: Generator[Settings, dict[str, Probe], None] | None = None
+    _steps: Generator[Settings, dict[str, Probe], None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._steps = self._go()
@@ -189,7 +189,6 @@ class Plan:
 
     def take(self, view: BulkView) -> None:
         """Decide from the probes of `settings`, and move on."""
-        assert self._steps is not None
         found = {name: Probe.from_dict(view.results[name]) for name in self.settings if name in view.results}
         failures = list(view.failures.values())
         if len(found) < 2 and self.suggestion is None:

@@ -109,20 +109,10 @@ class SweepJob:
         """Finished fits in the order of the grid."""
         return self.sweep.records(self._bulk.poll())
 
-    def wait(self, timeout: float | None = None) -> list[Record]:
-        """Wait for the end and return every record."""
-        if not self._bulk.wait(timeout):
-            raise FitError(f"The sweep is not done after {timeout:g} s; it goes on. Ask again, or cancel it.")
-        return self.records()
 
-    def cancel(self) -> None:
-        """Start no more fits; finished ones stay."""
-        self._bulk.cancel()
-
-
-def start(sweep: Sweep, engine: Engine, session: str, progress: Progress | None = None) -> SweepJob:
+def start(sweep: Sweep, engine: Engine, session: str) -> SweepJob:
     """Run a sweep on the engine, or come back to the one that runs there already."""
-    return SweepJob(sweep, sweep.fits().start(engine, session, sweep.key, progress))
+    return SweepJob(sweep, sweep.fits().start(engine, session, sweep.key))
 
 
 def run(

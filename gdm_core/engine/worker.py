@@ -42,16 +42,16 @@ Outcome = dict[str, Any]
 
 @dataclass(frozen=True)
 class Ticket:
-    """What every job carries to its worker."""
+    """What every job carries to its worker. `run` names this try of it: one that was given up may still go on somewhere."""
 
-    job: str
+    run: str
     topic: str
     orders: Orders
     deadline_s: float
     hold_limit_s: float
 
     def control(self) -> Control:
-        return Control(self.job, self.topic, self.orders, self.deadline_s, self.hold_limit_s)
+        return Control(self.run, self.topic, self.orders, self.deadline_s, self.hold_limit_s)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Values for missing entries (NaN) of a recording [T, N]."""
+"""Gaps: values for missing entries (NaN) of a recording [T, N], how long each gap is, and means of what is known."""
 
 from __future__ import annotations
 
@@ -28,3 +28,24 @@ def interpolated(y: npt.NDArray[Any]) -> Float:
         known = np.flatnonzero(np.isfinite(y[:, channel]))
         filled[:, channel] = np.interp(time, known, y[known, channel]) if len(known) else 0.0
     return filled
+
+
+def gap_lengths(missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """[T] for each sample the length of the gap that it lies in, 0 where a value is there."""
+    edges = np.diff(np.concatenate([[0], missing.astype(np.int8), [0]]))
+    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    lengths = np.zeros(len(missing), dtype=np.int64)
+    lengths[missing] = np.repeat(stops - starts, stops - starts)
+    return lengths
+
+
+def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> Float:
+    """How much of a whole a part is; NaN where there is nothing of it."""
+    nothing = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)
+    return np.divide(part, whole, out=nothing, where=np.asarray(whole) > 0)
+
+
+def known_mean(values: npt.NDArray[Any], axis: int = 0) -> Float:
+    """Mean along an axis of what is known; NaN where nothing is."""
+    known = np.isfinite(values)
+    return ratio(np.where(known, values, 0).sum(axis=axis), known.sum(axis=axis))

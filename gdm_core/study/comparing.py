@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +13,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.gaps import known_mean, ratio
+from gdm_core.study.classical import put_mixed
 from gdm_core.study.design import Design
 from gdm_core.study.limits import check_sizes, limits_of
-from gdm_core.study.mixed import put_mixed
 from gdm_core.study.permutation import Floats, Model, p_of_two, welch_t
 from gdm_core.study.sheet import listed
 
@@ -102,7 +102,7 @@ def _terms(design: Design, values: Floats, trend: bool) -> list[tuple[Term, Desi
     if trend:
         return [(_trend_term(design), design, values)]
     if len(design.factors) == 1:
-        own = _dummies(design, 0)
+        own = design.dummies()
         two, plain = own.shape[1] == 1, not (design.paired or beside.size or design.strata.any())
         if design.paired:
             words = "paired t" if two else "repeated measures F"
@@ -111,13 +111,13 @@ def _terms(design: Design, values: Floats, trend: bool) -> list[tuple[Term, Desi
         return [(Term(design.factors[0].name, own, beside, _effect_of(design, 0), words), design, values)]
     words = "F of a split-plot model" if design.paired else "F of a linear model"
     names = [factor.name for factor in design.factors]
-    columns = [_dummies(design, 0), _dummies(design, 1)]
+    columns = [design.dummies(0), design.dummies(1)]
     within = [design.paired and _varies_within(design, j) for j in (0, 1)]
     found: list[tuple[Term, Design, Floats]] = []
     for j in (0, 1):
         if design.paired and not within[j]:
             part, its = _subject_means(design, values)
-            found.append((Term(names[j], _dummies(part, j), part.covariates, _effect_of(design, j), words), part, its))
+            found.append((Term(names[j], part.dummies(j), part.covariates, _effect_of(design, j), words), part, its))
             continue
         first = [beside, columns[1 - j]]
         if design.paired and not within[1 - j]:
@@ -132,11 +132,6 @@ def _product(first: Floats, second: Floats) -> Floats:
     return (first[:, :, None] * second[:, None, :]).reshape(len(first), -1)
 
 
-def _dummies(design: Design, j: int) -> Floats:
-    """[n, levels - 1] whether a unit is at each level but the first."""
-    return (design.levels[:, j, None] == np.arange(1, len(design.factors[j].levels))).astype(np.float64)
-
-
 def _effect_of(design: Design, j: int) -> str:
     words = design.factors[j].words
     return f"{words[1]} minus {words[0]}" if len(words) == 2 else PARTIAL
@@ -144,14 +139,8 @@ def _effect_of(design: Design, j: int) -> str:
 
 def _trend_term(design: Design) -> Term:
     factor = design.factors[0]
-    amounts = np.array([float(level) for level in factor.levels])[design.levels[:, 0]]
-    return Term(
-        factor.name,
-        amounts[:, None],
-        design.covariates,
-        f"change for each 1 of {factor.name}",
-        "trend (linear regression)",
-    )
+    amounts, change = factor.amounts[design.levels[:, :1]], f"change for each 1 of {factor.name}"
+    return Term(factor.name, amounts, design.covariates, change, "trend (linear regression)")
 
 
 def _trend(design: Design) -> bool:
@@ -169,10 +158,8 @@ def _subject_means(design: Design, values: Floats) -> tuple[Design, Floats]:
     """One unit a subject: the mean of its cells."""
     members = [np.flatnonzero(design.subjects == subject) for subject in range(design.subjects.max() + 1)]
     firsts = np.array([found[0] for found in members])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a subject without a value anywhere stays without one
-        its = np.stack([np.nanmean(values[found], axis=0) for found in members])
-        covariates = np.stack([design.covariates[found].mean(axis=0) for found in members])
+    its = np.stack([known_mean(values[found]) for found in members])
+    covariates = np.stack([design.covariates[found].mean(axis=0) for found in members])
     part = replace(
         design.part(np.isin(np.arange(len(values)), firsts)), covariates=covariates, strata=np.zeros(len(members), np.int64),
         paired=False,
@@ -196,49 +183,56 @@ def _by_patterns(term: Term, design: Design, values: Floats, n_permutations: int
 
 
 def _tested(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> pd.DataFrame:
+    """[m] rows; NaN where too few units have a value."""
+    test = _of_two if term.words == "Welch's t" else _of_columns
+    found = test(term, design, values, n_permutations, seed)
+    words = {"test": f"permutation, {term.words}", "effect_is": term.is_what}
+    return pd.DataFrame(dict.fromkeys(COLUMNS, np.nan) | found | words, index=range(values.shape[1]))
+
+
+def _of_two(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
+    """Welch's t of two groups."""
     from scipy import special, stats
 
-    n, m = values.shape
-    blank = {
-        name: np.full(m, np.nan)
-        for name in ("effect", "effect_low", "effect_high", "p", "statistic", "p_classical", "d")
+    second = term.effect[:, 0] > 0
+    sizes = int((~second).sum()), int(second.sum())
+    if min(sizes) < 2:
+        return {}
+    t, df, difference, error = welch_t(values, second)
+    half = special.stdtrit(np.where(np.isfinite(df), df, 1.0), (1 + CONFIDENCE) / 2) * error
+    spread = np.sqrt(
+        (values[~second].var(axis=0, ddof=1) * (sizes[0] - 1) + values[second].var(axis=0, ddof=1) * (sizes[1] - 1))
+        / (len(values) - 2)
+    )
+    return {
+        "effect": difference,
+        "effect_low": difference - half,
+        "effect_high": difference + half,
+        "p": p_of_two(values, second, n_permutations, seed),
+        "statistic": t,
+        "df": 1.0,
+        "df_residual": df,
+        "p_classical": 2 * stats.t.sf(np.abs(t), df),
+        "d": ratio(difference, spread),
     }
-    text = {"test": f"permutation, {term.words}", "effect_is": term.is_what}
-    if term.words == "Welch's t":
-        second = term.effect[:, 0] > 0
-        sizes = int((~second).sum()), int(second.sum())
-        if min(sizes) < 2:
-            return pd.DataFrame(blank | {"df": np.nan, "df_residual": np.nan} | text, index=range(m))
-        t, df, difference, error = welch_t(values, second)
-        half = special.stdtrit(np.where(np.isfinite(df), df, 1.0), (1 + CONFIDENCE) / 2) * error
-        spread = np.sqrt(
-            (values[~second].var(axis=0, ddof=1) * (sizes[0] - 1) + values[second].var(axis=0, ddof=1) * (sizes[1] - 1))
-            / (n - 2)
-        )
-        return pd.DataFrame(
-            {
-                "effect": difference,
-                "effect_low": difference - half,
-                "effect_high": difference + half,
-                "p": p_of_two(values, second, n_permutations, seed),
-                "statistic": t,
-                "df": 1.0,
-                "df_residual": df,
-                "p_classical": 2 * stats.t.sf(np.abs(t), df),
-                "d": _ratio(difference, spread),
-            }
-            | text
-        )
-    model = Model.of(term.effect, term.beside, design.strata) if n else None  # a state that nobody has
-    q = model.effect.shape[1] if model else 0
-    if model is None or q == 0 or model.df_residual < 1:
-        return pd.DataFrame(blank | {"df": np.nan, "df_residual": np.nan} | text, index=range(m))
+
+
+def _of_columns(term: Term, design: Design, values: Floats, n_permutations: int, seed: int) -> dict[str, Any]:
+    """t or F of a linear model, with what stands beside the term taken away."""
+    from scipy import special, stats
+
+    if not len(values):  # a state that nobody has
+        return {}
+    model = Model.of(term.effect, term.beside, design.strata)
+    q = model.effect.shape[1]
+    if q == 0 or model.df_residual < 1:
+        return {}
     free = model.residuals(values)
     total = (free**2).sum(axis=0)
     explained = ((model.effect.T @ free) ** 2).sum(axis=0)
     f = np.where(total > 0, model.f(explained, total), np.nan)
     base = {"p": model.p(values, n_permutations, seed), "df": float(q), "df_residual": float(model.df_residual),
-            "p_classical": stats.f.sf(f, q, model.df_residual)} | text  # fmt: skip
+            "p_classical": stats.f.sf(f, q, model.df_residual)}  # fmt: skip
     if q > 1 or term.effect.shape[1] > 1:
         size = q + model.df_residual + 1
         share = np.maximum(q * (f - 1), 0) / (
@@ -247,26 +241,19 @@ def _tested(term: Term, design: Design, values: Floats, n_permutations: int, see
         tails = ((1 + CONFIDENCE) / 2, (1 - CONFIDENCE) / 2)
         low, high = (np.nan_to_num(special.ncfdtrinc(q, model.df_residual, tail, np.minimum(f, 1e6))) for tail in tails)
         bounds = {"effect_low": low / (low + size), "effect_high": high / (high + size)}
-        return pd.DataFrame(base | {"effect": share, "statistic": f, "d": np.nan} | bounds)
+        return base | {"effect": share, "statistic": f} | bounds
     along = model.residuals(term.effect)[:, 0]
     slope = along @ free / (along @ along)
     spread = np.sqrt(np.maximum(total - explained, 0) / model.df_residual)
     half = special.stdtrit(model.df_residual, (1 + CONFIDENCE) / 2) * spread / np.sqrt(along @ along)
     scale = spread * (np.sqrt(2) if design.paired else 1.0)  # of differences: what power speaks of
-    return pd.DataFrame(
-        {
-            "effect": slope,
-            "effect_low": slope - half,
-            "effect_high": slope + half,
-            "statistic": np.sign(slope) * np.sqrt(f),
-        }
-        | base
-        | {"d": _ratio(slope, scale) if term.effect.max() == 1 else np.nan}
-    )
-
-
-def _ratio(a: Floats, b: Floats) -> Floats:
-    return np.divide(a, b, out=np.full_like(a, np.nan), where=b > 0)
+    return base | {
+        "effect": slope,
+        "effect_low": slope - half,
+        "effect_high": slope + half,
+        "statistic": np.sign(slope) * np.sqrt(f),
+        "d": ratio(slope, scale) if term.effect.max() == 1 else np.nan,
+    }
 
 
 def correct(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
@@ -288,14 +275,10 @@ def correct(table: pd.DataFrame, differs: npt.NDArray[np.bool_]) -> None:
 def _means(design: Design, values: Floats) -> pd.DataFrame:
     """[m] mean of every group, cells of two factors each by itself."""
     found = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        for codes in itertools.product(*(range(len(factor.levels)) for factor in design.factors)):
-            inside = (design.levels == codes).all(axis=1)
-            words = "_".join(factor.words[code] for factor, code in zip(design.factors, codes, strict=True))
-            found[f"mean_{words}"] = (
-                np.nanmean(values[inside], axis=0) if inside.any() else np.full(values.shape[1], np.nan)
-            )
+    for codes in itertools.product(*(range(len(factor.levels)) for factor in design.factors)):
+        inside = (design.levels == codes).all(axis=1)
+        words = "_".join(factor.words[code] for factor, code in zip(design.factors, codes, strict=True))
+        found[f"mean_{words}"] = known_mean(values[inside])
     return pd.DataFrame(found)
 
 
@@ -318,10 +301,10 @@ def sentence(row: Any, name: str, measure: str, share: bool) -> str:
     return f"{told} The trend: {between}; p = {row['p_trend']:.2g}."
 
 
-def ordered(found: pd.DataFrame, labels: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
+def ordered(found: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     """The table as people read it: which state, means of groups, effect, p, the rest."""
     names = labels.loc[found["column"]].reset_index(drop=True)
     means = [c for c in found if str(c).startswith("mean_")]
     kept = [c for c in ("term",) if c in found] + means + [c for c in COLUMNS if c in found]
-    rest = [c for c in (*more, "trend", "trend_low", "trend_high", "p_trend") if c in found and c not in kept]
+    rest = [c for c in ("trend", "trend_low", "trend_high", "p_trend") if c in found]
     return pd.concat([names, found[[*kept, *rest]]], axis=1)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.gaps import known_mean
 from gdm_core.study.permutation import Floats, Ints
 from gdm_core.study.sheet import ANIMAL, RECORDING, Sheet, column_of, counted, in_words, listed, selected
 
@@ -77,6 +78,11 @@ class Factor:
         """Its levels in words."""
         return [in_words(level) for level in self.levels]
 
+    @property
+    def amounts(self) -> Floats:
+        """Its levels as numbers, where they are."""
+        return np.array([float(level) for level in self.levels])
+
 
 @dataclass(frozen=True, eq=False)
 class Design:
@@ -105,16 +111,13 @@ class Design:
     unit_word: str
     notes: tuple[str, ...]
 
+    def dummies(self, j: int = 0) -> Floats:
+        """[n, levels - 1] whether a unit is at each level of a factor but the first."""
+        return (self.levels[:, j, None] == np.arange(1, len(self.factors[j].levels))).astype(np.float64)
+
     def averaged(self, values: Floats) -> Floats:
         """[n, ...] mean of each unit's recordings, of those where there is a value."""
-        found = np.full((len(self.rows), *values.shape[1:]), np.nan)
-        for i, rows in enumerate(self.rows):
-            part = values[rows]
-            known = np.isfinite(part)
-            n = known.sum(axis=0)
-            total = np.where(known, part, 0.0).sum(axis=0)
-            np.divide(total, n, out=found[i, ...], where=n > 0)
-        return found
+        return np.stack([known_mean(values[rows]) for rows in self.rows])
 
     def part(self, kept: npt.NDArray[np.bool_]) -> Design:
         """The same with some units only."""
@@ -177,21 +180,26 @@ def design_of(question: Question, sheet: Sheet, names: Sequence[str], empty: npt
     subjects = pd.factorize(firsts[subject])[0].astype(np.int64)
     strata = np.zeros(len(rows), np.int64) if blocks is None else pd.factorize(firsts[blocks])[0].astype(np.int64)
     whose = frame[RECORDING].map(place).to_numpy()
-    made = Design(
+    units = tuple(str(value) for value in firsts[subject])
+    alone = np.bincount(subjects)[subjects] < 2
+    if within is not None and len(factors) == 1 and alone.any():
+        names = [name for name, yes in zip(units, alone, strict=True) if yes]
+        notes.append(
+            f"{counted(len(names), unit_word)} left out, with one of {len(factors[0].levels)} values of "
+            f"{factors[0].name!r}: {listed(names)}. mixed=True uses them, too."
+        )
+    return Design(
         rows=tuple(whose[found] for found in rows),
-        units=tuple(str(value) for value in firsts[subject]),
+        units=units,
         factors=tuple(factors),
         levels=levels,
         subjects=subjects,
         strata=subjects if within is not None else strata,
-        covariates=_covariates(frame, rows, covariates, notes),
+        covariates=_covariates(frame, rows, covariates),
         paired=within is not None,
         unit_word=unit_word,
-        notes=(),
+        notes=tuple(notes),
     )
-    if within is not None:
-        made = _with_pairs(made, notes)
-    return replace(made, notes=tuple(notes))
 
 
 def _unit(question: Question, sheet: Sheet) -> tuple[str, str]:
@@ -280,22 +288,7 @@ def _check_pairs(firsts: pd.DataFrame, within: str, between: list[str]) -> None:
         )
 
 
-def _with_pairs(design: Design, notes: list[str]) -> Design:
-    """Without those that have nothing to be paired with."""
-    if len(design.factors) == 2:
-        return design
-    met = np.bincount(design.subjects)[design.subjects]
-    alone = met < 2
-    if alone.any():
-        names = [unit for unit, yes in zip(design.units, alone, strict=True) if yes]
-        notes.append(
-            f"{counted(len(names), design.unit_word)} left out, with one of {len(design.factors[0].levels)} values of "
-            f"{design.factors[0].name!r}: {listed(names)}. mixed=True uses them, too."
-        )
-    return replace(design, notes=design.notes)
-
-
-def _covariates(frame: pd.DataFrame, rows: list[Any], columns: list[str], notes: list[str]) -> Floats:
+def _covariates(frame: pd.DataFrame, rows: list[Any], columns: list[str]) -> Floats:
     """[n, c] a column for each number, and one for each but the first value of words."""
     made: list[Floats] = []
     for name in columns:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.errors import ConfigError, DataError, FitError
+from gdm_core.maths.gaps import gap_lengths
 from gdm_core.models.base import StateModel, Status
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.study.sheet import counted, listed, near
@@ -34,9 +34,7 @@ def prepared(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[st
     if odd:
         raise DataError(f"Study.fit takes recordings as {{name: Trial}}; {listed(odd)} is something else. "
                         "Make one with Trial(y, rate_hz=...). States that are known go to Study.of_states.")  # fmt: skip
-    _all_alike(
-        {name: one.channels for name, one in recordings.items()}, "channels", "Choose the same channels for all."
-    )
+    _check_channels(recordings)
     aside: dict[str, str] = {}
     for name, one in recordings.items():
         share = float((~np.isnan(one.y)).any(axis=1).mean())
@@ -63,15 +61,16 @@ def prepared(recordings: Mapping[str, Trial], notes: list[str]) -> tuple[dict[st
     return kept, aside
 
 
-def _all_alike(values: Mapping[str, Sequence[str]], what: str, advice: str) -> None:
+def _check_channels(recordings: Mapping[str, Trial]) -> None:
     kinds: dict[Sequence[str], list[str]] = {}
-    for name, value in values.items():
-        kinds.setdefault(tuple(value), []).append(name)
+    for name, one in recordings.items():
+        kinds.setdefault(tuple(one.channels), []).append(name)
     if len(kinds) > 1:
         (most, _), *others = sorted(kinds.items(), key=lambda item: -len(item[1]))
         said = "; ".join(f"{listed(names)}: {listed(list(kind))}" for kind, names in others)
         raise DataError(
-            f"Recordings have different {what}. Most have {listed(list(most))}; others not: {said}. {advice}"
+            f"Recordings have different channels. Most have {listed(list(most))}; others not: {said}. "
+            "Choose the same channels for all."
         )
 
 
@@ -182,7 +181,7 @@ def read_states(model: StateModel, recordings: Mapping[str, Trial], rule: BoutRu
     for name, trial in recordings.items():
         soft = np.array(say(trial), np.float32)
         gone = np.asarray(np.isnan(trial.y).all(axis=1))
-        unseen = _long_runs(gone, max(1, round(LONGEST_UNSEEN_S * trial.rate_hz)))
+        unseen = gap_lengths(gone) > max(1, round(LONGEST_UNSEEN_S * trial.rate_hz))
         labels = np.where(unseen, UNLABELLED, rule.labels(soft, trial.rate_hz)).astype(np.int32)
         soft[unseen] = np.nan
         found[name] = Recording(labels, trial.rate_hz, soft, trial.start_seconds)
@@ -200,15 +199,6 @@ def read_by(model: bytes, recording: Trials, smooth_s: float, shortest_s: float)
     fitted_one, trial = model_from_bytes(model), recording[0]
     read = read_states(fitted_one, {"": trial}, BoutRule(smooth_s, shortest_s))[""]
     return read, _explained(fitted_one, trial)
-
-
-def _long_runs(mask: npt.NDArray[np.bool_], longer_than: int) -> npt.NDArray[np.bool_]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    found = np.zeros(len(mask), bool)
-    for start, stop in edges.reshape(-1, 2):
-        if stop - start > longer_than:
-            found[start:stop] = True
-    return found
 
 
 def unlike(model: StateModel, recordings: Mapping[str, Trial]) -> dict[str, str]:

@@ -42,9 +42,7 @@ class Power:
         return self.power
 
 
-def power_of(
-    design: Design, values: Floats, effect: float, relative: bool, seed: int, n_studies: int = N_STUDIES
-) -> Power:
+def power_of(design: Design, values: Floats, effect: float, relative: bool, seed: int) -> Power:
     """Power of a design of one factor. The last level differs from the first by the effect; numbers between lie between."""
     if len(design.factors) != 1:
         raise ConfigError("Power is that of one factor; choose the other's value with where.")
@@ -58,8 +56,7 @@ def power_of(
     steps = np.zeros(len(counts))
     steps[-1] = 1.0
     if factor.numeric:
-        amounts = np.array([float(level) for level in factor.levels])
-        steps = (amounts - amounts[0]) / (amounts[-1] - amounts[0])
+        steps = (factor.amounts - factor.amounts[0]) / (factor.amounts[-1] - factor.amounts[0])
     if part.paired:
         if len(counts) != 2:
             raise ConfigError("Power of paired sessions compares two of them; choose two with where.")
@@ -67,8 +64,7 @@ def power_of(
         pairs = [v - firsts[s] for s, v, j in zip(part.subjects, y, levels, strict=True) if j == 1 and s in firsts]
         residuals, counts = [_freed(np.array(pairs))], [len(pairs)]
     elif adjusted:
-        dummies = (levels[:, None] == np.arange(len(counts))).astype(np.float64)
-        model = Model.of(dummies, part.covariates, part.strata)
+        model = Model.of(part.dummies(), part.covariates, part.strata)
         if model.df_residual < 2:
             raise DataError("Blocks and covariates leave no spread between units, so power is unknown. Leave some out.")
         free = model.residuals(y[:, None])
@@ -88,7 +84,7 @@ def power_of(
     rng = np.random.default_rng(seed)
 
     def simulated(sizes: list[int]) -> float:
-        drawn = [rng.choice(found, (n, n_studies)) for found, n in zip(residuals, sizes, strict=True)]
+        drawn = [rng.choice(found, (n, N_STUDIES)) for found, n in zip(residuals, sizes, strict=True)]
         if part.paired:
             cells = np.concatenate([np.zeros_like(drawn[0]), drawn[0] + raw])
             who = np.tile(np.arange(sizes[0]), 2)
@@ -110,7 +106,7 @@ def power_of(
             if curve[n] > 0.95:
                 break
     units = "pairs" if part.paired else f"{design.unit_word}s"
-    notes = [f"{n_studies:,} simulated studies a size, from the spread of {sum(counts)} {units}."]
+    notes = [f"{N_STUDIES:,} simulated studies a size, from the spread of {sum(counts)} {units}."]
     if adjusted:
         notes.append(
             "The spread is what blocks and covariates leave; animals of more studies are taken to come in the same blocks."

@@ -102,10 +102,7 @@ def checked(sheet: Any, recordings: Iterable[str], reserved: Sequence[str]) -> S
         if frame[c].map(lambda cell: isinstance(cell, str)).any():  # words and numbers mixed: 1 and "1" are one group
             frame[c] = frame[c].map(in_words, na_action="ignore")
     matched = _matched(written, [str(name) for name in recordings], notes)
-    if key != RECORDING:
-        frame[RECORDING] = [name or given for name, given in zip(matched, written, strict=True)]
-    else:
-        frame[key] = [name or given for name, given in zip(matched, written, strict=True)]
+    frame[RECORDING] = [name or given for name, given in zip(matched, written, strict=True)]
     frame = frame.loc[[name is not None for name in matched]]
     frame = frame[[RECORDING, *[c for c in frame.columns if c != RECORDING]]].reset_index(drop=True)
     aside: dict[str, str] = {}

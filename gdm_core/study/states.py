@@ -8,7 +8,7 @@ Bouts that a recording cuts at its ends count as long as they were seen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import ConfigError, DataError
+from gdm_core.maths.gaps import ratio
 from gdm_core.trials import UNLABELLED
 
 Floats = npt.NDArray[np.float64]
@@ -67,7 +68,7 @@ class Recording:
         return int((self.labels >= 0).sum())
 
 
-def recording_of(name: str, states: npt.ArrayLike, rate_hz: float, start_seconds: float = 0.0) -> Recording:
+def recording_of(name: str, states: npt.ArrayLike, rate_hz: float) -> Recording:
     """A recording from [T] whole numbers (-1 unlabelled) or soft states [T, K]."""
     where = f"The states of {name!r}"
     given = np.asarray(states)
@@ -88,7 +89,7 @@ def recording_of(name: str, states: npt.ArrayLike, rate_hz: float, start_seconds
         if (soft[known] < -1e-4).any() or (np.abs(soft[known].sum(axis=1) - 1) > 1e-2).any():
             raise DataError(f"{where} are no shares: each row must be 0 or more and sum to 1 (or be NaN: no state).")
         strongest = np.where(known, np.nan_to_num(soft, nan=0.0).argmax(axis=1), UNLABELLED)
-        return Recording(strongest.astype(np.int32), float(rate_hz), soft, start_seconds)
+        return Recording(strongest.astype(np.int32), float(rate_hz), soft)
     if given.dtype.kind == "f":
         if not (np.isnan(given) | (np.floor(given) == given)).all():
             raise DataError(f"{where} are not whole numbers. Give soft states as [time, states].")
@@ -98,7 +99,7 @@ def recording_of(name: str, states: npt.ArrayLike, rate_hz: float, start_seconds
             f"{where} go from {given.min()} to {given.max()}; states are numbered from 0 to {MOST_STATES - 1}, and -1 "
             "is unlabelled."
         )
-    return Recording(given.astype(np.int32), float(rate_hz), None, start_seconds)
+    return Recording(given.astype(np.int32), float(rate_hz))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +112,11 @@ class Counts:
 
     recordings: tuple[Recording, ...]
     states: tuple[int, ...]
-    rates: Floats = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", np.array([one.rate_hz for one in self.recordings]))
+    @cached_property
+    def rates(self) -> Floats:
+        """[R] samples a second of each."""
+        return np.array([one.rate_hz for one in self.recordings])
 
     @cached_property
     def runs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -156,7 +158,7 @@ class Counts:
     def usage(self) -> Floats:
         """[R, K] share of the labelled time; of soft states, where a recording has them, their mean."""
         minutes = self.labelled_minutes[:, None]
-        found = np.divide(self.seconds / 60, minutes, out=np.full_like(self.seconds, np.nan), where=minutes > 0)
+        found = ratio(self.seconds / 60, minutes)
         for row, one in enumerate(self.recordings):
             if one.soft is not None and one.labelled:
                 known = one.soft if one.labelled == one.n_samples else one.soft[one.labels >= 0]
@@ -177,13 +179,13 @@ class Counts:
         if measure == "usage":
             return self.usage
         bouts = self._over()
-        unseen = self.labelled_minutes[:, None] == 0
+        minutes = self.labelled_minutes[:, None]
         if measure == "bouts":
-            return np.where(unseen, np.nan, bouts)
+            return np.where(minutes == 0, np.nan, bouts)
         if measure == "bouts_per_min":
-            return np.divide(bouts, self.labelled_minutes[:, None], out=np.full_like(bouts, np.nan), where=~unseen)
+            return ratio(bouts, minutes)
         if measure == "mean_bout_s":
-            return np.divide(self.seconds, bouts, out=np.full_like(bouts, np.nan), where=bouts > 0)
+            return ratio(self.seconds, bouts)
         return self._medians(bouts)
 
     def _medians(self, bouts: Floats) -> Floats:
@@ -202,7 +204,7 @@ class Counts:
     def of_changes(self, measure: str) -> Floats:
         """[R, K, K] one of OF_CHANGES: NaN where a state was never there, or never left."""
         left = self.seconds[:, :, None] / 60 if measure == "transitions" else self.changes.sum(axis=2, keepdims=True)
-        return np.divide(self.changes, left, out=np.full_like(self.changes, np.nan), where=left > 0)
+        return ratio(self.changes, left)
 
     def of_recordings(self, measure: str) -> Floats:
         """[R] one of OF_RECORDINGS."""
@@ -212,8 +214,7 @@ class Counts:
                 return np.zeros(len(share))
             logs = np.log(np.where(share > 0, share, 1.0))
             return -(share * logs).sum(axis=1) / np.log(len(self.states))
-        total, minutes = self.changes.sum(axis=(1, 2)), self.labelled_minutes
-        return np.divide(total, minutes, out=np.full_like(total, np.nan), where=minutes > 0)
+        return ratio(self.changes.sum(axis=(1, 2)), self.labelled_minutes)
 
     def usage_over_time(self, bin_s: float) -> list[Floats]:
         """[bins, K] of each recording: share of the labelled time of every stretch of `bin_s` seconds, by the recording's
@@ -231,8 +232,7 @@ class Counts:
             else:
                 total = np.zeros((n, len(columns)))
                 np.add.at(total, bins[known], one.soft[known][:, columns])
-            samples = np.bincount(bins[known], minlength=n)[:, None]
-            found.append(np.divide(total, samples, out=np.full_like(total, np.nan), where=samples > 0))
+            found.append(ratio(total, np.bincount(bins[known], minlength=n)[:, None]))
         return found
 
 

@@ -120,7 +120,7 @@ def _marks(path: Path) -> Any:
             return Marks.from_json(path.read_text())
         except UnicodeDecodeError as error:
             raise DataError(f"{path} is no text, so it holds no marks.") from error
-    frame = read_frame(open_source(path, None), 1, None).frame
+    frame = read_frame(open_source(path)).frame
     if lacking := [name for name in _COLUMNS if name not in frame.columns]:
         raise DataError(
             f"{path} has no column {' and no column '.join(lacking)}; marks need recording, start, stop and word."

@@ -71,10 +71,11 @@ def track(
     height   in pixels
     theme    "light" or "dark"
     """
-    if isinstance(where, Trial) and where.position is None:
+    places: npt.ArrayLike | None
+    if not isinstance(where, Trial):
+        places = where
+    elif (places := where.position) is None:
         raise DataError(f"Trial {where.name!r} has no position; give places [T, 2], or Trial(..., position=places).")
-    places = where.position if isinstance(where, Trial) else where
-    assert places is not None
     return drawn(figures.track(places, states, names=names, title=title, height=height), theme)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 
 class Part(Protocol):
-    """What stands in one place of the page: a figure (pages/ui/plot.py) or words (pages/ui/text.py)."""
+    """What stands in one place of the page: a figure (pages/ui/plot.py) or words (pages/ui/parts.py)."""
 
     def message(self) -> dict[str, Any]:
         """As the browser is told."""
@@ -31,12 +31,14 @@ class Moving:
     draw     what stands now, by place; called again and again while it moves
     moves    whether looking again will bring something new
     settled  why the script is to run now; "" while there is no need
+    drawn    what the script has drawn of it
     pace_s   seconds between two looks, at least
     """
 
     draw: Callable[[], Parts]
     moves: Callable[[], bool]
     settled: Callable[[], str]
+    drawn: Parts = field(default_factory=dict)
     pace_s: Callable[[], float] = lambda: 0.0
 
 
@@ -75,6 +77,11 @@ class Scene:
     def pace_s(self) -> float:
         """Seconds between two looks, at least."""
         return max((one.pace_s() for one in self.moving), default=0.0)
+
+    @property
+    def drawn(self) -> dict[str, Part]:
+        """Everything that may move, as the script has drawn it."""
+        return {key: part for one in self.moving for key, part in one.drawn.items()}
 
     def parts(self) -> dict[str, Part]:
         """Everything that may move, as it stands now."""

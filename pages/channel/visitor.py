@@ -75,8 +75,8 @@ class Channel:
     _sent_at: float = 0.0
     _failures: int = 0  # looks that failed since the last one that did not
     _told: tuple[int, float] = (-1, 0.0)  # the run after which the browser was asked for the next one, and when
-    _present: bool = False  # whether everything that moves is to be sent
     _sent: dict[str, Part] = field(default_factory=dict)
+    _scripted: dict[str, Part] = field(default_factory=dict)  # what a script drew, since it was sent
     _scene: Scene | None = None
     _next: Scene = field(default_factory=Scene)
     _hand: Hand | None = None
@@ -100,6 +100,7 @@ class Channel:
         """The script has drawn everything: from here on, what moves is looked at."""
         with self._lock:
             self._scene = self._next
+            self._scripted |= self._scene.drawn
         if self.listener is not None:
             self.listener()
 
@@ -109,8 +110,8 @@ class Channel:
         with self._lock:
             if kind == "present":
                 self._sent.clear()
+                self._scripted.clear()
                 self._told, self._drawn, self._tabled = (-1, 0.0), self._number, ("", "")
-                self._present = True
             elif kind == "drawn":
                 self._drawn = max(self._drawn, int(str(fields["number"])))
             elif kind == "near":
@@ -156,22 +157,27 @@ class Channel:
             return Said(tuple(texts), pause if moves or self._hand is not None else None)
 
     def _changes(self, scene: Scene) -> list[str]:
-        """What stands otherwise than the browser was told. What a script drew, and nobody has moved since, is known."""
+        """What stands otherwise than the browser may show.
+
+        That is what it was sent last, or what a script drew since: where that is what the script drew before, Streamlit's page
+        leaves a place as it is.
+        """
         changed: dict[str, Part] = {}
         for key, part in scene.parts().items():
-            before = self._sent.get(key)
-            if before is None and not self._present:
-                self._sent[key] = part
-            elif before is None or not part.same(before):
+            shown = [parts[key] for parts in (self._sent, self._scripted) if key in parts]
+            if not shown or not all(part.same(one) for one in shown):
                 self._sent[key] = changed[key] = part
-        self._present = False
+                self._scripted.pop(key, None)
         if not changed:
             return []
         self._number += 1
         self._sent_at = time.monotonic()
         return [
             messages.to_browser(
-                "parts", number=self._number, parts={key: part.message() for key, part in changed.items()}
+                "parts",
+                number=self._number,
+                run=self.runs,
+                parts={key: part.message() for key, part in changed.items()},
             )
         ]
 

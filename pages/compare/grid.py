@@ -19,7 +19,7 @@ from pages.compare.sources import Source
 from pages.lab import live
 from pages.lab.live import background, screen
 from pages.ui import navigation, shell
-from pages.ui.controls import one_of
+from pages.ui.controls import one_of, pick
 from pages.ui.plot import plot
 
 STATES = (2, 3, 4, 5, 6, 8)
@@ -34,15 +34,8 @@ def tab(source: Source, chosen: list[Chosen]) -> None:
     left, middle, right = st.columns(3, gap="medium", vertical_alignment="bottom")
     letters = {one.letter: one for one in chosen}
     one = letters[one_of("Setting", list(letters), key="grid-of", at=left)]
-    offered = [name for name in GRIDS if name in one.config]
-    against = (
-        middle.selectbox(
-            "K against", offered, format_func=lambda name: GRIDS[name][0] if name in GRIDS else name, key="grid-against"
-        )
-        if offered
-        else None
-    )
-    against = against if against in offered else None
+    offered = {name: words for name, (words, _) in GRIDS.items() if name in one.config}
+    against = pick("K against", offered, next(iter(offered)), at=middle, key="grid-against") if offered else None
     comparison = Comparison(settings_of(one, against), (0,), source.train, source.test, keep=source.keep)
     job: CompareJob | None = background.begun("compare-grid", comparison.key)
     if job is None:
@@ -82,12 +75,7 @@ def settings_of(one: Chosen, against: str | None) -> dict[str, tuple[str, dict[s
 def _watch(source: Source, one: Chosen, against: str | None, job: CompareJob) -> None:
     first = job.poll()
     measures = {name: words for name, (words, _) in MEASURES.items()}
-    name = st.segmented_control(
-        "Measure", list(measures), default="density", format_func=lambda each: measures.get(each, each), required=True,
-        key="grid-measure",
-    )  # fmt: skip
-    name = name if name in measures else "density"
-
+    name = pick("Measure", measures, "density", row=True, key="grid-measure")
     background.follow_fits("grid-progress", lambda: [job.poll()], job.estimate)
     with shell.panel("grid"):
         clicked = plot(heat(first, against, name), key="grid", events=("click",)).click

@@ -12,7 +12,7 @@ from gdm_core.analysis import consensus
 from gdm_core.analysis.comparisons import MEASURES, Verdict
 from gdm_core.engine.compare import Compared
 from gdm_studio.plot import figures
-from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, time_cursor, typed
+from gdm_studio.plot.figures.base import TIME_MARGIN, Dict, Figure, axis, figure, points, time_cursor, typed
 from gdm_studio.plot.figures.strips import averaged
 from pages.compare.sources import Source
 from pages.ui import shell
@@ -88,17 +88,14 @@ def differences(verdict: Verdict) -> Figure:
         for colour, shown in (("$accent", [d.is_one for d in pairs]), ("$faint", [not d.is_one for d in pairs]))
         if any(shown)
     ]  # fmt: skip
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis(words, zeroline=True, zerolinecolor="$muted"),
-            yaxis=axis(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False),
-        ),
-        "caption": "Each dot is the first minus the second; the line holds the true difference with 95 % for all pairs at "
-        "once. Faint ones cross zero: nothing can be said of them.",
-        "alt": "; ".join(f"{n} {d.text(verdict.measure)}" for n, d in zip(names, pairs, strict=True)),
-        "height": 70 + ROW * len(pairs),
-    }
+    rows = axis(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False)
+    axes: Dict = {"xaxis": axis(words, zeroline=True, zerolinecolor="$muted"), "yaxis": rows}
+    caption = (
+        "Each dot is the first minus the second; the line holds the true difference with 95 % for all pairs at "
+        "once. Faint ones cross zero: nothing can be said of them."
+    )
+    alt = "; ".join(f"{n} {d.text(verdict.measure)}" for n, d in zip(names, pairs, strict=True))
+    return figure(traces, caption, alt, 70 + ROW * len(pairs), **axes)
 
 
 def _short(label: str) -> str:
@@ -110,29 +107,12 @@ def apart(values: npt.NDArray[np.float32], step: float, unit: str) -> Figure:
     """How much of the weight is in different states, over time."""
     shown, width = averaged(values, 1_200)
     time = np.arange(len(shown), dtype=np.float32) * step * width
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": typed(time),
-                "y": typed(100 * shown),
-                "line": {"color": "$accent", "width": 1.2},
-                "fill": "tozeroy",
-                "fillcolor": "$band",
-                "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y:.0f}} % differ<extra></extra>",
-            }
-        ],
-        "layout": layout(
-            xaxis=axis(unit, showgrid=False),
-            yaxis=axis("% apart", range=[0, 100], nticks=3),
-            margin={"l": 68, "r": 10, "t": 6, "b": 8},
-        ),
-        "caption": "Part of the weight that is in different states.",
-        "alt": f"Disagreement over time, {100 * float(np.mean(values)):.0f} percent on average.",
-        "height": 110,
-        "cursor": time_cursor(),
-    }
+    look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"color": "$accent", "width": 1.2}}
+    curve = points("lines", time, 100 * shown, f"{unit} %{{x:.4~g}} · %{{y:.0f}} % differ", **look)
+    alt = f"Disagreement over time, {100 * float(np.mean(values)):.0f} percent on average."
+    axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis("% apart", range=[0, 100], nticks=3)}
+    said = "Part of the weight that is in different states."
+    return figure([curve], said, alt, 110, cursor=time_cursor(), margin=TIME_MARGIN, **axes)
 
 
 def around(span: tuple[int, int], length: int) -> tuple[int, int]:

@@ -43,21 +43,28 @@ DENSITY = (
 def show_results(frame: Frame, source: Source, chosen: list[Chosen], job: CompareJob) -> None:
     """Everything below the controls. What comes in while fits run is drawn by the part that looks for it."""
     found = job.poll()
-    _watch(frame, source, job, found)
-    with frame.below:
-        for name, place in tabs(["Scores", "Differences", "Where they disagree", "Seeds", "Other K", "Export"]):
-            if place.open:
-                with place:
-                    _tab(name, source, chosen, found)
-
-
-def _watch(frame: Frame, source: Source, job: CompareJob, first: Compared) -> None:
     with frame.picture:
         with st.container():  # always there, so that the pictures below are not drawn anew when it empties
             background.follow_fits("compare-progress", lambda: [job.poll()], job.estimate)
-        pictures.draw(source, first)
+        pictures.draw(source, found)
     with frame.card:
-        _verdicts(first)
+        _verdicts(found)
+    drawn: dict[str, Callable[[], None]] = {
+        "Scores": lambda: _scores(found),
+        "Differences": lambda: _differences(found),
+        "Where they disagree": lambda: _disagreement(source, found),
+        "Seeds": lambda: _seeds(source, found),
+        "Other K": lambda: grid.tab(source, chosen),
+        "Export": lambda: _export(found),
+    }
+    with frame.below:
+        for name, place in tabs(list(drawn)):
+            if place.open:
+                with place:
+                    if any(found.cells.values()):
+                        drawn[name]()
+                    else:
+                        shell.empty("Nothing fitted yet", "This fills in with the first result.")
 
 
 def _verdicts(found: Compared) -> None:
@@ -75,22 +82,9 @@ def _verdicts(found: Compared) -> None:
         shell.quiet(f"{verdicts[0].basis}. {DENSITY}")
 
 
-def _tab(name: str, source: Source, chosen: list[Chosen], found: Compared) -> None:
-    if not any(found.cells.values()):
-        shell.empty("Nothing fitted yet", "This fills in with the first result.")
-    elif name == "Scores":
-        st.table(scores_table(found).replace("", "–"), border="horizontal")
-        shell.quiet("Mean ± standard deviation over seeds. Lines to beat have no seeds.")
-    elif name == "Differences":
-        _differences(found)
-    elif name == "Where they disagree":
-        _disagreement(source, found)
-    elif name == "Other K":
-        grid.tab(source, chosen)
-    elif name == "Seeds":
-        _seeds(source, found)
-    else:
-        _export(found)
+def _scores(found: Compared) -> None:
+    st.table(scores_table(found).replace("", "–"), border="horizontal")
+    shell.quiet("Mean ± standard deviation over seeds. Lines to beat have no seeds.")
 
 
 def scores_table(found: Compared) -> pd.DataFrame:

@@ -11,8 +11,8 @@ import streamlit as st
 from datasets import formula1, mice, nascar
 from gdm_core.trials import Trials
 from pages.compare.settings import Chosen
-from pages.lab import live
 from pages.lab.card import OPEN_ON
+from pages.lab.data import open_on
 from pages.ui import navigation, page_memory, shell
 from pages.ui import settings as ui_settings
 from pages.ui.controls import number, one_of
@@ -25,11 +25,11 @@ SIMULATED = {
     "race": "Formula 1, simulated laps",
     "mice": "Mice, simulated",
 }
-SETTINGS = {"nascar-soft": "soft", "nascar-standard": "standard", "nascar-variable": "variable_speed"}
-LAB_SETTINGS = {  # how the NASCAR lab calls them in its address
-    "nascar-soft": "Soft and sticky",
-    "nascar-standard": "Standard",
-    "nascar-variable": "Variable speed",
+# Of each simulated track what the simulator calls its setting, and what the NASCAR lab calls it in its address.
+SETTINGS = {
+    "nascar-soft": ("soft", "Soft and sticky"),
+    "nascar-standard": ("standard", "Standard"),
+    "nascar-variable": ("variable_speed", "Variable speed"),
 }
 LABS = ("nascar", "formula1", "behaviour", "your_data")  # pages whose data can be compared on
 T, LAPS, FRAMES = 1000, 6, 2000
@@ -71,8 +71,9 @@ def simulated(name: str, seed: int) -> Source:
     """The same object each time, so that its fingerprint is computed once."""
     about = f"{SIMULATED[name]}, number {seed}"
     if name in SETTINGS:
-        lap, another = nascar.train_test(SETTINGS[name], seed, T)
-        address = {"setting": LAB_SETTINGS[name], "track": str(seed)}
+        setting, called = SETTINGS[name]
+        lap, another = nascar.train_test(setting, seed, T)
+        address = {"setting": called, "track": str(seed)}
         sides = Trials((lap,), name=lap.name), Trials((another,), name=another.name)
         return Source(about, *sides, page="nascar", address=address)
     if name == "race":
@@ -97,13 +98,8 @@ def choose() -> Source | None:
 
 def _open(page: str) -> Source | None:
     """The data that this visitor has on another page."""
-    setting = live.open_settings().get(page)
-    title = navigation.info(page).title
-    if setting is None or not len(setting.data.test):
-        shell.quiet(
-            f"Nothing is open on {title} in this session." if setting is None else f"{title} has no new trials."
-        )
-        st.page_link(navigation.page(page), label=f"Open {title} first")
+    setting = open_on(page)
+    if setting is None:
         return None
     data, choice = setting.data, setting.choice
     n_latent, left = int(choice.config["n_latent"]), page_memory.left_at(navigation.info(page).url)

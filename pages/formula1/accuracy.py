@@ -84,8 +84,8 @@ def tab(view: View) -> None:
     both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
     engine, visitor = live.screen.engine(), this_run().session
-    running = {name: job for name, one in wanted.items() if (job := engine.bulk(one.key)) is not None}
-    views = [job.poll() for job in running.values()]
+    jobs = {name: SweepJob(one, bulk) for name, one in wanted.items() if (bulk := engine.bulk(one.key)) is not None}
+    views = [job.poll() for job in jobs.values()]
     total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
     mine = any(visitor in _visitors[one.key] for one in wanted.values())
     going = any(not view.finished for view in views)
@@ -93,7 +93,7 @@ def tab(view: View) -> None:
         if right.button("Stop", key="f1-sweep-stop"):
             _leave(wanted.values(), visitor)
             st.rerun()
-    elif done < total or len(running) < len(wanted):
+    elif done < total or len(jobs) < len(wanted):
         again = any(view.cancelled for view in views) or going
         if right.button(
             f"Go on with {total - done} fits" if again else f"Fit {total} models", type="primary", key="f1-sweep"
@@ -115,7 +115,7 @@ def tab(view: View) -> None:
     if not going:
         for one in wanted.values():
             _visitors.pop(one.key, None)
-    if not running:
+    if not jobs:
         shell.empty(
             "How many states does the lap need?",
             f"Fits K = {STATES[0]} to {STATES[-1]} on {race.pick.train} and scores the states of {race.pick.test}: "
@@ -123,7 +123,7 @@ def tab(view: View) -> None:
             "fits are kept.",
         )
         return
-    _watch(view, {name: SweepJob(wanted[name], bulk) for name, bulk in running.items()}, n_seeds)
+    _watch(view, jobs, views, n_seeds)
 
 
 # By sweep, the visitors who have asked for it and not stopped it since. Those with the same wish share its fits.
@@ -140,14 +140,13 @@ def _leave(wanted: Iterable[Sweep], visitor: str) -> None:
             bulk.cancel()
 
 
-def _watch(view: View, jobs: dict[str, SweepJob], n_seeds: int) -> None:
-    views: list[BulkView] = [job.poll() for job in jobs.values()]
-    done, total = sum(v.done for v in views), sum(v.total for v in views)
+def _watch(view: View, jobs: dict[str, SweepJob], views: list[BulkView], n_seeds: int) -> None:
     first = next(iter(jobs.values()))
     background.follow_fits("accuracy-progress", lambda: [job.poll() for job in jobs.values()], first.estimate)
     records = {name: job.records() for name, job in jobs.items()}
     _keep(view, records)
-    beaten, more = controls(view) if done == total else ({}, live.Answer())  # after the fits that were asked for
+    ended = all(v.done == v.total for v in views)
+    beaten, more = controls(view) if ended else ({}, live.Answer())  # after the fits that were asked for
     _curves(records, n_seeds, beaten)
     live.unanswered(view.fit, more, "What has to be beaten could not be worked out")
     if more.pending:

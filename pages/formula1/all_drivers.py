@@ -1,21 +1,25 @@
-"""One model, twenty drivers: who drives most unlike the winner, segment by segment, without fitting anything again."""
+"""All drivers: lap times and use of states in one table, and who drives most unlike the winner, without fitting anything again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import streamlit as st
 
-from datasets.f1.segments import between
-from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
+from datasets.f1.corners import between
+from datasets.formula1 import Session
+from gdm_core.analysis.segments import drivers_along_lap, unlikeness
 from gdm_core.errors import GdmError
 from gdm_studio.plot.figures.base import names_of, numbered
-from pages.formula1 import data, standings, state_names
+from pages.formula1 import data, state_names, teams
 from pages.formula1.data import Circuit, Laps, Looked
 from pages.formula1.driver_states import race_of
+from pages.formula1.tables import clock
 from pages.lab import View, live
 from pages.ui import shell
 
@@ -29,16 +33,11 @@ def stations_of(circuit: Circuit, laps: Laps) -> npt.NDArray[np.int64]:
 
 
 def by_segment(circuit: Circuit, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """[drivers, segments] mean of values [drivers, stations]."""
+    """[drivers, segments] mean of what is known of values [drivers, stations]."""
     n = values.shape[1]
-    middle = (np.arange(n) + 0.5) / n * circuit.length
-    segment = between(circuit.edges, middle)
-    found = np.full((len(values), len(circuit.segments)), np.nan)
-    for c in np.unique(segment):
-        part = values[:, segment == c]
-        known = np.isfinite(part).any(axis=1)
-        found[known, c] = np.nanmean(part[known], axis=1)
-    return found
+    segment = between(circuit.edges, (np.arange(n) + 0.5) / n * circuit.length)
+    means = pd.DataFrame(values.T).groupby(segment).mean().reindex(range(len(circuit.segments)))
+    return means.to_numpy().T
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def tab(view: View) -> None:
             "by place with the winner's, over the racing laps that both drove.",
         )
         if not st.button(f"Apply to {len(codes)} drivers", type="primary", key="f1-apply"):
-            standings.show(session, {}, ())
+            _show_standings(session, {}, ())
             return
         view.fit.records.keep(Asked(), asked)
     looked = Looked("racing", race.pick.looked.channels)
@@ -88,10 +87,10 @@ def tab(view: View) -> None:
         return
     if not answer.fresh:
         shell.quiet("The table below is of the earlier fit.")
-    _show(race.circuit, found, answer.value)
+    _show_unlikeness(race.circuit, found, answer.value)
     _, order = answer.about
     names = numbered(state_names.names(view)) if answer.fresh else names_of(len(order), None)
-    standings.show(session, standings.usage_of([laps.code for laps in found], answer.value, order), names)
+    _show_standings(session, usage_of([laps.code for laps in found], answer.value, order), names)
     if missing:
         shell.quiet(f"Without racing laps: {', '.join(missing)}.")
 
@@ -99,7 +98,7 @@ def tab(view: View) -> None:
 def rows_of(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]) -> tuple[pd.DataFrame, list[str]]:
     """(table, its segment columns): drivers by how unlike the first they drive beyond chance, in percent."""
     apart, chance = unlikeness(profiles)
-    whole, noise = (100 * _mean_of_known(values) for values in (apart, chance))
+    whole, noise = (100 * pd.DataFrame(values).mean(axis=1).to_numpy() for values in (apart, chance))
     table = pd.DataFrame(
         {
             "Driver": [f"{laps.code} · {laps.name}" for laps in found],
@@ -124,14 +123,7 @@ def rows_of(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float3
     return table.iloc[order].reset_index(drop=True), columns
 
 
-def _mean_of_known(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """[drivers] mean over the stations that are known; NaN for a driver with none."""
-    known = np.isfinite(values)
-    total, count = np.where(known, values, 0).sum(axis=1), known.sum(axis=1)
-    return np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
-
-
-def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]) -> None:
+def _show_unlikeness(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]) -> None:
     table, columns = rows_of(circuit, found, profiles)
     top = max(float(table[["Whole lap", *columns]].max().max()), 1.0)
     bars = {
@@ -152,3 +144,74 @@ def _show(circuit: Circuit, found: list[Laps], profiles: npt.NDArray[np.float32]
                 else "Nobody differs by more than chance."
             )
         )
+
+
+# ---- lap times, gaps, and how much of the lap each state takes -------------------------------------------------------
+Usage = Mapping[str, npt.NDArray[Any]]
+
+
+def standings(session: Session, usage: Usage, names: Sequence[str]) -> pd.DataFrame:
+    """Drivers by their best lap; times in seconds.
+
+    usage   [K] shares of the lap's distance in each state, of the drivers for whom they are known
+    names   of the states, which are columns
+    """
+    rows = []
+    for driver in session.drivers:
+        laps = driver.laps
+        timed, clean = laps.seconds[laps.timed], laps.seconds[laps.undisturbed]
+        shares = usage.get(driver.code, np.full(len(names), np.nan))
+        rows.append(
+            {
+                "Driver": driver.code,
+                "Team": driver.team,
+                "Best lap": float(timed.min()) if timed.size else np.nan,
+                "On lap": int(laps.number[np.nanargmin(laps.seconds)]) if timed.size else None,
+                "Mean of clean laps": float(clean.mean()) if clean.size else np.nan,
+                "Clean laps": int(clean.size),
+            }
+            | {name: 100 * float(share) for name, share in zip(names, shares, strict=True)}
+        )
+    table = pd.DataFrame(rows).sort_values("Best lap", kind="stable", na_position="last", ignore_index=True)
+    table.insert(3, "Gap", table["Best lap"] - table["Best lap"].min())
+    return table
+
+
+def _show_standings(session: Session, usage: Usage, names: Sequence[str]) -> None:
+    """The table; teams in their colours."""
+    known = names if usage else []
+    table = standings(session, usage, known)
+    colours = {driver.team: teams.readable(driver.colour) for driver in session.drivers}
+    styled = table.style.map(lambda team: f"color: {colours.get(team, teams.GREY)}; font-weight: 600", subset=["Team"]).format(
+        {"Best lap": clock, "Mean of clean laps": clock, "Gap": _gap, "On lap": "{:.0f}"}, na_rep="–"
+    )  # fmt: skip
+    top = float(np.nanmax(table[list(known)].to_numpy(), initial=1.0)) if known else 1.0
+    bars = {name: st.column_config.ProgressColumn(name, format="%.1f %%", min_value=0, max_value=top) for name in known}
+    with shell.panel("standings", "Lap times" + (" and use of states" if known else "")):
+        st.dataframe(styled, hide_index=True, column_config=bars, height=35 * (len(table) + 1) + 4)
+        shell.quiet(
+            "Clean laps: accurate by the feed, without pits and safety cars."
+            + (
+                " Use of states: share of the lap's distance, over racing laps."
+                if known
+                else " How much of the lap each state takes is known once the model is applied to everybody."
+            )
+        )
+
+
+def _gap(seconds: Any) -> str:
+    if not np.isfinite(seconds):
+        return "–"
+    return f"+{seconds:.3f}" if seconds else "leads"
+
+
+def usage_of(
+    codes: Sequence[str], profiles: npt.NDArray[np.float32], order: Sequence[int]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """By driver the mean of its profile over the lap, in the order of colours.
+
+    profiles   [drivers, 2, 2, stations, K] as `drivers_along_lap` gives them
+    """
+    means = (profile[0].reshape(-1, profile.shape[-1]).astype(np.float64) for profile in profiles)
+    known = {code: pd.DataFrame(mean).dropna() for code, mean in zip(codes, means, strict=True)}
+    return {code: mean.mean().to_numpy()[list(order)] for code, mean in known.items() if len(mean)}

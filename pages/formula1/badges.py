@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from gdm_core.analysis.segments import Part
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, bare, headline, note
+from gdm_studio.plot.figures.base import FINE, Dict, bare, headline, note
 from pages.formula1.data import Circuit
 from pages.formula1.placing import MARGIN, STANDOFF_PX, Places, place
 
@@ -100,7 +100,7 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
     for least, height, most in WIDTHS:
         at, room = places(circuit, least, height, min(most, needed))
         marks = [
-            note(name, float(x), float(y), xref="x", yref="y", name="corner", font={"size": 11, "color": "$muted"})
+            note(name, float(x), float(y), xref="x", yref="y", name="corner", font=FINE)
             for (name, *_), (x, y) in zip(circuit.corners, at.numbers, strict=True)
         ]
         for badge, start, middle, n, missing in zip(shown, at.anchors, at.middles, room, at.missing, strict=False):
@@ -109,18 +109,9 @@ def widths(circuit: Circuit, shown: Sequence[Badge], n_states: int, title: str) 
                 marks.append(_mark(" ".join(_letters(p, colours[p.state]) for p in kept), start, middle, badge.words))
         if title:
             marks.append(headline(title) | {"y": 0, "yanchor": "top", "yshift": -2})
-        found.append(
-            {
-                "least": least,
-                "height": height,
-                "layout": {
-                    "annotations": marks,
-                    "xaxis": bare(range=list(at.x)),
-                    "yaxis": bare(range=list(at.y), scaleanchor="x", scaleratio=1),
-                    "margin": MARGIN,
-                },
-            }
-        )
+        axes = {"xaxis": bare(range=list(at.x)), "yaxis": bare(range=list(at.y), scaleanchor="x", scaleratio=1)}
+        look = {"annotations": marks, "margin": MARGIN} | axes
+        found.append({"least": least, "height": height, "layout": look})
     return found
 
 
@@ -137,30 +128,12 @@ def without_room(circuit: Circuit, shown: Sequence[Badge]) -> dict[int, list[str
 
 def _mark(text: str, start: Sequence[float], middle: Sequence[float], words: str) -> Dict:
     """A label at `middle` with a line to `start`."""
-    return {
-        "text": text,
-        "name": "badge",
-        "x": float(start[0]),
-        "y": float(start[1]),
-        "ax": float(middle[0]),
-        "ay": float(middle[1]),
-        "xref": "x",
-        "yref": "y",
-        "axref": "x",
-        "ayref": "y",
-        "showarrow": True,
-        "arrowhead": 0,
-        "arrowwidth": 1,
-        "arrowcolor": GREY,
-        "standoff": STANDOFF_PX,
-        "height": HEIGHT - 5,
-        "borderpad": 1,
-        "bgcolor": "$surface",
-        "bordercolor": "$line",
-        "font": {"size": 12, "color": "$ink"},
-        "hovertext": words,
-        "captureevents": False,
-    }
+    (x, y), (ax, ay) = map(float, start), map(float, middle)
+    return note(
+        text, x, y, ax=ax, ay=ay, xref="x", yref="y", axref="x", ayref="y", name="badge", hovertext=words, captureevents=False,
+        showarrow=True, arrowhead=0, arrowwidth=1, arrowcolor=GREY, standoff=STANDOFF_PX, height=HEIGHT - 5, borderpad=1,
+        bgcolor="$surface", bordercolor="$line",
+    )  # fmt: skip
 
 
 def _size(part: Part) -> float:

@@ -6,19 +6,21 @@ The choices depend on each other, so their options come and go; choices.py keeps
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from datasets import formula1
 from datasets.f1.qualifying import RACES, is_race
-from datasets.formula1 import Event, Session
+from datasets.formula1 import Event, LapTable, Session
 from pages.formula1 import data, loading, weekend
-from pages.formula1.choices import choose_one, choose_several
+from pages.formula1.choices import choose_one, choose_range, choose_several
 from pages.formula1.data import FIFTH, Looked, Pick, Place
-from pages.formula1.lap_choice import choose_laps
+from pages.lab.live.work import Work
 from pages.ui import shell
 
 SOURCES = {"real": "Real sessions", "simulated": "Simulated"}
@@ -31,18 +33,18 @@ WATCHED = {
 }
 
 
-@dataclass(frozen=True)
-class Waiting:
+@dataclass(eq=False)
+class Waiting(Exception):
     """Nothing to fit yet: a session still loads, could not be loaded, or nobody has asked for it yet (`ask`)."""
 
     title: str
-    load: loading.Load | None = None
+    load: Work | None = None
     key: tuple[Any, ...] = ()
     advice: str = ""
     ask: bool = False
 
 
-def choose_place() -> Place | Waiting:
+def choose_place() -> Place:
     """Which session."""
     shell.section("Data")
     source = choose_one(
@@ -59,14 +61,14 @@ def choose_place() -> Place | Waiting:
     return _real()
 
 
-def _real() -> Place | Waiting:
+def _real() -> Place:
     stored = formula1.stored_sessions()
     years = [str(year) for year in formula1.years()]
     first = next((str(year) for year, *_ in stored if str(year) in years), "")
     if not first and "year" not in st.query_params:  # the newest with anything to open; unread, the last that is over
         newest = loading.calendar(int(years[0]))
         if not newest.wait(0.3):
-            return Waiting(f"Fetching the {years[0]} calendar", newest, ("calendar", int(years[0])))
+            raise Waiting(f"Fetching the {years[0]} calendar", newest, ("calendar", int(years[0])))
         driven = newest.error is None and any(_is_past(event.date) for event in newest.value)
         first = years[0 if driven else 1]
     year = int(choose_one("Year", "year", years, first or years[0], help="Telemetry starts in 2018.", always=True))
@@ -79,7 +81,7 @@ def _real() -> Place | Waiting:
     at_hand = {event for event, _ in here}
     if not load.done and st.query_params.get("event", "") not in ("", *names):
         # A link names an event that is not stored: what stands in for it until the calendar is here would be another race.
-        return Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
+        raise Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
     event = choose_one(
         "Event",
         "event",
@@ -96,14 +98,14 @@ def _real() -> Place | Waiting:
         if names:
             st.caption(f"Only stored sessions are listed: {title.lower()}.")
         else:
-            return Waiting(f"The {year} calendar: {title.lower()}", load, ("calendar", year), text)
+            raise Waiting(f"The {year} calendar: {title.lower()}", load, ("calendar", year), text)
     left = len(events) - len(past)
     if left:
         st.caption(f"{left} event{'s' * (left > 1)} of {year} lie{'s' * (left == 1)} in the future.")
     if not names and load.done:
-        return Waiting(f"No events of {year}", advice="Nothing has been driven yet. Choose another year.")
+        raise Waiting(f"No events of {year}", advice="Nothing has been driven yet. Choose another year.")
     if not names:
-        return Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
+        raise Waiting(f"Fetching the {year} calendar", load, ("calendar", year))
     slots = next((found.sessions for found in past if found.name == event), ())
     sessions = [slot.name for slot in slots if _is_past(slot.start_utc)]
     sessions = list(dict.fromkeys([*sessions, *(name for e, name in here if e == event)]))
@@ -120,7 +122,7 @@ def _real() -> Place | Waiting:
         always=True,
     )
     if not name:
-        return Waiting("No session yet", advice=f"No session of {event} {year} has been driven yet.")
+        raise Waiting("No session yet", advice=f"No session of {event} {year} has been driven yet.")
     return Place(year=year, event=event, name=name)
 
 
@@ -129,51 +131,42 @@ def _is_past(moment: str) -> bool:
     return not moment or moment[:10] <= datetime.now(UTC).date().isoformat()
 
 
-def ready(place: Place) -> Session | Waiting:
+def ready(place: Place) -> Session:
     """The session if it is there; otherwise its load. What has to be fetched is fetched when somebody asks for it."""
     if place.simulated:
         return data.simulated(place.circuit)
     where = (place.year, place.event, place.name)
     what, key = f"{place.event} {place.year}, {place.name}", ("session", *where)
     if not (formula1.is_stored(*where) or loading.known(*key) or where in formula1.stored_sessions()):
-        return Waiting(what, key=key, ask=True)
+        raise Waiting(what, key=key, ask=True)
     load = loading.session(*where)
     load.wait(0.3)  # what is stored opens faster than a page runs
     if load.done and load.error is None:
         session: Session = load.value
         return session
-    return Waiting(what, load, key)
+    raise Waiting(what, load, key)
 
 
-def choose_drivers(place: Place, session: Session) -> Pick | Waiting:
+def choose_drivers(place: Place, session: Session) -> Pick:
     """Who is fitted, who is looked at, which laps and which channels."""
     there = [driver for driver in session.drivers if driver.has_position and len(driver.laps)]
     codes = [driver.code for driver in there]
     if not codes:
-        return Waiting("No driver with positions", advice="Choose another session: the feed has no positions here.")
+        raise Waiting("No driver with positions", advice="Choose another session: the feed has no positions here.")
     timed = not is_race(session)
     if timed:  # by their laps: the order of the result is that of a race
         codes.sort(key=weekend.ranked(session).index)
     named = {code: f"{code} · {session.driver(code).name}" for code in codes}
     key = repr(place)
-    train = choose_one(
-        "Fit on (train)",
-        "train",
-        named,
-        codes[0],
-        "Drivers are in the order of the result, as far as it is known. The model learns from this one alone.",
-        among=key,
-        always=not place.simulated,
-    )
     usual = codes[min(1 if timed else FIFTH, len(codes) - 1)]
-    test = choose_one(
-        "Apply to (test)",
-        "test",
-        named,
-        usual,
-        "The fitted model is applied to this driver without learning anything new.",
-        among=key,
-        always=not place.simulated,
+    sides = (
+        ("Fit on (train)", "train", codes[0], "Drivers are in the order of the result, as far as it is known. The model learns "
+         "from this one alone."),
+        ("Apply to (test)", "test", usual, "The fitted model is applied to this driver without learning anything new."),
+    )  # fmt: skip
+    train, test = (
+        choose_one(label, name, named, start, about, among=key, always=not place.simulated)
+        for label, name, start, about in sides
     )
     absent = [driver.code for driver in session.drivers if driver.code not in codes]
     if absent:
@@ -214,3 +207,66 @@ def account_hint() -> str:
         "Some sessions ask for a free Formula 1 account: whoever runs this server can set F1_USERNAME and F1_PASSWORD in "
         "its environment. Passwords are neither asked for here nor stored."
     )
+
+
+# ---- which laps: all, racing laps, a range, or by stint, compound, tyre age or part of qualifying --------------------
+LAP_KINDS = {
+    "all": "All laps",
+    "racing": "Racing laps only",
+    "range": "From lap to lap",
+    "stint": "One stint",
+    "compound": "One compound",
+    "age": "By age of the tyres",
+    "part": "Fast laps of qualifying",
+    "quick": "Fast laps",
+}
+LAP_HELP = (
+    "Racing laps leave out lap 1, laps into and out of the pits, and safety-car laps. A stint is what is driven on one set of "
+    "tyres. Fast laps are those within 107 % of the driver's best, without those into and out of the pits."
+)
+
+
+def choose_laps(session: Session, train: str, test: str, among: str) -> str:
+    """The choice as `Looked.laps` has it; only what is known of both drivers is offered."""
+    tables = [session.driver(code).laps for code in dict.fromkeys((train, test))]
+    stints = _both(tables, lambda laps: {str(n) for n in laps.stints})
+    compounds = _both(tables, lambda laps: {name for name in laps.compound if name})
+    parts = _both(tables, lambda laps: {formula1.PARTS[n - 1] for n in laps.part[laps.part > 0]})
+    oldest = min(int(np.nanmax(laps.tyre_age, initial=0)) for laps in tables)
+    known = {"stint": len(stints) > 0, "compound": len(compounds) > 0, "age": oldest > 1, "part": len(parts) > 0}
+    known["quick"] = not (known["part"] or is_race(session))
+    kind = choose_one(
+        "Laps",
+        "laps-of",
+        {kind: words for kind, words in LAP_KINDS.items() if known.get(kind, True)},
+        "part" if known["part"] else "quick" if known["quick"] else "racing",
+        LAP_HELP,
+        among="" if not any(known.values()) else "-".join(kind for kind in known if known[kind]),
+    )
+    if kind == "range":
+        last = max(2, *(int(laps.number.max()) for laps in tables))
+        ends = ("First lap", "Last lap")
+        first, end = choose_range("Laps from, to", ends, "laps", last, (1, min(10, last)), among=among)
+        return f"{first}-{end}"
+    if kind == "age":
+        ends = ("Youngest (laps)", "Oldest (laps)")
+        start = (1, min(10, oldest))
+        first, end = choose_range("Laps on the tyres from, to", ends, "tyres", oldest, start, among=among)
+        return f"age={first}-{end}"
+    lists = {"stint": stints, "compound": compounds, "part": ["all", *parts]}
+    if kind in lists:
+        shown = {value: _shown(value) for value in lists[kind]}
+        value = choose_one(kind.capitalize(), f"laps-{kind}", shown, lists[kind][0], among=f"{among}-{'-'.join(shown)}")
+        return f"{kind}={value}"
+    return kind
+
+
+def _both(tables: list[LapTable], of: Callable[[LapTable], set[str]]) -> list[str]:
+    """What all drivers have, in order."""
+    return sorted(set.intersection(*(of(laps) for laps in tables)))
+
+
+def _shown(value: str) -> str:
+    if value == "all":
+        return "Q1 to Q3"
+    return value.capitalize() if len(value) > 2 else value

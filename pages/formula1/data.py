@@ -12,8 +12,8 @@ import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
+from datasets.f1.corners import between, in_driving_order
 from datasets.f1.driving import curvature
-from datasets.f1.segments import between, in_driving_order
 from datasets.formula1 import Session
 from gdm_core.errors import DataError
 from gdm_core.trials import Trials
@@ -137,15 +137,18 @@ class Looked:
     def which(self) -> WhichLaps:
         return WhichLaps.of(self.laps)
 
-    def options(self, session: Session, code: str) -> dict[str, object]:
-        """Arguments of `to_trials`."""
+    @property
+    def same_for_all(self) -> dict[str, object]:
+        """Those arguments of `to_trials` that are the same for each driver."""
         found: dict[str, object] = {"channels": self.channels} if self.channels else {"preset": "paper"}
         if self.drives:
             found["labels"] = "activities"
-        which = self.which
-        if which.kind == "racing":
-            found["drop"] = RACING
-        elif which.where:
+        return found | ({"drop": RACING} if self.which.kind == "racing" else {})
+
+    def options(self, session: Session, code: str) -> dict[str, object]:
+        """Arguments of `to_trials`."""
+        found, which = self.same_for_all, self.which
+        if which.where:
             found["laps"] = formula1.laps_where(session, code, **which.where)
         elif which.kind == "range":
             numbers = [lap.number for lap in formula1.lap_list(session, code)]
@@ -176,13 +179,8 @@ class Pick:
     @property
     def calls(self) -> list[str]:
         """Lines of Python that make the same trials."""
-        given = [f"channels={self.looked.channels!r}"] if self.looked.channels else ['preset="paper"']
-        if self.looked.drives:
-            given.append('labels="activities"')
-        which = self.looked.which
-        if which.kind == "racing":
-            given.append(f"drop={RACING!r}")
-        elif which.kind == "range":
+        given, which = [f"{name}={value!r}" for name, value in self.looked.same_for_all.items()], self.looked.which
+        if which.kind == "range":
             given.append(f"laps=range({which.first}, {which.last + 1})")
         where = ", ".join(f"{name}={value!r}" for name, value in which.where.items())
 
@@ -220,7 +218,14 @@ class Circuit:
 
     @property
     def n_bins(self) -> int:
+        """Equal stretches of the lap that states are averaged in."""
         return max(50, round(self.length / BIN_M))
+
+    @property
+    def axis(self) -> dict[str, Any]:
+        """Where each of those stretches lies, as figures along the lap take it."""
+        step = self.length / self.n_bins
+        return {"start": step / 2, "step": step, "unit": "m", "ticks": self.ticks}
 
     @cached_property
     def middles(self) -> Floats:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import (
-    Dict,
-    Figure,
-    layout,
-    path_cursor,
-    plain,
-    typed,
-)
+from gdm_studio.plot.figures.base import Dict, Figure, figure, path_cursor, plain, points, typed
+from gdm_studio.plot.figures.strips import top_two
 from gdm_studio.plot.figures.track import bucket_lines
 from pages.formula1.badges import Badge, widths
-from pages.formula1.data import Circuit, Floats
-from pages.formula1.driver_states import Driver
+from pages.formula1.data import Circuit, Floats, Laps
 
 STATIONS = 250  # places along the lap that a hover can point at: they fit into one byte
 COLOURS = 40
@@ -29,68 +21,39 @@ DOTS_ABOVE = 2_500  # samples; a line through several laps would only lie on its
 FIRST = 5  # column of the strongest state among the bytes of a sample
 
 
-def _tips(
-    circuit: Circuit,
-    states: Floats,
-    distance: Floats,
-    lap: npt.NDArray[Any],
-    speed: Floats,
-    segment: npt.ArrayLike | None,
-) -> tuple[npt.NDArray[np.uint8], str]:
+def cursor(circuit: Circuit) -> Dict:
+    """What has a hover on a figure along the lap point at its place on the map."""
+    x, y = circuit.at(np.arange(STATIONS + 1) * circuit.length / STATIONS).T
+    return path_cursor(x, y, 0.0, circuit.length / STATIONS, True)
+
+
+def _tips(circuit: Circuit, laps: Laps, states: Floats) -> tuple[npt.NDArray[np.uint8], str]:
     """([T, 9] bytes, template): station, lap, tens and ones of the speed, corner, two states and their percentages."""
-    percent = np.round(np.nan_to_num(states) * 100)
-    at = np.arange(len(percent))
-    first = percent.argmax(axis=1)
-    rest = percent.copy()
-    rest[at, first] = -1
-    second = rest.argmax(axis=1)
-    whole = np.clip(np.nan_to_num(np.round(speed)), 0, 999).astype(np.int64)
-    corner = np.zeros(len(at), np.int64) if segment is None else np.asarray(segment) + 1
+    whole = np.clip(np.nan_to_num(np.round(laps.speed)), 0, 999).astype(np.int64)
+    corner = np.zeros(len(states), np.int64) if laps.segment is None else laps.segment + 1
     table = np.column_stack(
         [
-            np.round(distance / circuit.length * STATIONS) % STATIONS,
-            lap,
+            np.round(laps.distance / circuit.length * STATIONS) % STATIONS,
+            laps.lap,
             whole // 10,
             whole % 10,
             corner,
-            first + 1,
-            percent[at, first],
-            second + 1,
-            np.maximum(percent[at, second], 0),
+            top_two(states),
         ]
     )
-    place = "after corner %{customdata[4]}" if segment is not None else ""
-    where = "lap %{customdata[1]} · " if np.any(lap) else "all laps · "
+    place = "after corner %{customdata[4]}" if laps.segment is not None else ""
+    where = "lap %{customdata[1]} · " if np.any(laps.lap) else "all laps · "
     return table.astype(np.uint8), (
         f"{where}{place}<br>%{{customdata[2]}}%{{customdata[3]}} km/h<br>"
         "S%{customdata[5]} %{customdata[6]} % · S%{customdata[7]} %{customdata[8]} %<extra></extra>"
     )
 
 
-def driven(circuit: Circuit, driver: Driver, **more: Any) -> Figure:
-    """Every sample of a driver on the map."""
-    laps = driver.laps
-    return circuit_map(
-        circuit,
-        laps.place,
-        driver.states,
-        distance=laps.distance,
-        lap=laps.lap,
-        speed=laps.speed,
-        segment=laps.segment,
-        **more,
-    )
-
-
 def circuit_map(
     circuit: Circuit,
-    place: Floats,
+    laps: Laps,
     states: Floats,
     *,
-    distance: Floats,
-    lap: npt.NDArray[Any],
-    speed: Floats,
-    segment: npt.ArrayLike | None,
     badges: Sequence[Badge] = (),
     title: str = "",
     caption: str = "",
@@ -103,12 +66,13 @@ def circuit_map(
     soft = np.asarray(states, np.float32)
     dots = len(soft) > DOTS_ABOVE
     buckets = palette.quantise(soft, limit=COLOURS)
-    tips, template = _tips(circuit, soft, distance, lap, speed, segment)
+    tips, template = _tips(circuit, laps, soft)
     # A name is said once for all samples of one colour that have the same strongest state, not with each of them.
     strongest = tips[:, FIRST].astype(np.int64) - 1 if names else np.zeros(len(soft), np.int64)
     looks, look_of = np.unique(buckets.index.astype(np.int64) * palette.MAX_STATES + strongest, return_inverse=True)
-    x, y = place.T
-    traces: list[Dict] = [_asphalt(circuit, "scattergl" if dots else "scatter")]
+    x, y = laps.place.T
+    asphalt: Dict = {"line": {"color": "$grid", "width": 13}, "type": "scattergl" if dots else "scatter"}
+    traces: list[Dict] = [points("lines", *circuit.line[::3].T, **asphalt)]
     if dots:
         order = np.argsort(look_of, kind="stable")
         parts = np.split(order, np.searchsorted(look_of[order], np.arange(1, len(looks))))
@@ -135,36 +99,14 @@ def circuit_map(
                 "connectgaps": False,
             }
         )
-    stations = circuit.at(np.arange(STATIONS + 1) * circuit.length / STATIONS)
     sizes = widths(circuit, badges, soft.shape[1], title)
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
-    return {
-        "data": traces,
-        "layout": layout(**sizes[0]["layout"]),
-        "widths": sizes,
-        "caption": caption,
-        "alt": f"Map of {circuit.title} with {len(circuit.corners)} corners, {len(soft)} samples in the colours of "
-        f"{soft.shape[1]} states. Most used: " + ", ".join(f"S{k + 1} {usage[k]:.0%}" for k in top) + ".",
-        "height": sizes[-1]["height"],
-        "phone_height": sizes[0]["height"],
-        "cursor": path_cursor(stations[:, 0], stations[:, 1], 0.0, circuit.length / STATIONS, True),
-    }
-
-
-def _asphalt(circuit: Circuit, kind: str) -> Dict:
-    """The track itself beneath the states."""
-    return {
-        "type": kind,
-        "mode": "lines",
-        "x": typed(circuit.line[::3, 0]),
-        "y": typed(circuit.line[::3, 1]),
-        "line": {"color": "$grid", "width": 13},
-        "hoverinfo": "skip",
-    }
-
-
-def without_title(figure: Figure) -> Figure:
-    """The same figure with corners alone below its axis: their names say what it is."""
-    figure["layout"]["xaxis"] |= {"title": None}
-    return figure
+    most = ", ".join(f"S{k + 1} {usage[k]:.0%}" for k in top)
+    alt = (
+        f"Map of {circuit.title} with {len(circuit.corners)} corners, {len(soft)} samples in the colours of "
+        f"{soft.shape[1]} states. Most used: {most}."
+    )
+    small, high = sizes[0], sizes[-1]["height"]
+    made = figure(traces, caption, alt, high, phone_height=small["height"], cursor=cursor(circuit), **small["layout"])
+    return made | {"widths": sizes}

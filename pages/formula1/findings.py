@@ -25,12 +25,11 @@ def sentences(view: View) -> list[str]:
     if won := weekend.finding(session):  # of the session, then of the driver: nobody reads three
         return [won, driving(race.circuit, race.train, state_names.profiles(view))]
     said = [driving(race.circuit, race.train, state_names.profiles(view))]
-    found = time_gained.usual(race.pick.place, (race.train.code, race.test.code), race.pick.looked)
+    found = time_gained.usual_of(race)
     if found is not None:
         drivers = [read(view, race.train, "train"), read(view, race.test, "test")]
-        said.append(
-            time_gained.finding(found, time_gained.by_state(view, found, drivers, numbered(state_names.names(view))))
-        )
+        gains = time_gained.gains_of(view, found, drivers, numbered(state_names.names(view)))
+        said.append(time_gained.finding(found, gains))
     return [one for one in said if one]
 
 
@@ -39,16 +38,16 @@ def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
     done = activities(laps.car, circuit.curvature_at(laps.distance))
     if done is None or not (done >= 0).any():
         return ""
-    parts = []
-    for words, where, activity, of_state, place in (
-        ("brakes", "into", "braking", [one.brake >= BRAKING for one in states], _into(circuit, laps)),
-        ("turns", "at", "cornering", [one.cornering >= MOSTLY for one in states], _around(circuit, laps)),
-        ("pushes flat out", "on", "full throttle", [one.full >= MOSTLY for one in states], _between(circuit, laps)),
+    parts, places = [], _places(circuit, laps)
+    for words, where, activity, of_state in (
+        ("brakes", "into", "braking", [one.brake >= BRAKING for one in states]),
+        ("turns", "at", "cornering", [one.cornering >= MOSTLY for one in states]),
+        ("pushes flat out", "on", "full throttle", [one.full >= MOSTLY for one in states]),
     ):
         mine = done == ACTIVITIES.index(activity)
         said = f"{words} {mine.sum() / (done >= 0).sum():.0%} of the time"
-        if place is not None and mine.any():
-            names, number = place
+        if activity in places and mine.any():
+            names, number = places[activity]
             count = np.bincount(number[mine], minlength=len(names))
             said += f", most {where} " + listed(
                 [names[k] for k in np.argsort(-count, kind="stable")[:PLACES] if count[k]]
@@ -60,25 +59,15 @@ def driving(circuit: Circuit, laps: Laps, states: Sequence[Driving]) -> str:
     return f"{laps.code} {'; '.join(parts)}."
 
 
-Place = tuple[list[str], npt.NDArray[np.int64]]
-
-
-def _into(circuit: Circuit, laps: Laps) -> Place | None:
-    """The corner that comes next."""
-    if laps.segment is None or not circuit.segments:
-        return None
-    names = [f"T{corner[0]}" for corner in circuit.corners]
-    return names, (laps.segment + 1) % len(names)
-
-
-def _around(circuit: Circuit, laps: Laps) -> Place | None:
-    """The corner that is nearest along the lap."""
-    if not circuit.segments:
-        return None
+def _places(circuit: Circuit, laps: Laps) -> dict[str, tuple[list[str], npt.NDArray[np.int64]]]:
+    """By activity, what places are called that it happens in, and [T] which of them each sample is in: the corner that comes
+    next, the nearest one, the way from corner to corner. {} where none are known."""
+    if laps.segment is None:
+        return {}
+    corners = [f"T{corner[0]}" for corner in circuit.corners]
     apart = np.abs(laps.distance[:, None] - circuit.edges)
-    return [f"T{corner[0]}" for corner in circuit.corners], np.minimum(apart, circuit.length - apart).argmin(axis=1)
-
-
-def _between(circuit: Circuit, laps: Laps) -> Place | None:
-    """From corner to corner."""
-    return None if laps.segment is None else (list(circuit.segments), laps.segment)
+    return {
+        "braking": (corners, (laps.segment + 1) % len(corners)),
+        "cornering": (corners, np.minimum(apart, circuit.length - apart).argmin(axis=1)),
+        "full throttle": (list(circuit.segments), laps.segment),
+    }

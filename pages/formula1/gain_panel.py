@@ -1,24 +1,45 @@
-"""The panel on where time is won between two drivers, over all laps that nothing disturbed."""
+"""Two drivers over all laps that nothing disturbed: where one wins time on the other, in words, on the map and as bars."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
 from datasets import formula1
 from datasets.f1.qualifying import is_race
 from datasets.f1.time_won import FEWEST_LAPS
 from datasets.formula1 import Session
-from gdm_studio.plot.figures.base import Figure
-from pages.formula1 import data, gain_figures, teams, time_gained, weekend
+from gdm_studio.plot.figures.base import (
+    FINE,
+    Dict,
+    Figure,
+    axis,
+    cut_to,
+    figure,
+    note,
+    numbered,
+    plain,
+    plane,
+    points,
+    typed,
+)
+from pages.formula1 import data, state_names, teams, time_gained, weekend
 from pages.formula1.choices import choose_one
-from pages.formula1.driver_states import Driver, race_of
+from pages.formula1.data import Circuit
+from pages.formula1.driver_states import Driver, race_of, read, unanswered
+from pages.formula1.figures import STATIONS, cursor
+from pages.formula1.teams import Look
+from pages.formula1.time_gained import SURE, SURE_OF_MANY, Gain
 from pages.lab import Unread, View
 from pages.ui import shell
 from pages.ui.plot import plot
 
+NOBODY = "nobody"
+SIDES = {"a": "Driver", "b": "against", "c": "and", "d": "and also"}
 PAIRED = {"tyre age": "Tyre age", "lap number": "Lap number"}
 HOW_PAIRED = (
     "Tyre age: laps on tyres of the same compound and age, less what fuel and track change in between. Lap number: laps of "
@@ -26,14 +47,39 @@ HOW_PAIRED = (
 )
 
 
-def show(
-    view: View, session: Session, codes: tuple[str, str], picked: Sequence[Driver | Unread], names: Sequence[str]
-) -> None:
-    """Where one wins time on the other, over all pairs of laps that nothing disturbed."""
-    race = race_of(view)
-    circuit, looked = race.circuit, race.pick.looked
+def pick_driver(view: View, session: Session, side: str) -> str:
+    """A driver of the session, by the side in `SIDES`; `NOBODY` is on offer beyond the first two."""
+    pick = race_of(view).pick
+    codes = [driver.code for driver in session.drivers if driver.has_position and len(driver.laps)]
+    default = {"a": pick.train, "b": pick.test}.get(side, NOBODY)
+    offered = ({} if side in "ab" else {NOBODY: "–"}) | {code: code for code in codes}
+    return choose_one(SIDES[side], f"driver-{side}", offered, default, among=f"{pick.place}-{default}")
+
+
+def chosen(view: View, side: str, code: str) -> tuple[data.Laps, Driver | Unread]:
+    """The chosen laps of a driver, and their states. Raises where there are no such laps of this driver."""
+    pick = race_of(view).pick
+    laps = data.laps_of(pick.place, code, pick.looked)
+    name = "test" if code == pick.test else f"driver-{side}"
+    found = read(view, laps, name)
+    unanswered(view, laps, name)
+    return laps, found
+
+
+def tab(view: View) -> None:
+    """Pick two drivers: where one wins time on the other, over all pairs of laps that nothing disturbed."""
+    race = race_of(view)  # of the fit that is shown, which may be an earlier one
+    circuit, looked, session = race.circuit, race.pick.looked, data.open_session(race.pick.place)
+    picked = []
+    for side, place in zip("ab", st.columns(2, gap="small"), strict=True):
+        with place:
+            picked.append(pick_driver(view, session, side))
+    codes = (picked[0], picked[1])
     if codes[0] == codes[1]:
+        shell.empty("One driver", "Choose another driver to compare with. Two laps of one driver: Telemetry.")
         return
+    drivers = [chosen(view, side, code)[1] for side, code in zip("ab", codes, strict=True)]
+    names = numbered(state_names.names(view))
     with shell.panel("gain"):
         left, middle, right = st.columns([0.3, 0.3, 0.4], gap="small")
         with left:
@@ -54,17 +100,14 @@ def show(
         if found is None:
             shell.quiet(_too_few(by, codes))
             return
-        states = time_gained.by_state(view, found, picked, names)
-        shell.quiet(time_gained.sentence(found, states))
-        gain = {"segment": found.segments, "sector": found.sectors, "state": states}.get(kind)
-        if gain is None or not gain.names:
-            gain, kind = found.minisectors, "minisector"
-        looks = _looks(session, codes)
+        gains = time_gained.gains_of(view, found, drivers, names)
+        shell.quiet(time_gained.sentence(found, gains))
+        kind, looks = kind if kind in gains else "minisector", teams.looks(session, codes)
         place, chart = st.columns([0.58, 0.42], gap="small")
         with place:
-            plot(gain_figures.gain_map(circuit, codes, found.minisectors, looks), key="gain-map")
+            plot(gain_map(circuit, codes, gains["minisector"], looks), key="gain-map")
         with chart:
-            plot(gain_figures.bars(codes, gain, kind, looks), key="gain")
+            plot(bars(codes, gains[kind], kind, looks), key="gain")
         shell.quiet(time_gained.about_laps(found))
 
 
@@ -76,59 +119,42 @@ def beside(view: View) -> None:
         return
     with shell.panel("won", f"Time won along the lap: {codes[0]} against {codes[1]}"):
         session = data.open_session(race.pick.place)
-        looks = _looks(session, codes)
+        looks = teams.looks(session, codes)
         if not is_race(session):
             best = weekend.between_best(race.pick.place, codes)
             if best is None:
                 shell.quiet(f"{codes[0]} or {codes[1]} has no lap with official times and speeds to compare.")
                 return
-            figure = view.shown.once(
-                "won-beside", lambda: gain_figures.bars(codes, best, "minisector", looks), of=(best,)
-            )
+            figure = view.shown.once("won-beside", lambda: bars(codes, best, "minisector", looks), of=(best,))
             plot(figure, key="won", still=True)
             shell.quiet(
                 f"The best lap of each in the session: {codes[0]} {best.mean.sum():+.3f} s over the lap. One lap of each says "
                 "nothing of chance between laps; lines are what the clocks leave open."
             )
             return
-        found = time_gained.usual(race.pick.place, codes, race.pick.looked)
+        found = time_gained.usual_of(race)
         if found is None:
             shell.quiet(_too_few("lap number", codes))
             return
-        gain, kind = (found.segments, "segment") if found.segments.names else (found.minisectors, "minisector")
-        figure = view.shown.once("won-beside", lambda: gain_figures.bars(codes, gain, kind, looks), of=(found,))
+        drawn = partial(bars, codes, found.gains[found.kind], found.kind, looks)
+        figure = view.shown.once("won-beside", drawn, of=(found,))
         plot(figure, key="won", still=True)
         (whole, error) = found.won.whole
         shell.quiet(
-            f"Over the lap: {codes[0]} {whole:+.2f} ± {time_gained.SURE * error:.2f} s. {len(found.won.pairs)} pairs of laps."
+            f"Over the lap: {codes[0]} {whole:+.2f} ± {SURE * error:.2f} s. {len(found.won.pairs)} pairs of laps."
         )
-
-
-def _looks(session: Session, codes: tuple[str, str]) -> gain_figures.Looks:
-    one, other = teams.looks(session, codes)
-    return one, other
 
 
 def exported(view: View, drivers: Sequence[Driver], names: Sequence[str]) -> dict[str, Callable[[], Figure]]:
     """The figures, to take along: of the fitted driver against the other, over all laps that can be compared."""
     race = race_of(view)
-    found = time_gained.usual(race.pick.place, (race.train.code, race.test.code), race.pick.looked)
+    found = time_gained.usual_of(race)
     if found is None:
         return {}
-    codes = found.codes
-    gains = {
-        "segment": found.segments,
-        "sector": found.sectors,
-        "minisector": found.minisectors,
-        "state": time_gained.by_state(view, found, drivers, names),
-    }
-    looks = _looks(data.open_session(race.pick.place), codes)
-    bars = {
-        f"Time won by {kind}": partial(gain_figures.bars, codes, gain, kind, looks)
-        for kind, gain in gains.items()
-        if gain is not None and gain.names
-    }
-    return {"Time won on the map": lambda: gain_figures.gain_map(race.circuit, codes, found.minisectors, looks)} | bars
+    codes, gains = found.codes, time_gained.gains_of(view, found, drivers, names)
+    looks = teams.looks(data.open_session(race.pick.place), codes)
+    by_part = {f"Time won by {kind}": partial(bars, codes, gain, kind, looks) for kind, gain in gains.items()}
+    return {"Time won on the map": lambda: gain_map(race.circuit, codes, gains["minisector"], looks)} | by_part
 
 
 def _too_few(by: str, codes: tuple[str, str]) -> str:
@@ -139,3 +165,110 @@ def _too_few(by: str, codes: tuple[str, str]) -> str:
            if by == "tyre age" else "of the same number with official times; ")
         + "choose more laps or another stint."
     )  # fmt: skip
+
+
+# ---- drawn: on the map and as bars; what lies within its uncertainty stays grey --------------------------------------
+UNSURE = "$faint"
+PALEST = 0.45
+LABEL_PX = 15
+
+
+def who(gain: Gain) -> list[int]:
+    """[P] which of the two wins there, -1 where chance would do as much."""
+    return [-1 if not sure else int(mean < 0) for mean, sure in zip(gain.mean, gain.sure, strict=True)]
+
+
+def colours(gain: Gain, looks: Sequence[Look]) -> list[str]:
+    """[P] who wins there, or grey."""
+    return [UNSURE if winner < 0 else looks[winner].colour for winner in who(gain)]
+
+
+def _strength(gain: Gain) -> npt.NDArray[np.float64]:
+    """[P] opacity: the more is won, the fuller the colour."""
+    top = np.abs(gain.mean[gain.sure]).max(initial=0)
+    share = np.abs(gain.mean) / top if top > 0 else np.zeros(len(gain.mean))
+    return np.where(gain.sure, PALEST + (1 - PALEST) * np.clip(share, 0, 1), 1.0)
+
+
+def _said(codes: tuple[str, str], gain: Gain) -> list[str]:
+    """[P] what a hover says."""
+    return [
+        f"{plain(name)}<br>{codes[0]} {mean:+.3f} ± {SURE * error:.3f} s a lap"
+        + ("" if sure else "<br>within what chance gives")
+        for name, mean, error, sure in zip(gain.names, gain.mean, gain.error, gain.sure, strict=True)
+    ]
+
+
+def key(codes: tuple[str, str]) -> str:
+    """How to read the colours."""
+    return (
+        f"In the team's colour whoever wins time there: {codes[0]} solid, {codes[1]} dashed; grey: within what chance gives among "
+        f"so many ({SURE_OF_MANY:.0f} standard errors)."
+    )
+
+
+def gain_map(circuit: Circuit, codes: tuple[str, str], gain: Gain, looks: Sequence[Look]) -> Figure:
+    """The track, coloured by who wins time in each stretch; `gain` has edges."""
+    assert gain.edges is not None
+    grid = np.linspace(0, circuit.length, len(circuit.line))
+    traces: list[Dict] = []
+    looked = who(gain), colours(gain, looks), _strength(gain), _said(codes, gain)
+    for start, end, winner, colour, opacity, text in zip(gain.edges[:-1], gain.edges[1:], *looked, strict=True):
+        along = np.unique(np.concatenate([[start], grid[(grid > start) & (grid < end)], [end]]))
+        x, y = circuit.at(np.minimum(along, circuit.length * (1 - 1e-9))).T
+        stations = typed(np.round(along / circuit.length * STATIONS)[:, None] % STATIONS, "u1")
+        look = {"color": colour, "width": 9, "dash": "6px,3px" if winner == 1 else "solid"}
+        traces.append(points("lines", x, y, text, customdata=stations, line=look, opacity=float(opacity)))
+    marks = [
+        note(
+            name, x, y, xref="x", yref="y", font=FINE,
+            xshift=float(LABEL_PX * np.cos(np.deg2rad(angle))), yshift=float(LABEL_PX * np.sin(np.deg2rad(angle))),
+        )
+        for name, x, y, _, angle in circuit.corners
+    ]  # fmt: skip
+    alt = (
+        f"Map of {circuit.title} by who wins time, {codes[0]} or {codes[1]}, in {len(gain.names)} stretches: "
+        f"{_count(gain, codes)}."
+    )
+    place: Dict = {"annotations": marks, "margin": {"l": 30, "r": 30, "t": 24, "b": 24}}
+    return figure(traces, key(codes), alt, 380, phone_height=300, cursor=cursor(circuit), **place, **plane())
+
+
+def bars(codes: tuple[str, str], gain: Gain, what: str, looks: Sequence[Look]) -> Figure:
+    """Seconds a lap in each part, from the start of the lap downwards, with 95 % of what laps and clocks leave open."""
+    places = list(range(len(gain.names)))
+    reach = 1.08 * float((np.abs(gain.mean) + SURE * gain.error).max(initial=0.01))
+    sides = [
+        note(f"◂ {codes[1]} wins", 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom",
+             font={"size": 12, "color": looks[1].colour}),
+        note(f"{codes[0]} wins ▸", 1, 1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
+             font={"size": 12, "color": looks[0].colour}),
+    ]  # fmt: skip
+    hatched = {"shape": ["/" if winner == 1 else "" for winner in who(gain)], "fillmode": "overlay", "size": 5}
+    drawn: Dict = {
+        "type": "bar", "orientation": "h", "y": places, "x": typed(gain.mean),
+        "error_x": {"type": "data", "array": (SURE * gain.error).tolist(), "color": "$ink", "thickness": 1, "width": 2},
+        "marker": {"color": colours(gain, looks), "pattern": hatched},
+        "customdata": _said(codes, gain), "hovertemplate": "%{customdata}<extra></extra>",
+    }  # fmt: skip
+    rows: Dict = {"tickvals": places, "ticktext": [plain(cut_to(name, 22)) for name in gain.names]}
+    axes: Dict = {
+        "xaxis": axis(
+            "s a lap", fixedrange=True, zeroline=True, zerolinecolor="$line", range=[-reach, reach], nticks=5
+        ),
+        "yaxis": axis(**rows, showgrid=False, fixedrange=True, range=[len(places) - 0.4, -0.6]),
+    }
+    caption = (
+        f"Seconds a lap that one wins on the other in each {what}, in the order of the lap. {codes[1]} is hatched; grey "
+        "is within what chance gives; lines are 95 % of what laps and clocks leave open."
+    )
+    alt = f"Seconds a lap that {codes[0]} wins on {codes[1]} in each {what}: {_count(gain, codes)}."
+    place: Dict = {"annotations": sides, "margin": {"l": 8, "r": 10, "t": 22, "b": 8}}
+    return figure([drawn], caption, alt, 74 + 19 * len(places), **axes, **place)
+
+
+def _count(gain: Gain, codes: tuple[str, str]) -> str:
+    first, second = int((gain.sure & (gain.mean > 0)).sum()), int((gain.sure & (gain.mean < 0)).sum())
+    return (
+        f"{codes[0]} wins in {first} of {len(gain.names)}, {codes[1]} in {second}, the rest is within what chance gives"
+    )

@@ -7,21 +7,10 @@ const PAD = 26;
 const LINE = 19; // pixels of a line of a video's words
 const DASHES = { solid: [], dash: [6, 4], dot: [2, 3], dashdot: [6, 3, 2, 3] };
 
-const unpack = (text, Kind) => new Kind(bytes(text).buffer);
-
-function decode(data) {
-  const cars = data.cars.map((car) => ({
-    ...car,
-    seconds: unpack(car.seconds, Float32Array),
-    rgb: unpack(car.rgb, Uint8Array),
-    strength: unpack(car.strength, Uint8Array),
-    state: unpack(car.state, Uint8Array),
-    share: unpack(car.share, Uint8Array),
-    car: Object.fromEntries(Object.entries(car.car).map(([name, text]) => [name, unpack(text, Float32Array)])),
-  }));
-  // The lap ends at the line, a step or less behind the last place: as far as the last step goes on.
+// The lap ends at the line, a step or less behind the last place: as far as the last step goes on.
+function knows({ cars }) {
   const lengths = cars.map(({ seconds }) => 2 * seconds.at(-1) - seconds.at(-2));
-  return { ...data, cars, lengths, line: unpack(data.line, Float32Array), end: Math.max(...lengths) };
+  return { lengths, end: Math.max(...lengths) };
 }
 
 function secondsAt(car, data, distance) {
@@ -251,7 +240,7 @@ export default player({
   of: "lap",
   words: ["Play", "Pause"],
   keys: { ArrowRight: 0.25, ArrowLeft: -0.25, PageDown: 5, PageUp: -5 },
-  decode,
+  knows,
   begin: () => 0,
   end: (data) => data.end,
   rate: () => 1,

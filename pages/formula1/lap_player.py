@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import typed
 from pages.formula1 import badges
 from pages.formula1.data import CAR_CHANNELS, Circuit
 from pages.formula1.teams import Look
 from pages.formula1.traces import Trace
 from pages.ui.exports import slug
-from pages.ui.player import RECORDER, packed, player
+from pages.ui.player import RECORDER, player
 
 HEIGHT = 320  # pixels of the picture
 
@@ -33,7 +34,7 @@ canvas { height: 320px; }
 [data-role=play] { min-width: 4.6rem; }
 @media (max-width: 640px) { canvas { height: 250px; } }
 """
-_player = player(
+show = player(  # draws what `played` gives; it shares the page's cursor
     "gdm_lap_player",
     RECORDER,
     Path(__file__).parent / "lap_player.js",
@@ -45,11 +46,6 @@ _player = player(
     '<span data-role="said" role="status">Played once at the speed chosen, with gap and states.</span></div>',
     css=_CSS,
 )
-
-
-def show(data: Mapping[str, Any], *, key: str) -> None:
-    """Draw the player with what `played` gives; it shares the page's cursor."""
-    _player(key=key, data=data)
 
 
 def played(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], names: Sequence[str]) -> dict[str, Any]:
@@ -64,7 +60,7 @@ def played(circuit: Circuit, shown: Sequence[Trace], looks: Sequence[Look], name
         "file": f"formula1-{slug(circuit.title)}-{slug(' '.join(one.name for one in shown))}",
         "length": float(circuit.length),
         "step": float(shown[0].distance[1] - shown[0].distance[0]),
-        "line": packed(circuit.at(closed), np.float32),  # [D + 1, 2]
+        "line": typed(circuit.at(closed)),  # [D + 1, 2]
         "corners": [
             {
                 "scale": at.scale,
@@ -88,10 +84,10 @@ def _car(one: Trace, look: Look) -> dict[str, Any]:
         "code": one.code,
         "colour": look.colour,
         "dash": look.dash,
-        "seconds": packed(one.seconds, np.float32),
-        "rgb": packed(rgb, np.uint8),
-        "strength": packed(np.round(opacity * 255), np.uint8),
-        "state": packed(strongest, np.uint8),
-        "share": packed(np.round(100 * np.take_along_axis(one.states, strongest[:, None], 1)[:, 0]), np.uint8),
-        "car": {name: packed(values, np.float32) for name, values in one.car.items() if name in CAR_CHANNELS},
+        "seconds": typed(one.seconds),
+        "rgb": typed(rgb, "u1"),
+        "strength": typed(np.round(opacity * 255), "u1"),
+        "state": typed(strongest, "u1"),
+        "share": typed(np.round(100 * np.take_along_axis(one.states, strongest[:, None], 1)[:, 0]), "u1"),
+        "car": {name: typed(values) for name, values in one.car.items() if name in CAR_CHANNELS},
     }

@@ -37,13 +37,6 @@ style("formula1.css")
 page = shell.frame("formula1", card_share=0.36)
 
 
-def simulated_instead() -> None:
-    """A way on that needs no network."""
-    st.button(
-        "Open the simulated race", key="f1-simulated", on_click=choices.choose_for_visitor, args=("source", "simulated")
-    )
-
-
 def fetch(year: int, event: str, session: str) -> None:
     """Begin to fetch a session."""
     loading.session(year, event, session)
@@ -63,10 +56,8 @@ def waiting(wait: controls.Waiting) -> NoReturn:
                 "Load this session", type="primary", key="f1-load", icon=":material/download:",
                 on_click=fetch, args=wait.key[1:],
             )  # fmt: skip
-            simulated_instead()
         elif load is None:
             shell.empty(wait.title, wait.advice)
-            simulated_instead()
         elif load.done and load.error is not None:
             title, text = loading.explain(load.error)
             if shell.error(title, wait.advice or text, retry="f1-retry"):
@@ -74,16 +65,17 @@ def waiting(wait: controls.Waiting) -> NoReturn:
                 if wait.key[0] == "session":
                     loading.session(*wait.key[1:])
                 st.rerun()
-            simulated_instead()
         else:
             shell.empty(wait.title, "A first load takes some ten seconds; after that the session opens at once.")
-            background.follow("f1-loading", lambda: (load.text, load.share), lambda: load.done, load.done)
+            background.follow("f1-loading", lambda: load.said, lambda: load.done, load.done)
             if wait.key[0] == "session":
-                st.button("Cancel", key="f1-cancel", on_click=load.cancel, icon=":material/close:")
-            simulated_instead()
+                st.button("Cancel", key="f1-cancel", on_click=load.stop, icon=":material/close:")
+        # A way on that needs no network.
+        simulated = ("source", "simulated")
+        st.button("Open the simulated race", key="f1-simulated", on_click=choices.choose_for_visitor, args=simulated)
         for number, (what, other) in enumerate(loading.others_under_way(*wait.key)):
             shell.quiet(f"Also being loaded: {what}.")
-            st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.cancel, icon=":material/close:")
+            st.button(f"Cancel {what}", key=f"f1-cancel-{number}", on_click=other.stop, icon=":material/close:")
     with page.card:
         limits.tell()
         hint = controls.account_hint()
@@ -94,28 +86,21 @@ def waiting(wait: controls.Waiting) -> NoReturn:
     shell.end_page()
 
 
-with page.controls:
-    place = controls.choose_place()
-if isinstance(place, controls.Waiting):
-    waiting(place)
-with page.controls:
-    session = controls.ready(place)
-if isinstance(session, controls.Waiting):
-    waiting(session)
+try:
+    with page.controls:
+        place = controls.choose_place()
+        session = controls.ready(place)
+        pick = controls.choose_drivers(place, session)
+except controls.Waiting as wait:
+    waiting(wait)
 hints = [hint] if (hint := controls.account_hint()) else []
 licences = (SIMULATED,) if session.simulated else (FEED, *hints)
-trouble = ""
-with page.controls:
-    pick = controls.choose_drivers(place, session)
-    if isinstance(pick, controls.Waiting):
-        waiting(pick)
-    try:
+try:
+    with page.controls:
         fitted = data.fitted_data(pick, session, licences)
-    except GdmError as error:
-        trouble = str(error)
-if trouble:
+except GdmError as error:
     with page.picture:
-        shell.error("These laps cannot be shown", trouble)
+        shell.error("These laps cannot be shown", str(error))
     page.header(session.title)
     shell.footer()
     shell.end_page()

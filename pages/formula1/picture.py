@@ -17,7 +17,7 @@ from pages import lab
 from pages.formula1 import badges, telemetry
 from pages.formula1 import figures as f1_figures
 from pages.formula1.choices import choose_one
-from pages.formula1.data import Circuit, Floats, along_lap
+from pages.formula1.data import Circuit, Floats, Laps, along_lap
 from pages.formula1.driver_states import Driver, race_of, read, standing
 from pages.lab import Unread, held, live, pin
 from pages.ui import parts
@@ -99,8 +99,10 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
     here, circuit, revision = theirs if options.which == "test" else ours, race.circuit, str(race.pick.place)
     names = tuple(named.get(now.result.key, ())) if now.result is not None else ()
     codes = (race.train.code, race.test.code)
-    track, area = Picture(None, "map", revision=revision), None
-    if not isinstance(here, Unread):
+    track, along, area = (Picture(None, key, revision=revision) for key in ("map", "strips", "shares"))
+    if isinstance(here, Unread):
+        track = replace(track, title=here.title, note=here.note)
+    else:
         # Of a slider that is held, each value is a map of its own: only the last is kept.
         made = now.once(
             ("map", options.which),
@@ -108,20 +110,16 @@ def drawn(view: lab.View, now: live.Shown, options: Options, named: Mapping[str,
             of=(here.states,),
             settings=(options, names),
         )
-        track = Picture(made, "map", here.state, revision, clicked=partial(telemetry.clicked, circuit))
+        track = replace(track, figure=made, state=here.state, clicked=partial(telemetry.clicked, circuit))
         made = now.once(
             ("shares", options.which), lambda: shares(circuit, here, names), of=(here.states,), settings=names
         )
-        area = Picture(made, "shares", here.state, revision)
-    else:
-        track = replace(track, title=here.title, note=here.note)
-    along = None
+        area = replace(area, figure=made, state=here.state)
     if drivers := lab.together([ours, theirs]):
         states = tuple(driver.states for driver in drivers)
         made = now.once("strips", lambda: strips(circuit, drivers, codes, names), of=states, settings=(codes, names))
-        along = Picture(made, "strips", drivers[-1].state, revision)
-    nothing = Picture(None, "strips", revision=revision), Picture(None, "shares", revision=revision)
-    return parts.by_key(track, along or nothing[0], area or nothing[1])
+        along = replace(along, figure=made, state=drivers[-1].state)
+    return parts.by_key(track, along, area)
 
 
 def followed(view: lab.View, options: Options) -> held.Followed:
@@ -207,23 +205,20 @@ def track_map(circuit: Circuit, here: Driver, options: Options, names: Sequence[
         )
         marks = badges.badges(circuit, parts, all_of_them=options.complementary, most=options.most)
     what = f"{laps.code}, {laps.n_laps} lap{'s' * (laps.n_laps > 1)}"
-    if not options.averaged:
-        caption = map_caption(options, circuit, marks)
-        return f1_figures.driven(circuit, here, badges=marks, title=what, caption=caption, names=names)
+    if options.averaged:
+        what, laps, states = f"{what}, averaged", _averaged(circuit, laps), here.average(circuit)[_around(circuit)]
+    caption = map_caption(options, circuit, marks)
+    return f1_figures.circuit_map(circuit, laps, states, badges=marks, title=what, caption=caption, names=names)
+
+
+def _averaged(circuit: Circuit, laps: Laps) -> Laps:
+    """One lap, the mean of them at each of those stretches."""
     around, distance = _around(circuit), _middles(circuit)
-    return f1_figures.circuit_map(
-        circuit,
-        circuit.at(distance),
-        here.average(circuit)[around],
-        distance=distance,
-        lap=np.zeros(len(around)),
-        speed=along_lap(laps.distance, laps.speed, circuit.n_bins, circuit.length)[around],
-        segment=circuit.segment_at(distance),
-        badges=marks,
-        title=f"{what}, averaged",
-        caption=map_caption(options, circuit, marks),
-        names=names,
-    )
+    speed = along_lap(laps.distance, laps.speed, circuit.n_bins, circuit.length)[around]
+    return replace(
+        laps, place=circuit.at(distance), distance=distance, lap=np.zeros(len(around), np.int64),
+        car={"speed": speed}, segment=circuit.segment_at(distance),
+    )  # fmt: skip
 
 
 def map_caption(options: Options, circuit: Circuit, marks: Sequence[badges.Badge]) -> str:
@@ -256,25 +251,11 @@ def strips(circuit: Circuit, drivers: Sequence[Driver], codes: Sequence[str], na
 
 def along_the_lap(circuit: Circuit, rows: Mapping[str, Floats], caption: str, names: Sequence[str] = ()) -> Figure:
     """Average laps as strips, one below the other."""
-    step = circuit.length / circuit.n_bins
-    figure = figures.state_strips(
-        rows, start=step / 2, step=step, unit="m", ticks=circuit.ticks, names=names, caption=caption
-    )
-    return f1_figures.without_title(figure)
+    return figures.state_strips(rows, **circuit.axis, names=names, caption=caption)
 
 
 def shares(circuit: Circuit, here: Driver, names: Sequence[str] = ()) -> Figure:
     """Stacked mean shares along the lap."""
-    step = circuit.length / circuit.n_bins
-    figure = figures.proportions(
-        here.average(circuit),
-        start=step / 2,
-        step=step,
-        unit="m",
-        names=names,
-        labels=names_of(here.average(circuit).shape[1], None),
-        ticks=circuit.ticks,
-        height=150,
-        caption=f"{here.laps.code}: the mean share of each state at every place of the lap.",
-    )
-    return f1_figures.without_title(figure)
+    mean, said = here.average(circuit), f"{here.laps.code}: the mean share of each state at every place of the lap."
+    labels = names_of(mean.shape[1], None)
+    return figures.proportions(mean, **circuit.axis, names=names, labels=labels, height=150, caption=said)

@@ -57,7 +57,10 @@ def tab(view: View) -> None:
             shell.quiet(f"{_called(place)} is left out: {error}")
     background.follow(
         "f1-season-loading",
-        lambda: (f"{len(waits)} sessions to load: {waits[0].text}", float(np.mean([load.share for load in waits]))),
+        lambda: (
+            f"{len(waits)} sessions to load: {waits[0].said[0]}",
+            float(np.mean([load.said[1] for load in waits])),
+        ),
         lambda: sum(load.done for load in waits),
         not waits,
     )

@@ -260,11 +260,8 @@ def _agreement_panel(view: View, agreed: Agreement) -> None:
     )
     shapes = {"Told rightly": "%.0f %%"} | {name.capitalize(): "%.2f" for name in ACTIVITIES}
     with shell.panel("state-agreement", "Do states say what a car does?"):
-        st.dataframe(
-            table,
-            hide_index=True,
-            column_config={name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()},
-        )
+        columns = {name: st.column_config.NumberColumn(name, format=shape) for name, shape in shapes.items()}
+        st.dataframe(table, hide_index=True, column_config=columns)
         shell.quiet(
             f"Each state stands for what {race.train.code} does most in it, and is held against what {race.test.code} does, "
             "as pedals and track say. Under each activity: 1 where every moment of it is told, and nothing else for it (F1)."

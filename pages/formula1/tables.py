@@ -13,6 +13,8 @@ import streamlit as st
 from gdm_core.analysis.tables import csv, harmless
 from pages.ui.downloads import download
 
+MOST_ROWS = 20  # that a table shows at once
+
 
 def clock(seconds: Any) -> str:
     """A lap time as it is written on a timing screen."""
@@ -27,7 +29,6 @@ def table_with_csv(
     times: Sequence[str] = (),
     seconds: Sequence[str] = (),
     shapes: Mapping[str, str] | None = None,
-    most: int = 20,
     on_row: Callable[[int], None] | None = None,
 ) -> None:
     """A table whose columns sort by a click, and a button for it as CSV.
@@ -46,7 +47,7 @@ def table_with_csv(
             "on_select": partial(_row, f"{name}-rows", on_row),
             "selection_mode": "single-row",
         }
-    height: Any = "content" if len(table) <= most else 35 * (most + 1) + 4
+    height: Any = "content" if len(table) <= MOST_ROWS else 35 * (MOST_ROWS + 1) + 4
     st.dataframe(shown, hide_index=True, column_config=columns, height=height, **more)
     download("This table (CSV)", lambda: csv(table), f"{stem}-{name}.csv", key=f"{name}-csv")
 

@@ -16,7 +16,6 @@ from pages import lab
 from pages.formula1 import (
     accuracy,
     all_drivers,
-    compare_laps,
     corner_panel,
     data,
     findings,
@@ -30,7 +29,7 @@ from pages.formula1 import (
 )
 from pages.formula1.data import Circuit
 from pages.formula1.driver_states import Driver, race_of, read
-from pages.formula1.picture import Options, strips, track_map
+from pages.formula1.picture import Options, shares, strips, track_map
 from pages.formula1.scorecard import rows_of
 from pages.lab import Reading, Unread, View
 from pages.lab.figures import matrix
@@ -47,7 +46,7 @@ def show(view: View, here: Driver | Unread, options: Options) -> None:
     best = "Qualifying" if is_qualifying(session) else "Best laps"
     tabs: dict[str, lab.tabs.Tab] = ({} if is_race(session) else {best: lambda view, _: weekend.tab(view)}) | {
         telemetry.TAB: lambda view, _: telemetry.tab(view),
-        "Drivers compared": lambda view, _: compare_laps.tab(view),
+        "Drivers compared": lambda view, _: gain_panel.tab(view),
         "Corners": corner_panel.tab,
         "Tyres and long runs": tyres.tab,
         "What a state is": lambda view, _: state_names.tab(view),
@@ -132,7 +131,7 @@ def prediction(view: View, reading: Reading) -> None:
 
 def export(view: View, here: Driver, options: Options) -> None:
     """Files: the maps of both drivers and their laps come first."""
-    race, step = race_of(view), race_of(view).circuit.length / race_of(view).circuit.n_bins
+    race = race_of(view)
     drivers = lab.together([read(view, race.train, "train"), read(view, race.test, "test")])
     named, found, called = state_names.names(view), state_names.profiles(view), list(here.names)
     key = {"states": legend.states(len(called), called)}
@@ -142,18 +141,7 @@ def export(view: View, here: Driver, options: Options) -> None:
     }
     along = {
         "States along the lap": lambda: legend.with_key(strips(race.circuit, drivers, codes, called), key),
-        "Shares along the lap": lambda: legend.with_key(
-            figures.proportions(
-                here.average(race.circuit),
-                start=step / 2,
-                step=step,
-                unit="m",
-                ticks=race.circuit.ticks,
-                names=called,
-                labels=here.naming.short,
-            ),
-            key,
-        ),
+        "Shares along the lap": lambda: legend.with_key(shares(race.circuit, here, called), key),
     }
     lab.offer(
         view,

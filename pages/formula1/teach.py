@@ -20,7 +20,6 @@ from gdm_studio.plot.figures.base import numbered
 from pages.formula1 import state_names
 from pages.formula1.data import Floats, Race
 from pages.formula1.driver_states import race_of
-from pages.formula1.figures import without_title
 from pages.formula1.lap_axis import LapAxis
 from pages.lab import View, live
 from pages.lab.labels import colour_key
@@ -93,7 +92,7 @@ def tab(view: View) -> None:
         )
         return
     lesson = lessons.lesson(of)
-    why = lessons.not_yet(lesson.own, train, n_states(view))
+    why = lessons.not_yet(lesson.own, train, view.n_states)
     words = Vocabulary.among((*lesson.own.words, *lesson.words))
     ours, theirs = (_axis(view, side) for side in ("train", "test"))
     mark, beside = st.columns([0.56, 0.44], gap="small")
@@ -131,16 +130,10 @@ def tab(view: View) -> None:
             agreement.words_of_states(heard.found[0][1], heard.order, names)
 
 
-def n_states(view: View) -> int:
-    """Of the fit that stands, or else of the one that is asked for."""
-    wanted = view.shown.wanted
-    return view.choice.n_states if wanted is None else int(wanted.config["n_states"])
-
-
 def code(view: View) -> list[str]:
     """Lines of Python that teach `model` what is marked; none where that is too little."""
     own, train = lessons.lesson(key_of(race_of(view))).own, view.data.train
-    if view.choice.family != TEACHABLE or lessons.no_names(view.data) or lessons.not_yet(own, train, n_states(view)):
+    if view.choice.family != TEACHABLE or lessons.no_names(view.data) or lessons.not_yet(own, train, view.n_states):
         return []
     return [
         "",
@@ -255,12 +248,11 @@ def _strips(taught: LapTeaching, said: dict[str, Named]) -> None:
         part = taught.ours.on_grid(lap, index, taught.words.hot(labels[index], words), bins)
         marked = np.where(np.isfinite(part), part, marked)
     rows = {"marks": marked} | {f"{driver} words": one.proba for driver, one in said.items() if one.found}
-    step = race.circuit.length / bins
-    figure = without_title(figures.state_strips(
-        rows, start=step / 2, step=step, unit="m", ticks=race.circuit.ticks, names=names,
+    figure = figures.state_strips(
+        rows, **race.circuit.axis, names=names,
         caption=f"Lap {lap} of both drivers. Marks: what is named; drag to set From and To. Words: how likely each is; faint "
         "where undecided, empty where nothing was sent.",
-    ))  # fmt: skip
+    )  # fmt: skip
     figure["layout"] |= {"dragmode": "select", "selectdirection": "h"}
     state: State = "stale" if any(one.state == "stale" for one in said.values() if one.found) else "fresh"
 
@@ -271,7 +263,7 @@ def _strips(taught: LapTeaching, said: dict[str, Named]) -> None:
             lessons.set_controls(taught.of, stretch=(lap, round(begin, 1), round(end, 1)), asking=None)
 
     revision = f"{taught.of}/{lap}"
-    plot(figure, key="teach-strips", state=state, revision=revision, events=("select",), on_select=take)
+    plot(figure, key="teach-strips", state=state, revision=revision, selected=take)
     if taught.words.words:
         used = [word for word in taught.words.words if word in taught.marks.words] or list(taught.words.words)
         st.html(colour_key("words", names, [taught.words.columns[taught.words.words.index(word)] for word in used]))

@@ -15,12 +15,12 @@ from datasets.formula1 import Session
 from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import numbered
-from pages.formula1 import choices, compare_laps, data, lap_player, state_names, teams, time_gained, traces
+from pages.formula1 import choices, data, gain_panel, lap_player, state_names, teams, time_gained, traces
 from pages.formula1.choices import choose_one
 from pages.formula1.data import Circuit
 from pages.formula1.driver_states import Driver, race_of
-from pages.formula1.figures import without_title
 from pages.formula1.tables import clock
+from pages.formula1.time_gained import SURE, SURE_OF_MANY
 from pages.formula1.traces import STEP_M, Gap, Trace, trace
 from pages.lab import Unread, View, together
 from pages.lab.live.pictures import State
@@ -30,7 +30,6 @@ from pages.ui.plot import plot
 TAB = "Telemetry"
 WHOLE = "lap"
 BEFORE_M, AFTER_M = 250.0, 200.0  # of a corner: from braking to flat out
-SURE_OF_MANY = 3.0  # below which a difference in one of some twenty segments says nothing: chance alone would name one
 A_MOMENT = "A moment", "The fitted model is being applied to this driver."
 
 
@@ -87,13 +86,13 @@ def tab(view: View) -> None:
     picked: list[Driver | Unread] = []
     asked: list[tuple[str, int]] = []
     lacking = ""
-    for side, place in zip(compare_laps.SIDES, st.columns(4, gap="small"), strict=True):
+    for side, place in zip(gain_panel.SIDES, st.columns(4, gap="small"), strict=True):
         with place:
-            code = compare_laps.pick_driver(view, session, side)
-            if code == compare_laps.NOBODY:
+            code = gain_panel.pick_driver(view, session, side)
+            if code == gain_panel.NOBODY:
                 continue
             try:
-                laps, here = compare_laps.chosen(view, side, code)
+                laps, here = gain_panel.chosen(view, side, code)
             except GdmError as error:
                 lacking = str(error)
                 continue
@@ -117,7 +116,7 @@ def tab(view: View) -> None:
         if not picked:
             return
     kept = view.fit.records.last(Compared)
-    show = partial(_draw, view, session, race.circuit, driven=[lap for _, lap in asked], zoom=spans.get(zoom))
+    show = partial(_draw, view, driven=[lap for _, lap in asked], zoom=spans.get(zoom))
     if len(drivers := together(picked)) == len(picked):
         view.fit.records.keep(Compared(tuple(asked), drivers))
         show(drivers, state=drivers[-1].state, called=numbered(state_names.names(view)))
@@ -129,16 +128,10 @@ def tab(view: View) -> None:
 
 
 def _draw(
-    view: View,
-    session: Session,
-    circuit: Circuit,
-    drivers: list[Driver],
-    *,
-    driven: Sequence[int],
-    zoom: tuple[float, float] | None,
-    state: State,
+    view: View, drivers: list[Driver], *, driven: Sequence[int], zoom: tuple[float, float] | None, state: State,
     called: Sequence[str],
-) -> None:
+) -> None:  # fmt: skip
+    circuit, session = race_of(view).circuit, data.open_session(race_of(view).pick.place)
     every = view.shown.once(
         "laps-laid-over",
         lambda: [trace(session, circuit, here, lap) for here, lap in zip(drivers, driven, strict=True)],
@@ -167,11 +160,11 @@ def _draw(
             revision=str(zoom),
         )
         plot(
-            without_title(figures.state_strips(
+            figures.state_strips(
                 {name: one.states for name, one in zip(names, laps, strict=True)}, step=STEP_M, unit="m", ticks=circuit.ticks,
                 names=called,
                 caption="States along the lap, T1, T2, … are corners. Where the colours part, the laps are driven differently.",
-            )),
+            ),
             key="compared-states", state=state,
         )  # fmt: skip
         if lacks := [
@@ -188,7 +181,8 @@ def _draw(
             _words(circuit, names, laps)
     with shell.panel("lap-player", "The laps on the map"):
         played = partial(lap_player.played, circuit, laps, looks, called)
-        lap_player.show(view.shown.once("lap-player", played, of=tuple(laps), settings=tuple(called)), key="lap-player")
+        sent = view.shown.once("lap-player", played, of=tuple(laps), settings=tuple(called))
+        lap_player.show(key="lap-player", data=sent)
         shell.quiet(
             "All start at the line at the same moment. Space plays and pauses, arrows step; trails and dots have the colours of "
             "the states, rings those of the teams."
@@ -223,5 +217,5 @@ def time_words(circuit: Circuit, names: list[str], gap: Gap) -> str:
     )[:3]
     if not sure:
         return f"{total}; no single segment differs by more than the uncertainty."
-    listed = ", ".join(f"{mean:+.2f} ± {traces.SURE * sd:.2f} s in {name}" for mean, sd, name in sure)
+    listed = ", ".join(f"{mean:+.2f} ± {SURE * sd:.2f} s in {name}" for mean, sd, name in sure)
     return f"{total}. Told apart from chance: {listed} (+ is lost by the second; ± 95 %)."

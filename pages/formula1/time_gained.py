@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,11 +14,11 @@ from datasets import formula1
 from datasets.f1.time_won import By
 from datasets.formula1 import Session, TimeWon
 from pages.formula1 import data
-from pages.formula1.data import Circuit, Looked, Place
+from pages.formula1.data import Circuit, Looked, Place, Race
 from pages.formula1.driver_states import Driver, race_of
 from pages.lab import Unread, View, together
 
-SURE = 1.96
+SURE = 1.96  # standard errors: 95 % of what laps leave open lies within
 SURE_OF_MANY = 3.0  # standard errors: among some twenty parts of the lap, chance alone would name one at two
 CELL_M = 10.0
 MINISECTOR_M = 200.0
@@ -82,13 +82,19 @@ def cells(circuit: Circuit, more: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """Two drivers: all pairs of laps that nothing disturbed, and who wins where."""
+    """Two drivers: all pairs of laps that nothing disturbed, and who wins where.
+
+    gains   by a key of KINDS, for those parts that the circuit is known to have; minisectors always
+    """
 
     codes: tuple[str, str]
     won: TimeWon
-    segments: Gain
-    minisectors: Gain
-    sectors: Gain
+    gains: Mapping[str, Gain]
+
+    @property
+    def kind(self) -> str:
+        """The parts to tell of where nobody asks for others."""
+        return "segment" if "segment" in self.gains else "minisector"
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -96,14 +102,19 @@ def between(place: Place, codes: tuple[str, str], looked: Looked, by: By, stint:
     """Of the chosen laps; None where too few of them have a partner."""
     session, circuit = data.open_session(place), data.circuit(place)
     laps = [np.unique(data.laps_of(place, code, looked).lap).tolist() for code in codes]
-    official = sectors(session, circuit)
+    official, even = sectors(session, circuit), minisectors(circuit)
     edges = cells(circuit, official) / circuit.length
     won = formula1.time_won(session, codes, edges, by=by, laps=(laps[0], laps[1]), stint=stint)
     if won is None:
         return None
-    return Between(
-        codes, won, in_segments(circuit, won), in_minisectors(circuit, won), in_sectors(circuit, won, official)
-    )
+    where, gains = _middles(circuit, won), dict[str, Gain]()
+    if (segment := circuit.segment_at(where)) is not None:  # the last one runs over the start line
+        gains["segment"] = in_parts(won, circuit.segments, segment)
+    if len(official):
+        gains["sector"] = in_parts(won, ("Sector 1", "Sector 2", "Sector 3"), _stretch(official, where), official)
+    named = named_by_place(circuit, even, [str(number) for number in range(1, len(even))])
+    gains["minisector"] = in_parts(won, named, _stretch(even, where), even)
+    return Between(codes, won, gains)
 
 
 def usual(place: Place, codes: tuple[str, str], looked: Looked) -> Between | None:
@@ -112,43 +123,35 @@ def usual(place: Place, codes: tuple[str, str], looked: Looked) -> Between | Non
     return next((found for by in ways if (found := between(place, codes, looked, by, 0)) is not None), None)
 
 
-def by_state(view: View, found: Between, drivers: Sequence[Driver | Unread], names: Sequence[str]) -> Gain | None:
-    """The same by states, once there are those of both drivers, of one and the same fit."""
+def usual_of(race: Race) -> Between | None:
+    """The same of the driver who is fitted and the one to whom the model is applied."""
+    return usual(race.pick.place, (race.train.code, race.test.code), race.pick.looked)
+
+
+def gains_of(
+    view: View, found: Between, drivers: Sequence[Driver | Unread], names: Sequence[str]
+) -> Mapping[str, Gain]:
+    """All that there are, also by states once there are those of both drivers, of one and the same fit."""
     known = together(drivers)
     if len(known) < 2:
-        return None
+        return found.gains
     gain: Gain = view.shown.once(
         ("won-by-state", found.codes, found.won.by),
         lambda: in_states(race_of(view).circuit, found.won, known, names),
         of=(found, known[0].states, known[1].states),
         settings=tuple(names),
     )
-    return gain
+    return {**found.gains, "state": gain}
 
 
-def in_segments(circuit: Circuit, won: TimeWon) -> Gain:
-    """Between numbered corners; the last segment runs over the start line."""
-    if not circuit.segments:
-        return Gain((), np.zeros(0), np.zeros(0))
-    of = circuit.segment_at(_middles(circuit, won))
-    assert of is not None
-    return Gain(circuit.segments, *won.among(np.eye(len(circuit.segments))[of]))
+def in_parts(won: TimeWon, names: Sequence[str], of: npt.NDArray[np.int64], edges: Floats | None = None) -> Gain:
+    """In parts of the lap; `of` [M] is the one in which each smallest stretch lies."""
+    return Gain(tuple(names), *won.among(np.eye(len(names))[of]), edges)
 
 
-def in_minisectors(circuit: Circuit, won: TimeWon) -> Gain:
-    """In equal stretches, each named by its number and by what lies there."""
-    edges = minisectors(circuit)
-    of = np.searchsorted(edges, _middles(circuit, won), side="right") - 1
-    names = named_by_place(circuit, edges, [str(number) for number in range(1, len(edges))])
-    return Gain(names, *won.among(np.eye(len(names))[of]), edges)
-
-
-def in_sectors(circuit: Circuit, won: TimeWon, edges: Floats) -> Gain:
-    """In the three official sectors."""
-    if not len(edges):
-        return Gain((), np.zeros(0), np.zeros(0))
-    of = np.searchsorted(edges, _middles(circuit, won), side="right") - 1
-    return Gain(("Sector 1", "Sector 2", "Sector 3"), *won.among(np.eye(3)[np.clip(of, 0, 2)]), edges)
+def _stretch(edges: Floats, where: Floats) -> npt.NDArray[np.int64]:
+    """[M] between which of the edges places lie."""
+    return np.clip(np.searchsorted(edges, where, side="right") - 1, 0, len(edges) - 2)
 
 
 def in_states(circuit: Circuit, won: TimeWon, drivers: Sequence[Driver], names: Sequence[str]) -> Gain:
@@ -166,18 +169,19 @@ def _middles(circuit: Circuit, won: TimeWon) -> Floats:
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
-def finding(found: Between, states: Gain | None = None) -> str:
+def finding(found: Between, gains: Mapping[str, Gain]) -> str:
     """Who gains how much a lap, and where most of it; "" where that lies within its uncertainty."""
-    (whole, error), codes, segments = found.won.whole, found.codes, found.segments
+    (whole, error), codes = found.won.whole, found.codes
+    states, segments = gains.get("state"), gains.get("segment")
     if abs(whole) <= SURE * error:
         return ""
     winner, loser = codes if whole > 0 else codes[::-1]
     said = f"{winner} gains {abs(whole):.2f} ± {SURE * error:.2f} s a lap on {loser}"
-    state, place = (None if states is None else states.most(whole)), segments.most(whole)
+    state, place = (None if gain is None else gain.most(whole) for gain in (states, segments))
     share = 0.0 if states is None or state is None else abs(states.mean[state] / whole)
     if states is not None and state is not None and share >= WORTH_SAYING:
         said += f", {_part(share)} in {states.names[state]}"
-    if place is not None:
+    if segments is not None and place is not None:
         said += (
             f", most of all in {segments.names[place]} ({abs(segments.mean[place]):.2f} ± "
             f"{SURE * segments.error[place]:.2f} s)"
@@ -194,15 +198,17 @@ def _part(share: float) -> str:
     return f"{FRACTIONS[min(FRACTIONS, key=lambda known: abs(known - share))]} of it"
 
 
-def sentence(found: Between, states: Gain | None = None) -> str:
+def sentence(found: Between, gains: Mapping[str, Gain]) -> str:
     """The finding, or that there is none; and the segments that are told apart from chance whoever wins the lap."""
-    (whole, error), codes, segments = found.won.whole, found.codes, found.segments
-    said = finding(found, states) or (
+    (whole, error), codes, segments = found.won.whole, found.codes, gains.get("segment")
+    said = finding(found, gains) or (
         f"Neither gains on the other beyond chance: {whole:+.2f} ± {SURE * error:.2f} s a lap for {codes[0]}."
     )
+    if segments is None:
+        return said
     sure = [c for c in np.argsort(-np.abs(segments.mean)) if segments.sure[c]][:3]
     if not sure:
-        return f"{said} No segment stands out beyond chance." if len(segments.mean) else said
+        return f"{said} No segment stands out beyond chance."
     listed = ", ".join(
         f"{codes[0] if segments.mean[c] > 0 else codes[1]} {abs(segments.mean[c]):.2f} ± "
         f"{SURE * segments.error[c]:.2f} s in {segments.names[c]}"

@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from datasets.formula1 import UNITS, LapClock, Session, lap_clock
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import TIME_MARGIN, Dict, Figure, axis, layout, note, time_cursor, typed
-from gdm_studio.plot.figures.strips import discrete
+from gdm_studio.plot.figures import base
+from gdm_studio.plot.figures.base import FINE, TIME_MARGIN, Dict, Figure, axis, note, points, time_cursor, typed
+from gdm_studio.plot.figures.strips import numbered_colours
 from pages.formula1.data import TELEMETRY, Circuit, Floats
 from pages.formula1.driver_states import Driver
 from pages.formula1.teams import Look
+from pages.formula1.time_gained import SURE
 
 STEP_M = 10.0
 FEWEST = 20  # samples of a lap
@@ -25,7 +27,6 @@ PANELS = {"speed": 170, "throttle": 75, "brake": 45, "gear": 70, "rpm": 70, "drs
 STEPPED = ("brake", "gear", "drs")
 SWITCHES = {"brake": ["off", "on"], "drs": ["shut", "open"]}
 UNITS_SHOWN = {"speed": "km/h", "throttle": "%", GAP: "s"}
-SURE = 1.96  # standard deviations of the band around a gap: 95 % of places lie within
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +134,7 @@ def figure(
     total = sum(PANELS[name] for name in channels)
     between = 10 / total
     buckets = palette.quantise(np.concatenate([one.states for one in shown]), limit=60)
-    scale = discrete(buckets.css)
+    coloured = numbered_colours(buckets.css)
     cells = buckets.index.reshape(len(shown), -1)[::-1]  # the first driver on top
     traces: list[Dict] = []
     axes: Dict = {}
@@ -152,35 +153,27 @@ def figure(
         if channel in SWITCHES:
             axes[f"yaxis{suffix}"] |= {"tickvals": [0, 1], "ticktext": SWITCHES[channel]}
         rows = len(shown)
-        traces.append(
-            {
-                "type": "heatmap", "x0": 0, "dx": STEP_M, "y0": low + (high - low) / rows / 2, "dy": (high - low) / rows,
-                "z": typed(cells, "u1"), "zmin": -0.5, "zmax": len(scale) / 2 - 0.5, "colorscale": scale, "showscale": False,
-                "opacity": BEHIND, "hoverinfo": "skip", "yaxis": f"y{suffix}",
-            }
-        )  # fmt: skip
+        states: Dict = {
+            "type": "heatmap", "x0": 0, "dx": STEP_M, "y0": low + (high - low) / rows / 2, "dy": (high - low) / rows,
+            "z": typed(cells, "u1"), "opacity": BEHIND, "hoverinfo": "skip", "yaxis": f"y{suffix}",
+        }  # fmt: skip
+        traces.append(states | coloured)
         if channel == GAP and len(shown) == 2 and gaps[1] is not None:
             wide = SURE * gaps[1].deviation(np.zeros_like(share), share)
-            edge: Dict = {"type": "scatter", "mode": "lines", "x": typed(shown[0].distance), "yaxis": f"y{suffix}",
-                          "line": {"width": 0}, "hoverinfo": "skip"}  # fmt: skip
-            traces.append(edge | {"y": typed(behind[1] - wide)})
-            traces.append(edge | {"y": typed(behind[1] + wide), "fill": "tonexty", "fillcolor": "$band"})
+            for edge, fill in ((behind[1] - wide, {}), (behind[1] + wide, {"fill": "tonexty", "fillcolor": "$band"})):
+                traces.append(points("lines", shown[0].distance, edge, yaxis=f"y{suffix}", line={"width": 0}, **fill))
         unit = UNITS.get(channel, "s")
         for one, known, look in zip(shown, values, looks, strict=True):
-            traces.append(
-                {
-                    "type": "scatter", "mode": "lines", "x": typed(one.distance), "y": typed(known), "yaxis": f"y{suffix}",
-                    "line": {"color": look.colour, "width": 2, "dash": look.dash}
-                    | ({"shape": "hv"} if channel in STEPPED else {}),
-                    "hovertemplate": f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}<extra></extra>",
-                }
-            )  # fmt: skip
+            turns = "hv" if channel in STEPPED else "linear"
+            drawn = {"color": look.colour, "width": 2, "dash": look.dash, "shape": turns}
+            says = f"%{{x:.0f}} m · {one.name}<br>{channel} %{{y:.4~g}} {unit}"
+            traces.append(points("lines", one.distance, known, says, yaxis=f"y{suffix}", line=drawn))
         called = channel.upper() if channel == "drs" else channel
         shown_unit = f", {UNITS_SHOWN[channel]}" if channel in UNITS_SHOWN else ""
         marks.append(
             note(
                 f"{called}{shown_unit}", 0, (bottom + top) / 2, xref="paper", yref="paper", xanchor="center", yanchor="middle",
-                xshift=-54, textangle=-90, font={"size": 11, "color": "$muted"},
+                xshift=-54, textangle=-90, font=FINE,
             )
         )  # fmt: skip
         top = low_at
@@ -194,24 +187,21 @@ def figure(
                 font={"size": 11, "color": look.colour},
             )
         )  # fmt: skip
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis(
-                showgrid=True, range=list(zoom or (0, circuit.length)), anchor=f"y{'' if len(channels) == 1 else len(channels)}",
-                tickvals=[t for t, _ in circuit.ticks], ticktext=[s for _, s in circuit.ticks],
-            ),
-            annotations=marks, margin=TIME_MARGIN | {"t": 20}, **axes,
-        ),
-        "caption": "What the cars do along the lap. Behind the lines the states of each lap, from above: "
+    ticks: Dict = {"tickvals": [t for t, _ in circuit.ticks], "ticktext": [s for _, s in circuit.ticks]}
+    lowest = f"y{'' if len(channels) == 1 else len(channels)}"
+    axes["xaxis"] = axis(showgrid=True, range=list(zoom or (0, circuit.length)), anchor=lowest, **ticks)
+    caption = (
+        "What the cars do along the lap. Behind the lines the states of each lap, from above: "
         f"{', '.join(one.name for one in shown)}. Lines have the colours of the teams. Point at it: the map follows."
-        + (f" Gap: behind {shown[0].name} at the same place; speeds, integrated between the official times at the line and at both "
-           "sector lines" + ("; the true gap lies within the band at 95 % of places." if len(shown) == 2 else ".")
-           if GAP in channels else ""),
-        "alt": _alt(channels, shown),
-        "height": 40 + total,
-        "cursor": time_cursor(),
-    }  # fmt: skip
+    )
+    if GAP in channels:
+        band = "; the true gap lies within the band at 95 % of places." if len(shown) == 2 else "."
+        caption += (
+            f" Gap: behind {shown[0].name} at the same place; speeds, integrated between the official times at the line and at "
+            f"both sector lines{band}"
+        )
+    place: Dict = {"annotations": marks, "margin": TIME_MARGIN | {"t": 20}}
+    return base.figure(traces, caption, _alt(channels, shown), 40 + total, cursor=time_cursor(), **axes, **place)
 
 
 def _range(channel: str, values: Sequence[Floats]) -> tuple[float, float]:

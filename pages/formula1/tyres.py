@@ -11,7 +11,7 @@ from datasets.f1.long_runs import FEWEST, Run, fading, fuel_effect, runs, shares
 from datasets.formula1 import Session, stints
 from gdm_core.errors import GdmError
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, plain, typed
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, key_above, note, plain, points, typed
 from pages.formula1 import data, teams, weekend
 from pages.formula1.data import Place
 from pages.formula1.driver_states import Driver, race_of, read
@@ -104,27 +104,24 @@ def fading_words(
 def fading_bars(code: str, states: tuple[tuple[float, float], ...], names: list[str]) -> Figure:
     """Milliseconds that each lap of the tyres adds to the time in each state."""
     slopes, errors = 1000 * np.array(states).T
-    return {
-        "data": [
-            {
-                "type": "bar", "orientation": "h", "y": list(range(len(names))), "x": typed(slopes),
-                "marker": {"color": palette.colours(len(names))},
-                "error_x": {"type": "data", "array": (SURE * errors).tolist(), "color": "$ink", "thickness": 1},
-                "hovertemplate": "%{x:.1f} ms a lap of the tyres<extra></extra>",
-            }
-        ],
-        "layout": layout(
-            xaxis=axis("ms with each lap of the tyres", zeroline=True, zerolinecolor="$line", fixedrange=True),
-            yaxis=axis(
-                tickvals=list(range(len(names))), ticktext=[plain(name) for name in names], autorange="reversed", showgrid=False
-            ),
-        ),
-        "caption": f"{code}, who is on the map. They add up to what the lap loses. Lines: 95 %; laps that are alike their "
-        "neighbours count for less.",
-        "alt": f"Milliseconds that each lap of the tyres adds to the laps of {code}: "
-        + ", ".join(f"{name} {slope:+.0f}" for name, slope in zip(names, slopes, strict=True)) + ".",
-        "height": 90 + 30 * len(names),
+    bars: Dict = {
+        "type": "bar", "orientation": "h", "y": list(range(len(names))), "x": typed(slopes),
+        "marker": {"color": palette.colours(len(names))},
+        "error_x": {"type": "data", "array": (SURE * errors).tolist(), "color": "$ink", "thickness": 1},
+        "hovertemplate": "%{x:.1f} ms a lap of the tyres<extra></extra>",
     }  # fmt: skip
+    rows: Dict = {"tickvals": list(range(len(names))), "ticktext": [plain(name) for name in names]}
+    axes: Dict = {
+        "xaxis": axis("ms with each lap of the tyres", zeroline=True, zerolinecolor="$line", fixedrange=True),
+        "yaxis": axis(**rows, autorange="reversed", showgrid=False),
+    }
+    caption = (
+        f"{code}, who is on the map. They add up to what the lap loses. Lines: 95 %; laps that are alike their "
+        "neighbours count for less."
+    )
+    told = ", ".join(f"{name} {slope:+.0f}" for name, slope in zip(names, slopes, strict=True))
+    alt = f"Milliseconds that each lap of the tyres adds to the laps of {code}: {told}."
+    return figure([bars], caption, alt, 90 + 30 * len(names), **axes)
 
 
 def against_age(session: Session, found: list[Run]) -> Figure:
@@ -139,31 +136,23 @@ def against_age(session: Session, found: list[Run]) -> Figure:
         ends = np.array([run.age.min(), run.age.max()])
         fit = middle[0] + run.slope * (ends - middle[1])
         said = f"{run.code} stint {run.stint}, {run.compound.lower()}"
+        short = f"{run.compound[:1]}{run.stint}"
+        grows = (
+            f"{run.code} {run.compound.lower()} ({short}) {1000 * run.slope:+.0f} ± {1000 * SURE * run.error:.0f} ms"
+        )
         traces += [
-            {
-                "type": "scatter", "mode": "markers", "x": typed(run.age), "y": typed(run.adjusted),
-                "marker": {"color": look.colour, "size": 6, "symbol": "circle" if look.dash == "solid" else "diamond-open"},
-                "hovertemplate": f"{said}<br>%{{y:.3f}} s on tyres %{{x}} laps old<extra></extra>",
-            },
-            {
-                "type": "scatter", "mode": "lines", "x": typed(ends), "y": typed(fit), "hoverinfo": "skip",
-                "line": {"color": look.colour, "width": 2, "dash": look.dash},
-            },
+            points("markers", run.age, run.adjusted, f"{said}<br>%{{y:.3f}} s on tyres %{{x}} laps old", showlegend=False,
+                   marker={"color": look.colour, "size": 6, "symbol": "circle" if look.dash == "solid" else "diamond-open"}),
+            points("lines", ends, fit, line={"color": look.colour, "width": 2, "dash": look.dash}, name=grows),
         ]  # fmt: skip
-        marks.append(
-            note(
-                f"{run.code} {run.compound.lower()} {1000 * run.slope:+.0f} ± {1000 * SURE * run.error:.0f} ms",
-                float(ends[1]), float(fit[1]), xanchor="right", yanchor="bottom", font={"size": 11, "color": look.colour},
-            )
-        )  # fmt: skip
-    return {
-        "data": traces,
-        "layout": layout(xaxis=axis("laps that the tyres have done"), yaxis=axis("lap time, s"), annotations=marks),
-        "caption": "Undisturbed laps, each run with the fuel of its first lap. Steeper: the tyres fade more (ms a lap, 95 %).",
-        "alt": f"Lap times of {len(found)} long runs against the age of the tyres: "
-        + "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope:+.0f} ms a lap" for run in found) + ".",
-        "height": 340,
-    }  # fmt: skip
+        marks.append(note(short, float(ends[1]), float(fit[1]), xanchor="left", xshift=5, font={"color": look.colour}))
+    axes: Dict = {"xaxis": axis("laps that the tyres have done"), "yaxis": axis("lap time, s")}
+    caption = (
+        "Undisturbed laps, each run with the fuel of its first lap. Steeper: the tyres fade more (ms a lap, 95 %)."
+    )
+    told = "; ".join(f"{run.code} {run.compound.lower()} {1000 * run.slope:+.0f} ms a lap" for run in found)
+    alt = f"Lap times of {len(found)} long runs against the age of the tyres: {told}."
+    return figure(traces, caption, alt, 340, annotations=marks, **axes, **key_above())
 
 
 def runs_table(place: Place, session: Session, fuel: float) -> pd.DataFrame:
@@ -248,8 +237,6 @@ def _in_rain(session: Session) -> list[int]:
 
 def _neutralised(session: Session) -> list[int]:
     """Laps that a safety car or a red flag disturbed for most of those who drove them."""
-    count: dict[int, list[int]] = {}
-    for driver in session.drivers:
-        for lap, slow in zip(driver.laps.number.tolist(), driver.laps.neutralised.tolist(), strict=True):
-            count.setdefault(lap, []).append(slow)
-    return [lap for lap, slow in sorted(count.items()) if sum(slow) > len(slow) / 2]
+    every = [pd.Series(driver.laps.neutralised, driver.laps.number, dtype=float) for driver in session.drivers]
+    share = pd.concat(every).groupby(level=0).mean()
+    return [int(lap) for lap in share.index[share > 0.5]]

@@ -12,12 +12,13 @@ from datasets.f1.qualifying import BestLap, best_laps, ideal_laps, is_race, no_t
 from datasets.f1.session import Spell
 from datasets.formula1 import Session, lap_clock
 from gdm_core.text import listed
-from gdm_studio.plot.figures.base import Dict, Figure, axis, layout, note, typed
+from gdm_studio.plot.figures.base import Dict, Figure, axis, figure, note, points, shape
 from pages.formula1 import data, teams, time_gained
 from pages.formula1.data import Place
 from pages.formula1.driver_states import race_of
 from pages.formula1.tables import clock, table_with_csv
 from pages.formula1.time_gained import Gain
+from pages.formula1.traces import Gap
 from pages.lab import View
 from pages.ui import shell
 from pages.ui.plot import plot
@@ -65,12 +66,10 @@ def between_best(place: Place, codes: tuple[str, str]) -> Gain | None:
     clocks = [lap_clock(session, code, best[code].number) if code in best else None for code in codes]
     if clocks[0] is None or clocks[1] is None:
         return None
-    one, other = clocks[0], clocks[1]
-    edges = time_gained.minisectors(circuit)
+    gap, edges = Gap(clocks[0], clocks[1]), time_gained.minisectors(circuit)
     share = np.clip(edges / circuit.length, 0, 1)
-    won = np.diff(other.at(share)) - np.diff(one.at(share))
-    error = np.sqrt(one.variance(share[:-1], share[1:]) + other.variance(share[:-1], share[1:]))
-    return Gain(time_gained.named_by_place(circuit, edges, [f"{at:.0f} m" for at in edges[:-1]]), won, error, edges)
+    names = time_gained.named_by_place(circuit, edges, [f"{at:.0f} m" for at in edges[:-1]])
+    return Gain(names, np.diff(gap.behind(share)), gap.deviation(share[:-1], share[1:]), edges)
 
 
 def tab(view: View) -> None:
@@ -111,10 +110,8 @@ def tab(view: View) -> None:
 
 def band(spell: Spell, begins: float) -> Dict:
     """A flag, a safety car or rain behind a figure over the minutes since `begins`."""
-    return {
-        "type": "rect", "xref": "x", "yref": "paper", "x0": max(0.0, (spell.start - begins) / 60), "y0": 0, "y1": 1,
-        "x1": (spell.end - begins) / 60, "fillcolor": BANDS[spell.what], "opacity": 0.2, "line": {"width": 0}, "layer": "below",
-    }  # fmt: skip
+    span = max(0.0, (spell.start - begins) / 60), (spell.end - begins) / 60
+    return shape("rect", span, (0, 1), yref="paper", layer="below", fillcolor=BANDS[spell.what], opacity=0.2)
 
 
 def conditions(session: Session) -> str:
@@ -134,28 +131,15 @@ def improvement(session: Session, codes: list[str]) -> Figure:
     begins = min(driver.laps.start.min() for driver in session.drivers if len(driver.laps))
     for code, look in zip(codes, teams.looks(session, codes), strict=True):
         laps = session.driver(code).laps
-        timed = np.flatnonzero(np.isfinite(laps.seconds))
+        timed = np.flatnonzero(laps.timed)
         if not len(timed):
             continue
         best = np.minimum.accumulate(laps.seconds[timed])
         minutes = (laps.end[timed] - begins) / 60
-        traces.append(
-            {
-                "type": "scatter", "mode": "lines", "x": typed(minutes), "y": typed(best),
-                "line": {"color": look.colour, "width": 1.8, "dash": look.dash, "shape": "hv"},
-                "hovertemplate": f"{code} %{{y:.3f}} s after %{{x:.0f}} min<extra></extra>",
-            }
-        )  # fmt: skip
-        marks.append(
-            note(
-                code,
-                float(minutes[-1]),
-                float(best[-1]),
-                xanchor="left",
-                xshift=4,
-                font={"size": 11, "color": look.colour},
-            )
-        )
+        drawn = {"color": look.colour, "width": 1.8, "dash": look.dash, "shape": "hv"}
+        traces.append(points("lines", minutes, best, f"{code} %{{y:.3f}} s after %{{x:.0f}} min", line=drawn))
+        at, ink = (float(minutes[-1]), float(best[-1])), {"size": 11, "color": look.colour}
+        marks.append(note(code, *at, xanchor="left", xshift=4, font=ink))
     lowest = min((mark["y"] for mark in marks), default=0.0)
     span, below = 0.15 + 0.035 * lowest, -np.inf
     for mark in sorted(marks, key=lambda one: one["y"]):  # names do not lie on each other
@@ -169,14 +153,12 @@ def improvement(session: Session, codes: list[str]) -> Figure:
                     spell.what, at, 1, yref="paper", xanchor="left", yanchor="top", font={"size": 10, "color": "$muted"}
                 )
             )
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis("minutes of the session"),
-            yaxis=axis("best lap so far, s", range=[lowest - 0.15, lowest - 0.15 + span], fixedrange=True),
-            annotations=marks, margin={"l": 8, "r": 40, "t": 8, "b": 8}, shapes=[band(spell, begins) for spell in bands],
-        ),
-        "caption": "Each step down is a driver's new best lap; flat lines found nothing more. " + conditions(session),
-        "alt": f"The best lap so far of {len(traces)} drivers through the session, the fastest {lowest:.3f} s.",
-        "height": 330,
-    }  # fmt: skip
+    axes: Dict = {
+        "xaxis": axis("minutes of the session"),
+        "yaxis": axis("best lap so far, s", range=[lowest - 0.15, lowest - 0.15 + span], fixedrange=True),
+    }
+    shapes = [band(spell, begins) for spell in bands]
+    caption = f"Each step down is a driver's new best lap; flat lines found nothing more. {conditions(session)}"
+    alt = f"The best lap so far of {len(traces)} drivers through the session, the fastest {lowest:.3f} s."
+    place: Dict = {"annotations": marks, "margin": {"l": 8, "r": 40, "t": 8, "b": 8}, "shapes": shapes}
+    return figure(traces, caption, alt, 330, **axes, **place)

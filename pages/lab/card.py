@@ -19,8 +19,7 @@ from pages.lab.view import View, question_key
 from pages.ui import card, navigation, parts, shell
 from pages.ui.card import Score
 from pages.ui.model_controls import SEED_RANGE
-from pages.ui.parts import Part
-from pages.ui.text import Text
+from pages.ui.parts import Part, Text
 
 OPEN_ON = "What is open on: {}"  # how the Compare page calls the data of another one, in its address, too
 FIT = "-fit"  # ends the name of the question for the fit of another seed

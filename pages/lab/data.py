@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import streamlit as st
 
 from datasets.keypoints import KeypointTable
 from datasets.preview import PcaPreview, Suggestion, principal_components, suggest
@@ -19,8 +20,9 @@ from gdm_core.trials import Trial, Trials
 from gdm_core.units import Unit, unit_for
 from pages.lab.bout_rule import longest
 from pages.lab.labels import Words, words_of
+from pages.lab.live import screen
 from pages.lab.live.pictures import Wanted, previewed
-from pages.ui import model_controls, settings
+from pages.ui import model_controls, navigation, settings, shell
 from pages.ui.exports import Recipe
 from pages.ui.model_controls import Choice
 
@@ -232,3 +234,14 @@ class Setting:
             keep=data.keep,
             alike=data.alike,
         )
+
+
+def open_on(page: str) -> Setting | None:
+    """What this visitor has open on another page; None, saying so with the way there, where that is nothing to measure on."""
+    setting: Setting | None = screen.open_settings().get(page)
+    title = navigation.info(page).title
+    if setting is not None and len(setting.data.test):
+        return setting
+    shell.quiet(f"Nothing is open on {title} in this session." if setting is None else f"{title} has no new trials.")
+    st.page_link(navigation.page(page), label=f"Open {title} first")
+    return None

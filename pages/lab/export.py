@@ -28,7 +28,7 @@ from pages.ui.downloads import download
 from pages.ui.exports import install, legend, link, save_picture, slug
 from pages.ui.exports.code import Fit, Recipe, notebook, script
 from pages.ui.exports.pictures import figure_html, plain_score, report_html
-from pages.ui.plot import plot
+from pages.ui.plot import coming, plot
 
 MODEL = "model.safetensors"
 ROUGH = "Of states rounded to 8 bits, as the page draws them until the exact ones are there."
@@ -269,12 +269,12 @@ def _figures(export: Export) -> None:
     page = export.view.page
     name = st.selectbox("Figure", list(export.figures), key=f"{page}-export-figure")
     name = name if name in export.figures else next(iter(export.figures))
-    figure, stem = export.figures[name](), slug(name)
+    figure, stem, preview = export.figures[name](), slug(name), f"{page}-export-preview"
     if figure is None:
         if not export.unanswered(name):
-            shell.quiet("This figure is being worked out.")
+            coming(preview, "This figure is being worked out.")
         return
-    preview, file = f"{page}-export-preview", f"{export.view.stem}-{stem}"
+    file = f"{export.view.stem}-{stem}"
     plot(figure, key=preview, state=export.view.shown.state, revision=name, group="export", filename=file)
     first, second = st.columns(2, gap="small")
     with first:

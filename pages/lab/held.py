@@ -47,7 +47,7 @@ MOST_SAMPLES = 60_000  # that are read for each value: a tenth of a second for 2
 MOST = 40_000  # soft shares (samples times states) of a picture: of a longer one, some samples are left out
 SOON_S = 0.5  # a fit that takes less is waited for; of others, the first steps are looked at before
 ENOUGH = 6_000  # samples of fitted trials, of which the states of another K are read to find their colours
-MOST_AHEAD = 16_000  # the same of data whose fits of other K are begun ahead
+MOST_PREFETCHED = 16_000  # the same of data whose fits of other K are begun before they are asked for
 BESIDE = 4  # other numbers of states that are worked out when a hand comes near; once it holds the thumb, all of them
 
 
@@ -305,7 +305,7 @@ class _Beside:
         self._soon = bool(self.wanted) and view.fit.history.quickest(self.wanted[0]) <= SOON_S
 
     def _few(self, n_states: int) -> bool:
-        return max(trial.n_samples for trial in self._view.data.trials) * n_states <= MOST_AHEAD
+        return max(trial.n_samples for trial in self._view.data.trials) * n_states <= MOST_PREFETCHED
 
     def work(self, most: int) -> bool:
         """Have the nearest `most` worked out, and begin to fit them where that is quick; whether more is to come."""

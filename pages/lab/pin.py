@@ -40,10 +40,9 @@ from pages.ui.model_controls import (
     Choice,
     choice_of,
 )
-from pages.ui.parts import Part
+from pages.ui.parts import Part, Text
 from pages.ui.plot import Picture
 from pages.ui.streamlit_internals import this_run
-from pages.ui.text import Text
 
 PIN = "pin"  # the parameter of a link
 KEPT = page_memory.stays("pinned-")

@@ -25,9 +25,8 @@ from pages.lab.teach.taught_fit import WithWords
 from pages.lab.view import Reading, Seen, Unread
 from pages.ui import model_controls, parts, settings, shell
 from pages.ui.card import Score
-from pages.ui.parts import Part
+from pages.ui.parts import Part, Text
 from pages.ui.plot import Picture
-from pages.ui.text import Text
 
 MODELS = ("gdm", "gdm-rnn", "gdm-mixture", "rslds-sticky", "rslds-ro", "slds-sticky", "arhmm-sticky", "arhmm", "pdlds")
 BY_LABEL = "A state has the colour of the label that it mostly stands for in the fitted trials."

@@ -57,7 +57,9 @@ def suggest(view: View, reading: Reading) -> None:
         )
     with left:
         _watch(job, found)
-    if found.message and shell.error("No settings could be suggested", found.message, retry=f"suggest-{view.page}"):
+    if found.message and shell.error(
+        "No settings could be suggested", found.message, retry=f"suggest-again-{view.page}"
+    ):
         del kept[question.key]
         st.rerun()
 
@@ -76,15 +78,20 @@ def _offer(view: View, question: Question, kept: dict[str, SuggestJob]) -> None:
         f"and finished fits are kept. {question.note}"
     )
     shell.empty("Which settings do these data speak for?", text)
-    if st.button("Suggest settings", type="primary", key=f"suggest-{view.page}"):
+    refused = f"_suggest-refused-{view.page}"
+
+    def begin() -> None:
         try:
             kept[question.key] = SuggestJob(question, live.screen.engine(), f"suggest-{view.page}")
         except GdmError as error:
-            shell.error("No settings could be suggested", str(error))
-            return
+            st.session_state[refused] = str(error)
         while len(kept) > MOST_KEPT:
             kept.pop(next(iter(kept))).cancel()
-        st.rerun()
+
+    # Before the run, since one that another overtakes never comes down to here, and the click would be lost.
+    st.button("Suggest settings", type="primary", key=f"suggest-{view.page}", on_click=begin)
+    if why := st.session_state.pop(refused, ""):
+        shell.error("No settings could be suggested", why)
 
 
 def _watch(job: SuggestJob, first: SuggestView) -> None:

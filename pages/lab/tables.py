@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from gdm_core.analysis.tables import bouts_table, csv, first_frame, states_table
-from gdm_studio.plot import palette
 from pages.lab.data import Data
 from pages.lab.view import Reading, Unread
 from pages.ui import exports
@@ -54,17 +53,9 @@ def named_states(here: Reading, words: Sequence[str] = ()) -> pd.DataFrame:
 
 def key_of(here: Reading) -> pd.DataFrame:
     """Which column of the states is which state, under which name and in which colour."""
-    colours = palette.colours(len(here.names))
-    rows = [
-        {
-            "column": f"p_{here.naming.numbers[c]}",
-            "state": here.naming.numbers[c],
-            "name": here.names[c],
-            "colour": colours[c],
-        }
-        for c in here.used
-    ]
-    return pd.DataFrame(rows)
+    numbers, looks = [here.naming.numbers[column] for column in here.used], here.looks
+    columns = [f"p_{number}" for number in numbers]
+    return pd.DataFrame({"column": columns, "state": numbers, "name": looks["names"], "colour": looks["colours"]})
 
 
 def bouts_of(here: Reading, observation: str = "", subject: str = "") -> pd.DataFrame:

@@ -25,7 +25,7 @@ from pages.lab.tables import bouts_of
 from pages.lab.view import Reading, Unread, View
 from pages.ui import card, shell
 from pages.ui.controls import one_of, slide, switch, tabs
-from pages.ui.plot import plot
+from pages.ui.plot import coming, plot
 from pages.ui.tables import clicked_row, jump, show_table
 
 MAX_HORIZON = 50
@@ -124,7 +124,7 @@ def _map(view: View, reading: Reading) -> None:
             )
             plot(drawn, key="plane", state=state)
         if not live.unanswered(view.fit, answer, "The map could not be worked out") and answer.value is None:
-            shell.quiet("The map is being worked out.")
+            coming("plane", "The map is being worked out.", 380)
 
 
 def prediction(view: View, reading: Reading) -> None:
@@ -153,7 +153,7 @@ def prediction(view: View, reading: Reading) -> None:
         ):  # the last one stays until there is another, beside the observations of its own trial
             _envelope(view, answer.value, answer.about[0], channel, reading.state if answer.fresh else "stale")
         if not live.unanswered(view.fit, answer, "The prediction could not be worked out") and answer.value is None:
-            shell.quiet("The prediction is being worked out.")
+            coming("envelope", "The prediction is being worked out.")
 
 
 def _moment(view: View, trial: Trial) -> tuple[int, bool]:
@@ -322,8 +322,9 @@ def trial_table(measured: Mapping[str, Any]) -> pd.DataFrame:
     return words
 
 
-def shortened(names: Sequence[str]) -> list[str]:
-    """Names without the path that all begin with and the ending that all share, cut between words alone."""
+def shortened(names: Sequence[str], least_gain: int = 8) -> list[str]:
+    """Names without the path that all begin with and the ending that all share, cut between words alone: where that takes so
+    many letters away; fewer are not in the way."""
     if len(set(names)) < 2:
         return list(names)
     parts = [[piece for piece in re.split(r"(?<=[/_ .-])|(?=[/_ .-])", name) if piece] for name in names]
@@ -333,8 +334,9 @@ def shortened(names: Sequence[str]) -> list[str]:
         start += 1
     while end < least - start and len({part[-1 - end] for part in parts}) == 1:
         end += 1
-    if sum(len(piece) for piece in parts[0][:start]) + sum(len(piece) for piece in parts[0][len(parts[0]) - end :]) < 8:
-        return list(names)  # too little to be in the way
+    shared = [*parts[0][:start], *parts[0][len(parts[0]) - end :]]
+    if sum(map(len, shared)) < least_gain:
+        return list(names)
     return ["".join(part[start : len(part) - end]) for part in parts]
 
 

@@ -205,6 +205,12 @@ class View:
         return self.setting.choice
 
     @property
+    def n_states(self) -> int:
+        """Of the fit that stands, or else of the one that is asked for."""
+        wanted = self.shown.wanted
+        return self.choice.n_states if wanted is None else int(wanted.config["n_states"])
+
+    @property
     def trial(self) -> Trial:
         return self.data.trials[self.index]
 

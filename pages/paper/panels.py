@@ -11,7 +11,7 @@ import streamlit as st
 
 from gdm_core.analysis import comparisons, consensus
 from gdm_core.analysis.comparisons import Cell
-from gdm_core.analysis.ranges import SPREADS
+from gdm_core.analysis.envelopes import SPREADS
 from gdm_core.analysis.segments import composition
 from gdm_core.engine.compare import Compared
 from gdm_core.text import mean_and_spread
@@ -19,7 +19,7 @@ from gdm_core.trials import UNLABELLED, Trials
 from gdm_studio import paper
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure
-from pages.lab import live
+from pages.lab.data import open_on
 from pages.paper import numbers
 from pages.paper.words import SENTENCES
 from pages.ui import navigation, shell
@@ -35,17 +35,12 @@ OPEN = {"formula1": "formula1", "mice": "behaviour"}  # experiments that can be 
 def own(name: str, n_seeds: int) -> paper.Experiment | None:
     """The experiment on the visitor's own data, if they choose so: what they have open on the page that has such data."""
     page = OPEN.get(name)
-    setting = live.open_settings().get(page) if page is not None else None
     if page is None:
         return None
-    title = navigation.info(page).title
-    offered = {"shipped": "What ships", "open": f"What is open on {title}"}
+    offered = {"shipped": "What ships", "open": f"What is open on {navigation.info(page).title}"}
     chosen = one_of("Run it on", offered, tall=True, key="on", of=name)
-    if chosen != "open":
-        return None
-    if setting is None or not len(setting.data.test):
-        shell.quiet(f"Nothing is open on {title} in this session.")
-        st.page_link(navigation.page(page), label=f"Open {title} first")
+    setting = open_on(page) if chosen == "open" else None
+    if setting is None:
         return None
     data = setting.data
     return paper.on(name, data.train, data.test, n_seeds, data.keep)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, note, typed
+from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, figure, note, points, shape, typed
 from pages.playground.gumbel import SampledKl, Stays
 
 
@@ -18,79 +18,46 @@ def winners(
     """How often each state has the largest share, as bars, and how often it should, as a tick across each."""
     error = float(np.max(np.abs(counted - expected) / np.sqrt(expected * (1 - expected) / n_draws)))
     rows: Dict = {"y": list(names), "hoverinfo": "skip"}
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "x": typed(counted),
-                "width": 0.6,
-                "marker": {"color": palette.colours(len(names)), "cornerradius": 3},
-            }
-            | rows,
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": typed(expected),
-                "marker": {"symbol": "line-ns", "size": 18, "line": {"color": "$ink", "width": 2.5}},
-            }
-            | rows,
-        ],
-        "layout": layout(
-            xaxis=bare(range=[0, 1.35 * float(max(counted.max(), expected.max()))]),
-            yaxis=axis(autorange="reversed", showgrid=False, tickfont={"size": 12, "color": "$ink"}),
-            # Beside bar and tick: as the bar's own text the tick would run through it.
-            annotations=[
-                note(f"{share:.1%}", float(max(share, right)), name, xanchor="left", xshift=6)
-                for name, share, right in zip(names, counted, expected, strict=True)
-            ],
-        ),
-        "caption": f"Bars: how often each state has the largest share in {n_draws:,} draws. Ticks: softmax of the evidence, at "
-        f"most {error:.1f} standard errors apart. Softness changes how sure a winner looks, never who wins.",
-        "alt": "How often each state wins: "
-        + ", ".join(f"{name} {share:.1%}" for name, share in zip(names, counted, strict=True))
-        + ".",
-        "height": 104,
-    }
+    bars = rows | {
+        "type": "bar", "orientation": "h", "x": typed(counted), "width": 0.6,
+        "marker": {"color": palette.colours(len(names)), "cornerradius": 3},
+    }  # fmt: skip
+    tick: Dict = {"symbol": "line-ns", "size": 18, "line": {"color": "$ink", "width": 2.5}}
+    ticks = rows | {"type": "scatter", "mode": "markers", "x": typed(expected), "marker": tick}
+    # Beside bar and tick: as the bar's own text the tick would run through it.
+    said = [
+        note(f"{share:.1%}", float(max(share, right)), name, xanchor="left", xshift=6)
+        for name, share, right in zip(names, counted, expected, strict=True)
+    ]
+    caption = (
+        f"Bars: how often each state has the largest share in {n_draws:,} draws. Ticks: softmax of the evidence, at "
+        f"most {error:.1f} standard errors apart. Softness changes how sure a winner looks, never who wins."
+    )
+    told = ", ".join(f"{name} {share:.1%}" for name, share in zip(names, counted, strict=True))
+    across = bare(range=[0, 1.35 * float(max(counted.max(), expected.max()))])
+    down = axis(autorange="reversed", showgrid=False, tickfont={"size": 12, "color": "$ink"})
+    alt = f"How often each state wins: {told}."
+    return figure([bars, ticks], caption, alt, 104, xaxis=across, yaxis=down, annotations=said)
 
 
 def kl_against_softness(sampled: SampledKl, exact: float) -> Figure:
     """The sampled divergence at several softnesses around the exact one."""
     tau = sampled.temperatures
     reach = max(float(np.max(np.abs(sampled.mean - exact) + 2 * sampled.error)), 0.05 * max(exact, 0.1))
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": typed(tau),
-                "y": typed(sampled.mean),
-                "error_y": {"array": typed(2 * sampled.error), "color": "$muted", "thickness": 1.2, "width": 4},
-                "marker": {"color": "$ink", "size": 7},
-                "hovertemplate": "τ %{x:.2~g}: %{y:.4f} nats<extra></extra>",
-            }
-        ],
-        "layout": layout(
-            xaxis=axis("softness τ (logarithmic)", type="log", tickvals=tau.tolist(), showgrid=False),
-            yaxis=axis("divergence (nats)", range=[exact - 1.35 * reach, exact + 1.35 * reach], nticks=5),
-            shapes=[
-                {
-                    "type": "line",
-                    "xref": "paper",
-                    "x0": 0,
-                    "x1": 1,
-                    "y0": exact,
-                    "y1": exact,
-                    "line": {"color": "$accent", "width": 2},
-                }
-            ],
-            annotations=[_in_corner(f"exact: {exact:.4f}", "$accent")],
-        ),
-        "caption": "Divergence (KL) of the dots in the triangle from the hollow ones: estimates with two standard errors, "
-        "and the exact integral, which does not contain the softness at all.",
-        "alt": f"Sampled divergence at {len(tau)} softnesses; the exact value is {exact:.4f} nats at each of them.",
-        "height": 215,
-    }
+    spread: Dict = {"array": typed(2 * sampled.error), "color": "$muted", "thickness": 1.2, "width": 4}
+    dots = points(
+        "markers", tau, sampled.mean, "τ %{x:.2~g}: %{y:.4f} nats", marker={"color": "$ink", "size": 7}, error_y=spread
+    )
+    line = shape("line", (0, 1), (exact, exact), xref="paper", line={"color": "$accent", "width": 2})
+    across = axis("softness τ (logarithmic)", type="log", tickvals=tau.tolist(), showgrid=False)
+    up = axis("divergence (nats)", range=[exact - 1.35 * reach, exact + 1.35 * reach], nticks=5)
+    caption = (
+        "Divergence (KL) of the dots in the triangle from the hollow ones: estimates with two standard errors, "
+        "and the exact integral, which does not contain the softness at all."
+    )
+    alt = f"Sampled divergence at {len(tau)} softnesses; the exact value is {exact:.4f} nats at each of them."
+    place: Dict = {"shapes": [line], "annotations": [_in_corner(f"exact: {exact:.4f}", "$accent")]}
+    return figure([dots], caption, alt, 215, xaxis=across, yaxis=up, **place)
 
 
 def _in_corner(text: str, colour: str, row: int = 0) -> Dict:
@@ -110,65 +77,29 @@ def survival(stays: Stays, chosen: int, longest: int) -> Figure:
     for index, name, line in looks:
         share = stays.survival(index, longest)
         seen = share > 0
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": typed(steps[seen]),
-                "y": typed(share[seen]),
-                "line": line,
-                "hovertemplate": name + ": %{y:.1%} last %{x} steps or more<extra></extra>",
-            }
-        )
+        says = name + ": %{y:.1%} last %{x} steps or more"
+        traces.append(points("lines", steps[seen], share[seen], says, line=line))
         said = f"{name}: {stays.mean()[index]:.1f} steps on average"
         marks.append(_in_corner(said, str(line["color"]), len(marks)))
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis("steps in one state", showgrid=False, range=[0.5, longest + 0.5]),
-            yaxis=axis(
-                "share of stays",
-                type="log",
-                range=[-3, 0.05],
-                tickvals=[1, 0.1, 0.01, 0.001],
-                ticktext=["100%", "10%", "1%", "0.1%"],
-            ),
-            annotations=marks,
-        ),
-        "caption": "The share of stays that last at least so many steps; a straight line means forgetting at a constant rate.",
-        "alt": f"Lengths of stays with stickiness {stays.gammas[chosen]:.2f} beside none.",
-        "height": 260,
-    }
+    across = axis("steps in one state", showgrid=False, range=[0.5, longest + 0.5])
+    ticks: Dict = {"tickvals": [1, 0.1, 0.01, 0.001], "ticktext": ["100%", "10%", "1%", "0.1%"]}
+    up = axis("share of stays", type="log", range=[-3, 0.05], **ticks)
+    caption = (
+        "The share of stays that last at least so many steps; a straight line means forgetting at a constant rate."
+    )
+    alt = f"Lengths of stays with stickiness {stays.gammas[chosen]:.2f} beside none."
+    return figure(traces, caption, alt, 260, xaxis=across, yaxis=up, annotations=marks)
 
 
 def mean_stay(stays: Stays, chosen: int) -> Figure:
     """Mean length of a stay against the stickiness."""
     mean = stays.mean()
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": typed(stays.gammas),
-                "y": typed(mean),
-                "line": {"color": "$ink", "width": 1.5},
-                "marker": {"color": "$ink", "size": 5},
-                "hovertemplate": "γ %{x:.2f}: %{y:.1f} steps<extra></extra>",
-            },
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [float(stays.gammas[chosen])],
-                "y": [float(mean[chosen])],
-                "marker": {"color": "$accent", "size": 12},
-                "hoverinfo": "skip",
-            },
-        ],
-        "layout": layout(
-            xaxis=axis("how long to stay (γ)", showgrid=False, range=[-0.03, 1.03]),
-            yaxis=axis("mean stay (steps)", rangemode="tozero"),
-        ),
-        "caption": "Mean stay at every stickiness, for the evidence, softness and noise chosen at the left.",
-        "alt": f"Mean stay against stickiness; {mean[chosen]:.1f} steps at {stays.gammas[chosen]:.2f}.",
-        "height": 260,
-    }
+    look: Dict = {"line": {"color": "$ink", "width": 1.5}, "marker": {"color": "$ink", "size": 5}}
+    drawn = [
+        points("lines+markers", stays.gammas, mean, "γ %{x:.2f}: %{y:.1f} steps", **look),
+        points("markers", [stays.gammas[chosen]], [mean[chosen]], marker={"color": "$accent", "size": 12}),
+    ]
+    across = axis("how long to stay (γ)", showgrid=False, range=[-0.03, 1.03])
+    caption = "Mean stay at every stickiness, for the evidence, softness and noise chosen at the left."
+    alt = f"Mean stay against stickiness; {mean[chosen]:.1f} steps at {stays.gammas[chosen]:.2f}."
+    return figure(drawn, caption, alt, 260, xaxis=across, yaxis=axis("mean stay (steps)", rangemode="tozero"))

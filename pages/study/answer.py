@@ -9,22 +9,17 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis.tables import harmless
 from gdm_core.study import Flow
 from gdm_core.study.sheet import ANIMAL
 from gdm_core.study.states import SHARES
 from pages.study.bring import Brought
-from pages.study.pictures import MINUS, label_of
+from pages.study.pictures import MINUS, groups_of, label_of
 from pages.study.questions import MEASURES, SHORT, Answers, Asked
 from pages.ui import shell
+from pages.ui.tables import show_table
 
 LEVEL = 0.05
 MOST_SENTENCES = 4
-
-
-def groups_of(table: pd.DataFrame) -> list[str]:
-    """The values that are compared, in order."""
-    return [str(name).removeprefix("mean_") for name in table if str(name).startswith("mean_")]
 
 
 def flow_sentence(flow: Flow, column: str) -> str:
@@ -123,10 +118,7 @@ def table(brought: Brought, asked: Asked, found: pd.DataFrame) -> None:
         shown["d"] = [number(value, False) for value in found["d"]]
     shown["classical p"] = [p_text(value).removeprefix("= ") for value in found["p_classical"]]
     shown["n"] = found["n"].astype(str)
-    ready = pd.DataFrame(shown)
-    ready["state"] = ready["state"].map(harmless)
-    ready = ready.rename(columns=harmless)
-    st.dataframe(ready, hide_index=True, height="content" if len(ready) < 16 else 560, key="study-table")
+    show_table(pd.DataFrame(shown), 560, "study-table")
     test = str(found["test"].iloc[0]).removeprefix("permutation, ")
     shell.quiet(
         f"{MEASURES.get(asked.measure, asked.measure).capitalize()}. Effect: {found['effect_is'].iloc[0]}. p by 10,000 "

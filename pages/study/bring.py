@@ -151,16 +151,14 @@ def _saved(page: Frame) -> Brought | None:
     def read(say: work.Say) -> Study:
         return Study.open(path_within(data_dir(), kept)) if file is None else Study.from_bytes(file.getvalue(), name)
 
-    opening = work.of(("saved", key), read)
+    failed, words = "This study cannot be opened", f"Opening {name}"
     with page.picture:
-        if not work.follow("study-opening", [opening], f"Opening {name}"):
-            return None
-        if opening.error is not None:
-            shell.error("This study cannot be opened", str(opening.error))
-            return None
+        study = work.outcome("study-opening", ("saved", key), read, failed, words=words)
+    if study is None:
+        return None
     stem = exports.slug(name.rpartition("/")[2].rpartition(".")[0] or name)
     return Brought(
-        f"saved/{key}", settings.of(key), stem, f"{name}, as it was saved", opening.value, True,
+        f"saved/{key}", settings.of(key), stem, f"{name}, as it was saved", study, True,
         ["from gdm_core import Study"], [f"study = Study.open({name!r})"],
     )  # fmt: skip
 
@@ -200,26 +198,9 @@ def _of_files(page: Frame, source: str) -> Brought | None:
             )
             shell.quiet("What you send stays in the memory of this session; what a folder holds is read there.")
             return None
-        reading = files.read(given, options)
-        if not work.follow("study-reading", [reading]):
-            st.button("Stop reading", key="study-read-stop", on_click=reading.stop, icon=":material/stop:")
+        found = files.read(given, options)
+        if found is None:
             return None
-        if reading.error is not None:
-            stopped = str(reading.error) == work.STOPPED
-            if stopped:
-                was = reading.said[0]
-                shell.empty(
-                    "The import was stopped", f"It was {was[0].lower()}{was[1:]}. What was read before that is kept."
-                )
-            else:
-                shell.error("The files could not be read", str(reading.error))
-            if st.button(
-                "Go on reading" if stopped else "Try again", key="study-read-again", icon=":material/refresh:"
-            ):
-                work.forget(("read", tuple(key for key, _ in given), options))
-                st.rerun()
-            return None
-        found: files.Read = reading.value
         if not found.names:
             files.listed(page, found, {})
             shell.error("None of these files can be read", next(iter(found.troubles.values()), "They hold nothing."))
@@ -267,15 +248,15 @@ def _studied(
             f"states, words = cohort_files.read_states(files, {rate:g})",
             f"study = Study.of_states(states, sheet, {rate:g}, words)",
         ]
-        making = work.of(("states", key), lambda say: Study.of_states(found.states, sheet, rate, found.words))
         with page.picture:
-            if not work.follow("study-making", [making], "Counting"):
-                return None
-            if making.error is not None:
-                shell.error("This is no study yet", str(making.error))
-                return None
+            made = work.outcome(
+                "study-making", ("states", key), lambda say: Study.of_states(found.states, sheet, rate, found.words),
+                "This is no study yet", words="Counting",
+            )  # fmt: skip
+        if made is None:
+            return None
         about = f"{len(found.states)} recordings, in states of another tool"
-        return Brought(key, of, name, about, making.value, True, imports, code, notes)
+        return Brought(key, of, name, about, made, True, imports, code, notes)
     study, choice, on = fits.choose(page, fits.Wanted(key, found.trials, sheet, keep=False), of)
     if study is None:
         return None

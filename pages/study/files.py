@@ -23,7 +23,7 @@ from gdm_core.study.sheet import ANIMAL, RECORDING, ROWS_WITHOUT, checked
 from gdm_core.study.study import RESERVED
 from gdm_core.trials import UNLABELLED, Trial
 from pages.study import work
-from pages.study.work import KEPT, Say, Work
+from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
 from pages.ui.controls import number, one_of, text
 from pages.ui.shell import Frame
@@ -125,8 +125,8 @@ def _is_sheet(name: str) -> bool:
     return stem in SHEETS and ending in ("csv", "tsv", "xlsx")
 
 
-def read(files: list[tuple[str, Given]], options: Reading) -> Work:
-    """What they hold, under way or done. What was read stays, also where somebody stops it."""
+def read(files: list[tuple[str, Given]], options: Reading) -> Read | None:
+    """What they hold, once it is read. What was read stays, also where somebody stops it."""
     known: dict[Any, Any] = st.session_state.setdefault(_READ, {})
 
     def do(say: Say) -> Read:
@@ -148,7 +148,8 @@ def read(files: list[tuple[str, Given]], options: Reading) -> Work:
         made.trials = cohort_files.with_seen(made.trials)
         return made
 
-    return work.of(("read", tuple(key for key, _ in files), options), do)
+    key, failed = ("read", tuple(key for key, _ in files), options), "The files could not be read"
+    return work.outcome("study-read", key, do, failed, what="the import", kept="What was read before that is kept.")
 
 
 def _read(one: Given, options: Reading) -> Any:

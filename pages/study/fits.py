@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +24,10 @@ from gdm_core.study.study import RESERVED
 from gdm_core.trials import Trial, Trials
 from pages.lab import live
 from pages.lab.live import screen
+from pages.lab.live.work import Stopped
 from pages.lab.suggest import APART, verdicts
 from pages.study import work
-from pages.study.work import KEPT, Say, Work
+from pages.study.work import KEPT, Say
 from pages.ui import model_controls, settings, shell
 from pages.ui.controls import one_of, several
 from pages.ui.exports import Fit
@@ -77,19 +78,8 @@ def choose(page: Frame, wanted: Wanted, of: str) -> tuple[Study | None, Choice, 
                 return None, choice, on
             st.session_state[_GO] = key
             st.rerun()
-        fit = _begun(key, wanted, choice, on)
-        if not work.follow("study-fit-progress", [fit]):
-            st.button("Stop the fit", key="study-fit-stop", on_click=fit.stop, icon=":material/stop:")
-            return None, choice, on
-        if fit.error is not None:
-            stopped = str(fit.error) == work.STOPPED
-            if shell.error(
-                "The fit was stopped" if stopped else "It could not be fitted", str(fit.error), retry="study-fit-again"
-            ):
-                work.forget(("fit", key))
-                st.rerun()
-            return None, choice, on
-    found: Study = fit.value
+        do = _fit(wanted, choice, on)
+        found = work.outcome("study-fit", ("fit", key), do, "It could not be fitted", what="the fit")
     return found, choice, on
 
 
@@ -127,7 +117,7 @@ def _suggest(wanted: Wanted, choice: Choice) -> None:
                     now.done / max(1, now.total),
                 )
                 time.sleep(LOOK_EVERY_S)
-        except work.Stopped:
+        except Stopped:
             job.cancel()
             raise
         if now.suggestion is None:
@@ -138,16 +128,9 @@ def _suggest(wanted: Wanted, choice: Choice) -> None:
     if not (st.button("Suggest settings", key="study-suggest") or st.session_state.get(_SUGGESTED) == about):
         return
     st.session_state[_SUGGESTED] = about
-    tried = work.of(about, do)
-    if not work.follow("study-suggest-progress", [tried]):
-        st.button("Stop", key="study-suggest-stop", on_click=tried.stop, icon=":material/stop:")
+    found = work.outcome("study-suggest", about, do, "No settings could be suggested", what="the search")
+    if found is None:
         return
-    if tried.error is not None:
-        if shell.error("No settings could be suggested", str(tried.error), retry="study-suggest-again"):
-            work.forget(about)
-            st.rerun()
-        return
-    found: Suggestion = tried.value
     st.button(
         "Use these settings", key="study-suggest-use", on_click=model_controls.apply, args=(choice, found.settings),
         disabled=model_controls.are_set(choice, found.settings),
@@ -159,7 +142,7 @@ def _suggest(wanted: Wanted, choice: Choice) -> None:
     verdicts(found)
 
 
-def _begun(key: str, wanted: Wanted, choice: Choice, on: list[str] | None) -> Work:
+def _fit(wanted: Wanted, choice: Choice, on: list[str] | None) -> Callable[[Say], Study]:
     engine, session = screen.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
 
     def do(say: Say) -> Study:
@@ -175,7 +158,7 @@ def _begun(key: str, wanted: Wanted, choice: Choice, on: list[str] | None) -> Wo
         part = replace(known, set_aside={**known.set_aside, **aside}, notes=(*known.notes, *notes))
         return Study.of_read(result.model(), read, odd, part)
 
-    return work.of(("fit", key), do)
+    return do
 
 
 def waited(job: Job, say: Say, words: str) -> Any:
@@ -186,7 +169,7 @@ def waited(job: Job, say: Say, words: str) -> Any:
             waits = ", waiting for a worker" if view.status is JobStatus.QUEUED else ""
             say(f"{words}{waits}", OF_A_FIT * view.step / view.total if view.total else 0.0)
         return job.result(0)
-    except work.Stopped:
+    except Stopped:
         job.cancel()
         raise
 

@@ -94,13 +94,12 @@ def _figures(brought: Brought, asked: Asked | None, answers: Answers | None) -> 
     """Those that stand on the page, by their keys."""
     found: dict[str, tuple[str, Figure]] = {}
     if asked is not None and answers is not None and answers.table is not None:
-        found["study-dots"] = ("Animals as dots", look.dots(brought, asked, answers))
+        found["study-dots"] = ("Animals as dots", pictures.dots(brought.study, asked, answers))
     if answers is not None and answers.flow is not None:
         found["study-changes"] = ("Changes that differ", pictures.changes(brought.study, answers.flow))
         found["study-graph"] = ("The same as a graph", pictures.graph(brought.study, answers.flow))
     by = "" if asked is None else asked.between[0]
-    order, groups = look.ordered(brought, by)
-    found["study-strips"] = ("All recordings", pictures.strips(brought.study, order, groups, by))
+    found["study-strips"] = ("All recordings", pictures.strips(brought.study, by))
     return found
 
 

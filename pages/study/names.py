@@ -12,8 +12,7 @@ from gdm_core.analysis.tables import harmless
 from gdm_core.study import Study
 from gdm_core.study.sheet import RECORDING
 from pages.study.bring import Brought
-from pages.study.look import with_groups
-from pages.study.pictures import GROUP
+from pages.study.pictures import GROUP, with_groups
 from pages.study.questions import Asked
 from pages.study.work import KEPT
 from pages.ui import settings, shell

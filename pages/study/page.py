@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.lab import live
-from pages.study import answer, bring, look, names, questions, tabs, words, work
+from pages.study import answer, bring, look, names, questions, tabs, words
 from pages.ui import limits, shell
 from pages.ui.styles import style
 
@@ -38,15 +38,10 @@ with page.picture:
     limits.tell()
 answers = None
 if asked is not None:
-    working = questions.answers(brought, asked)
     with page.card:
-        if work.follow("study-asking", [working]):
-            if working.error is not None:
-                shell.error("This cannot be answered", str(working.error))
-                answers = questions.Answers(None, str(working.error), None, None)
-            else:
-                answers = working.value
-                answer.card(asked, answers)
+        answers = questions.answers(brought, asked)
+        if answers is not None:
+            answer.card(asked, answers)
 with page.picture:
     look.draw(brought, asked, answers)
 with page.below:

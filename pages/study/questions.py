@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from gdm_core.study.sheet import RECORDING, in_words
 from gdm_core.study.states import OF_CHANGES, OF_RECORDINGS, OF_STATES
 from pages.study import work
 from pages.study.bring import Brought
-from pages.study.work import Say, Work
+from pages.study.work import Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of, several
 
@@ -105,31 +104,28 @@ def choose(brought: Brought) -> Asked | None:
     )
     first, other = [*saved.get("between", [usual]), NOTHING][:2]
 
-    between = _select(
-        "Does it differ between", groups, first if first in groups else usual, "between", of,
-        "A column of the sheet: groups, doses, sessions.",
-    )  # fmt: skip
-    second = _select("and (a second factor)", [NOTHING, *[c for c in groups if c != between]], other, "and", of)
+    about = "A column of the sheet: groups, doses, sessions."
+    start = first if first in groups else usual
+    between = one_of("Does it differ between", groups, start, key="between", of=of, help=about)
+    second = one_of("and (a second factor)", [NOTHING, *[c for c in groups if c != between]], other, key="and", of=of)
     measures = [*MEASURES, *[c for c in groups if pd.api.types.is_numeric_dtype(frame[c].dtype) and c != between]]
-    measure = _select("Measure", measures, saved.get("measure", "usage"), "measured", of, words=SHORT)
+    called, start = {one: SHORT.get(one, one) for one in measures}, saved.get("measure", "usage")
+    measure = one_of("Measure", called, start, key="measured", of=of)
     paired = [NOTHING, *([animal] if animal else []), *[c for c in groups if c not in (between, second)]]
     comes_again = animal is not None and bool((frame.groupby(animal)[between].nunique() > 1).any())
     again = str(animal) if comes_again else NOTHING
-    within = _select(
-        "Paired within", paired, (saved.get("within") or NOTHING) if saved and between == first else again, "within",
-        settings.key(of, settings.of(between)),
-        "Whose sessions belong together: the animal, where each comes under several conditions.",
-    )  # fmt: skip
+    start = (saved.get("within") or NOTHING) if saved and between == first else again
+    its_own = settings.key(of, settings.of(between))
+    about = "Whose sessions belong together: the animal, where each comes under several conditions."
+    within = one_of("Paired within", paired, start, key="within", of=its_own, help=about)
     others = [c for c in groups if c not in (between, second)]
-    batch = saved.get("blocks") or NOTHING
-    blocks = _select("Blocks", [NOTHING, *others], batch, "blocks", of, "Animals are exchanged within one batch only.")
-    about, kept = (
-        "Their share is taken away first, age for instance.",
-        [c for c in saved.get("covariates", []) if c in others],
-    )
+    batch, about = saved.get("blocks") or NOTHING, "Animals are exchanged within one batch only."
+    blocks = one_of("Blocks", [NOTHING, *others], batch, key="blocks", of=of, help=about)
+    kept = [c for c in saved.get("covariates", []) if c in others]
+    about = "Their share is taken away first, age for instance."
     covariates = several("Covariates", others, kept, key="covariates", of=of, placeholder="none", help=about)
     its_column, its_values = saved.get("where") or (NOTHING, [])
-    where = _select("Only where", [NOTHING, *offered], its_column, "where", of)
+    where = one_of("Only where", [NOTHING, *offered], its_column, key="where", of=of)
     chosen: tuple[str, tuple[Any, ...]] | None = None
     if where != NOTHING:
         by_word = {in_words(value): value for value in sorted(frame[where].dropna().unique().tolist(), key=str)}
@@ -137,8 +133,7 @@ def choose(brought: Brought) -> Asked | None:
         its_own = settings.key(of, settings.of(where))
         its = several(f"{where} is", list(by_word), kept or list(by_word)[:1], key="values", of=its_own)
         chosen = (where, tuple(by_word[word] for word in its)) if its else None
-    corrected = saved.get("correction", "p_holm")
-    correction = _select("Corrected by", list(CORRECTIONS), corrected, "correct", of, words=CORRECTIONS)
+    correction = one_of("Corrected by", CORRECTIONS, saved.get("correction", "p_holm"), key="correct", of=of)
     compared = (between,) if second in (NOTHING, between) else (between, second)
     return Asked(
         measure, compared, None if within == NOTHING else within, None if blocks == NOTHING else blocks,
@@ -146,16 +141,8 @@ def choose(brought: Brought) -> Asked | None:
     )  # fmt: skip
 
 
-def _select(
-    label: str, options: Sequence[str], start: str, name: str, of: str, help: str | None = None,
-    words: dict[str, str] | None = None,
-) -> str:  # fmt: skip
-    """A select box in the address; whatever an address or a saved question says, what it gives is one of the options."""
-    return one_of(label, {one: (words or {}).get(one, one) for one in options}, start, key=name, of=of, help=help)
-
-
-def answers(brought: Brought, asked: Asked) -> Work:
-    """The answers to a question, under way or done."""
+def answers(brought: Brought, asked: Asked) -> Answers | None:
+    """The answers to a question, once there are any."""
     study = brought.study
 
     def do(say: Say) -> Answers:
@@ -175,15 +162,15 @@ def answers(brought: Brought, asked: Asked) -> Work:
         except GdmError as error:
             return Answers(flow, no_flow, None, None, str(error))
 
-    return work.of((brought.key, "answers", asked.key), do)
+    return work.outcome("study-asking", (brought.key, "answers", asked.key), do, "This cannot be answered")
 
 
-def by_frames(brought: Brought, asked: Asked) -> Work:
-    """What frames as units would have claimed."""
+def by_frames(brought: Brought, asked: Asked) -> pd.DataFrame | None:
+    """What frames as units would have claimed, once that is counted."""
 
     def do(say: Say) -> pd.DataFrame:
-        say("Counting frames", 0.5)
         measure = asked.measure if asked.measure in OF_STATES and asked.measure != "median_bout_s" else "usage"
         return brought.study.compare(measure, asked.between, unit=FRAME, where=asked.design["where"])
 
-    return work.of((brought.key, "frames", asked.key), do)
+    key, failed = (brought.key, "frames", asked.key), "Frames cannot be counted here"
+    return work.outcome("study-frames", key, do, failed, words="Counting frames")

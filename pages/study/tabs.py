@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from gdm_core.analysis.tables import harmless
 from gdm_core.study import Power
 from gdm_core.study.comparing import in_unit
 from gdm_core.study.sheet import RECORDING
@@ -18,8 +17,9 @@ from pages.study.bring import Brought
 from pages.study.questions import Answers, Asked
 from pages.study.work import Say
 from pages.ui import settings, shell
-from pages.ui.controls import slide, tabs
+from pages.ui.controls import pick, slide, tabs
 from pages.ui.plot import plot
+from pages.ui.tables import show_table
 
 BIN_S = 60.0
 ALL = "whole recording"
@@ -33,7 +33,7 @@ def show(brought: Brought, asked: Asked | None, answers: Answers | None) -> None
             continue
         with place:
             if name in (*OF_AN_ANSWER, "Changes") and asked is not None and answers is None:
-                shell.empty("Being worked out", "It comes with the answer, at the right of the picture.")
+                shell.empty("No answer yet", "This comes with the one at the right of the picture.")
             elif name not in OF_AN_ANSWER:
                 OTHERS[name](brought, asked, answers)
             elif asked is None or table is None:
@@ -75,7 +75,7 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
             minutes = (np.arange(len(usage)) + 0.5) * bin_s / 60
             its = {name: frame.iloc[row][name] for name in {unit, *asked.between}}
             parts.append(pd.DataFrame({"minute": minutes, "usage": usage[:, place], **its}))
-    whole = look.with_groups(asked, pd.concat(parts, ignore_index=True))
+    whole = pictures.with_groups(asked, pd.concat(parts, ignore_index=True))
     each = whole.groupby([pictures.GROUP, unit, "minute"], as_index=False, sort=False)["usage"].mean()
     drawn = each.groupby([pictures.GROUP, "minute"], as_index=False)["usage"].agg(["mean", "std", "count"])
     drawn = drawn[drawn["count"] >= drawn["count"].max() / 2].copy()  # at the end only the longest recordings are left
@@ -84,7 +84,7 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     drawn["half"] = quantile * drawn["std"] / np.sqrt(n)
     words = f"{study.called(study.states[place])}, share of the time"
     plot(
-        pictures.over_time(drawn, answer.groups_of(table), words),
+        pictures.over_time(drawn, pictures.groups_of(table), words),
         key="study-time",
         filename=f"{brought.name}-minutes",
     )
@@ -92,14 +92,8 @@ def _over_time(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
 
 def _state(brought: Brought, label: str, first: int) -> int:
     """The place of a state that is chosen."""
-    study = brought.study
-    words = [study.called(state) for state in study.states]
-    key = settings.key("state", brought.of)
-    found = st.selectbox(
-        label, range(len(words)), index=first, format_func=lambda i: words[i] if i in range(len(words)) else str(i), key=key,
-        width=260,
-    )  # fmt: skip
-    return found if found in range(len(words)) else first
+    words = {place: brought.study.called(state) for place, state in enumerate(brought.study.states)}
+    return pick(label, words, first, key=settings.key("state", brought.of), width=260)
 
 
 def _surest(table: pd.DataFrame, n_states: int) -> int:
@@ -136,12 +130,9 @@ def _power(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
     def do(say: Say) -> Power:
         return brought.study.power(asked.measure, asked.between[0], state, float(effect), **asking)
 
-    simulated = work.of((brought.key, "power", asked.key, state, effect), do)
-    if work.follow("study-power", [simulated], "Simulating 1,000 studies of every size"):
-        if simulated.error is not None:
-            shell.error("This has no power to speak of", str(simulated.error))
-            return
-        found: Power = simulated.value
+    key, words = (brought.key, "power", asked.key, state, effect), "Simulating 1,000 studies of every size"
+    found = work.outcome("study-power", key, do, "This has no power to speak of", words=words)
+    if found is not None:
         needed = "more than 200" if found.needed is None else f"{found.needed}"
         what = ALL if state is None else brought.study.called(state)
         raw = in_unit(found.raw, asked.measure in SHARES)
@@ -162,26 +153,22 @@ def _frames(brought: Brought, asked: Asked, table: pd.DataFrame) -> None:
             "This is shown between the groups of one column", "Take the pairs or the second factor away at the left."
         )
         return
-    counted = questions.by_frames(brought, asked)
-    if not work.follow("study-frames", [counted], "Counting frames"):
+    found = questions.by_frames(brought, asked)
+    if found is None:
         return
-    if counted.error is not None:
-        shell.error("Frames cannot be counted here", str(counted.error))
-        return
-    found: pd.DataFrame = counted.value
     claimed, true = int((found["p"] < answer.LEVEL).sum()), int((found["p_by_animal"] < answer.LEVEL).sum())
     shell.finding(
         f"With frames for samples, {claimed} of {len(found)} states would 'differ' (p < .05, uncorrected); with animals, {true}."
     )
     shown = pd.DataFrame(
         {
-            "state": [harmless(brought.study.called(state)) for state in found["state"]],
+            "state": [brought.study.called(state) for state in found["state"]],
             "p claimed by frames": [answer.p_text(p).removeprefix("= ") for p in found["p"]],
             "p by animals": [answer.p_text(p).removeprefix("= ") for p in found["p_by_animal"]],
             "frames": [f"{n:,}" for n in found["n"]],
         }
     )
-    st.dataframe(shown, hide_index=True, height="content" if len(shown) < 16 else 560, key="study-frames-table")
+    show_table(shown, 560, "study-frames-table")
     shell.quiet(found.attrs["notes"][0].replace("p_by_animal", "p by animals"))
 
 
@@ -204,11 +191,8 @@ def _recordings(brought: Brought, asked: Asked | None, answers: Answers | None) 
         table = table.drop(columns="unlike the rest")
     for note in dict.fromkeys([*look.left_out(brought), *study.notes]):
         shell.quiet(note)
-    shown = table.map(harmless).rename(columns=harmless)
     two = {"minutes with a state": st.column_config.NumberColumn(format="%.2f")}
-    st.dataframe(
-        shown, hide_index=True, height="content" if len(shown) < 13 else 460, column_config=two, key="study-sheet-table"
-    )
+    show_table(table, 460, "study-sheet-table", column_config=two)
 
 
 OF_AN_ANSWER: dict[str, Callable[[Brought, Asked, pd.DataFrame], None]] = {

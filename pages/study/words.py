@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +21,9 @@ from pages.lab.live import screen
 from pages.lab.poses.clips import clip, clip_grid
 from pages.study import fits, pictures, work
 from pages.study.bring import Brought
-from pages.study.look import word
+from pages.study.pictures import word
 from pages.study.questions import Asked
-from pages.study.work import KEPT, Say, Work
+from pages.study.work import KEPT, Say
 from pages.ui import settings, shell
 from pages.ui.controls import one_of
 from pages.ui.plot import plot
@@ -52,17 +53,11 @@ def spoken(page: shell.Frame, brought: Brought) -> Brought | None:
         said = one_of("Compared are", SAID, row=True, key="said", help=about)
     if said != "words":
         return brought
-    taught = _begun(brought, marks)
     with page.picture:
-        if not work.follow("study-teaching", [taught]):
-            st.button("Stop", key="study-teach-stop", on_click=taught.stop, icon=":material/stop:")
-            return None
-        if taught.error is not None:
-            if shell.error("These words could not be taught", str(taught.error), retry="study-teach-again"):
-                work.forget((brought.key, "words", tuple(marks)))
-                st.rerun()
-            return None
-    study: Study = taught.value
+        key, failed = (brought.key, "words", tuple(marks)), "These words could not be taught"
+        study = work.outcome("study-teach", key, _taught(brought, marks), failed, what="the lesson")
+    if study is None:
+        return None
     code = [*brought.code, f"marks = {marks!r}", "study = study.taught(recordings, marks)"]
     about = f"{brought.about.rpartition(', ')[0]}, {len(study.states)} words found in all"
     return replace(brought, study=study, key=f"{brought.key}/words {settings.of(marks)}", about=about, code=code)
@@ -72,7 +67,7 @@ def _teachable(study: Study) -> bool:
     return type(study.model).__name__ == TEACHABLE
 
 
-def _begun(brought: Brought, marks: list[Mark]) -> Work:
+def _taught(brought: Brought, marks: list[Mark]) -> Callable[[Say], Study]:
     engine, session = screen.engine(), f"{live.visitor()}/study"  # known to the script's thread alone
 
     def do(say: Say) -> Study:
@@ -89,7 +84,7 @@ def _begun(brought: Brought, marks: list[Mark]) -> Work:
         part = replace(study.sheet, notes=(*study.sheet.notes, *notes))
         return replace(Study.of_read(model_from_bytes(model), read, fitting.far_below(scores), part), marks=marks)
 
-    return work.of((brought.key, "words", tuple(marks)), do)
+    return do
 
 
 # ---- the tab --------------------------------------------------------------------------------------------------------
@@ -117,30 +112,27 @@ def panel(brought: Brought, asked: Asked | None, place: int) -> None:
 def _pictures(brought: Brought, clips: pd.DataFrame, names: list[str], place: int) -> None:
     """Poses as loops in a grid, or channels side by side."""
 
-    def do(say: Say) -> list[dict[str, Any]] | None:
+    def do(say: Say) -> list[dict[str, Any]]:
         found = []
         for i, (name, first, after) in enumerate(clips[[RECORDING, "first", "after"]].itertuples(index=False)):
             say(f"Looking for clip {i + 1} of {len(clips)}", i / len(clips))
             poses = brought.poses(name)
             if poses is None:
-                return None
+                return []
             near = replace(poses, image_size=None)  # each as large as its place in the grid
             found.append(clip(near, int(first), int(after), name, ""))
         return found
 
-    looked = work.of((brought.key, "clips", place), do)
-    if not work.follow("study-clips-reading", [looked]):
-        return
-    if looked.error is not None:
-        shell.error("These clips cannot be shown", str(looked.error))
+    found = work.outcome("study-clips", (brought.key, "clips", place), do, "These clips cannot be shown")
+    if found is None:
         return
     name = f"{brought.name}-clips"
-    if looked.value is None:
+    if not found:
         assert brought.trials is not None
         plot(pictures.clips(brought.study, brought.trials(), clips, names, place), key="study-clips", filename=name)
         return
     what, colour = brought.study.called(brought.study.states[place]), pictures.colour_of(brought.study, place)
-    shown = [one | {"said": said} for one, said in zip(looked.value, names, strict=True)]
+    shown = [one | {"said": said} for one, said in zip(found, names, strict=True)]
     with shell.panel("study-clips"):
         clip_grid(shown, colour, name, what, "study-clips-grid")
         shell.quiet(f"{len(clips)} bouts of {what}, each with half a second around it.")

@@ -1,114 +1,65 @@
-"""What takes longer than a page may wait: done in a thread of the visitor's, while the page goes on and says so."""
+"""What takes longer than Study may wait for: worked out beside it, for one visitor, and what came of it said on the page."""
 
 from __future__ import annotations
 
-import importlib
-import logging
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any
+from importlib import import_module
+from typing import Any, TypeVar
 
 import streamlit as st
 
-from gdm_core.errors import FitError, GdmError
 from pages.lab.live import background
-from pages.ui import page_memory
-
-log = logging.getLogger(__name__)
+from pages.lab.live.work import Work, Works
+from pages.ui import page_memory, shell
 
 KEPT = page_memory.stays("study-")
 _WORKS = f"{KEPT}works"
 MOST_KEPT = 24
 AT_ONCE_S = 2.5  # that a page waits before it says what it waits for
-STOPPED = "Stopped."
 
+T = TypeVar("T")
+# What is done now, and how much of all is; ends the work once somebody has stopped it.
 Say = Callable[[str, float], None]
 
 
-class Stopped(Exception):
-    """Somebody asked for the end of it."""
-
-
-class Work:
-    """One piece of work. Plain values that any thread may read.
-
-    do   is given `say(what, share)`, which ends it once somebody has stopped it
-    """
-
-    def __init__(self, do: Callable[[Say], Any]) -> None:
-        self.said: tuple[str, float] = ("Beginning", 0.0)
-        self.value: Any = None
-        self.error: GdmError | None = None
-        self._do, self._ended, self._stop = do, threading.Event(), threading.Event()
-        threading.Thread(target=self._run, name="study", daemon=True).start()
-
-    @property
-    def done(self) -> bool:
-        return self._ended.is_set()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait a moment for the end; whether it came."""
-        return self._ended.wait(seconds)
-
-    def stop(self) -> None:
-        """End it at the next thing that it says."""
-        self._stop.set()
-
-    def _say(self, what: str, share: float) -> None:
-        self.said = what, share
-        if self._stop.is_set():
-            raise Stopped
-
-    def _run(self) -> None:
-        try:
-            try:
-                self.value = self._do(self._say)
-            except AttributeError as error:
-                if "partially initialized module 'torch'" not in str(error):
-                    raise
-                # scipy looks at torch while another visitor's thread still imports it: wait for that, and begin again
-                importlib.import_module("torch")
-                self.value = self._do(self._say)
-        except Stopped:
-            self.error = FitError(STOPPED)
-        except GdmError as error:
-            self.error = error
-        except Exception as error:  # told to the visitor, and in full in the log
-            log.exception("work on a study failed")
-            self.error = FitError(
-                f"Something went wrong that should not ({type(error).__name__}). The server's log tells more."
-            )
-        finally:
-            self._ended.set()
-
-
 def of(key: Hashable, do: Callable[[Say], Any]) -> Work:
-    """The work of that key, begun now if it is not there. The latest few are kept."""
-    works: OrderedDict[Hashable, Work] = st.session_state.setdefault(_WORKS, OrderedDict())
-    if key not in works:
-        works[key] = Work(do)
-    works.move_to_end(key)
-    for old in list(works)[: max(0, len(works) - MOST_KEPT)]:
-        works.pop(old).stop()
-    return works[key]
+    """The work of that key, begun now if it is not there."""
+
+    def begun(work: Work) -> Any:
+        import_module("torch")  # the server loads it behind its first page, and scipy must not look at half of it
+        return do(work.go_on)
+
+    works: Works = st.session_state.setdefault(_WORKS, Works(MOST_KEPT))
+    return works.get(key, begun)
 
 
-def forget(key: Hashable) -> None:
-    """Begin anew the next time."""
-    st.session_state.get(_WORKS, {}).pop(key, None)
+def outcome(
+    name: str, key: Hashable, do: Callable[[Say], T], failed: str, *, what: str = "", kept: str = "", words: str = ""
+) -> T | None:
+    """What comes of it; None while it is under way, and where it failed or was stopped, which is said with a button to begin again.
 
-
-def follow(key: str, works: list[Work], words: str = "") -> bool:
-    """Wait a little for all of them; say how far they are, and have the page run again at their end. Whether all have ended."""
-    until = time.monotonic() + AT_ONCE_S
-    ended = all(work.wait(max(0.0, until - time.monotonic())) for work in works)
-
-    def progress() -> tuple[str, float]:
-        left = [work for work in works if not work.done] or works
-        what, share = left[0].said
-        return words or what, share
-
-    background.follow(key, progress, lambda: sum(work.done for work in works), ended)
-    return ended
+    name    of its controls on the page
+    failed  how it is said that it failed
+    what    it is, "the fit": then a button stops it, and `kept` says what stays of it
+    words   while it is under way, where it says nothing by itself
+    """
+    work = of(key, do)
+    ended = work.wait(AT_ONCE_S)
+    background.follow(f"{name}-progress", lambda: (words or work.said[0], work.said[1]), lambda: work.done, ended)
+    if not ended:
+        if what:
+            st.button(f"Stop {what}", key=f"{name}-stop", on_click=work.stop, icon=":material/stop:")
+        return None
+    if work.error is None:
+        value: T = work.value
+        return value
+    if work.stopping.is_set():
+        was = work.said[0]
+        shell.empty(f"{what.capitalize()} was stopped", f"It was {was[:1].lower()}{was[1:]}. {kept}".strip())
+        again = st.button("Go on", key=f"{name}-again", icon=":material/refresh:")
+    else:
+        again = shell.error(failed, str(work.error), retry=f"{name}-again")
+    if again:
+        st.session_state[_WORKS].forget(key)
+        st.rerun()
+    return None

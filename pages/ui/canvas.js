@@ -1,5 +1,13 @@
-// What drawings on a canvas share: numbers as Python packs them (pages/ui/player.py), and a clean sheet to draw on.
-const bytes = (text) => (text ? Uint8Array.from(atob(text), (c) => c.charCodeAt(0)) : null);
+// What drawings on a canvas share: arrays as Python packs them (gdm_studio/plot/figures/base.py), and a clean sheet to draw on.
+const ARRAYS = { f4: Float32Array, i2: Int16Array, u1: Uint8Array };
+
+// What was sent, with its arrays as such.
+function unpacked(data) {
+  if (data === null || typeof data !== "object") return data;
+  if (Array.isArray(data)) return data.map(unpacked);
+  if ("bdata" in data) return new ARRAYS[data.dtype](Uint8Array.from(atob(data.bdata), (c) => c.charCodeAt(0)).buffer);
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, unpacked(value)]));
+}
 
 // A clean canvas as large as it is shown, or null while it is not.
 function paper({ canvas }) {

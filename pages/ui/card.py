@@ -176,7 +176,6 @@ def _target(score: Score) -> str:
 def scores_html(
     items: Sequence[Score],
     *,
-    title: str = "How good is it",
     status: str = "",
     earlier: str = "",
     meanwhile: str = "",
@@ -193,7 +192,7 @@ def scores_html(
     foot = " ".join([f"Scores of the earlier result: {earlier}.", meanwhile]).strip() if earlier else status
     line = f'<div class="gdm-status">{escape(foot)}</div>' if foot else ""
     rows = "".join([_row(item) if shown else _waiting(item) for item in items] + [_waiting(item) for item in to_come])
-    body = f'<p class="gdm-panel-title">{escape(title)}</p><div class="gdm-scores">{rows}</div>{line}'
+    body = f'<p class="gdm-panel-title">How good is it</p><div class="gdm-scores">{rows}</div>{line}'
     return shell.marked(body, "") if earlier else body
 
 

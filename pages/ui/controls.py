@@ -7,7 +7,7 @@ the control stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import streamlit as st
@@ -17,6 +17,7 @@ from pages.ui.slider import Position, slider
 
 N = TypeVar("N", int, float)
 W = TypeVar("W", bound=str)
+V = TypeVar("V", bound=Hashable)
 IN_ADDRESS: Literal["query-params"] = "query-params"
 
 
@@ -63,8 +64,8 @@ def one_of(
 
 
 def pick(
-    label: str, words: Mapping[W, str], start: W, *, at: Any = st, row: bool = False, tall: bool = False, **more: Any
-) -> W:
+    label: str, words: Mapping[V, str], start: V, *, at: Any = st, row: bool = False, tall: bool = False, **more: Any
+) -> V:
     """The same wherever its value is kept: what it gives is one of the words, whatever a browser sends."""
     names = list(words)
     more["format_func"] = lambda one: words.get(one, str(one))

@@ -3,7 +3,7 @@
 //   words    of the button: where it stands, while it plays
 //   keys     how far each goes; fine (data): what comma and point step by, and minus and plus change the speed
 //   follow   whether figures of the page come along with it
-//   decode   (data) what was sent, unpacked; begin and end (data): where the clock starts, and where it stops
+//   knows    (data) what follows from what was sent, to be kept with it; begin and end (data): where the clock starts and stops
 //   rate     (data) how far the clock goes in a second
 //   cursor   (view) where the page's cursor is at this moment; moment (view, cursor): the other way round
 //   dress    (view) what stands around the canvas; draw (view): the moment itself
@@ -105,7 +105,8 @@ function player(own) {
   return ({ data, parentElement }) => {
     const view = (parentElement.gdmPlayer ??= build(parentElement, own));
     const another = view.data?.[own.of] !== data[own.of];
-    view.data = own.decode(data);
+    const sent = unpacked(data);
+    view.data = { ...sent, ...own.knows?.(sent) };
     if (another) {
       view.at = own.begin(view.data);
       setPlaying(view, false);

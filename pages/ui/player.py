@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from streamlit.components.v2 import component
 
 _FOLDER = Path(__file__).parent
@@ -74,9 +71,3 @@ def player(
 def joined(*js: Path) -> str:
     """Sources that are one module in the browser, over what every canvas shares."""
     return "\n".join(path.read_text(encoding="utf-8") for path in (_FOLDER / "canvas.js", *js))
-
-
-def packed(values: npt.ArrayLike, kind: npt.DTypeLike) -> str:
-    """Numbers as the browser reads them, in base64."""
-    array = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<"))
-    return base64.b64encode(array.tobytes()).decode("ascii")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import streamlit as st
 
@@ -23,21 +23,32 @@ from pages.ui.browser import renderer
 from pages.ui.server import plotly_address
 from pages.ui.theme import TOKENS
 
-State = Literal["fresh", "preview", "stale", "running"]
+State = Literal["fresh", "preview", "stale", "running", "paused"]
 BADGES: dict[str, str] = {
     "fresh": "",
     "preview": "preview, refitting",
     "stale": "earlier result",
     "running": "fitting",
+    "paused": "paused",
 }
 EVENTS = ("click", "select", "range")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure in its place; without one, `title` and `note` say there what is missing and what will bring it. See `plot`.
+    """A figure in its place; without one, `title` and `note` say there what is missing and what will bring it.
 
-    clicked  called with the point that was clicked, {"x", "y", ...}, before the page runs
+    state       whether this is the result ('fresh'), a first look, an earlier result, or one still being fitted
+    revision    zoom is kept as long as this stays the same
+    still       it shows nothing of the fit, and does not fade while a slider moves on
+    clicked     called with the point that was clicked, {"x", "y", ...}, before the page runs; `selected` with what was
+                selected, so that no run that is overtaken loses it
+    height      pixels, when not the figure's own
+    group       figures of one group share a time cursor
+    events      which of 'click', 'select', 'range' rerun the page; read them from what `plot` returns
+    filename    of the PNG or SVG that the visitor saves
+    module      what draws it in the browser: another one of components/ may change the figure by itself, and is given `more`
     """
 
     figure: Figure | None
@@ -48,10 +59,22 @@ class Picture:
     note: str = ""
     still: bool = False
     clicked: Callable[[Any], None] | None = None
+    selected: Callable[[Any], None] | None = None
     height: int | None = None
     group: str = "page"
     events: Sequence[str] = ()
     filename: str | None = None
+    module: str = "plot"
+    more: Mapping[str, Any] | None = None
+
+    @property
+    def _heard(self) -> dict[str, Callable[[], None]]:
+        """What the browser tells of, with what is called then."""
+        heard = dict.fromkeys(self.events, _ignore)
+        for name, call in (("click", self.clicked), ("select", self.selected)):
+            if call is not None:
+                heard[name] = partial(_call, call, self.key, name)
+        return heard
 
     def message(self) -> dict[str, Any]:
         """What the browser is given, by a script or over the live channel."""
@@ -66,7 +89,7 @@ class Picture:
             "badge": BADGES[self.state],
             "revision": self.revision or self.key,
             "group": self.group,
-            "events": [*self.events, *([] if self.clicked is None else ["click"])],
+            "events": list(self._heard),
             "filename": self.filename or f"gdm-{self.key}",
             "plotly": plotly_address(),
             "empty": {"title": self.title, "note": self.note},
@@ -81,55 +104,28 @@ class Picture:
         )
         return mine == theirs and self.figure is other.figure
 
-    def draw(
-        self,
-        module: str = "plot",
-        more: Mapping[str, Any] | None = None,
-        on_select: Callable[[Any], None] | None = None,
-    ) -> Any:
+    def draw(self) -> Any:
         """Draw it, or update in place what stands under its key."""
-        if unknown := [name for name in self.events if name not in EVENTS]:
+        heard = self._heard
+        if unknown := [name for name in heard if name not in EVENTS]:
             raise ConfigError(f"Unknown plot event {unknown[0]!r}; known are {', '.join(EVENTS)}.")
-        callbacks = {f"on_{name}_change": _ignore for name in self.events}
-        for name, call in (("select", on_select), ("click", self.clicked)):
-            if call is not None:
-                callbacks[f"on_{name}_change"] = partial(_call, call, self.key, name)
-        return renderer(module)(key=self.key, data=self.message() | dict(more or {}), **callbacks)
+        callbacks = {f"on_{name}_change": call for name, call in heard.items()}
+        return renderer(self.module)(key=self.key, data=self.message() | dict(self.more or {}), **callbacks)
 
 
-def plot(
-    figure: Figure | None,
-    key: str,
-    *,
-    height: int | None = None,
-    state: State = "fresh",
-    revision: str = "",
-    group: str = "page",
-    events: Sequence[str] = (),
-    filename: str | None = None,
-    empty: tuple[str, str] = ("", ""),
-    still: bool = False,
-    module: str = "plot",
-    more: Mapping[str, Any] | None = None,
-    on_select: Callable[[Any], None] | None = None,
-) -> Any:
-    """Draw `figure` under `key`, or update it in place.
+def _drawn(make: Callable[P, Picture]) -> Callable[P, Any]:
+    def draw(*args: P.args, **kwargs: P.kwargs) -> Any:
+        return make(*args, **kwargs).draw()
 
-    height        pixels, when not the figure's own
-    state         whether this is the result ('fresh'), a first look, an earlier result, or one still being fitted
-    revision      zoom is kept as long as this stays the same
-    group         figures of one group share a time cursor
-    events        which of 'click', 'select', 'range' rerun the page; read them from the value returned
-    filename      of the PNG or SVG that the visitor saves
-    empty         (title, what to do) in place of a figure that is not there yet
-    still         it shows nothing of the fit, and does not fade while a slider moves on
-    on_select     called with what was selected before the page runs, so that no run that is overtaken loses it
-    module        what draws it in the browser: another one of components/ may change the figure by itself, and is given `more`
-    """
-    picture = Picture(
-        figure, key, state, revision, *empty, still, height=height, group=group, events=events, filename=filename
-    )
-    return picture.draw(module, more, on_select)
+    return draw
+
+
+plot = _drawn(Picture)  # takes what a picture takes, and draws it at once
+
+
+def coming(key: str, words: str, height: int = 300) -> None:
+    """The place of a figure that is on its way: what stands below it stays where it is."""
+    plot(None, key, height=height, note=words)
 
 
 def _call(call: Callable[[Any], None], key: str, name: str) -> None:

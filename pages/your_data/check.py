@@ -15,7 +15,7 @@ from gdm_core.analysis.tables import harmless
 from gdm_core.errors import GdmError
 from gdm_core.units import unit_for
 from gdm_studio.plot import figures
-from gdm_studio.plot.figures.base import Figure, axis, layout, note, typed
+from gdm_studio.plot.figures.base import FINE, Dict, Figure, axis, figure, note, points
 from gdm_studio.plot.figures.states import plain
 from pages.ui import shell
 from pages.ui.controls import number, one_of, slide, switch
@@ -171,41 +171,25 @@ def lines(y: Any, names: list[str], rate_hz: float | None = None, longest: int =
     span = np.where(high > low, high - low, 1.0)
     unit = unit_for((longest or len(y)) / (rate_hz or 1.0), "step" if rate_hz is None else "s")
     x = np.arange(len(values)) * width * unit.of(1 / (rate_hz or 1.0))
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": typed(x),
-                "y": typed((values[:, j] - low[j]) / span[j] * 0.86 + len(names[:MAX_LINES]) - 1 - j),
-                "line": {"width": 1.1, "color": "$accent"},
-                "hoverinfo": "skip",
-            }
-            for j in range(values.shape[1])
-            if np.isfinite(low[j])
-        ],
-        "layout": layout(
-            xaxis=axis(unit.name, showgrid=False),
-            yaxis=axis(showticklabels=False, fixedrange=True, showgrid=False),
-            annotations=[
-                note(
-                    plain(name),
-                    0,
-                    len(names[:MAX_LINES]) - j - 0.06,
-                    xref="paper",
-                    yref="y",
-                    xanchor="left",
-                    yanchor="top",
-                )
-                | {"bgcolor": "$surface", "font": {"size": 11, "color": "$muted"}}
-                for j, name in enumerate(names[:MAX_LINES])
-            ],
-        ),
-        "caption": f"The first {min(len(names), MAX_LINES)} of {len(names)} channels over "
-        f"{'steps' if rate_hz is None else 'time'}, each on its own scale.",
-        "alt": f"Lines of {', '.join(names[:MAX_LINES])}.",
-        "height": 60 + 52 * len(names[:MAX_LINES]),
-    }
+    n, look = min(len(names), MAX_LINES), {"yref": "y", "bgcolor": "$surface", "font": FINE}
+    shown = names[:MAX_LINES]
+    drawn = [
+        points(
+            "lines", x, (values[:, j] - low[j]) / span[j] * 0.86 + n - 1 - j, line={"width": 1.1, "color": "$accent"}
+        )
+        for j in range(values.shape[1])
+        if np.isfinite(low[j])
+    ]
+    marks = [
+        note(plain(name), 0, n - j - 0.06, xref="paper", xanchor="left", yanchor="top", **look)
+        for j, name in enumerate(shown)
+    ]
+    over = "steps" if rate_hz is None else "time"
+    caption = f"The first {n} of {len(names)} channels over {over}, each on its own scale."
+    axes: Dict = {
+        "xaxis": axis(unit.name, showgrid=False), "yaxis": axis(showticklabels=False, fixedrange=True, showgrid=False)
+    }  # fmt: skip
+    return figure(drawn, caption, f"Lines of {', '.join(shown)}.", 60 + 52 * n, annotations=marks, **axes)
 
 
 def _examples(column: pd.Series) -> str:

@@ -70,11 +70,6 @@ class OpenFile:
         return self.content.sheets if isinstance(self.content, Table) else ()
 
     @property
-    def sheet_key(self) -> str:
-        """Where the session keeps which sheet was chosen: by content, since another workbook has other sheets."""
-        return sheet_key(self.source)
-
-    @property
     def read_as(self) -> str:
         """The arguments of `tables.read` in a script."""
         sheet = self.content.sheet if isinstance(self.content, Table) and len(self.sheets) > 1 else ""

@@ -12,7 +12,7 @@ import streamlit as st
 
 from datasets import keypoints, tables
 from datasets.readers.deeplabcut import flat_columns
-from gdm_core.errors import GdmError
+from gdm_core.errors import DataError, GdmError
 from pages.lab import Data, live
 from pages.lab.recording import EXPORT, recording_page
 from pages.ui import navigation, shell
@@ -25,8 +25,8 @@ KINDS = ["csv", "tsv", "txt", "gz", "parquet", "xlsx", "npz", "npy", "h5", "hdf5
 LABEL_KINDS = ["annot", "txt", "csv", "tsv"]
 
 
-def ask_for_file() -> tuple[intake.OpenFile | None, str]:
-    """(the file, what is wrong with it). Where there is none, the place to drop one is the picture's."""
+def ask_for_file() -> intake.OpenFile | None:
+    """The file. Where there is none, the place to drop one is the picture's. Raises what is wrong with it."""
     source, name = intake.source()
     with page.controls if source is not None else page.picture:
         if source is not None:
@@ -38,38 +38,36 @@ def ask_for_file() -> tuple[intake.OpenFile | None, str]:
             help="Up to 200 MB here; larger files by path on the Behaviour page.",
         )  # fmt: skip
     if source is None:
-        return None, ""
+        return None
     with page.controls:
         return read(source, name)
 
 
-def read(source: BinaryIO, name: str) -> tuple[intake.OpenFile | None, str]:
-    """(the file, what is wrong with it), with the controls that say how it is read."""
+def read(source: BinaryIO, name: str) -> intake.OpenFile:
+    """The same, with the controls that say how it is read: they stand there also where that went wrong."""
     bar = st.progress(0.0, f"Reading {name}")
 
     def say(share: float, text: str) -> None:
         bar.progress(min(share, 1.0), text)
 
     digest = intake.digest_of(source)
-    file, trouble = None, ""
+    file = None
     try:
         file = intake.open_file(source, name, digest, say)
-    except GdmError as error:
-        trouble = str(error)
     finally:
         bar.empty()
-    if file is None or not file.tracked:  # of a tracking file every frame is read
-        st.number_input(
-            "Keep each n-th row", 1, 10_000, 1, key=intake.every_key(digest), persist_state="session",
-            help="1 keeps all. For text tables beyond five million rows.",
-        )  # fmt: skip
-    if file is not None and len(file.sheets) > 1:
+        if file is None or not file.tracked:  # of a tracking file every frame is read
+            st.number_input(
+                "Keep each n-th row", 1, 10_000, 1, key=intake.every_key(digest), persist_state="session",
+                help="1 keeps all. For text tables beyond five million rows.",
+            )  # fmt: skip
+    if len(file.sheets) > 1:
         assert isinstance(file.content, tables.Table)
         st.selectbox(
-            "Sheet", file.sheets, index=file.sheets.index(file.content.sheet), key=file.sheet_key,
+            "Sheet", file.sheets, index=file.sheets.index(file.content.sheet), key=intake.sheet_key(digest),
             persist_state="session", help="At first the first one with a column of numbers.",
         )  # fmt: skip
-    return (None if file is None else ask_how_to_read(file)), trouble
+    return ask_how_to_read(file)
 
 
 def ask_for_labels(rate_hz: float) -> tuple[keypoints.Annotation | None, str]:
@@ -129,44 +127,31 @@ def ask_how_to_read(file: intake.OpenFile) -> intake.OpenFile:
     return intake.as_poses(file) if wanted else file
 
 
-def ready(file: intake.OpenFile) -> tuple[Data | None, str]:
-    """(the data, or why there are none); draws what was understood on the way."""
-    return pose_data(file) if file.tracked else table_data(file)
-
-
-def pose_data(file: intake.OpenFile) -> tuple[Data | None, str]:
-    """The same for a tracking file."""
+def pose_data(file: intake.OpenFile) -> Data | None:
+    """What can be fitted of a tracking file, and what was understood of it; None where that says why not. Raises why else."""
     with page.controls:
         options = pose_check.pose_options(file)
         labels, trouble = ask_for_labels(options.rate_hz)
     marks = "" if (sent := intake.labels()) is None else str(sent.name)
     with understood(file):
         if not pose_check.pose_panel(file, options):
-            return None, ""
+            return None
     if trouble:
-        return None, f"The labels cannot be read. {trouble}"
+        raise DataError(f"The labels cannot be read. {trouble}")
     seen = b"" if labels is None else repr(labels.label_names).encode() + labels.labels.tobytes()
     marked = hashlib.sha256(seen).hexdigest()
-    try:
-        made = intake.remembered(
-            f"{file.digest}{options}{marked}", lambda: poses.from_poses(file, options, labels, marks)
-        )
-        return made, ""
-    except GdmError as error:
-        return None, str(error)
+    made = f"{file.digest}{options}{marked}"
+    return intake.remembered(made, lambda: poses.from_poses(file, options, labels, marks))
 
 
-def table_data(file: intake.OpenFile) -> tuple[Data | None, str]:
+def table_data(file: intake.OpenFile) -> Data | None:
     """The same for a table."""
     with page.controls:
         options = check.table_options(file)
     with understood(file):
         if not check.table_panel(file, options):
-            return None, ""
-    try:
-        return intake.remembered(f"{file.digest}{options}", lambda: intake.from_table(file, options)), ""
-    except GdmError as error:
-        return None, str(error)
+            return None
+    return intake.remembered(f"{file.digest}{options}", lambda: intake.from_table(file, options))
 
 
 @contextmanager
@@ -196,22 +181,24 @@ def to_report() -> None:
 live.release_when_gone()
 intake.from_address()
 page = shell.frame("your_data", share=no_link if intake.private() else None)
-with page.controls:
+with page.picture:  # a side without controls would stand there empty
     visit.outlive_reload()
-file, trouble = ask_for_file()
+file, data = None, None
+try:
+    file = ask_for_file()
+except GdmError as error:
+    with page.picture:
+        shell.error("This file cannot be read", str(error))
 
-data = None
 if file is None:
-    if trouble:
-        with page.picture:
-            shell.error("This file cannot be read", trouble)
     page.header("a file of your own")
     introduction()
 else:
-    data, trouble = ready(file)
-    if trouble:
+    try:
+        data = pose_data(file) if file.tracked else table_data(file)
+    except GdmError as error:
         with page.picture:
-            shell.error("This cannot be fitted as it stands", trouble)
+            shell.error("This cannot be fitted as it stands", str(error))
     if data is None or not intake.is_fitted(file):
         page.header(file.name)
         if data is not None:

@@ -18,7 +18,7 @@ from pages.ui import shell
 from pages.ui.controls import number, one_of, switch
 from pages.ui.plot import plot
 from pages.ui.tables import rows_high
-from pages.your_data import pose_sketch, problems
+from pages.your_data import pose_pictures
 from pages.your_data.check import say_report
 from pages.your_data.intake import KEPT, OpenFile, edited, remembered
 from pages.your_data.poses import Picked, PoseOptions, chosen
@@ -76,8 +76,12 @@ def _key(file: OpenFile) -> str:
 
 def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
     """The editor, the report and a picture of what is wrong. Whether there is something left to fit."""
-    table = file.content
+    table, kept, trouble = file.content, None, ""
     assert isinstance(table, KeypointTable)
+    try:
+        kept = chosen(table, options) if options.animals and options.parts else None
+    except GdmError as error:
+        trouble = str(error)
     with shell.panel("poses", "Animals and parts"):
         shell.quiet(f"{table.n_frames:,} frames. Each can be renamed or left out; names say which way a body faces.")
         seen = np.isfinite(np.asarray(table.xy)).all(axis=2)  # [T, A, P]
@@ -104,41 +108,33 @@ def pose_panel(file: OpenFile, options: PoseOptions) -> bool:
                 },
             )
         with right:
-            pose = _kept(table, options) if options.animals and options.parts else None
-            if pose is not None:
+            if kept is not None:
                 of = repr((file.digest, options.animals, options.parts))
-                at = remembered(of, partial(pose_sketch.clearest, pose), "sketch")
-                plot(pose_sketch.sketch(pose, *at), key="pose-sketch")
+                at = remembered(of, partial(pose_pictures.clearest, kept), "sketch")
+                plot(pose_pictures.sketch(kept, *at), key="pose-sketch")
     with shell.panel("report", "What was found"):
-        if not (options.animals and options.parts):
+        if trouble:
+            shell.error("These names do not work together", trouble)
+        elif kept is None:
             shell.error("Nothing is left", "Keep at least one animal and one part.")
-            return False
-        try:
-            kept = chosen(table, options)
-        except GdmError as error:
-            shell.error("These names do not work together", str(error))
+        if kept is None:
             return False
         least = float(dict(options.repairs)["min_score"])
         say_report(keypoints.report(kept, max(least, 1e-6)).sentences())
         named = (file.digest, options.rate_hz, options.animals, options.parts, least)
-        codes = remembered(repr(named), lambda: problems.found_in(kept, least), "problems")
+        codes = remembered(repr(named), lambda: pose_pictures.problems_in(kept, least), "problems")
         if codes.any():
-            plot(problems.picture(codes, kept), key="problems")
-            present, colours = problems.shares(codes), {word: colour for word, colour in problems.KINDS.values()}
+            plot(pose_pictures.problem_picture(codes, kept), key="problems")
+            present, colours = (
+                pose_pictures.problem_shares(codes),
+                {word: colour for word, colour in pose_pictures.KINDS.values()},
+            )
             st.html(
                 shell.key_html(
                     "Problems", ((colours[word], f"{word} {_share(share)}") for word, share in present.items())
                 )
             )
     return True
-
-
-def _kept(table: KeypointTable, options: PoseOptions) -> KeypointTable | None:
-    """What is kept of the recording, None where two names are the same, which the report says."""
-    try:
-        return chosen(table, options)
-    except GdmError:
-        return None
 
 
 def _share(value: float) -> str:

@@ -8,17 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.runtime.state.session_state import SessionState
-from streamlit.testing.v1 import app_test, local_script_runner
+from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from gdm_studio.seeds import SEEDS_VARIABLE
-from pages.lab.live import screen, session
+from pages.behaviour import recordings
+from pages.lab import Data, trial_choice
+from pages.lab.live import Live, screen
+from pages.lab.live import session as live_session
 from pages.ui import server
-from tests.support.live_engine import QuickEngine
+from tests.support import formula1_page, live_fit
+from tests.support.live_engine import QuickEngine, Sketch
 from tests.support.patience import WAIT_S, Clock
+from tests.support.recording import SMALL
+
+RUN = AppTest._run
 
 
 class Asked(Mapping[str, Any]):
@@ -52,7 +60,22 @@ def _streamlit_begins_once() -> Iterator[None]:
         patch.setattr(app_test, "ScriptCache", lambda: scripts)
         patch.setattr(SessionState, "filtered_state", property(Asked))
         patch.setattr(local_script_runner, "require_widgets_deltas", _run_to_the_end)
+        patch.setattr(AppTest, "_run", _without_exceptions)
         yield
+
+
+def _without_exceptions(app: AppTest, *given: Any, **more: Any) -> AppTest:
+    """Whatever a test looks for, no run of a page may show one."""
+    RUN(app, *given, **more)
+    if app.exception:
+        pytest.fail(f"{app.exception[0].message}\n{''.join(app.exception[0].stack_trace)}")
+    return app
+
+
+@pytest.fixture
+def exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test itself says which exceptions a page shows."""
+    monkeypatch.setattr(AppTest, "_run", RUN)
 
 
 def _run_to_the_end(runner: LocalScriptRunner, timeout: float) -> None:
@@ -72,7 +95,7 @@ def _run_to_the_end(runner: LocalScriptRunner, timeout: float) -> None:
 def _unhurried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test changes controls faster than a person can. Only the tests of that waiting itself should meet it."""
     if request.path.name != "test_live.py":
-        monkeypatch.setattr(session, "HURRY_S", 0.0)
+        monkeypatch.setattr(live_session, "HURRY_S", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +118,40 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
     monkeypatch.setattr(screen, "engine", lambda: made)
     monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
     return made
+
+
+@pytest.fixture
+def real(engine: QuickEngine, monkeypatch: pytest.MonkeyPatch) -> QuickEngine:
+    """The same, which fits the models themselves. What a page leads to is drawn at once."""
+    engine.real = True
+    monkeypatch.setattr(trial_choice, "DRAWN_S", 0.0)
+    return engine
+
+
+@pytest.fixture
+def live(engine: QuickEngine) -> Live:
+    """A live fit at rest on its first result; from here on jobs run when the test says so."""
+    engine.auto = False
+    return live_fit.at_rest(engine)
+
+
+@pytest.fixture
+def feed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QuickEngine:
+    """A calendar, a driven session, and an engine for the Formula 1 page: tests/support/formula1_page.py."""
+    return formula1_page.arrange(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A session's memory, outside of a server."""
+    made: dict[str, Any] = {}
+    monkeypatch.setattr(st, "session_state", made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def sketch() -> tuple[Data, Sketch, bytes]:
+    """A few short recordings, and a fit of them: its model, and that as bytes."""
+    data = recordings.load_simulated(SMALL)
+    model = Sketch(n_states=4).fit(data.train)
+    return data, model, model.to_bytes()

@@ -1,15 +1,15 @@
-"""The card under Behaviour and Your data: scores and their lines come together, or stay those of the earlier result."""
+"""The card under Behaviour and Your data: scores and their lines come together, and verdicts need enough of the new trials."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from datasets.splits import split_trials
 from gdm_core.analysis import bout_scores
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.analysis.metrics import macro_f1
@@ -21,30 +21,16 @@ from pages.lab import analysis_figures, naming, scores, shipped
 from pages.lab.card import with_spread
 from pages.lab.naming import Naming, arrange
 from pages.lab.tabs import label_counts, shortened, trial_table
-from pages.ui import navigation
+from pages.ui import card as cards
 from pages.ui.result_files import load_card
 from tests.support.controls import control
 from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine, Sketch
+from tests.support.page import opened
 from tests.support.recording import view_of
 from tests.support.sliders import slider
 
-ROOT = Path(__file__).resolve().parents[2]
-SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
 EARLIER = "Scores of the earlier result:"
-
-
-@pytest.fixture(scope="module")
-def sketch(tmp_path_factory):
-    data = recordings.load_simulated(SMALL)
-    path = tmp_path_factory.mktemp("model") / "m.safetensors"
-    Sketch(n_states=4).fit(data.train).save(path)
-    return data, path.read_bytes()
-
-
-def opened() -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py")).run()
-    return app.switch_page(str(navigation.info("behaviour").path)).run()
 
 
 def card(app: AppTest) -> str:
@@ -58,12 +44,11 @@ def do(engine: QuickEngine, app: AppTest, *slots: str) -> str:
         for job in engine.waiting(slot):
             engine.run(job)
     app.run()
-    assert not app.exception, app.exception[0].value
     return card(app)
 
 
 def test_scores_and_the_lines_they_have_to_beat_change_together(engine):
-    app = opened()
+    app = opened("behaviour")
     before = card(app)
     assert EARLIER not in before
     scored = f"{shipped.load(recordings.SHIPPED).more['scores']['macro_f1']:.3f}"
@@ -88,7 +73,7 @@ def test_scores_and_the_lines_they_have_to_beat_change_together(engine):
 
 def test_another_recording_shows_no_numbers_of_the_one_before(engine):
     engine.auto = False
-    app = opened()
+    app = opened("behaviour")
     app.number_input(key="mice").set_value(3).run()
     for slots in (("warm", "main"), ("ask-look",)):
         now = do(engine, app, *slots)
@@ -98,7 +83,7 @@ def test_another_recording_shows_no_numbers_of_the_one_before(engine):
 
 
 def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(engine):
-    app = opened()
+    app = opened("behaviour")
     assert "as you named" not in card(app)
     for k, word in enumerate(("attack", "investigation", "mount", "other", "other"), start=1):
         control(app, "text_input", f"name{k}").set_value(word)
@@ -121,7 +106,7 @@ def test_scores_of_the_visitors_names_stand_beside_the_automatic_ones_as_his(eng
 
 def test_names_that_cannot_be_scored_are_said(engine):
     engine.unable["ask-named"] = "It was given up after 120 s."
-    app = opened()
+    app = opened("behaviour")
     control(app, "text_input", "name1").set_value("attack").run()
     page = "".join(pieces(app))
     assert "Your own names could not be scored" in page
@@ -132,7 +117,7 @@ def test_names_that_cannot_be_scored_are_said(engine):
 
 
 def test_the_table_of_labels_counts_each_frame_once_and_says_what_is_yours(sketch):
-    data, content = sketch
+    data, _, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.3, 0.3)
     made = arrange(["", "mount", "", ""], [0, 1, 1, 3], labels=data.label_names)
     shown = SimpleNamespace(order=(2, 0, 3, 1), train=(), result=None)
@@ -163,7 +148,7 @@ def test_home_shows_the_row_of_the_card_that_it_opens(engine):
     for field in ("value", "spread", "ahead", "line"):
         assert getattr(home, field) == pytest.approx(getattr(row, field), abs=5e-5), field
     assert (home.line_name, home.digits, home.verdict) == (row.line_name, row.digits, row.verdict)
-    assert f"{home.value:.3f} <small>± {home.spread:.3f}" in card(opened())
+    assert f"{home.value:.3f} <small>± {home.spread:.3f}" in card(opened("behaviour"))
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------
@@ -178,7 +163,7 @@ def test_names_of_trials_lose_what_they_share_and_stay_apart():
 
 
 def test_the_table_of_trials_has_no_cell_that_says_none(sketch):
-    data, content = sketch
+    data, _, content = sketch
     table = trial_table(bout_scores.measure(content, data.train, data.test, 0.0, 0.0))
     assert len(table) == len(data.trials)
     assert not table.isna().to_numpy().any()
@@ -187,7 +172,7 @@ def test_the_table_of_trials_has_no_cell_that_says_none(sketch):
 
 
 def test_what_figures_write_is_not_taken_for_markup(sketch):
-    data, content = sketch
+    data, _, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     found["test"][0]["name"] = "<b>one</b>"
     assert "<b>" not in str(analysis_figures.trial_scores(found)["data"])
@@ -197,7 +182,7 @@ def test_what_figures_write_is_not_taken_for_markup(sketch):
 
 # ---- what is measured ---------------------------------------------------------------------------------------------
 def test_one_behaviour_alone_cannot_be_scored(sketch):
-    data, content = sketch
+    data, _, content = sketch
     same = replace(data.test, trials=tuple(replace(t, labels=np.zeros(t.n_samples, np.int64)) for t in data.test))
     found = bout_scores.measure(content, data.train, same, 0.0, 0.0)
     assert found["alone"] == "new"
@@ -207,7 +192,7 @@ def test_one_behaviour_alone_cannot_be_scored(sketch):
 
 
 def test_every_score_against_labels_stands_beside_its_majority_class(sketch):
-    data, content = sketch
+    data, _, content = sketch
     found = bout_scores.measure(content, data.train, data.test, 0.0, 0.0)
     for row, trial in zip(found["test"], data.test, strict=True):
         assert row["majority_balanced"] == pytest.approx(1 / len(np.unique(trial.labels)))
@@ -223,7 +208,7 @@ def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
     hours = unit_for(40_000)
     assert [unit_of_stays(t, hours).name for t in (20, 600, 1800, np.nan)] == ["s", "min", "h", "h"]
     assert unit_of_stays(5_000, unit_for(90)).name == "s", "no larger than that of the page"
-    data, content = sketch
+    data, _, content = sketch
     y = np.random.default_rng(0).normal(size=(60, data.train.n_channels)).astype(np.float32)
     daily = Trials((Trial(np.repeat(y, 20, axis=0), 1 / 86_400),))
     found = bout_scores.measure(content, daily, daily, 0.0, 0.0) | {"lines": {}}
@@ -233,7 +218,7 @@ def test_bouts_are_told_in_a_unit_that_suits_them(sketch):
 
 
 def test_long_tables_have_an_axis_of_their_own_and_poses_that_of_the_player(sketch):
-    poses, _ = sketch
+    poses, *_ = sketch
     y = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
     daily = Trials((Trial(y, 1 / 86_400),))
     table = replace(poses, train=daily, test=daily, poses=())
@@ -241,3 +226,82 @@ def test_long_tables_have_an_axis_of_their_own_and_poses_that_of_the_player(sket
     assert [view.unit.name for view in views] == ["s", "days"]
     here = views[1].unit
     assert here.of(86_400) == 1
+
+
+# ---- verdicts -------------------------------------------------------------------------------------------------------
+RATE = 20.0
+
+
+def stays(n: int, length: float, kinds: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    found: list[int] = []
+    while len(found) < n:
+        found += [int(rng.integers(kinds))] * (1 + int(rng.exponential(length)))
+    return np.array(found[:n])
+
+
+def recording(n_trials: int, n: int, told: bool, seed: int) -> Trials:
+    """Places that one of two behaviours decides, and labels that name it; or labels of bouts that have nothing to do with it."""
+    made = []
+    for i in range(n_trials):
+        z = stays(n, 60, 2, 100 * seed + i)
+        angle = np.pi * z + np.random.default_rng(seed + i).normal(0, 0.2, n)
+        y = 3 * np.column_stack([np.cos(angle), np.sin(angle)])
+        labels = z if told else stays(n, 60, 2, 7000 + 100 * seed + i)
+        made.append(Trial(y.astype(np.float32), RATE, labels=labels.astype(np.int64), name=f"t{i}"))
+    return Trials(tuple(made), "made up", ("slow", "fast"))
+
+
+def rows_of(whole: Trials, smooth: float = 0.0) -> dict[str, cards.Score]:
+    train, test = split_trials(whole)
+    model = Sketch(n_states=2).fit(train)
+    found = bout_scores.measure(model.to_bytes(), train, test, smooth, 0.0)
+    lines = bout_scores.baselines(train, test, 2)
+    return {row.name: row for row in scores.bout_rows(found | {"lines": lines})}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bouts_that_have_nothing_to_do_with_the_labels_are_never_green(seed):
+    for name, row in rows_of(recording(5, 800, told=False, seed=seed)).items():
+        if name != "Explains new trials (R²)" and row.line is not None:
+            assert row.verdict != "beats", (name, row)
+
+
+def test_bouts_that_are_the_labels_stand_against_the_same_bouts_at_other_times():
+    row = rows_of(recording(5, 2000, told=True, seed=1))["Macro-F1"]
+    assert row.value > 0.9
+    assert "blocks of about" in row.over
+    assert row.spread is not None
+    assert row.spread < 0.1
+    assert row.line < row.value + 0.02
+    assert row.verdict in ("beats", "level"), "k-means knows these places as well"
+
+
+@pytest.mark.parametrize("n", [100, 240, 400])
+def test_a_short_recording_carries_no_verdict_and_says_so(n):
+    rows = rows_of(recording(1, n, told=True, seed=2))
+    for row in rows.values():
+        assert row.spread is None
+        if row.line is not None:
+            assert row.verdict in ("short", "level")
+    assert "too little to say" in cards._row(rows["Explains new trials (R²)"])
+    assert rows["Explains new trials (R²)"].over in cards._row(rows["Explains new trials (R²)"])
+
+
+def test_each_score_of_the_same_trials_is_measured_over_the_same_pieces():
+    rows = [row for row in rows_of(recording(2, 1500, told=True, seed=3)).values() if row.line is not None]
+    assert len(rows) == 4
+    assert len({(row.over, row.short) for row in rows}) == 1
+
+
+def test_smoothing_that_hides_what_states_tell_is_said():
+    z = np.repeat(np.arange(240) % 2, np.tile([6, 6, 30], 80))
+    y = 3 * np.column_stack([np.cos(np.pi * z), np.sin(np.pi * z)]).astype(np.float32)
+    train, test = split_trials(Trials((Trial(y, RATE, labels=z),), "fast", ("a", "b")))
+    model = Sketch(n_states=2).fit(train).to_bytes()
+    assert scores.lost_by_smoothing(bout_scores.measure(model, train, test, 0.0, 0.0)) == ""
+    said = scores.lost_by_smoothing(bout_scores.measure(model, train, test, 4.0, 4.0))
+    assert "one bout" in said
+    part = bout_scores.measure(model, train, test, 0.0, 0.5)
+    assert part["raw_macro_f1"] - part["macro_f1"] > scores.LOST
+    assert f"{part['raw_macro_f1']:.3f} as fitted" in scores.lost_by_smoothing(part)

@@ -1,14 +1,19 @@
-"""Bouts made of soft states, and the names, mergers and colours that a visitor gives to states."""
+"""Bouts made of soft states, the names that a visitor gives to states, and what an expert saw: labels, in pictures."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis.bouts import BoutRule, like_expert, median_bout, smoothed, without_short
 from gdm_core.errors import ConfigError
 from pages.lab import naming
+from pages.lab.labels import OTHERS, Words
 from pages.lab.naming import arrange
+from tests.support.drawn import words
+from tests.support.page import opened
 
 
 # ---- bouts --------------------------------------------------------------------------------------------------------
@@ -59,12 +64,6 @@ def test_merged_states_add_up_and_keep_the_colours_of_the_others():
     assert (out[:, 2] == 0).all()
     assert made.names == ("S1", "walk", "(in walk)", "S4")
     assert made.used == [0, 1, 3]
-
-
-def test_a_colour_that_is_taken_is_swapped():
-    made = arrange(["a", "b", "c"], [0, 1, 2], [2, None, None])
-    assert made.names == ("c", "b", "a")
-    assert made.into == (2, 1, 0)
 
 
 def test_any_colour_of_the_palette_can_be_worn_and_a_taken_one_is_swapped():
@@ -122,3 +121,58 @@ def test_names_from_labels_number_states_that_share_one():
     weight = naming.weights([soft], [np.repeat([1, 0, 1], 10)], 2)
     assert naming.by_labels(weight, ("rest", "run")) == ("run 1", "rest", "run 2")
     assert naming.weights([soft], [None], 2) is None
+
+
+TABS = ["Bouts", "Shares", "Transitions", "Trials", "Features", "Export & reproduce"]
+
+
+def table(labels: list[str]) -> bytes:
+    """Two channels at 50 a second, with a label for each row."""
+    turn = np.arange(len(labels)) / 9
+    columns = {"time": np.arange(len(labels)) / 50, "a": np.cos(turn), "b": np.sin(turn), "label": labels}
+    return pd.DataFrame(columns).to_csv(index=False).encode()
+
+
+def fitted(content: bytes, tab: str = "Bouts") -> AppTest:
+    app = opened("your_data", view=tab)
+    app.file_uploader(key="upload").upload("walk.csv", content).run()
+    app.button(key="fit").click().run()
+    return app
+
+
+# ---- words --------------------------------------------------------------------------------------------------------
+def test_twelve_labels_keep_a_colour_each():
+    names = [f"L{k}" for k in range(12)]
+    words = Words.of(names, [np.arange(12), None])
+    assert words.names == tuple(names)
+    assert words.remark == ""
+    np.testing.assert_array_equal(words.grouped([3, -1, 11, 99]), [3, -1, 11, -1])
+
+
+def test_of_more_labels_the_commonest_keep_their_colour_and_the_rest_share_one():
+    labels = np.repeat(np.arange(20), np.r_[np.full(9, 2), np.full(11, 9)])
+    words = Words.of([f"L{k}" for k in range(20)], [labels])
+    assert words.names == (*(f"L{k}" for k in range(9, 20)), OTHERS)
+    assert words.grouped([0, 8, 9, 19, -1]).tolist() == [11, 11, 0, 10, -1]
+    assert "other 9 share one" in words.remark
+    hot = words.hot(labels)
+    assert hot.shape == (len(labels), 12)
+    np.testing.assert_allclose(hot[:, 11].sum(), 18)
+
+
+def test_labels_without_a_name_are_numbered_and_no_labels_are_no_words():
+    assert Words.of(["rest"], [np.array([0, 2])]).names == ("rest", "behaviour 2", "behaviour 3")
+    assert Words.of(["rest"], [np.array([-1, -1]), None]) is None
+    assert Words.of([], []) is None
+
+
+# ---- the page -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("tab", TABS)
+def test_thirty_labels_are_drawn_in_every_tab(engine, tab):
+    labels = [f"L{k}" for _ in range(10) for k in range(30) for _ in range(1 + (k > 18))]
+    app = fitted(table(labels), tab)
+    text = words(app)
+    assert "Macro-F1" in text
+    assert f"{OTHERS}</span>" in text
+    assert "L29</span>" in text
+    assert "L3</span>" not in text, "a rare one has no colour of its own"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from gdm_core.engine.compare import CompareJob, Comparison
 from gdm_core.errors import ConfigError
@@ -13,10 +12,9 @@ from pages.compare import grid, settings, sources
 from pages.ui import navigation
 from tests.support.compared import fits, lines, made_up
 from tests.support.drawn import record
-from tests.support.nascar_page import APP, live_of, settled, text
+from tests.support.nascar_page import live_of, settled, text
 from tests.support.offered import offered
-
-PAGE = str(navigation.info("compare").path)
+from tests.support.page import opened, pressed
 
 
 @pytest.fixture(autouse=True)
@@ -28,24 +26,8 @@ def _made_up(engine, monkeypatch):
     monkeypatch.setattr(sources, "T", 240)
 
 
-def opened(**address: str) -> AppTest:
-    app = AppTest.from_file(APP).run().switch_page(PAGE)
-    for name, value in address.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception, app.exception[0].message
-    return app
-
-
-def pressed(app: AppTest, label: str) -> AppTest:
-    (button,) = [each for each in app.button if each.label == label]
-    button.click().run()
-    assert not app.exception, app.exception[0].message
-    return app
-
-
 def test_a_first_visit_finds_what_can_be_told_and_what_cannot():
-    app = opened()
+    app = opened("compare")
     said = text(app)
     assert "A GDM and C rSLDS cannot be told apart here; A GDM is ahead of B AR-HMM by" in said
     assert "95 % intervals over 12 blocks of the new trials and 3 seeds" in said
@@ -56,7 +38,7 @@ def test_a_first_visit_finds_what_can_be_told_and_what_cannot():
 
 
 def test_another_setting_costs_only_its_own_fits():
-    app = pressed(opened(), "Add one")
+    app = pressed(opened("compare"), "Add one")
     assert app.query_params["settings"] == "4"
     app.number_input(key="K-D").set_value(6).run()
     assert len(fits) == 12, "one more GDM; before, with the K of the first, it was known"
@@ -65,7 +47,7 @@ def test_another_setting_costs_only_its_own_fits():
 
 
 def test_a_setting_is_not_compared_with_itself():
-    app = pressed(opened(), "Add one")
+    app = pressed(opened("compare"), "Add one")
     assert "D is the same setting as A, and is left out" in text(app)
     assert "D GDM" not in text(app)
     assert "A GDM and C rSLDS cannot be told apart here" in text(app)
@@ -77,7 +59,7 @@ def test_a_setting_is_not_compared_with_itself():
 
 
 def test_a_fit_that_fails_leaves_the_others_standing():
-    app = opened(**{"model-B": "Decomposed LDS (p-dLDS)"})
+    app = opened("compare", **{"model-B": "Decomposed LDS (p-dLDS)"})
     assert "B p-dLDS is left out" in text(app)
     assert "The fit diverged." in text(app)
     assert "C rSLDS" in text(app)
@@ -86,8 +68,7 @@ def test_a_fit_that_fails_leaves_the_others_standing():
 
 @pytest.mark.parametrize("tab", ["Differences", "Where they disagree", "Seeds", "Export"])
 def test_every_tab_draws(tab):
-    app = opened(view=tab)
-    assert not app.exception
+    app = opened("compare", view=tab)
     assert "Nothing fitted yet" not in text(app)
     if tab == "Export":
         assert offered(app) >= {"Scores (CSV)", "Every block (CSV)"}
@@ -95,7 +76,7 @@ def test_every_tab_draws(tab):
 
 def test_moments_of_disagreement_come_one_after_the_other(monkeypatch):
     drawn = record(monkeypatch)
-    app = opened(view="Where they disagree", settings="3")
+    app = opened("compare", view="Where they disagree", settings="3")
     app.selectbox(key="disagree-other").set_value("C rSLDS").run()
     assert "Moment" not in text(app)
     app = pressed(app, "Next moment")
@@ -109,7 +90,7 @@ def test_moments_of_disagreement_come_one_after_the_other(monkeypatch):
 
 
 def test_other_numbers_of_states_fill_a_map_where_a_failure_is_a_mark(engine):
-    app = opened(view="Other K")
+    app = opened("compare", view="Other K")
     assert len(fits) == 9
     app = pressed(app, "Fit 24 models")
     app.run()
@@ -119,7 +100,6 @@ def test_other_numbers_of_states_fill_a_map_where_a_failure_is_a_mark(engine):
     app.selectbox(key="grid-of").set_value("B").run()
     app = pressed(app, "Fit 6 models")
     app.run()
-    assert not app.exception
     asked = grid.settings_of(settings.Chosen("B", "pdlds", "pdlds", {"n_states": 4, "n_latent": 2}), None)
     source = sources.simulated("nascar-soft", 0)
     made = grid.heat(CompareJob(Comparison(asked, (0,), source.train, source.test), engine, "one").poll(), None, "ten")
@@ -136,30 +116,27 @@ def test_a_cell_of_the_map_leads_to_its_fit_on_the_page_of_the_data(engine):
     assert grid.cell_at(chosen, "stickiness", {"x": "6", "y": "none such"}) is None
     assert grid.cell_at(chosen, None, None) is None
     source = sources.simulated("nascar-standard", 3)
-    app = AppTest.from_file(APP).run().switch_page(str(navigation.info("nascar").path))
-    for name, value in {**source.query(cell), "T": "240"}.items():
-        app.query_params[name] = value
-    wanted = live_of(settled(app.run()))._wanted
+    wanted = live_of(settled(opened("nascar", **source.query(cell) | {"T": "240"})))._wanted
     assert wanted.train.fingerprint == source.train.fingerprint
     assert {**wanted.config, "seed": 0} == {**cell.config, "posterior": "window", "seed": 0}
 
 
 def test_one_setting_and_one_seed_say_what_is_missing():
-    app = opened(settings="1", seeds="1", view="Where they disagree")
+    app = opened("compare", settings="1", seeds="1", view="Where they disagree")
     assert "Add a second one" in text(app)
-    app = opened(settings="1", seeds="1", view="Seeds")
+    app = opened("compare", settings="1", seeds="1", view="Seeds")
     assert "With two seeds or more" in text(app)
 
 
 def test_links_that_ask_for_what_is_not_offered_say_so():
-    app = opened(settings="9", seeds="99")
+    app = opened("compare", settings="9", seeds="99")
     assert "1 to 6 are offered: 6 are shown" in text(app)
     assert "1 to 5 is offered: 5 is used" in text(app)
 
 
 def test_much_work_waits_for_a_button(monkeypatch):
     monkeypatch.setattr("pages.compare.job.AT_ONCE", 100)
-    app = opened()
+    app = opened("compare")
     assert "9 fits of 240 samples" in text(app)
     assert "That takes about 5 s" in text(app)
     assert not fits
@@ -170,23 +147,20 @@ def test_much_work_waits_for_a_button(monkeypatch):
 
 
 def test_data_of_another_page_are_compared_on_once_that_page_was_opened(engine):
-    empty = opened(data="What is open on: NASCAR lab")
+    empty = opened("compare", data="What is open on: NASCAR lab")
     assert "Nothing is open on NASCAR lab in this session." in text(empty)
     assert not fits
-    app = AppTest.from_file(APP).run().switch_page(str(navigation.info("nascar").path))
-    app.query_params["T"], app.query_params["setting"] = "200", "Standard"
-    settled(app.run())
-    app.switch_page(PAGE).run()
+    app = settled(opened("nascar", T="200", setting="Standard"))
+    app.switch_page(str(navigation.info("compare").path)).run()
     app.selectbox(key="data").set_value("nascar").run()
-    assert not app.exception
     assert "standard track, 200 steps" in text(app)
     assert len(fits) > 0
 
 
 def test_finished_fits_are_found_again_by_the_next_visitor():
-    opened()
+    opened("compare")
     before = len(fits)
-    opened()
+    opened("compare")
     assert len(fits) == before
 
 

@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 import streamlit as st
 from plotly.offline import get_plotlyjs
-from streamlit.testing.v1 import AppTest
 
 from datasets import nascar
 from datasets.nascar import train_test
@@ -29,13 +28,12 @@ from gdm_core.units import STEPS
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures import entropy_of
 from pages.lab import Data
-from pages.lab.live import screen
 from pages.lab.tables import files_of
 from pages.ui import exports, navigation
 from pages.ui.card import Score
 from tests.support.engine_requests import PATIENCE_S
-from tests.support.live_engine import QuickEngine
 from tests.support.offered import offered
+from tests.support.page import opened
 from tests.support.recording import reading_of
 from tests.support.reports import sources_in
 from tests.support.scripts import run_script
@@ -184,19 +182,13 @@ def test_a_title_with_quotes_leaves_a_script_that_runs():
 
 
 @pytest.fixture
-def page(monkeypatch):
+def page(engine, monkeypatch):
     """The NASCAR lab with a real fit, its export tab open."""
-    engine = QuickEngine(real=True)
-    monkeypatch.setattr(screen, "get_engine", lambda: engine)
+    engine.real = True
     monkeypatch.setattr(type(st.context), "url", "http://host/nascar")  # as a browser has it: without the query
-    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
-    app.switch_page(str(navigation.info("nascar").path))
-    for name, value in {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items():
-        app.query_params[name] = value
-    app.run()
+    app = opened("nascar", T="200", K="3", seed="1", view="Export & reproduce")
     for _ in range(3):
         app.run()
-    assert not app.exception
     return app
 
 
@@ -243,7 +235,6 @@ def test_every_figure_of_the_panel_can_be_saved_and_the_shown_trial_comes_first(
     assert {"Which state wins where", "What follows what", "Prediction"} < set(names)
     for name in names:
         page.selectbox(key="nascar-export-figure").set_value(name).run()
-        assert not page.exception, name
     assert page.selectbox(key="nascar-export-trial-0").value == 0
     page.session_state["trial"] = "test"
     page.run()
@@ -258,13 +249,7 @@ def test_the_link_reopens_the_view(page):
     assert {"T": "200", "K": "3", "seed": "1", "view": "Export & reproduce"}.items() <= query.items()
 
 
-def test_nothing_is_offered_before_there_is_a_result(monkeypatch):
-    engine = QuickEngine(auto=False)
-    monkeypatch.setattr(screen, "get_engine", lambda: engine)
-    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
-    app.switch_page(str(navigation.info("nascar").path))
-    app.query_params["view"] = "Export & reproduce"
-    app.query_params["seed"] = "1"  # that of the first visit ships with the app
-    app.run()
-    assert not app.exception
+def test_nothing_is_offered_before_there_is_a_result(engine):
+    engine.auto = False
+    app = opened("nascar", view="Export & reproduce", seed="1")  # that of the first visit ships with the app
     assert not offered(app)

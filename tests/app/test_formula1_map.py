@@ -14,6 +14,7 @@ from pages.formula1 import badges, data, figures, placing
 from pages.formula1.data import Circuit, Place
 from pages.formula1.placing import STANDOFF_PX, crosses, crosses_box
 from pages.ui.exports import figure_html, legend
+from tests.support.formula1_page import one_lap
 from tests.support.reports import sources_in
 from tests.unit.test_formula1 import SHARED
 
@@ -101,7 +102,7 @@ def _figure(circuit: Circuit, n_states: int, weights: list[float]) -> figures.Fi
     states = np.full((circuit.n_bins, n_states), 1 / n_states, np.float32)
     distance = np.arange(circuit.n_bins) * circuit.length / circuit.n_bins
     return figures.circuit_map(
-        circuit, circuit.at(distance), states, distance=distance, lap=np.ones(circuit.n_bins), speed=distance, segment=None,
+        circuit, one_lap(circuit.at(distance), distance), states,
         badges=badges.badges(circuit, parts, all_of_them=False, most=badges.MOST), title="VER, 56 laps",
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The numbers behind the Formula 1 page's pictures: segments, the map, laps against each other, the exported script."""
+"""The numbers behind the Formula 1 page: segments, the map, laps against each other, all drivers in one table, the script."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ import pytest
 from datasets import formula1
 from datasets.formula1 import LapClock
 from gdm_core.analysis.metrics import evaluate, state_accuracy
-from gdm_core.analysis.profiles import drivers_along_lap, unlikeness
-from gdm_core.analysis.segments import composition
+from gdm_core.analysis.segments import composition, drivers_along_lap, unlikeness
 from gdm_core.errors import DataError
 from gdm_studio.plot.figures.base import untyped
 from pages import lab
-from pages.formula1 import accuracy, all_drivers, data, figures, loading, picture, tables, telemetry, traces, tyres
+from pages.formula1 import (
+    accuracy,
+    all_drivers,
+    data,
+    figures,
+    loading,
+    picture,
+    tables,
+    telemetry,
+    traces,
+    tyres,
+)
 from pages.formula1.data import Looked, Pick, Place
 from pages.formula1.driver_states import Driver
 from pages.formula1.traces import trace
 from pages.lab.live.pictures import Origin
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
-from tests.support.formula1_page import RING, arrange, ring_race
+from tests.support.formula1_page import PAPER, RING, ring_race, visit
 from tests.support.live_engine import Sketch
 from tests.support.recording import reading_of
 
-
-@pytest.fixture(autouse=True)
-def feed(monkeypatch, tmp_path):
-    return arrange(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("feed")
 
 
 def _laps(monkeypatch, code: str = "AAA", looked: Looked | None = None) -> tuple[data.Circuit, data.Laps]:
@@ -54,9 +61,8 @@ def test_presence_and_weight_follow_the_definition_of_the_paper():
 def test_the_map_holds_every_sample_once_and_says_where_it_is(monkeypatch):
     circuit, laps = _laps(monkeypatch)
     states = np.eye(4, dtype=np.float32)[laps.segment]
-    many = {"distance": laps.distance, "lap": laps.lap, "speed": laps.speed, "segment": laps.segment}
     monkeypatch.setattr(figures, "DOTS_ABOVE", 100)
-    figure = figures.circuit_map(circuit, laps.place, states, **many)
+    figure = figures.circuit_map(circuit, laps, states)
     dots = figure["data"][1:]
     assert sum(len(untyped(trace["x"])) for trace in dots) == len(laps.lap)
     tips = np.concatenate([untyped(trace["customdata"]) for trace in dots])
@@ -74,9 +80,7 @@ def test_a_race_on_the_map_stays_within_its_weight():
     place = Place(circuit="shanghai")
     circuit, laps = data.circuit(place), data.laps_of(place, "FLT", Looked())
     states = np.random.default_rng(0).dirichlet(np.full(8, 0.15), len(laps.lap)).astype(np.float32)
-    figure = figures.circuit_map(
-        circuit, laps.place, states, distance=laps.distance, lap=laps.lap, speed=laps.speed, segment=laps.segment
-    )
+    figure = figures.circuit_map(circuit, laps, states)
     assert len(laps.lap) > 20_000
     assert len(json.dumps(figure)) < 700_000
 
@@ -276,3 +280,45 @@ def test_strategies_have_a_bar_and_a_letter_for_every_set_of_tyres():
     ]  # fmt: skip
     assert letters.mark.type == "text"
     assert "No lap was neutralised" in told
+
+
+# ---- all drivers in one table ---------------------------------------------------------------------------------------
+def test_drivers_stand_by_their_best_lap_with_gap_and_use_of_states():
+    def timed(code, *seconds):
+        driver = ring_driver(code, n_laps=len(seconds))
+        return replace(
+            driver, laps=replace(driver.laps, seconds=np.array(seconds), accurate=np.arange(len(seconds)) > 0)
+        )
+
+    session = ring_session(
+        timed("AAA", 90.0, 82.5, 83.5), timed("BBB", 81.25, 84.0, 85.0), timed("CCC", np.nan, np.nan, np.nan)
+    )
+    table = all_drivers.standings(session, {"BBB": np.array([0.25, 0.75])}, ["S1", "S2"])
+    assert table["Driver"].tolist() == ["BBB", "AAA", "CCC"]
+    np.testing.assert_allclose(table["Gap"][:2], [0, 1.25])
+    assert table["On lap"][:2].tolist() == [1, 2]
+    np.testing.assert_allclose(table["Mean of clean laps"][:2], [84.5, 83.0])
+    np.testing.assert_allclose(table.loc[0, ["S1", "S2"]].to_numpy(float), [25, 75])
+    assert np.isnan(table.loc[1:, ["S1", "S2"]].to_numpy(float)).all()
+    assert np.isnan(table["Best lap"][2])
+    assert (all_drivers._gap(0.0), all_drivers._gap(0.3), all_drivers._gap(np.nan)) == ("leads", "+0.300", "–")
+
+
+def test_use_is_the_drivers_own_mean_over_the_lap_in_the_order_of_colours():
+    profiles = np.full((2, 2, 2, 3, 2), np.nan, np.float32)
+    profiles[0, 0, :, :2] = [0.2, 0.8]
+    profiles[0, 1] = 0.5  # the first driver's, on the same laps
+    found = all_drivers.usage_of(["AAA", "BBB"], profiles, (1, 0))
+    assert set(found) == {"AAA"}
+    np.testing.assert_allclose(found["AAA"], [0.8, 0.2], rtol=1e-6)
+
+
+def test_the_table_is_there_at_once_and_has_states_once_the_model_is_applied(feed):
+    app = visit(source="real", view="All twenty drivers", **PAPER)
+    assert "Best lap" in app.dataframe[-1].value
+    assert not any(name.startswith("S1") for name in app.dataframe[-1].value)
+    app.button(key="f1-apply").click().run()
+    app.run()
+    table = app.dataframe[-1].value
+    shares = table[[name for name in table if name.startswith("S")]].to_numpy(float)
+    np.testing.assert_allclose(shares.sum(axis=1), 100, atol=0.5)

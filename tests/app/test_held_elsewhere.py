@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis import looks
 from gdm_studio.plot.figures.base import untyped
 from pages.formula1.data import along_lap
 from pages.lab import held
-from pages.lab.live import screen, session
-from pages.ui import navigation
+from pages.lab.live import session
 from tests.support import formula1_page
 from tests.support.controls import control
 from tests.support.held import labels, offers, shares, tables
-from tests.support.live_engine import QuickEngine
+from tests.support.page import opened
 from tests.support.sliders import slider
 
 
@@ -50,25 +48,8 @@ def test_a_race_is_followed_sample_by_sample_and_along_the_lap_of_both_drivers(m
         assert {part["shape"][2] for part in table["parts"].values()} == set(table["values"])
 
 
-@pytest.fixture
-def engine(monkeypatch, tmp_path) -> QuickEngine:
-    made = QuickEngine()
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    return made
-
-
-def opened(**query: str) -> AppTest:
-    app = AppTest.from_file(formula1_page.APP).run()
-    for name, value in query.items():
-        app.query_params[name] = value
-    app = app.switch_page(str(navigation.info("behaviour").path)).run()
-    assert not app.exception, app.exception[0].value
-    return app.run()
-
-
 def test_bouts_of_a_held_slider_are_read_by_the_rule_of_the_page(engine):
-    app = opened()
+    app = opened("behaviour").run()
     live = app.session_state["live-behaviour"]
     data, fitted, order = live.setting.data, live.poll().result, list(live.poll().order)
     sent = tables(app, "tau")
@@ -90,7 +71,7 @@ def test_bouts_of_a_held_slider_are_read_by_the_rule_of_the_page(engine):
 
 @pytest.mark.bulk
 def test_states_of_another_k_have_the_colours_that_they_get_once_it_is_let_go(engine):
-    app = opened()
+    app = opened("behaviour").run()
     for k in (4, 5):  # the fit of 4 is there, and the hand is at 5: first steps from 5 may end elsewhere
         slider(app, "K").set_value(k).run()
         app.run()
@@ -106,7 +87,7 @@ def test_states_of_another_k_have_the_colours_that_they_get_once_it_is_let_go(en
 
 
 def test_what_the_visitor_merged_is_merged_while_softness_is_held_and_other_k_are_the_servers(engine):
-    app = opened()
+    app = opened("behaviour").run()
     control(app, "selectbox", "into2").set_value("S1").run()
     (table,) = tables(app, "tau")["tables"]
     used = (shares(table["parts"]["states"]).max(axis=(0, 1)) > 0.01).sum()
@@ -116,7 +97,7 @@ def test_what_the_visitor_merged_is_merged_while_softness_is_held_and_other_k_ar
 
 def test_the_fit_that_stands_is_there_at_once_and_the_states_of_others_come_before_fits_of_them(engine):
     """On a busy machine a hand waited for half a minute: fits of other K took the workers, and the one that stood was asked for."""
-    app = opened()
+    app = opened("behaviour").run()
     engine.auto, asked = False, len(engine.jobs)
     near = tables(app, "K", None, times=1)
     live = app.session_state["live-behaviour"]

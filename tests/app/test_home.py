@@ -12,42 +12,39 @@ from datasets.f1.layouts import LAYOUTS
 from pages.formula1.data import turned
 from pages.home import words
 from pages.lab import shipped
-from pages.lab.live import screen
+from pages.lab.live import Live
 from pages.lab.view import Looked
-from pages.ui import navigation
 from pages.ui.card import explained
 from pages.ui.result_files import Card, load_card
 from tests.support.drawn import pieces
 from tests.support.live_engine import QuickEngine
 from tests.support.nascar_page import text
+from tests.support.page import APP, opened
 
-APP = str(navigation.ROOT / "app.py")
 
-
-@pytest.fixture
-def engine(monkeypatch) -> QuickEngine:
-    made = QuickEngine(auto=False)  # nothing is fitted or read: what is shown ships with the app
-    monkeypatch.setattr(screen, "get_engine", lambda: made)
-    return made
+@pytest.fixture(autouse=True)
+def _nothing_is_fitted(engine):
+    engine.auto = False  # or read: what is shown ships with the app
 
 
 def followed(page: str, card: Card | None) -> AppTest:
     """The page behind a card of Home, at the address of the card's link."""
     assert card is not None
-    app = AppTest.from_file(APP).run().switch_page(str(navigation.info(page).path))
-    for name, value in card.query.items():
-        app.query_params[name] = str(value)
-    app.run()
-    assert not app.exception, app.exception[0].message
-    return app
+    return opened(page, **{name: str(value) for name, value in card.query.items()})
+
+
+def standing(engine: QuickEngine, page: str, card: Card | None) -> tuple[AppTest, Live]:
+    """That page with its live fit, which shows a finished result although nothing was fitted."""
+    app = followed(page, card)
+    live = app.session_state[f"live-{page}"]
+    assert live.poll().state == "fresh"
+    assert engine.waiting("main") == []
+    return app, live
 
 
 def test_the_card_of_the_track_opens_that_track_on_the_lap_it_shows(engine):
     card = load_card("nascar-soft")
-    app = followed("nascar", card)
-    live = app.session_state["live-nascar"]
-    assert live.poll().state == "fresh"
-    assert engine.waiting("main") == []
+    app, live = standing(engine, "nascar", card)
     trial, states = live.poll().wanted.test[0], live.records.last(Looked).states(1)
     assert trial.name == "nascar soft, seed 100"
     np.testing.assert_allclose(trial.position, card.position, atol=1e-4)
@@ -57,24 +54,16 @@ def test_the_card_of_the_track_opens_that_track_on_the_lap_it_shows(engine):
 
 def test_the_card_of_the_race_opens_the_driver_it_shows(engine):
     card = load_card("formula1")
-    app = followed("formula1", card)
-    shown = app.session_state["live-formula1"].poll()
-    assert shown.state == "fresh"
+    app, live = standing(engine, "formula1", card)
     assert next(one for one in app.button_group if one.key.startswith("f1-who")).value == "test"
-    assert engine.waiting("main") == []
-    laps = shown.wanted.test[0]
-    shown = turned(laps.position, LAYOUTS["shanghai"].rotation)
+    shown = turned(live.poll().wanted.test[0].position, LAYOUTS["shanghai"].rotation)
     assert np.isin(card.position.round(2), shown.round(2)).all(), "turned as the page turns it"
 
 
 def test_the_card_of_the_mice_opens_the_trial_it_shows(engine):
     card = load_card("behaviour")
-    app = followed("behaviour", card)
-    shown = app.session_state["live-behaviour"].poll()
-    assert shown.state == "fresh"
-    assert engine.waiting("main") == []
-    first_new = shown.wanted.test[0]
-    assert len(card.position) == first_new.n_samples
+    app, live = standing(engine, "behaviour", card)
+    assert len(card.position) == live.poll().wanted.test[0].n_samples
     np.testing.assert_allclose(card.states, shipped.load("behaviour").look.test[0], atol=0.01)
     assert "new-" in app.selectbox(key="trial").value
 

@@ -21,10 +21,10 @@ from pages.ui import navigation, streamlit_internals
 from pages.ui.slider import moved
 from pages.ui.tables import clicked_row
 from tests.support import forged
-from tests.support.formula1_page import arrange, visit
+from tests.support.formula1_page import visit
+from tests.support.page import opened
 from tests.support.your_data_page import html, uploaded
 
-APP = str(navigation.ROOT / "app.py")
 PAGES = [entry.folder for entry in navigation.available()]
 SLOW = ("formula1", "compare")  # the same rule on the pages that take longest: `make test-all`
 SMALL = {"nascar": {"T": "200", "setting": "Standard"}, "behaviour": {"frames": "500", "mice": "2"},
@@ -36,17 +36,6 @@ NAMES = (
     "K-A", "model-A", "tau-A", "gamma-A", "data", "seeds", "measure", "protocol", "panel", "example", "rate", "circuit", "watch",
     "channels", "drawn", "dice", "logit1", "softness", "grid-of", "stint", "won-by", "who", "badges", "channel", "features",
 )  # fmt: skip
-
-
-def opened(folder: str, address: dict[str, str | list[str]]) -> AppTest:
-    app = AppTest.from_file(APP).run().switch_page(str(navigation.info(folder).path))
-    for name, value in address.items():
-        app.query_params[name] = value
-    return app.run()
-
-
-def fine(app: AppTest) -> None:
-    assert not app.exception, f"{app.exception[0].message}\n{''.join(app.exception[0].stack_trace)}"
 
 
 def forge(state: WidgetState, rng: np.random.Generator) -> None:
@@ -73,8 +62,7 @@ def test_a_page_survives_a_forged_address_forged_values_and_messages(folder: str
     rng = np.random.default_rng(PAGES.index(folder))
     address: dict[str, str | list[str]] = {name: forged.text(rng) for name in NAMES}
     address |= {str(name): [forged.text(rng), forged.text(rng)] for name in rng.choice(NAMES, 5, replace=False)}
-    app = opened(folder, address | {name: value for name, value in SMALL.get(folder, {}).items()})
-    fine(app)
+    app = opened(folder, **address | SMALL.get(folder, {}))
     states = app._tree.get_widget_states()
     for element in app.get("bidi_component"):
         messages = [{"event": event, "value": forged.message(rng)} for event in ("moved", "click", "select", "range")]
@@ -84,13 +72,12 @@ def test_a_page_survives_a_forged_address_forged_values_and_messages(folder: str
         )
     for state in states.widgets:
         forge(state, rng)
-    fine(app._run(states))
+    app._run(states)
 
 
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999"])
 def test_a_number_in_a_link_that_is_none_is_said_and_not_raised(number: str, engine):
-    app = opened("nascar", SMALL["nascar"] | {"seed": number, "track": number})
-    fine(app)
+    app = opened("nascar", **SMALL["nascar"], seed=number, track=number)
     said = "\n".join(element.proto.body for element in app.get("html"))
     assert f"Start (seed) in the link is {'“nan”' if number == 'nan' else number}, " in said
     assert 0 <= app.number_input(key="seed").value <= 9999
@@ -116,7 +103,6 @@ def test_names_for_states_that_there_are_not_are_passed_over(monkeypatch):
         st.text(repr(state_names._own("fit")))
 
     app = AppTest.from_function(script).run()
-    fine(app)
     assert app.text[0].value == "{1: 'Corner'}"
 
 
@@ -126,7 +112,6 @@ def test_a_file_that_the_control_does_not_offer_is_refused_in_words_and_the_page
     monkeypatch.setattr(file_uploader, "enforce_filename_restriction", plain)  # put back after the test
     streamlit_internals.take_any_upload()
     app = uploaded(name, b"{}")
-    fine(app)
     assert "Something went wrong" not in html(app)
     assert name[:5].rstrip("\x00") in html(app)
     assert app.file_uploader(key="upload")
@@ -145,7 +130,6 @@ def test_a_browser_that_chooses_what_is_not_offered_chooses_nothing(said):
     states = app._tree.get_widget_states()
     states.widgets[0].string_value = said
     app = app._run(states)
-    fine(app)
     assert app.text[0].value == "all"
 
 
@@ -171,9 +155,7 @@ def test_the_tables_of_your_data_hold_no_formula_and_its_words_no_markup(engine,
     assert "<img" not in html(app)
 
 
-def test_the_table_of_state_names_holds_no_formula(monkeypatch, tmp_path):
-    arrange(monkeypatch, tmp_path)
+def test_the_table_of_state_names_holds_no_formula(feed, monkeypatch):
     monkeypatch.setattr(state_names, "_own", lambda fit: dict.fromkeys(range(12), forged.FORMULA[:20]))
     app = visit(view="What a state is")
-    fine(app)
     assert {name[:3] for name in app.dataframe[0].value["Name"]} == {"'=H"}

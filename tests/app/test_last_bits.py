@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from datasets import nascar
 from gdm_core.errors import DataError
@@ -15,15 +14,12 @@ from gdm_studio import paper
 from pages.behaviour import recordings
 from pages.formula1 import data as laps
 from pages.lab import shipped
-from pages.lab.live import screen
 from pages.lab.teach import lessons
 from pages.nascar import simulator
-from pages.ui import navigation
 from pages.ui.result_files import load_card
 from tests.support.last_bits import other_last_bits
-from tests.support.live_engine import QuickEngine
+from tests.support.page import opened
 
-APP = str(navigation.ROOT / "app.py")
 KEPT = (simulator.simulate, recordings.load, laps.simulated, laps.circuit, laps.laps_of)
 KEPT_FOR_PAPER = (paper._tracks, paper._race, paper._mice)
 
@@ -45,25 +41,17 @@ def elsewhere() -> Iterator[list[str]]:
     forget()
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> QuickEngine:
-    made = QuickEngine(auto=False)  # whatever is asked for waits, and is seen
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    return made
-
-
 @pytest.mark.bulk
 @pytest.mark.parametrize(
     ("page", "name"), [("nascar", "nascar-soft"), ("behaviour", "behaviour"), ("formula1", "formula1")]
 )
 def test_a_page_and_its_card_on_home_open_with_the_result_that_ships(elsewhere, engine, page, name):
     card, found = load_card(name), shipped.load(name)
-    app = AppTest.from_file(APP).run().switch_page(str(navigation.info(page).path))
+    engine.auto = False  # whatever is asked for waits, and is seen
+    app = opened(page)
     for query in ({}, card.query):
-        for key, value in query.items():
-            app.query_params[key] = str(value)
+        app.query_params.update({key: str(value) for key, value in query.items()})
         app.run()
-        assert not app.exception, app.exception[0].message
         shown = app.session_state[f"live-{page}"].poll()
         assert shown.state == "fresh"
         assert found.stands(shown.result)
@@ -73,11 +61,10 @@ def test_a_page_and_its_card_on_home_open_with_the_result_that_ships(elsewhere, 
 
 @pytest.mark.bulk
 def test_the_paper_opens_with_its_tables_and_figures(elsewhere, engine):
-    app = AppTest.from_file(APP).run().switch_page(str(navigation.info("paper").path)).run()
+    app = opened("paper")
     assert app.table[0].value.loc["GDM", "ours, fair"]
     for panel in ("nascar", "formula1", "usage", "mice"):
         app.radio(key="panel").set_value(panel).run()
-        assert not app.exception, app.exception[0].message
         name = {"nascar": "table/soft/paper", "usage": "formula1"}.get(panel, panel)
         asked = paper.experiment(name)
         assert asked.keys == paper.load().made[name]

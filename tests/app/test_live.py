@@ -1,4 +1,4 @@
-"""The live fit behind a page: what is started, what is shown on the way, and that colours stay with their states."""
+"""The live fit behind a page: what is started, what is shown on the way, and answers, of which none is lost."""
 
 from __future__ import annotations
 
@@ -10,18 +10,9 @@ import pytest
 
 from gdm_core.analysis import envelopes, looks
 from pages.lab.live import Live, Wanted, in_order, screen, session
+from pages.lab.live.answers import Answers
 from tests.support.live_engine import QuickEngine, ended
-from tests.support.live_fit import CONFIG, OTHER, TEST, TRAIN, at_rest, wanted
-
-
-@pytest.fixture
-def engine() -> QuickEngine:
-    return QuickEngine(auto=False)
-
-
-@pytest.fixture
-def live(engine) -> Live:
-    return at_rest(engine)
+from tests.support.live_fit import CONFIG, OTHER, TEST, TRAIN, wanted
 
 
 @pytest.fixture
@@ -32,6 +23,7 @@ def slow(monkeypatch) -> None:
 
 # ---- what is started ----------------------------------------------------------------------------------------------
 def test_the_first_fit_is_one_fit_from_the_start(engine):
+    engine.auto = False
     live = Live(engine, "s")
     live.want(wanted())
     assert [job.slot for job in engine.waiting()] == ["main"]
@@ -105,8 +97,7 @@ def test_a_quick_fit_has_no_warm_start_beside_it_and_the_picture_waits_for_a_rip
     live._changed_at = -1e9
     live.want(wanted(n_states=6))
     live.step()
-    (main,) = engine.waiting()
-    engine.report(main, step=0)
+    engine.report(*engine.waiting(), step=0)
     assert live.poll().train[0].shape[1] == 6, "one that is watched is seen from its first step"
 
 
@@ -178,32 +169,7 @@ def test_another_test_trial_is_looked_at_without_another_fit(engine, live):
     assert live.poll().wanted.test is TEST
 
 
-# ---- what goes wrong ----------------------------------------------------------------------------------------------
-def test_a_failed_fit_keeps_the_picture_and_can_be_retried(engine, live):
-    good = live.poll().train[0]
-    engine.failing = "The fit diverged at step 7. Try another seed."
-    live.want(wanted(seed=5))
-    engine.run_all()
-    shown = live.poll()
-    assert shown.state == "stale"
-    assert "diverged" in shown.message
-    assert not live.busy
-    np.testing.assert_array_equal(shown.train[0], good)
-    engine.failing = ""
-    live.retry()
-    engine.run_all()
-    assert live.poll().state == "fresh"
-    assert live.poll().message == ""
-
-
-def test_a_fit_that_somebody_cancels_says_so(engine, live):
-    live.want(wanted(seed=5))
-    engine.waiting("main")[0].cancel()
-    shown = live.poll()
-    assert shown.state == "stale"
-    assert "ancel" in shown.message
-
-
+# ---- other data -----------------------------------------------------------------------------------------------------
 def test_other_data_keep_the_earlier_picture_with_its_own_trial(engine, live):
     live.want(wanted(train=OTHER))
     shown = live.poll()
@@ -214,6 +180,7 @@ def test_other_data_keep_the_earlier_picture_with_its_own_trial(engine, live):
 
 
 def test_data_of_one_kind_are_read_at_once_by_the_fit_that_stands_until_their_own_is_there(engine):
+    engine.auto = False
     live = Live(engine, "s")
     live.want(replace(wanted(), alike="laps of one race"))
     engine.run_all()
@@ -229,6 +196,7 @@ def test_data_of_one_kind_are_read_at_once_by_the_fit_that_stands_until_their_ow
 
 
 def test_a_live_fit_that_is_closed_takes_its_jobs_along_and_its_collection_ends_nothing(engine):
+    engine.auto = False
     live = Live(engine, "s")
     live.want(wanted())
     (first,) = engine.waiting()
@@ -346,3 +314,26 @@ def test_browsers_keep_messages_for_a_chain_of_runs():
     from streamlit import config
 
     assert config.get_option("global.maxCachedMessageAge") >= 24
+
+
+# ---- answers of one run ---------------------------------------------------------------------------------------------
+def test_an_answer_that_comes_between_two_questions_of_a_run_is_told():
+    engine = QuickEngine(auto=False)
+    answers = Answers(engine, "one")
+    assert answers.ask("look", "a look", lambda: 1).pending
+    engine.run_all()
+    assert answers.ask("scores", "some scores", lambda: 2).pending, "which takes in the look, too"
+    assert answers.take_owed()
+    assert not answers.take_owed(), "once is enough: the page runs again"
+    assert answers.ask("look", "a look", lambda: 1).value == 1
+    engine.run_all()
+    assert answers.ask("scores", "some scores", lambda: 2).fresh
+    assert not answers.take_owed(), "both know"
+
+
+def test_a_question_that_was_given_up_owes_nothing():
+    engine = QuickEngine(auto=False)
+    answers = Answers(engine, "one")
+    assert answers.ask("look", "a look", lambda: 1).pending
+    answers.give_up("look")
+    assert not answers.take_owed()

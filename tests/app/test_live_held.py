@@ -10,19 +10,9 @@ from gdm_core import GDM
 from gdm_core.analysis import looks
 from gdm_core.trials import Trials, as_trials
 from pages.lab import held
-from pages.lab.live import Live, session
-from tests.support.live_engine import QuickEngine, ended
-from tests.support.live_fit import OTHER, at_rest, wanted
-
-
-@pytest.fixture
-def engine() -> QuickEngine:
-    return QuickEngine(auto=False)
-
-
-@pytest.fixture
-def live(engine) -> Live:
-    return at_rest(engine)
+from pages.lab.live import session
+from tests.support.live_engine import ended
+from tests.support.live_fit import OTHER, wanted
 
 
 def test_a_held_slider_shows_what_it_can_at_once_and_fits_nothing(engine, live):

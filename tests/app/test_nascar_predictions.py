@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gdm_core.engine.jobs import Job
-from pages.lab import tabs
 from tests.support.drawn import record
 from tests.support.nascar_page import opened, settled, text
 from tests.support.sliders import slider
@@ -27,8 +26,7 @@ def test_the_last_answer_stays_until_the_next_is_there(engine, drawn, view, key)
     slider(app, "K").set_value(6)
     app.run()
     assert drawn[key] == (before, "stale")
-    (main,) = engine.waiting("main")
-    engine.run(main)
+    engine.run(*engine.waiting("main"))
     drawn.clear()
     app.run()
     assert drawn[key] == (before, "stale"), "also while the new answer is worked out"
@@ -38,6 +36,18 @@ def test_the_last_answer_stays_until_the_next_is_there(engine, drawn, view, key)
     assert drawn[key][1] == "fresh"
 
 
+def test_a_figure_to_export_keeps_its_place_while_it_is_worked_out(engine, drawn):
+    app = opened()
+    engine.auto = False
+    app.session_state["view"] = "Export & reproduce"
+    app.run().selectbox(key="nascar-export-figure").set_value("Prediction").run()
+    assert drawn["nascar-export-preview"][0] is None, "what is drawn in the place of the last figure"
+    assert "This figure is being worked out." in text(app)
+    engine.run_all()
+    settled(app.run())
+    assert drawn["nascar-export-preview"][0] is not None
+
+
 @pytest.mark.bulk
 def test_a_prediction_of_longer_data_stands_beside_its_own_observations(engine, drawn):
     app = opened(T="1000", view="Prediction", moment="900")
@@ -45,22 +55,9 @@ def test_a_prediction_of_longer_data_stands_beside_its_own_observations(engine, 
     engine.auto = False
     slider(app, "T").set_value(200)
     app.run()
-    assert not app.exception
-    (main,) = engine.waiting("main")
-    engine.run(main)
+    engine.run(*engine.waiting("main"))
     app.run()
-    assert not app.exception
     assert drawn["envelope"] == (before, "stale")
-
-
-def test_a_map_that_cannot_be_made_says_why(engine, monkeypatch):
-    from gdm_core.errors import FitError
-
-    def refuse(*_):
-        raise FitError("There is no plane here.")
-
-    monkeypatch.setattr(tabs, "plane_map", refuse)
-    assert "There is no plane here." in text(opened(view="Transitions"))
 
 
 # ---- the address of a prediction ----------------------------------------------------------------------------------

@@ -8,19 +8,12 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui import navigation
 from tests.support.compared import lines, made_up
-from tests.support.live_engine import QuickEngine
+from tests.support.page import APP, turned
 from tests.support.sliders import slider
-
-APP = str(navigation.ROOT / "app.py")
 
 
 @pytest.fixture(autouse=True)
-def _engine(monkeypatch, tmp_path):
-    from pages.lab import live
-
-    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path))
-    engine = QuickEngine()
-    monkeypatch.setattr(live.screen, "engine", lambda: engine)
+def _quick(engine, monkeypatch):
     # Compare fits nine models when it is entered; what it makes of them is in test_compare.py.
     monkeypatch.setattr("gdm_core.engine.compare.fitted_cell", made_up)
     monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
@@ -31,20 +24,12 @@ def app() -> AppTest:
     return AppTest.from_file(APP).run()
 
 
-def turn(app: AppTest, folder: str, **link: str) -> AppTest:
-    app.query_params.clear()  # as a browser does, but for what a link brings
-    app.query_params.update(link)
-    app.switch_page(str(navigation.info(folder).path)).run()
-    assert not app.exception
-    return app
-
-
 def test_another_page_starts_with_its_own_settings(app):
-    turn(app, "nascar")
+    turned(app, "nascar")
     slider(app, "K").set_value(9).run()
     app.segmented_control(key="stay").set_value("fix").run()
     for folder, n_states in (("formula1", 3), ("behaviour", 5)):
-        turn(app, folder)
+        turned(app, folder)
         assert slider(app, "K").value == n_states
         assert app.segmented_control(key="stay").value == "learn"
 
@@ -53,21 +38,21 @@ def test_another_page_starts_with_its_own_settings(app):
 def test_every_page_can_be_entered_from_every_other(app):
     """Also with one key of different meaning on both, which `stay` is on the playground."""
     folders = [entry.folder for entry in navigation.available()]
-    turn(app, "nascar")
+    turned(app, "nascar")
     app.segmented_control(key="stay").set_value("fix").run()
-    turn(app, "playground")
+    turned(app, "playground")
     slider(app, "stay").set_value(0.6).run()
     for k, first in enumerate(folders):
-        turn(app, first)
+        turned(app, first)
         for second in folders[k + 1 :]:
-            turn(app, second)
-            turn(app, first)
+            turned(app, second)
+            turned(app, first)
 
 
 def test_a_link_brings_its_own_settings_and_not_those_left_before(app):
-    turn(app, "nascar")
+    turned(app, "nascar")
     slider(app, "K").set_value(9).run()
-    turn(app, "home")
-    turn(app, "nascar", T="400")
+    turned(app, "home")
+    turned(app, "nascar", T="400")
     assert slider(app, "T").value == 400
     assert slider(app, "K").value == 4

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from gdm_studio import paper
 from gdm_studio.plot.figures.base import untyped
 from pages.paper import numbers, panels
-from pages.ui import navigation
 from tests.support.compared import lines, made_up
 from tests.support.drawn import record
-from tests.support.nascar_page import APP, text
-
-PAGE = str(navigation.info("paper").path)
+from tests.support.nascar_page import text
+from tests.support.page import opened
 
 
 @pytest.fixture(autouse=True)
@@ -22,17 +19,8 @@ def _made_up(engine, monkeypatch):
     monkeypatch.setattr("gdm_core.engine.compare.lines_to_beat", lines)
 
 
-def opened(**address: str) -> AppTest:
-    app = AppTest.from_file(APP).run().switch_page(PAGE)
-    for name, value in address.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception, app.exception[0].message
-    return app
-
-
 def test_the_table_stands_at_once_beside_the_papers_numbers():
-    app = opened()
+    app = opened("paper")
     (table,) = app.table
     shown = table.value
     assert shown.loc["GDM", "paper"] == f"**{numbers.PAPER['soft']['GDM']}**", "the best of its column"
@@ -54,23 +42,21 @@ def test_all_that_are_printed_as_the_best_are_marked():
 
 @pytest.mark.parametrize("panel", ["nascar", "formula1", "usage", "mice"])
 def test_every_figure_draws_from_what_ships(panel):
-    app = opened()
+    app = opened("paper")
     app.radio(key="panel").set_value(panel).run()
-    assert not app.exception, app.exception[0].message
     assert "What to make of it" in text(app)
     assert "under way" not in text(app)
 
 
 def test_the_race_names_the_states_of_each_segment_and_the_mice_have_a_dot_for_each_trial(monkeypatch):
     drawn = record(monkeypatch)
-    app = opened()
+    app = opened("paper")
     app.radio(key="panel").set_value("formula1").run()
     named = app.table[0].value
     assert list(named.columns) == ["GDM", "rSLDS (RO)"]
     assert len(named) == 16
     assert named["GDM"].str.startswith("S").all(), "the paper's rule names a state for every segment"
     app.radio(key="panel").set_value("mice").run()
-    assert not app.exception
     traces = drawn["paper-by-trial"][0]["data"]
     assert {trace["mode"] for trace in traces} == {"markers"}, "nothing lies between two trials"
     means = [untyped(trace["x"]) for trace in traces if trace.get("error_y")]
@@ -79,13 +65,12 @@ def test_the_race_names_the_states_of_each_segment_and_the_mice_have_a_dot_for_e
 
 
 def test_a_table_is_run_anew_and_what_is_stored_comes_back():
-    app = opened()
+    app = opened("paper")
     stored = app.table[0].value.loc["GDM", "ours, fair"]
     (button,) = [each for each in app.button if each.label.startswith("Run it now")]
     assert button.label == "Run it now: 12 fits"
     button.click().run()
     app.run()
-    assert not app.exception, app.exception[0].message
     assert "Measured now: 12 fits" in text(app)
     assert "p-dLDS is left out: The fit diverged." in text(app)
     assert app.table[0].value.loc["p-dLDS", "ours, fair"] == "–"
@@ -95,10 +80,9 @@ def test_a_table_is_run_anew_and_what_is_stored_comes_back():
 
 
 def test_data_of_ones_own_are_asked_for_where_none_are_open():
-    app = opened()
+    app = opened("paper")
     app.radio(key="panel").set_value("formula1").run()
     app.radio(key="on-formula1").set_value("open").run()
-    assert not app.exception, app.exception[0].message
     assert "Nothing is open on Formula 1 in this session." in text(app)
 
 

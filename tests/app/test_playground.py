@@ -18,26 +18,22 @@ from gdm_studio.plot.figures.base import untyped
 from gdm_studio.plot.figures.simplex import barycentric
 from pages.playground import export, gumbel
 from pages.ui import navigation
-from tests.support.drawn import record
+from tests.support.drawn import record, words
 from tests.support.offered import offered
+from tests.support.page import opened
 from tests.support.scripts import run_script
 from tests.support.sliders import slider, sliders
 
-APP = str(navigation.ROOT / "app.py")
-PAGE = str(navigation.info("playground").path)
 LOGITS = np.array([1.0, 0.0, -0.5])
 
 
 @pytest.fixture(scope="module")
-def opened() -> AppTest:
-    return AppTest.from_file(APP).run().switch_page(PAGE).run()
+def playground() -> AppTest:
+    return opened("playground")
 
 
 def test_a_name_that_the_page_does_not_know_is_said_and_taken_out_of_the_address():
-    app = AppTest.from_file(APP)
-    for name, value in {"softnes": "1", "logit1": "0.5", "driver": "NOR", "K-1a2b3c": "4"}.items():
-        app.query_params[name] = value
-    app = app.run().switch_page(PAGE).run()
+    app = opened("playground", softnes="1", logit1="0.5", driver="NOR", **{"K-1a2b3c": "4"})
     for again in (False, True):  # the line stays while the page does
         app = app.run() if again else app
         (said,) = [e.proto.body for e in app.get("html") if "The link also has" in e.proto.body]
@@ -47,28 +43,22 @@ def test_a_name_that_the_page_does_not_know_is_said_and_taken_out_of_the_address
     assert "K-1a2b3c" in app.query_params
 
 
-def test_the_page_opens_with_its_sliders(opened):
-    assert not opened.exception
-    keys = {each.key for each in sliders(opened)}
+def test_the_page_opens_with_its_sliders(playground):
+    keys = {each.key for each in sliders(playground)}
     assert {"logit1", "logit2", "logit3", "softness", "noise", "stay", "dice", "other1"} <= keys
 
 
-def test_every_slider_moves_without_an_error(opened):
-    for each in sliders(opened):
+def test_every_slider_moves_without_an_error(playground):
+    for each in sliders(playground):
         for value in (each.min, each.max):
-            slider(opened, each.key).set_value(value).run()
-            assert not opened.exception, f"{each.key} = {value}"
-            assert slider(opened, each.key).value == value
-        slider(opened, each.key).set_value(each.value)
+            slider(playground, each.key).set_value(value).run()
+            assert slider(playground, each.key).value == value
+        slider(playground, each.key).set_value(each.value)
 
 
 @pytest.mark.bulk
 def test_the_script_draws_the_dots_of_the_page(tmp_path):
-    app = AppTest.from_file(APP).run().switch_page(PAGE)
-    for name, value in {"about": "Export & reproduce", "logit1": "1.5", "softness": "0.6", "dice": "3"}.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
+    app = opened("playground", about="Export & reproduce", logit1="1.5", softness="0.6", dice="3")
     assert offered(app) >= {
         "Draws (CSV)",
         "Divergence (CSV)",
@@ -88,11 +78,7 @@ def test_the_script_draws_the_dots_of_the_page(tmp_path):
 
 
 def test_a_link_beyond_a_range_says_what_is_used_instead():
-    app = AppTest.from_file(APP).run().switch_page(PAGE)
-    for name, value in {"softness": "99", "logit2": "-7"}.items():
-        app.query_params[name] = value
-    app.run()
-    said = "".join(html.proto.body for html in app.get("html"))
+    said = words(opened("playground", softness="99", logit2="-7"))
     assert "Softness (τ) in the link is 99, but 0.05 to 3 is offered: 3 is used." in said
     assert "in the link is -7, but -4 to 4 is offered: -4 is used." in said
 
@@ -186,29 +172,26 @@ def test_the_lines_of_the_triangle_hold_the_shares_they_name(logits, softness, n
 
 def test_the_second_distribution_is_drawn_and_named(monkeypatch):
     drawn = record(monkeypatch)
-    app = AppTest.from_file(APP).run().switch_page(PAGE).run()
+    app = opened("playground")
     figure, _ = drawn["triangle"]
     (hollow,) = [t for t in figure["data"] if t.get("marker", {}).get("symbol") == "circle-open"]
     before = untyped(hollow["x"])
     assert len(before) == 150
     assert "Hollow dots: the second distribution" in figure["caption"]
-    assert "How far from the hollow dots" in "\n".join(element.proto.body for element in app.get("html"))
+    assert "How far from the hollow dots" in words(app)
     slider(app, "other1").set_value(3.0).run()
     moved = next(t for t in drawn["triangle"][0]["data"] if t.get("marker", {}).get("symbol") == "circle-open")
     assert untyped(moved["x"]).mean() < before.mean() - 0.2, "towards the first corner"
 
 
-def test_the_open_tab_is_in_the_address(opened):
-    app = AppTest.from_file(APP).run().switch_page(PAGE)
-    app.query_params["about"] = "Noise is softness (β)"
-    app.run()
-    page = "\n".join(element.proto.body for element in app.get("html"))
+def test_the_open_tab_is_in_the_address():
+    page = words(opened("playground", about="Noise is softness (β)"))
     assert "Same dice, same draws" in page
     assert "At each step the evidence" not in page
 
 
-def test_the_first_view_of_staying_shows_what_stickiness_does(opened):
-    app = AppTest.from_file(APP).run().switch_page(PAGE).run()
+def test_the_first_view_of_staying_shows_what_stickiness_does():
+    app = opened("playground")
     settings = {each.key: each.value for each in sliders(app)}
     logits = np.array([settings[f"logit{i}"] for i in (1, 2, 3)])
     gammas = np.array([0.0, settings["stay"]])

@@ -16,6 +16,7 @@ from gdm_core.analysis.bouts import BoutRule, transition_shares
 from gdm_core.analysis.metrics import macro_f1, majority_map, persistence, r2
 from gdm_core.errors import DataError
 from gdm_core.trials import Trial, Trials
+from gdm_studio.plot.figures.base import untyped
 from pages.behaviour import recordings
 from pages.lab import analysis_figures, live, recording, scores, tabs
 from pages.lab import data as lab_data
@@ -25,23 +26,12 @@ from pages.lab.live.pictures import PREVIEW_SAMPLES, Wanted, previewed
 from pages.lab.naming import Naming
 from pages.lab.poses import clips, player
 from pages.lab.view import Unread
-from tests.support.live_engine import Sketch
-from tests.support.recording import view_of
+from tests.support.recording import SMALL, view_of
 
-SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
 CONFIG = {"n_states": 5, "temperature": 0.99, "stickiness": "learn", "posterior": "linear", "n_latent": 6, "seed": 0}
 
 
 # ---- scores -------------------------------------------------------------------------------------------------------
-@pytest.fixture(scope="module")
-def sketch(tmp_path_factory):
-    data = recordings.load_simulated(SMALL)
-    model = Sketch(n_states=4).fit(data.train)
-    path = tmp_path_factory.mktemp("model") / "m.safetensors"
-    model.save(path)
-    return data, model, path.read_bytes()
-
-
 def test_scores_are_those_of_the_library(sketch):
     data, model, content = sketch
     rule = BoutRule(0.5, 0.3)
@@ -168,13 +158,11 @@ def test_where_it_starts_is_within_what_is_offered(monkeypatch):
 
 # ---- the player ---------------------------------------------------------------------------------------------------
 def test_poses_are_packed_to_within_a_hundredth_of_a_pixel_of_what_the_figure_shows():
-    import base64
-
     table = mice.simulate_recordings(1, 50, seed=0)[0]
     xy = np.array(table.xy)
     xy[3, 0, :, 2] = np.nan
     packed, box, _ = player.packed(replace(table, xy=xy), slice(None))
-    levels = np.frombuffer(base64.b64decode(packed), "<i2").reshape(xy.shape)
+    levels = untyped(packed)
     assert (levels[3, 0, :, 2] == player.MISSING).all()
     scale = table.image_size[0] / box[2]
     seen = np.isfinite(xy)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,12 +21,9 @@ from pages.lab.poses import clips
 from pages.study import words as marking
 from pages.study import work
 from pages.study.bring import Brought
-from pages.ui import navigation
 from tests.support.drawn import record, words
-from tests.support.nascar_page import APP
+from tests.support.page import opened
 from tests.support.patience import until
-
-PAGE = str(navigation.info("study").path)
 
 
 @pytest.fixture(autouse=True)
@@ -34,18 +31,9 @@ def _no_hurry(engine, monkeypatch):
     monkeypatch.setattr(work, "AT_ONCE_S", 60.0)
 
 
-def opened(**address: str) -> AppTest:
-    app = AppTest.from_file(APP).run().switch_page(PAGE)
-    for name, value in address.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception, app.exception[0].message
-    return app
-
-
 def test_a_first_visit_finds_an_answer_its_dots_and_all_recordings(monkeypatch):
     drawn = record(monkeypatch)
-    app = opened()
+    app = opened("study")
     until(lambda: "study-dots" in drawn or not app.run())  # what takes long is worked out beside the script
     said = words(app)
     assert "As a whole, behaviour differs between control and treated." in said
@@ -58,7 +46,7 @@ def test_a_first_visit_finds_an_answer_its_dots_and_all_recordings(monkeypatch):
 
 
 def test_another_question_gives_another_answer():
-    said = words(opened(between="session"))
+    said = words(opened("study", between="session"))
     assert "no difference between session 1 and session 2 can be told from chance" in said
     assert "No single one differs" in said
 
@@ -79,7 +67,9 @@ def folder(tmp_path, *, misspelt: str = "", lone: str = "") -> str:
 
 
 def of_folder(tmp_path, **more: str) -> AppTest:
-    return opened(data="A folder below the data folder", path=folder(tmp_path, **more), hold="States of another tool")
+    return opened(
+        "study", data="A folder below the data folder", path=folder(tmp_path, **more), hold="States of another tool"
+    )
 
 
 def test_a_folder_of_states_and_its_sheet_become_a_study(tmp_path):
@@ -114,7 +104,7 @@ def test_a_sheet_is_typed_on_the_page_with_columns_of_ones_own(tmp_path, monkeyp
         return shown.assign(**{c: its for c, its in written.items() if c in shown})
 
     monkeypatch.setattr("pages.study.files.st.data_editor", typed)
-    app = opened(**asked)
+    app = opened("study", **asked)
     assert "Bring" not in words(app)
     (columns,) = [each for each in app.text_input if each.label == "Columns"]
     columns.set_value("animal, dose , =1+1, dose, recording").run()
@@ -122,7 +112,6 @@ def test_a_sheet_is_typed_on_the_page_with_columns_of_ones_own(tmp_path, monkeyp
     assert "Does it differ?" not in words(app.run()), "animals alone can be compared by nothing"
     written |= {"dose": ["0", "0", "1", "1", "3", "3", "0", "0", "1", "1", "", ""]}
     said = words(app.run())
-    assert not app.exception, app.exception[0].message
     assert "Not filled in yet: dose of 2 recordings." in said
     assert "2 recordings are left out, with nothing in &#x27;dose&#x27;" in said
     assert "Does it differ?" in said
@@ -145,7 +134,7 @@ def test_an_import_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
 
     monkeypatch.setattr(cohort_files, "read_states", slowly)
     monkeypatch.setattr(work, "AT_ONCE_S", 0.2)
-    app = opened(data="A folder below the data folder", path=place, hold="States of another tool")
+    app = opened("study", data="A folder below the data folder", path=place, hold="States of another tool")
     until(lambda: len(read) == 4)
     app.run()
     app.button(key="study-read-stop").click().run()
@@ -163,17 +152,15 @@ def test_a_group_of_one_and_an_empty_folder_are_told_in_a_sentence(tmp_path):
     said = words(of_folder(tmp_path, lone="animal02"))
     assert "Of group 'treated' there is a single animal" in said.replace("&#x27;", "'")
     (tmp_path / "empty").mkdir()
-    said = words(opened(data="A folder below the data folder", path="empty"))
+    said = words(opened("study", data="A folder below the data folder", path="empty"))
     assert "holds no file that could be a recording" in said
-    assert "nothing called" in words(opened(data="A folder below the data folder", path="nowhere"))
+    assert "nothing called" in words(opened("study", data="A folder below the data folder", path="nowhere"))
 
 
 def test_one_model_is_fitted_to_all_animals(engine):
-    app = opened(animals="3", found="Found by a fit")
+    app = opened("study", animals="3", found="Found by a fit")
     assert "12 recordings" in words(app)
-    (button,) = [each for each in app.button if each.key == "study-fit"]
-    button.click().run()
-    assert not app.exception
+    app.button(key="study-fit").click().run()
     said = words(app)
     assert "8 states found by one model" in said
     assert "Does it differ?" in said
@@ -184,7 +171,7 @@ def test_one_model_is_fitted_to_all_animals(engine):
 
 def test_what_leaves_repeats_the_answer_and_opens_again(monkeypatch, tmp_path):
     drawn = record(monkeypatch)
-    app = opened(view="Take along", animals="4")
+    app = opened("study", view="Take along", animals="4")
     given = {key: file.make() for key, file in app.session_state["_downloads"].files.items()}
     assert given["study-tests-csv"].startswith(b"state,name,mean_control,mean_treated,effect")
     again = Study.from_bytes(given["study-file"])
@@ -206,32 +193,29 @@ def test_what_leaves_repeats_the_answer_and_opens_again(monkeypatch, tmp_path):
 
 
 def test_a_study_that_its_owner_keeps_opens_from_its_address_with_its_question(engine, tmp_path):
-    app = opened(view="Take along", animals="4", between="session", measured="Bouts a minute")
+    app = opened("study", view="Take along", animals="4", between="session", measured="Bouts a minute")
     app.button(key="study-keep").click().run()
-    assert not app.exception
     (file,) = (tmp_path / "studies").glob("*.study")
     kept = Study.open(file)
     assert kept.questions[0]["between"] == ["session"]
-    later = opened(data="A saved study", kept=f"studies/{file.name}")  # another visitor, after a restart
+    later = opened("study", data="A saved study", kept=f"studies/{file.name}")  # another visitor, after a restart
     said = words(later)
     assert "between session 1 and session 2" in said
     assert "Bouts a minute" in said
-    assert "cannot be opened" in words(opened(data="A saved study", kept="studies/gone.study"))
-    assert "cannot be opened" in words(opened(data="A saved study", kept="../outside.study"))
+    assert "cannot be opened" in words(opened("study", data="A saved study", kept="studies/gone.study"))
+    assert "cannot be opened" in words(opened("study", data="A saved study", kept="../outside.study"))
 
 
 @pytest.mark.bulk
 def test_what_is_marked_in_some_animals_is_said_of_all(engine, monkeypatch):
     engine.real = True
-    app = opened(animals="2", found="Found by a fit", view="Clips and words", K="3")
-    (button,) = [each for each in app.button if each.key == "study-fit"]
-    button.click().run()
+    app = opened("study", animals="2", found="Found by a fit", view="Clips and words", K="3")
+    app.button(key="study-fit").click().run()
     until(lambda: "Name clips of two words at least" in words(app.run()))  # a real fit, on a machine that may be busy
     marks = [("animal01_session1", 100 * i, 100 * i + 40, ["calm", "lively"][i % 2]) for i in range(1, 9)]
     monkeypatch.setattr(marking, "marks_of", lambda brought: marks)
     app.run()
     app.segmented_control(key="said").set_value("words").run()
-    assert not app.exception, app.exception[0].message
     said = words(app)
     assert "2 words found in all" in said
     assert "8 moments of 1 animal are named" in said
@@ -245,8 +229,7 @@ def test_clips_of_poses_are_loops_in_a_grid_under_their_names(monkeypatch):
     mice = simulate_recordings(1, 3000, 0)[0]
     brought = Brought("clips", "", "mine", "", study, False, (), (), poses=lambda name: mice)
     found = study.clips(2, n=3)
-    monkeypatch.setattr(work, "of", lambda key, do: SimpleNamespace(value=do(lambda what, share: None), error=None))
-    monkeypatch.setattr(work, "follow", lambda key, works: True)
+    monkeypatch.setattr(work, "outcome", lambda name, key, do, failed: do(lambda what, share: None))
     marking._pictures(brought, found, ["1: treated", "2", "3"], 2)
     assert [one["said"] for one in shown["clips"]] == ["1: treated", "2", "3"]
     assert [one["start"] for one in shown["clips"]] == found["first"].tolist()
@@ -266,7 +249,7 @@ def test_two_factors_and_their_legend_are_told_in_words(tmp_path, monkeypatch):
     path = tmp_path / place / "sheet.csv"
     sheet = pd.read_csv(path)
     sheet.assign(sex=["f", "m"] * 6).to_csv(path, index=False)
-    app = opened(data="A folder below the data folder", path=place, hold="States of another tool")
+    app = opened("study", data="A folder below the data folder", path=place, hold="States of another tool")
     (second,) = [each for each in app.selectbox if each.label == "and (a second factor)"]
     second.set_value("sex").run()
     assert "The flow test compares the groups of one column" in words(app)
@@ -285,7 +268,7 @@ def test_a_long_table_needs_no_sheet(tmp_path):
     ]
     (tmp_path / "long").mkdir()
     pd.concat(rows).to_csv(tmp_path / "long" / "everything.csv", index=False)
-    said = words(opened(data="A folder below the data folder", path="long", hold="States of another tool"))
+    said = words(opened("study", data="A folder below the data folder", path="long", hold="States of another tool"))
     assert "8 recordings, in states of another tool" in said
     assert "between control and treated" in said
 
@@ -299,9 +282,8 @@ def test_settings_are_suggested_from_half_of_the_animals_and_judged_by_the_other
         return Probe(dict(setting), tuple(better + 0.01 * i for i in range(10)), 1.0, better, 0, 4.0, 10).to_dict()
 
     monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
-    app = opened(animals="4", found="Found by a fit")
+    app = opened("study", animals="4", found="Found by a fit")
     app.button(key="study-suggest").click().run()
-    assert not app.exception, app.exception[0].message
     assert "Take three states" in "\n".join(element.value for element in app.markdown)
     names = [trial.name.partition("_")[0] for trial in tried[0]]
     assert len(names) == len(set(names)) == 8, "a stretch of each animal"
@@ -310,34 +292,27 @@ def test_settings_are_suggested_from_half_of_the_animals_and_judged_by_the_other
 
 
 def test_a_model_is_fitted_to_some_animals_and_applied_to_the_rest(engine):
-    app = opened(animals="3", found="Found by a fit")
+    app = opened("study", animals="3", found="Found by a fit")
     (choice,) = [each for each in app.selectbox if each.label == "Fitted to"]
     choice.set_value("group").run()
-    (button,) = [each for each in app.button if each.key == "study-fit"]
-    assert button.label == "Fit one model to 6 of them"
-    button.click().run()
-    assert not app.exception
+    assert app.button(key="study-fit").label == "Fit one model to 6 of them"
+    app.button(key="study-fit").click().run()
     request, *readings = [job.work for job in engine.jobs if job.session.endswith("/study")]
     assert {trial.name[:8] for trial in request.trials} == {"animal01", "animal02", "animal03"}
     assert len(readings) == 12
 
 
-def test_work_that_met_a_half_imported_torch_is_begun_again():
-    """scipy asks torch for its Tensor while another visitor's thread still imports it: seen at a busy start of the server."""
-    met: list[str] = []
-
-    def do(said: str) -> Callable[[work.Say], str]:
-        def once(say: work.Say) -> str:
-            met.append(said)
-            if met.count(said) == 1:
-                raise AttributeError(said)
-            return "an answer"
-
-        return once
-
-    torch = "partially initialized module 'torch' has no attribute 'Tensor' (most likely due to a circular import)"
-    again, never = (work.Work(do(said)) for said in (torch, "of anything else"))
-    assert again.wait(30)
-    assert never.wait(30)
-    assert (again.value, again.error) == ("an answer", None)
-    assert "Something went wrong that should not (AttributeError)" in str(never.error)
+def test_work_begins_once_torch_is_whole_and_what_nobody_foresaw_is_said(session, monkeypatch, tmp_path):
+    """scipy looks for the Tensor of a torch that another thread still imports: seen at a busy start of the server."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("import time\ntime.sleep(0.5)\nTensor = float\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch")
+    threading.Thread(target=importlib.import_module, args=("torch",)).start()
+    until(lambda: "torch" in sys.modules)
+    looks = work.of("looks", lambda say: sys.modules["torch"].Tensor)
+    fails = work.of("fails", lambda say: {}["nothing"])
+    assert looks.wait(30)
+    assert fails.wait(30)
+    assert (looks.value, looks.error) == (float, None)
+    assert "Something went wrong that should not (KeyError)" in str(fails.error)

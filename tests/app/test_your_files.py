@@ -10,44 +10,27 @@ from dataclasses import replace
 import gdm_studio.datasets.splits
 import numpy as np
 import pytest
-import streamlit as st
 
 from datasets import keypoints, mice, splits, tables
 from gdm_core.errors import DataError, GdmError
 from pages.your_data import check, intake
 from pages.your_data.intake import OpenFile, TableOptions
 from pages.your_data.poses import PoseOptions, from_poses
-from tests.support.your_data_page import fitted, read, waves
-
-REPAIRS = {"min_score": 0.3, "fill_seconds": 0.2, "drop_outliers": True}
-REPAIRS |= {"undo_side_flips": False, "undo_identity_swaps": False}
-
-
-@pytest.fixture
-def session(monkeypatch) -> dict:
-    """A session's memory, outside of a server."""
-    made: dict = {}
-    monkeypatch.setattr(st, "session_state", made)
-    return made
+from tests.support.scripts import same_from_script
+from tests.support.your_data_page import REPAIRS, fitted, read, waves
 
 
 # ---- files --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", [name for name in tables.TEMPLATES if name != "deeplabcut.csv"])
-def test_each_template_is_understood_and_its_script_makes_the_same_trials(name, session, tmp_path, monkeypatch):
+def test_each_template_is_understood_and_its_script_makes_the_same_trials(name, session):
     file = read(name)
     assert not file.tracked
     options = TableOptions(tuple((column, str(role)) for column, role in file.content.roles.items()), fill_seconds=0.1)
     data = intake.from_table(file, options)
     assert data.label_names == ("fast", "slow")
-    (tmp_path / name).write_bytes(tables.template(name))
-    monkeypatch.chdir(tmp_path)
-    space: dict = {}
-    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
-        assert len(ours) == len(theirs)
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(a.y, b.y)
-            assert a.rate_hz == b.rate_hz
+    made = same_from_script(data, {name: tables.template(name)})
+    for ours, theirs in zip((data.train, data.test), made, strict=True):
+        assert [trial.rate_hz for trial in ours] == [trial.rate_hz for trial in theirs]
 
 
 def test_a_tracking_file_becomes_features_with_its_labels(session):
@@ -62,65 +45,48 @@ def test_a_tracking_file_becomes_features_with_its_labels(session):
     assert from_poses(file, options).key != data.key
 
 
-def test_the_script_of_a_tracking_file_reads_the_labels_beside_it(session, tmp_path, monkeypatch):
+def test_the_script_of_a_tracking_file_reads_the_labels_beside_it(session):
     marks = b"behaviour,start,stop\nwalk,0,1\nrest,1,2\n"
-    (tmp_path / "deeplabcut.csv").write_bytes(tables.template("deeplabcut.csv"))
-    (tmp_path / "bouts.csv").write_bytes(marks)
-    monkeypatch.chdir(tmp_path)
-    labels = keypoints.read_annotation("bouts.csv", rate_hz=30.0)
+    labels = keypoints.read_annotation(marks, rate_hz=30.0, name="bouts.csv")
     options = PoseOptions(30.0, "egocentric", tuple(REPAIRS.items()))
     data = from_poses(read("deeplabcut.csv"), options, labels, "bouts.csv")
-    space: dict = {}
-    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    for ours, theirs in ((data.train, space["train"]), (data.test, space["test"])):
+    made = same_from_script(data, {"deeplabcut.csv": tables.template("deeplabcut.csv"), "bouts.csv": marks})
+    for ours, theirs in zip((data.train, data.test), made, strict=True):
         assert theirs.label_names == ours.label_names == ("rest", "walk")
         np.testing.assert_array_equal(theirs[0].labels, ours[0].labels)
-        np.testing.assert_array_equal(theirs[0].y, ours[0].y)
 
 
-def test_channels_that_a_fit_cannot_use_are_left_out_in_the_script_too(session, tmp_path, monkeypatch):
+def test_channels_that_a_fit_cannot_use_are_left_out_in_the_script_too(session):
     rows = "\n".join(f"{t},{np.sin(t):.4f},{5 if t < 70 else t}" for t in range(100))
     content = f"time,a,late\n{rows}\n".encode()
     file = read("late.csv", content)
     data = intake.from_table(file, TableOptions(tuple((c, str(r)) for c, r in file.content.roles.items())))
     assert data.train[0].channels == ("a",)
     assert any("late" in note for note in data.notes)
-    (tmp_path / "late.csv").write_bytes(content)
-    monkeypatch.chdir(tmp_path)
-    space: dict = {}
-    exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-    np.testing.assert_array_equal(space["test"][0].y, data.test[0].y)
+    same_from_script(data, {"late.csv": content})
 
 
-def test_a_script_holds_out_what_the_page_does_whatever_share_that_is(session, tmp_path, monkeypatch):
+def test_a_script_holds_out_what_the_page_does_whatever_share_that_is(session, monkeypatch):
     for module in (splits, gdm_studio.datasets.splits):  # the loaders under both of their names
         monkeypatch.setattr(module, "HELD_OUT", 0.25)
-    monkeypatch.chdir(tmp_path)
     long = waves(200, 20.0)
     poses = read("deeplabcut.csv")
     made = [fitted("waves.csv", long), from_poses(poses, PoseOptions(30.0, "keypoints", tuple(REPAIRS.items())))]
-    (tmp_path / "waves.csv").write_bytes(long)
-    (tmp_path / "deeplabcut.csv").write_bytes(tables.template("deeplabcut.csv"))
+    files = {"waves.csv": long, "deeplabcut.csv": tables.template("deeplabcut.csv")}
     for data, samples in zip(made, (200, 60), strict=True):
-        space: dict = {}
-        exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
-        sizes = [sum(trial.n_samples for trial in side) for side in (space["train"], space["test"])]
+        sizes = [sum(trial.n_samples for trial in side) for side in same_from_script(data, files)]
         assert sizes == [data.train.n_samples, data.test.n_samples] == [0.75 * samples, 0.25 * samples]
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("empty.csv", b""),
         ("words.csv", b"a,b\nx,y\nz,w\n"),
         ("no.h5", b"not an hdf5 file"),
-        ("no.npz", b"PK\x03\x04 broken"),
-        ("no.parquet", b"PAR1"),
-        ("no.xlsx", b"PK\x05\x06" + bytes(18)),
-        ("what.exe", b"MZ"),
     ],
 )
 def test_a_bad_file_says_what_is_wrong_and_the_one_before_stays(name, content, session):
+    """Which files are refused: tests/unit/test_tables.py and test_keypoints.py."""
     good = read("table.csv")
     with pytest.raises(GdmError) as trouble:
         fitted(name, content)

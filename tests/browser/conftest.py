@@ -102,7 +102,9 @@ class Visit:
         return float(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
 
-def _opener(request: pytest.FixtureRequest, url: str, ends: list[Callable[[], None]]) -> Callable[..., Visit]:
+def _opener(
+    request: pytest.FixtureRequest, url: str, visits: list[Visit], ends: list[Callable[[], None]]
+) -> Callable[..., Visit]:
     def open_page(
         path: str = "/", size: str = "desktop", scheme: str = "light", anew: bool = False, **options: Any
     ) -> Visit:
@@ -119,6 +121,7 @@ def _opener(request: pytest.FixtureRequest, url: str, ends: list[Callable[[], No
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=scheme)
         opened = Visit(page)
+        visits.append(opened)
         opened.wait_as_long_as_it_takes()
         page.on("pageerror", lambda error: opened.errors.append(str(error)))
         page.on(
@@ -140,19 +143,24 @@ def visit(request: pytest.FixtureRequest, app_url: str) -> Iterator[Callable[...
     """visit("/playground?softness=1", size="phone", scheme="dark") opens a page.
 
     On a desktop in the browser that keeps what it compiled; as a phone, `anew` or with options of Playwright's, in a
-    context of its own.
+    context of its own. Whatever a test looks for, in the end no page has heard of an error or shows one.
     """
+    visits: list[Visit] = []
     ends: list[Callable[[], None]] = []
-    yield _opener(request, app_url, ends)
+    yield _opener(request, app_url, visits, ends)
+    heard = [error for opened in visits for error in opened.errors]
+    left = [opened.page for opened in visits if not opened.page.is_closed()]
+    shown = [text for page in left for text in page.locator(".stException").all_inner_texts()]
     for end in ends:
         end()
+    assert heard + shown == []
 
 
 @pytest.fixture(scope="package")
 def shared(request: pytest.FixtureRequest, app_url: str) -> Callable[..., Visit]:
     """shared("/playground") is the same page for all who ask, since opening one costs more than most tests do: for tests
     that try a script of the browser by itself, over the page, and leave the page as it was. Each ends with its browser."""
-    open_page, opened = _opener(request, app_url, []), {}
+    open_page, opened = _opener(request, app_url, [], []), {}
 
     def take(path: str, size: str = "desktop") -> Visit:
         if (path, size) not in opened:

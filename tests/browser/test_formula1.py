@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import base64
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +18,15 @@ FIND = """() => {
   const dots = plot._fullData.find((t) => t.mode === "markers");
   const box = plot.getBoundingClientRect();
   return [box.left + xaxis._offset + xaxis.l2p(dots.x[3]), box.top + yaxis._offset + yaxis.l2p(dots.y[3])];
+}"""
+
+
+# How large the first picture of a video is, from its bytes.
+FIRST_FRAME = """async (bytes) => {
+  const video = document.createElement("video");
+  video.src = URL.createObjectURL(new Blob([Uint8Array.from(atob(bytes), (one) => one.charCodeAt(0))]));
+  await new Promise((done, failed) => Object.assign(video, { onloadeddata: done, onerror: () => failed(video.error) }));
+  return [video.videoWidth, video.videoHeight];
 }"""
 
 
@@ -68,31 +77,6 @@ def test_a_whole_race_is_drawn_and_pointing_and_clicking_tell_where_it_is(visit)
     _point_until(page, click, ".st-key-telemetry .gdm-figure[data-updates]")
     page.wait_for_function("/zoom=T\\d+/.test(location.search)")
     expect(page.get_by_role("tab", name="Telemetry")).to_have_attribute("aria-selected", "true")
-    assert opened.errors == []
-
-
-@pytest.mark.bulk
-def test_the_cascade_leads_from_simulated_to_real_and_back(visit):
-    opened = visit("/formula1")
-    page = opened.ready(MAP)
-    page.get_by_text("Real sessions").first.click()
-    page.get_by_label("Year").first.wait_for()
-    page.wait_for_function("location.search.includes('source=real')")
-    page.get_by_text("Simulated", exact=True).first.click()
-    page.wait_for_selector(MAP)
-    page.wait_for_function("!location.search.includes('source=real')")
-    assert opened.errors == []
-    assert page.locator(".stException").count() == 0
-
-
-@pytest.mark.bulk
-def test_a_link_shows_the_same_choice(visit):
-    opened = visit("/formula1?train=KRB&test=QLY&view=Segments+and+laps")
-    page = opened.ready(".gdm-head")
-    page.get_by_text("fitted on KRB, applied to QLY").wait_for()
-    expect(page.get_by_role("tab", name="Segments and laps")).to_have_attribute("aria-selected", "true")
-    assert opened.errors == []
-    assert "train=KRB" in page.url
 
 
 @pytest.mark.bulk
@@ -118,7 +102,6 @@ def test_the_other_driver_and_the_average_lap_are_a_click_away_and_so_is_what_is
         for slider in (main, page.get_by_role("slider", name="States (K)"))
     ]
     assert colours == ["rgb(70, 160, 181)"] * 2
-    assert json.dumps(opened.errors) == "[]"
 
 
 MEASURE = """() => {
@@ -186,7 +169,6 @@ def test_nothing_on_the_map_covers_anything_else_at_any_width_or_zoomed(visit):
             assert zoomed["badges"] > 2
             page.evaluate("window.Plotly.relayout(document.querySelector('.st-key-map .gdm-plot'), window.wholeMap)")
     assert len(set(seen.values())) == 4, seen
-    assert opened.errors == []
 
 
 REACHES = "([canvas, least]) => Number(canvas.dataset.seconds) >= least"
@@ -239,7 +221,8 @@ def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     assert saved.value.suggested_filename.startswith("formula1-shanghai-approximate-layout-simulated-race-flt-lap-")
     content = Path(saved.value.path()).read_bytes()
     assert content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins so"
-    assert len(content) > 20_000
+    width, height = page.evaluate(FIRST_FRAME, base64.b64encode(content).decode())
+    assert min(width, height) > 200, "a browser plays it"
     assert canvas.evaluate(OPAQUE) < 1
     # Who asks for less motion gets a still picture a second: no frame is asked for.
     page.emulate_media(reduced_motion="reduce")
@@ -248,4 +231,3 @@ def test_a_lap_is_played_by_keyboard_and_the_map_follows(visit):
     canvas.press("Space")
     page.wait_for_function(REACHES, arg=[canvas.element_handle(), 0.9], polling=50)
     assert page.evaluate("window.framesAsked") == 0
-    assert opened.errors == []

@@ -179,4 +179,3 @@ def test_a_page_stands_fits_and_can_be_read_by_everybody(visit, path, size):
     _at_rest(page)
     assert opened.overflow() <= 0
     assert found == {"light": [], "dark": []}
-    assert opened.errors == []

@@ -64,7 +64,6 @@ def test_the_triangle_follows_while_the_thumb_is_held(visit, steps):
     page.wait_for_function(
         "document.querySelector('.st-key-triangle figure').parentElement.gdmSimplex.now.softness === 0.2",
     )
-    assert opened.errors == []
 
 
 def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
@@ -95,7 +94,6 @@ def test_a_dot_can_be_taken_hold_of_and_the_evidence_follows(visit):
     assert drawn is False, "a drag that misses every dot does not zoom"
     page.go_back()  # three sliders came to rest together: one step back
     page.wait_for_function("!location.search.includes('other')")
-    assert opened.errors == []
 
 
 @pytest.mark.bulk
@@ -127,7 +125,6 @@ def test_a_dot_is_moved_with_the_arrow_keys_and_says_where_it_is(visit):
     page.evaluate("performance.now = () => 0")
     page.emulate_media(color_scheme="dark")
     page.wait_for_function("document.querySelector('.st-key-triangle .gdm-plot').layout.font.color === '#e8e9ee'")
-    assert opened.errors == []
 
 
 def test_the_browser_draws_what_the_server_draws(shared):

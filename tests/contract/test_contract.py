@@ -21,6 +21,7 @@ from gdm_core.errors import ConfigError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
 from gdm_core.models.registry import FAMILIES
+from gdm_core.trials import as_trials
 from tests.support.gdm import STATE_AXES
 
 N_CHANNELS, K = 4, 3
@@ -55,9 +56,10 @@ MODELS: dict[str, Callable[..., StateModel]] = {
     "slds recurrent only": other("SLDS", transitions="recurrent_only", **SWITCHING),
     "pdlds": other("PDLDS", n_iter=3, n_restarts=1),
     "gdm mixture": other("GDMMixture", n_steps=12),
+    "gdm mixture without noise": other("GDMMixture", dynamics="deterministic", n_steps=12),
 }
 
-ONE_SIZE = {"gdm mixture"}  # cannot start from another number of states, and says so
+ONE_SIZE = {"gdm mixture", "gdm mixture without noise"}  # cannot start from another number of states, and says so
 
 # One of each family stands for its variants, which `make test-all` holds to the same.
 FIRST_OF_FAMILIES = ("gdm", "gdm memory", "arhmm", "slds recurrent", "pdlds", "gdm mixture")
@@ -219,6 +221,14 @@ def test_gaps_of_any_shape_are_bridged(name):
     assert np.isfinite(model.forecast(y, 2, n_paths=10, origins=[5, 45, 109]).mean).all()
 
 
+@pytest.mark.parametrize(
+    "name", ["arhmm", "arhmm sticky", "arhmm recurrent", "slds", "slds recurrent", "slds recurrent only", "pdlds"]
+)
+def test_fits_that_climb_do_not_see_the_order_of_trials(name):
+    for parameter, value in MODELS[name]().fit(list(recordings())[::-1]).params_.items():
+        np.testing.assert_allclose(value, fitted(name).params_[parameter], rtol=1e-6, atol=1e-8, err_msg=parameter)
+
+
 # ---- 17: names of states ------------------------------------------------------------------------------------------------
 @every_model
 def test_renaming_states_changes_names_only(name):
@@ -227,6 +237,16 @@ def test_renaming_states_changes_names_only(name):
     np.testing.assert_allclose(renamed.predict_proba(y), model.predict_proba(y)[:, order], atol=1e-3)
     assert renamed.score(y) == pytest.approx(model.score(y), abs=1e-3)
     np.testing.assert_allclose(renamed.smooth(y), model.smooth(y), atol=5e-3)
+
+
+@every_model
+def test_the_untrained_control_is_a_model_that_knows_less(name):
+    model, trials = fitted(name), list(recordings())
+    control, other = (model.untrained(as_trials(trials), seed=seed) for seed in (1, 2))
+    np.testing.assert_allclose(control.predict_proba(trials[0]).sum(axis=1), 1, atol=1e-4)
+    assert control.score(trials) < model.score(trials)
+    assert_same_model(control, model.untrained(as_trials(trials), seed=1))
+    assert any(not np.array_equal(value, other.params_[field]) for field, value in control.params_.items())
 
 
 # ---- 18: seeds and files --------------------------------------------------------------------------------------------------

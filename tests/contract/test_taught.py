@@ -163,6 +163,16 @@ def test_what_probabilities_are_calibrated_on_is_said():
     assert model.label_doubt_.startswith("Marks lie in one recording alone, so nothing says how sure")
 
 
+def test_marks_that_tell_nothing_leave_bouts_as_long_as_they_were():
+    """Held-back words at random are likeliest where nothing counts; a chain that hears so little would never change."""
+    rng, random = np.random.default_rng(0), [np.full(600, -1) for _ in range(3)]
+    for part in random:
+        for start in rng.permutation(10)[:6] * 60:
+            part[start : start + 25] = rng.integers(3)
+    model = new("places").fit(labelled(3), labels=random).word_model_
+    assert model.strength * 30 == pytest.approx(3)  # moments a second
+
+
 def test_files_of_before_keep_their_words():
     """They held several classifiers, of which the last one names, and nothing about time."""
     model = taught("places").word_model_

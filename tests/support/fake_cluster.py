@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from tests.support.patience import until
+
 
 class Sent:
     """Stands for a job on the cluster; `end` says what becomes of it. `state` is where the scheduler has it."""
@@ -69,14 +71,18 @@ class Cluster:
         self.sent.append(Sent(key, workers))
         return self.sent[-1]
 
+    def job(self, number: int) -> Sent:
+        """What was sent as this one, counted from 0, once it has been."""
+        until(lambda: len(self.sent) > number)
+        return self.sent[number]
+
+    def answer(self, number: int, value: object) -> None:
+        """A worker has sent back the value of that call."""
+        self.job(number).end({"status": "done", "value": value})
+
     def run(self, order: Any, *_: object, workers: tuple[str, ...] = (), nanny: bool = False, **__: object) -> None:
         """Orders are noted, and find nobody."""
         self.orders += [(order, worker, nanny) for worker in workers]
 
     def close(self, timeout: float) -> None:
         self.status = "closed"
-
-
-def done(value: object) -> dict[str, object]:
-    """What a worker sends back of a call that went well."""
-    return {"status": "done", "value": value}

@@ -11,27 +11,22 @@ import pyarrow as pa
 from pyarrow import feather
 
 from datasets.readers.layout import unique_names
-from datasets.readers.source import ProgressCallback, Source, brief
+from datasets.readers.source import Source, refuse_damage
 from gdm_core.errors import DataError
 
 ENDING = ".feather"
 
 
-def read_feather(source: Source, progress: ProgressCallback | None) -> tuple[pd.DataFrame, list[str]]:
+def read_feather(source: Source) -> tuple[pd.DataFrame, list[str]]:
     """The table in a Feather file, without columns of lists and records."""
-    with source.open() as raw:
-        try:
-            table = feather.read_table(pa.PythonFile(raw, mode="r"))
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise DataError(
-                f"{source.name} is not a readable Feather file ({brief(error)}). Save it again as .parquet or .csv."
-            ) from error
+    what = f"{source.name} is not a readable Feather file"
+    with source.open() as raw, refuse_damage(what, "Save it again as .parquet or .csv."):
+        table = feather.read_table(pa.PythonFile(raw, mode="r"))
     if not table.num_rows:
         raise DataError(f"{source.name} holds no rows.")
     plain = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     dropped = [name for name in table.column_names if name not in plain]
     frame = table.select(plain).to_pandas(ignore_metadata=True)
     frame.columns = pd.Index(unique_names(plain)[0])
-    if progress is not None:
-        progress(0.99, f"{table.num_rows:,} rows read")
+    source.tell(0.99, f"{table.num_rows:,} rows read")
     return frame, [f"columns that hold lists or records were left out: {', '.join(dropped[:5])}"] if dropped else []

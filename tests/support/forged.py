@@ -23,6 +23,7 @@ import pandas as pd
 from datasets import tables
 from gdm_core import ARHMM, GDM, SLDS
 from gdm_core.models.base import StateModel
+from tests.support import table_files
 
 Rng = np.random.Generator
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -88,11 +89,7 @@ def npy(shape: Any, dtype: Any = "<f4", content: bytes = b"") -> bytes:
 
 def zipped(parts: dict[str, bytes], rng: Rng | None = None, lie: bool = False) -> bytes:
     """An archive; `lie` declares other sizes than it holds."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in parts.items():
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
-    made = bytearray(out.getvalue())
+    made = bytearray(table_files.zipped(parts))
     if lie and rng is not None:
         at = made.find(b"PK\x01\x02")
         made[at + 24 : at + 28] = struct.pack("<I", int(rng.choice([0, 1, 1000, 2**31, 2**32 - 1])))
@@ -133,9 +130,9 @@ def _npz(rng: Rng) -> bytes:
 
 
 def _xlsx(rng: Rng) -> bytes:
-    out = io.BytesIO()
-    pd.DataFrame({FORMULA: range(12), MARKUP: 1.5, "a": ["=1+1"] * 12}).to_excel(out, index=False)
-    parts = {info.filename: zipfile.ZipFile(out).read(info) for info in zipfile.ZipFile(out).infolist()}
+    frame = pd.DataFrame({FORMULA: range(12), MARKUP: 1.5, "a": ["=1+1"] * 12})
+    with zipfile.ZipFile(io.BytesIO(table_files.written(frame, "excel"))) as archive:
+        parts = {info.filename: archive.read(info) for info in archive.infolist()}
     about = "docProps/core.xml"  # says when it was written
     parts[about] = re.sub(rb"\d{4}-\d\d-\d\dT[^<]*", b"2000-01-01T00:00:00Z", parts[about])
     sheet = "xl/worksheets/sheet1.xml"
@@ -174,10 +171,9 @@ def _gz(rng: Rng) -> bytes:
 
 
 def _parquet(rng: Rng) -> bytes:
-    out = io.BytesIO()
     lists = rng.random() < 0.3
-    pd.DataFrame({"a": range(40), MARKUP: np.linspace(0, 1, 40), "l": [[1]] * 40 if lists else FORMULA}).to_parquet(out)
-    made = bytearray(out.getvalue())
+    frame = pd.DataFrame({"a": range(40), MARKUP: np.linspace(0, 1, 40), "l": [[1]] * 40 if lists else FORMULA})
+    made = bytearray(table_files.written(frame, "parquet"))
     footer = int.from_bytes(made[-8:-4], "little")
     for at in rng.integers(len(made) - 8 - footer, len(made) - 4, int(rng.integers(0, 6))):
         made[at] = int(rng.integers(256))
@@ -271,18 +267,6 @@ ENDINGS = (*KINDS, ".xls", "")
 
 
 @cache
-def _sleap_analysis() -> bytes:
-    out = io.BytesIO()
-    with h5py.File(out, "w") as file:
-        file["tracks"] = np.random.default_rng(0).uniform(0, 500, (2, 2, 3, 60))
-        file["node_names"] = np.array([b"nose", b"neck", b"tail"])
-        file["track_names"] = np.array([b"one", b"two"])
-        file["point_scores"] = np.full((2, 3, 60), 0.9)
-        file["edge_inds"] = np.array([[0, 1], [1, 2]])
-    return out.getvalue()
-
-
-@cache
 def _sleap_project() -> bytes:
     n = 30
     frames = np.zeros(
@@ -306,26 +290,29 @@ def _sleap_project() -> bytes:
 
 
 @cache
-def _keypoint_npz() -> bytes:
-    out = io.BytesIO()
-    np.savez(
-        out, keypoints=np.ones((50, 2, 2, 3), np.float32), labels=np.arange(50) % 3, names=np.array(["a", "b", "c"])
-    )
-    return out.getvalue()
-
-
-@cache
 def good_files() -> list[tuple[str, bytes]]:
     """A good file of every kind, for readers of tables and of poses."""
     made = [(name, tables.template(name)) for name in tables.TEMPLATES]
     csv = tables.template("table.csv")
+    poses = {
+        "keypoints": np.ones((50, 2, 2, 3), np.float32),
+        "labels": np.arange(50) % 3,
+        "names": np.array(["a", "b", "c"]),
+    }
+    analysis = {
+        "tracks": np.random.default_rng(0).uniform(0, 500, (2, 2, 3, 60)),
+        "node_names": np.array([b"nose", b"neck", b"tail"]),
+        "track_names": np.array([b"one", b"two"]),
+        "point_scores": np.full((2, 3, 60), 0.9),
+        "edge_inds": np.array([[0, 1], [1, 2]]),
+    }
     made += [
         ("table.csv.gz", gzip.compress(csv)),
         ("semicolon.csv", csv.replace(b".", b"%").replace(b",", b";").replace(b"%", b",")),
         ("flat.csv", b"frame,nose_x,nose_y,tail_x,tail_y\n" + b"".join(b"%d,1.5,2,3,%d\n" % (i, i) for i in range(40))),
-        ("analysis.h5", _sleap_analysis()),
+        ("analysis.h5", table_files.hdf(analysis)),
         ("project.slp", _sleap_project()),
-        ("keypoints.npz", _keypoint_npz()),
+        ("keypoints.npz", table_files.npz(**poses)),
         ("utf16.csv", csv.decode().encode("utf-16")),
     ]
     return made

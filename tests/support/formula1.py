@@ -196,25 +196,13 @@ def feed_corners(letters: tuple[str, ...] = ("", "", "", "")) -> Any:
     return SimpleNamespace(corners=table, rotation=90.0)
 
 
-def raises(reason: Reason, *words: str) -> _Raises:
+def raises(reason: Reason, *words: str) -> pytest.RaisesExc[FeedError]:
     """Expects a FeedError of one kind whose message holds every word given."""
-    return _Raises(reason, words)
 
+    def told(error: FeedError) -> bool:
+        return error.reason is reason and all(word in str(error) for word in words)
 
-class _Raises:
-    def __init__(self, reason: Reason, words: tuple[str, ...]) -> None:
-        self.reason, self.words, self.inner = reason, words, pytest.raises(FeedError)
-
-    def __enter__(self) -> pytest.ExceptionInfo[FeedError]:
-        self.info = self.inner.__enter__()
-        return self.info
-
-    def __exit__(self, *error: Any) -> bool:
-        handled = self.inner.__exit__(*error)
-        assert self.info.value.reason is self.reason, self.info.value
-        for word in self.words:
-            assert word in str(self.info.value)
-        return handled
+    return pytest.raises(FeedError, check=told)
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from datasets.formula1 import Event, SessionSlot
 from pages.formula1 import data, loading, time_gained
 from pages.formula1.data import Place
 from pages.lab import live
+from pages.lab.live.work import Works
 from pages.ui import navigation
 from tests.support import drawn
 from tests.support.formula1 import LAP_S, ring_driver, ring_session
@@ -57,12 +59,18 @@ def arrange(monkeypatch: pytest.MonkeyPatch, folder: Path, race: Callable[[], Se
     monkeypatch.setattr(formula1, "stored_sessions", lambda: ((2024, "Ring Grand Prix", "Race"),))
     monkeypatch.setattr(formula1, "is_stored", lambda *where: where == (RING.year, RING.event, RING.name))
     monkeypatch.setattr(formula1, "load_session", lambda *where, **more: race())
-    monkeypatch.setattr(loading, "_loads", loading.Loads())
+    monkeypatch.setattr(loading, "_loads", Works(loading.MAX_KEPT, loading._crashed))
     engine = QuickEngine()
     monkeypatch.setattr(live.screen, "engine", lambda: engine)
     for cached in (data.circuit, data.laps_of, time_gained.between):
         cached.clear()
     return engine
+
+
+def one_lap(place: np.ndarray, distance: np.ndarray) -> SimpleNamespace:
+    """What a map needs to know of a lap: [T, 2] places and [T] metres."""
+    lap = np.ones(len(place), np.int64)
+    return SimpleNamespace(place=place, distance=distance, lap=lap, speed=distance, segment=None)
 
 
 PAPER = {"watch": "paper", "laps-of": "all"}  # ten mixtures of X and Y of all laps, K = 8 states of moves
@@ -82,9 +90,7 @@ def visit(**query: str) -> AppTest:
     return app
 
 
-def words(app: AppTest) -> str:
-    """Everything that the page says in HTML."""
-    return drawn.words(app)
+words = drawn.words
 
 
 def box(app: AppTest, label: str) -> Any:

@@ -68,7 +68,9 @@ class Sketch(StateModel):
         self.status_ = Status.CONVERGED
 
     def _soft_states(self, y: Array) -> Array:
-        logits = 3 * np.nan_to_num(y[:, :2]) @ self.params_["directions"] / self.config.temperature  # [T, K]
+        logits = (
+            3 * np.nan_to_num(y[:, :2]) @ self.params_["directions"][: y.shape[1]] / self.config.temperature
+        )  # [T, K]
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
@@ -221,7 +223,6 @@ class QuickEngine:
     def report(self, job: Job, step: int = 1) -> None:
         """Let a fit say how far it is, with a picture of it."""
         result = self._fitted(job.work)
-        assert result.snapshot is not None
         job.apply({"kind": "started"})
         job.apply(
             {"kind": "progress", "step": step, "total": 3, "steps": [step], "elbos": [-1.0]}

@@ -5,28 +5,21 @@ from __future__ import annotations
 from streamlit.testing.v1 import AppTest
 
 from pages.lab.live import Live
-from pages.ui import navigation
-from tests.support import drawn
+from tests.support import drawn, page
 
-APP = str(navigation.ROOT / "app.py")
-PAGE = str(navigation.info("nascar").path)
 SHORT = {"T": "200", "setting": "Standard"}
 
 
 def opened(**address: str) -> AppTest:
     """The page at an address, and all its reruns."""
-    app = AppTest.from_file(APP).run().switch_page(PAGE)
-    for name, value in (SHORT | address).items():
-        app.query_params[name] = value
-    return settled(app.run())
+    return settled(page.opened("nascar", **SHORT | address))
 
 
 def settled(app: AppTest) -> AppTest:
     for _ in range(4):
-        if app.exception or not live_of(app).busy:
+        if not live_of(app).busy:
             break
         app.run()
-    assert not app.exception, app.exception[0].message
     return app.run()
 
 
@@ -35,5 +28,4 @@ def live_of(app: AppTest) -> Live:
     return live
 
 
-def text(app: AppTest) -> str:
-    return drawn.words(app)
+text = drawn.words

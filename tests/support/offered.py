@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from streamlit.testing.v1 import AppTest
 
@@ -15,6 +16,11 @@ def offered(app: AppTest) -> set[str]:
 def files(app: AppTest) -> set[str]:
     """What the files behind them are called."""
     return {data["name"] for data in _buttons(app)}
+
+
+def made(app: AppTest) -> dict[str, Callable[[], bytes]]:
+    """What makes each, by what it is called."""
+    return {file.name: file.make for file in app.session_state["_downloads"].files.values()}
 
 
 def _buttons(app: AppTest) -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gdm_core.analysis.bouts import BoutRule
 from gdm_core.trials import Trial
 from pages import lab
+from pages.behaviour import recordings
 from pages.lab import Data, View, live
 from pages.lab.live.pictures import Origin
 from pages.lab.live.records import Records
@@ -18,6 +19,7 @@ from pages.lab.naming import Naming
 from pages.lab.view import R, Reading
 from pages.ui.shell import Frame
 
+SMALL = recordings.Chosen("simulated", "egocentric", (("frames", 300), ("seed", 1)))
 FRAME = Frame("behaviour", "Behaviour", *(None,) * 5)
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
+import numpy as np
+
+from pages.lab import Data
 from pages.ui.navigation import ROOT
 from tests.support.engine_requests import PATIENCE_S
 
@@ -20,3 +28,17 @@ def run_script(code: str, folder: Path) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def same_from_script(data: Data, files: Mapping[str, bytes] = MappingProxyType({})) -> tuple[Any, Any]:
+    """(train, test) as the lines of the script make them in a folder with these files: the very numbers of `data`."""
+    space: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, content in files.items():
+            Path(name).write_bytes(content)
+        exec("\n".join([*data.recipe.imports, *data.recipe.lines]), space)
+    made = space["train"], space["test"]
+    for ours, theirs in zip((data.train, data.test), made, strict=True):
+        for one, other in zip(ours, theirs, strict=True):  # bare arrays where the script had to leave out channels
+            np.testing.assert_array_equal(one.y, getattr(other, "y", other))
+    return made

@@ -6,6 +6,7 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,16 +14,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gdm_core.trials import Trials
-from pages.lab import trial_choice
-from pages.lab.live import screen
 from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Entry
-from pages.ui import navigation
+from tests.support import page
 from tests.support.controls import control as by_name
-from tests.support.live_engine import QuickEngine
+from tests.support.offered import made
 from tests.support.sliders import sliders
 from tests.support.taught import NAMES, labelled
-from tests.support.your_data_page import ROOT, html
+from tests.support.your_data_page import html, upload
 
 DATA = labelled(3, 400, seed=2)
 
@@ -37,26 +36,31 @@ def table(labels: bool = True) -> bytes:
     return pd.concat(parts).to_csv(index=False).encode()
 
 
-def real_engine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> QuickEngine:
-    """What pages fit on: the models themselves, in this process. What a page leads to is drawn at once."""
-    made = QuickEngine(real=True)
-    monkeypatch.setattr(trial_choice, "DRAWN_S", 0.0)
-    monkeypatch.setattr(screen, "engine", lambda: made)
-    monkeypatch.setenv("GDM_DATA_DIR", str(folder))
-    return made
-
-
 def opened(labels: bool = True, in_fitted: bool = True) -> AppTest:
     """The page on a file, with the tab open and a fitted trial chosen."""
-    app = AppTest.from_file(str(ROOT / "app.py")).run()
-    app.query_params["view"] = "Teach"
-    app = app.switch_page(str(navigation.info("your_data").path)).run()
-    app.file_uploader(key="upload").upload("walk.csv", table(labels)).run()
+    app = upload(page.opened("your_data", view="Teach"), "walk.csv", table(labels))
     app.button(key="fit").click().run()
-    assert not app.exception, app.exception[0].value
     if not in_fitted:
         control(app, "selectbox", "trial").set_value("new-2").run()
     return app
+
+
+def tab(app: AppTest, name: str) -> AppTest:
+    """Turn to another tab."""
+    app.query_params["view"] = name
+    app.session_state["view"] = name
+    return app.run()
+
+
+def files_of_the_script(app: AppTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the offered script leaves, run in a folder with the file; its files lie in the working folder from then on."""
+    script = made(tab(app, "Export & reproduce"))["your_data-walk-reproduce.py"]()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "walk.csv").write_bytes(table())
+    monkeypatch.chdir(tmp_path / "run")
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(script, "reproduce.py", "exec"), space)
+    return space
 
 
 def mark(app: AppTest, *stretches: tuple[float, float, str]) -> AppTest:
@@ -77,7 +81,6 @@ def do(app: AppTest, *entries: Entry) -> AppTest:
         lesson = lessons.after(lesson, entry, fitted())
     app.session_state[place(app)] = lesson
     app.run()
-    assert not app.exception, app.exception[0].value
     return app
 
 
@@ -122,8 +125,7 @@ def kept(app: AppTest) -> lessons.Lesson:
     return app.session_state[place(app)] if place(app) in app.session_state else lessons.Lesson()
 
 
-def said(app: AppTest) -> str:
-    return html(app)
+said = html
 
 
 def bouts(index: int = 0) -> list[tuple[float, float, str]]:

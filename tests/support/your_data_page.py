@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from datasets import tables
-from pages.ui import navigation
 from pages.your_data import intake
 from pages.your_data.intake import OpenFile, TableOptions
-from tests.support import drawn
+from tests.support import drawn, page
 
-ROOT = Path(__file__).resolve().parents[2]
+# Of a tracking file, as the page begins.
+REPAIRS = {
+    "min_score": 0.3,
+    "fill_seconds": 0.2,
+    "drop_outliers": True,
+    "undo_side_flips": False,
+    "undo_identity_swaps": False,
+}
 
 
 def opened() -> AppTest:
-    app = AppTest.from_file(str(ROOT / "app.py")).run()
-    app = app.switch_page(str(navigation.info("your_data").path)).run()
-    assert not app.exception, app.exception[0].value
-    return app
+    return page.opened("your_data")
 
 
-def html(app: AppTest) -> str:
-    return drawn.words(app)
+html = drawn.words
 
 
 def uploaded(name: str, content: bytes) -> AppTest:
@@ -35,9 +36,7 @@ def uploaded(name: str, content: bytes) -> AppTest:
 
 def upload(app: AppTest, name: str, content: bytes) -> AppTest:
     """Put a file in place of the one that is there."""
-    app.file_uploader(key="upload").set_value((name, content, "application/octet-stream")).run()
-    assert not app.exception, app.exception[0].value
-    return app
+    return app.file_uploader(key="upload").set_value((name, content, "application/octet-stream")).run()
 
 
 def waves(n: int, period: float, channels: int = 2, seed: int = 0) -> bytes:

@@ -11,8 +11,11 @@ import pytest
 
 from datasets.f1 import feed, feed_log
 from datasets.storage import cache_dir
-from gdm_core.engine.cluster import GIBIBYTE, Host
+from gdm_core.engine import Engine, ResultCache, dispatch
+from gdm_core.engine import cluster as clusters
+from gdm_core.engine.cluster import GIBIBYTE, Host, Link
 from gdm_core.models.registry import FAMILIES, NAMED_MODELS
+from tests.support.fake_cluster import Cluster
 from tests.support.formula1 import cut_off
 from tests.support.local_cluster import environment, wait_for_workers
 
@@ -36,6 +39,22 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
     finally:
         host.close()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """In place of a cluster one that does nothing by itself, looked at whenever the engine comes by."""
+    made = Cluster()
+    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(made))
+    monkeypatch.setattr(clusters, "LOOK_EVERY_S", 0.0)
+    return made
+
+
+@pytest.fixture
+def engine(cluster: Cluster, tmp_path: Path) -> Iterator[Engine]:
+    """On that cluster. Tests on a real one have an engine of their own."""
+    with Engine(ResultCache(tmp_path / "fits")) as engine:
+        yield engine
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from scipy.stats import multivariate_normal
 
 from gdm_core import ARHMM, Status
 from gdm_core.analysis.metrics import matched_accuracy
-from gdm_core.errors import ConfigError, DataError
 from gdm_core.maths.gaps import carried_forward, interpolated
 from gdm_core.maths.pca import ComponentScores, PartialRows
 from gdm_core.models.switching import arhmm_em as em
@@ -207,22 +206,3 @@ def test_excerpt_keeps_rows_and_their_gaps_together():
     whole, small = em.log_likelihoods(series, p, scores)[0], em.log_likelihoods(part, p, scores)[0]
     kept = (np.linspace(0, 3000 - 50, 8).astype(int)[:, None] + np.arange(50)).ravel()
     np.testing.assert_allclose(small, whole[kept], atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ({"lags": 0}, "lags is 0"),
-        ({"n_iter": -1}, "n_iter is -1"),
-        ({"n_restarts": 0}, "n_restarts is 0"),
-        ({"transitions": "recurrent"}, "transitions is 'recurrent'"),
-    ],
-)
-def test_bad_parameters_are_named(bad, message):
-    with pytest.raises(ConfigError, match=message):
-        ARHMM(**bad)
-
-
-def test_trials_shorter_than_the_lags_are_refused():
-    with pytest.raises(DataError, match="needs at least 4"):
-        ARHMM(n_states=1, lags=3).fit([np.random.default_rng(0).normal(size=(3, 4))])

@@ -157,7 +157,7 @@ def test_nan_cut_by_the_end_of_a_block(tmp_path: Path):
     path.write_bytes(b"[1, NaN, NaN]")
     for size in range(1, 14):
         with path.open("rb") as file:
-            stream = calms21_json.CountingStream(file, path)
+            stream = calms21_json.CountingStream(file, path, 13)
             assert b"".join(iter(lambda s=stream, n=size: s.read(n), b"")) == b"[1, null, null]"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import re
 import secrets
@@ -60,7 +61,7 @@ def stage(fit: Fit, tables: Callable[[str, bool, float], Tables] | None = None) 
 
 def run(channel: Channel, fit: Fit, tables: Callable[[str, bool, float], Tables] | None = None) -> None:
     channel.begin_run()
-    channel.scene.moving.append(Moving(fit.draw, lambda: fit.moves, lambda: fit.settled))
+    channel.scene.moving.append(Moving(fit.draw, lambda: fit.moves, lambda: fit.settled, Fit.draw(fit)))
     channel.scene.tables = tables
     channel.end_run()
 
@@ -73,7 +74,6 @@ def told(channel: Channel) -> list[dict[str, Any]]:
 def test_the_browser_takes_every_message_that_the_file_names_and_sends_no_other():
     script = (COMPONENTS / "channel.js").read_text(encoding="utf-8")
     takes = re.search(r"const TAKES = \{(.*?)\n\};", script, re.S)
-    assert takes is not None
     assert set(re.findall(r"^  (\w+): ", takes[1], re.M)) == set(messages.known()["to_browser"])
     sent = {
         kind
@@ -112,13 +112,46 @@ def test_a_message_that_the_file_does_not_know_is_a_defect():
 
 
 # ---- what moves ---------------------------------------------------------------------------------------------------
-def test_only_what_changed_is_sent_and_what_the_script_drew_is_known():
+@pytest.mark.parametrize("looked", [True, False])
+def test_only_what_changed_since_the_script_drew_is_sent(looked):
     fit = Fit()
     channel = stage(fit)
-    assert told(channel) == []
+    if looked:
+        assert told(channel) == []
     fit.step = 1
     (message,) = told(channel)
     assert (message["type"], message["parts"]) == ("parts", {"picture": {"text": "step 1"}})
+
+
+def test_what_a_script_drew_over_is_sent_again():
+    """A fit is begun anew: the script says that it is about to begin, and then it stands where the last one stood."""
+    fit = Fit(step=7)
+    channel = stage(fit)
+    fit.step = 8
+    (message,) = told(channel)
+    channel.hear("drawn", {"number": message["number"]})
+    fit.step = 0
+    run(channel, fit)
+    fit.step = 8
+    (message,) = told(channel)
+    assert (message["run"], message["parts"]) == (2, {"picture": {"text": "step 8"}})
+    channel.hear("drawn", {"number": message["number"]})
+    assert told(channel) == []
+
+
+@pytest.mark.parametrize("drawn", [0, 2])
+def test_what_a_run_draws_is_sent_once_more_where_something_came_in_between(drawn):
+    """That may still be on its way. And Streamlit's page leaves a place as it is where the script says the same of it twice."""
+    fit = Fit()
+    channel = stage(fit)
+    fit.step = 1
+    (sent,) = told(channel)
+    channel.hear("drawn", {"number": sent["number"]})
+    fit.step = drawn
+    run(channel, fit)
+    (again,) = told(channel)
+    assert again["parts"] == {"picture": {"text": f"step {drawn}"}}
+    assert again["number"] > sent["number"]
 
 
 def test_pictures_are_left_out_while_the_browser_draws_and_time_is_not():
@@ -178,20 +211,6 @@ def test_while_a_script_runs_nothing_is_looked_at():
     looks, fit.step = fit.looks, 5
     assert channel.look() == visitor.Said()
     assert fit.looks == looks
-
-
-def test_a_picture_that_came_late_does_not_stand_over_that_of_a_later_run():
-    fit = Fit()
-    channel = stage(fit)
-    channel.look()
-    fit.step = 1
-    (sent,) = told(channel)  # may still be on its way when the next run draws
-    channel.hear("drawn", {"number": sent["number"]})
-    fit.step = 2
-    run(channel, fit)
-    (again,) = told(channel)
-    assert again["parts"] == {"picture": {"text": "step 2"}}
-    assert again["number"] > sent["number"]
 
 
 def test_a_connection_that_comes_back_is_told_everything_that_moves():
@@ -266,8 +285,14 @@ def test_looks_that_go_on_failing_ask_for_no_more_runs(fit):
 APP = Starlette(routes=route.routes())
 
 
-def talk(conversation: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(conversation, PATIENCE_S))
+def conversation(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test of what is said over a line."""
+
+    @functools.wraps(test)
+    def held(**given: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(**given), PATIENCE_S))
+
+    return held
 
 
 @pytest.fixture
@@ -286,30 +311,26 @@ def said(kind: str, **fields: Any) -> str:
     return json.dumps({"v": messages.version(), "type": kind, **fields})
 
 
-def test_a_visitor_hears_what_moves_without_asking(channel, fit):
-    async def conversation() -> None:
-        line = Line(APP, f"{ROUTE}/{channel.token}")
-        line.say(said("present"))
-        first = json.loads(await line.told.get())
-        assert first["parts"]["picture"] == {"text": "step 0"}
-        line.say(said("drawn", number=first["number"]))
-        fit.step = 3
-        assert json.loads(await line.told.get())["parts"] == {"picture": {"text": "step 3"}}
-        await line.hang_up()
-        assert channel.listener is None
-
-    talk(conversation())
+@conversation
+async def test_a_visitor_hears_what_moves_without_asking(channel, fit):
+    line = Line(APP, f"{ROUTE}/{channel.token}")
+    line.say(said("present"))
+    first = json.loads(await line.told.get())
+    assert first["parts"]["picture"] == {"text": "step 0"}
+    line.say(said("drawn", number=first["number"]))
+    fit.step = 3
+    assert json.loads(await line.told.get())["parts"] == {"picture": {"text": "step 3"}}
+    await line.hang_up()
+    assert channel.listener is None
 
 
-def test_nobody_listens_by_guessing(channel):
-    async def conversation() -> None:
-        for _ in range(10_000):
-            line = Line(APP, f"{ROUTE}/{secrets.token_urlsafe(24)}")
-            await line.task
-            assert line.closed == route.UNKNOWN
-            assert not line.accepted.is_set()
-
-    talk(conversation())
+@conversation
+async def test_nobody_listens_by_guessing(channel):
+    for _ in range(10_000):
+        line = Line(APP, f"{ROUTE}/{secrets.token_urlsafe(24)}")
+        await line.task
+        assert line.closed == route.UNKNOWN
+        assert not line.accepted.is_set()
 
 
 @pytest.mark.parametrize(
@@ -323,70 +344,60 @@ def test_nobody_listens_by_guessing(channel):
         ({"host": "lab.example", "origin": "null"}, False),
     ],
 )
-def test_a_page_of_another_site_is_turned_away(channel, headers, let_in):
-    async def conversation() -> None:
-        line = Line(APP, f"{ROUTE}/{channel.token}", headers)
-        if let_in:
-            await line.accepted.wait()
-            await line.hang_up()
-        else:
-            await line.task
-            assert line.closed == route.ELSEWHERE
-
-    talk(conversation())
+@conversation
+async def test_a_page_of_another_site_is_turned_away(channel, headers, let_in):
+    line = Line(APP, f"{ROUTE}/{channel.token}", headers)
+    if let_in:
+        await line.accepted.wait()
+        await line.hang_up()
+    else:
+        await line.task
+        assert line.closed == route.ELSEWHERE
 
 
 @pytest.mark.parametrize("text", ["{", said("present", more=1), "x" * 5000])
-def test_who_says_what_was_not_agreed_is_hung_up_on(channel, text):
-    async def conversation() -> None:
-        line = Line(APP, f"{ROUTE}/{channel.token}")
-        line.say(text)
-        await line.task
-        assert line.closed == route.STRANGE
-
-    talk(conversation())
+@conversation
+async def test_who_says_what_was_not_agreed_is_hung_up_on(channel, text):
+    line = Line(APP, f"{ROUTE}/{channel.token}")
+    line.say(text)
+    await line.task
+    assert line.closed == route.STRANGE
 
 
-def test_a_flood_is_ended(channel):
-    async def conversation() -> None:
-        line = Line(APP, f"{ROUTE}/{channel.token}")
-        for _ in range(int(route.BURST) + 100):
-            line.say(said("present"))
-        await line.task
-        assert line.closed == route.FLOOD
-
-    talk(conversation())
-
-
-def test_a_newer_connection_of_the_same_page_takes_the_place_of_the_older_one(channel):
-    async def conversation() -> None:
-        older = Line(APP, f"{ROUTE}/{channel.token}")
-        await older.accepted.wait()
-        newer = Line(APP, f"{ROUTE}/{channel.token}")
-        await newer.accepted.wait()
-        newer.say(said("present"))
-        await newer.told.get()
-        while older.closed is None:
-            await asyncio.sleep(0.01)
-        assert older.closed == route.RENEWED
-        await newer.hang_up()
-
-    talk(conversation())
-
-
-def test_after_a_look_that_failed_the_script_runs_and_the_line_stands(channel, fit, caplog):
-    async def conversation() -> None:
-        line = Line(APP, f"{ROUTE}/{channel.token}")
-        await line.accepted.wait()
-        whole, fit.draw = fit.draw, lambda: 1 / 0  # type: ignore[method-assign, assignment]
-        run(channel, fit)
-        assert json.loads(await line.told.get())["why"] == "failed"
-        assert "a look at what moves failed" in caplog.text
-        fit.draw = whole  # type: ignore[method-assign]
-        fit.step = 9
-        run(channel, fit)
+@conversation
+async def test_a_flood_is_ended(channel):
+    line = Line(APP, f"{ROUTE}/{channel.token}")
+    for _ in range(int(route.BURST) + 100):
         line.say(said("present"))
-        assert json.loads(await line.told.get())["parts"]["picture"] == {"text": "step 9"}
-        await line.hang_up()
+    await line.task
+    assert line.closed == route.FLOOD
 
-    talk(conversation())
+
+@conversation
+async def test_a_newer_connection_of_the_same_page_takes_the_place_of_the_older_one(channel):
+    older = Line(APP, f"{ROUTE}/{channel.token}")
+    await older.accepted.wait()
+    newer = Line(APP, f"{ROUTE}/{channel.token}")
+    await newer.accepted.wait()
+    newer.say(said("present"))
+    await newer.told.get()
+    while older.closed is None:
+        await asyncio.sleep(0.01)
+    assert older.closed == route.RENEWED
+    await newer.hang_up()
+
+
+@conversation
+async def test_after_a_look_that_failed_the_script_runs_and_the_line_stands(channel, fit, caplog):
+    line = Line(APP, f"{ROUTE}/{channel.token}")
+    await line.accepted.wait()
+    whole, fit.draw = fit.draw, lambda: 1 / 0  # type: ignore[method-assign, assignment]
+    run(channel, fit)
+    assert json.loads(await line.told.get())["why"] == "failed"
+    assert "a look at what moves failed" in caplog.text
+    fit.draw = whole  # type: ignore[method-assign]
+    fit.step = 9
+    run(channel, fit)
+    line.say(said("present"))
+    assert json.loads(await line.told.get())["parts"]["picture"] == {"text": "step 9"}
+    await line.hang_up()

@@ -142,18 +142,11 @@ def test_how_a_table_was_understood_is_said_on_stderr(csv, capsys):
     assert "300 samples at 5 Hz; channels a, b; time time; trials by driver; left out c, d." in captured.err
 
 
-def test_missing_values_stay_missing(tmp_path):
-    path = tmp_path / "holes.csv"
-    path.write_text("a,b\n1,2\n,3\n4,\n")
-    assert np.isnan(read(path)[0].y).tolist() == [[False, False], [True, False], [False, True]]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
         ("x.csv", None, [], "There is no file at"),
         ("x.xyz", b"1", [], "of a kind that is not read here"),
-        ("x.csv", b"", [], "is empty"),
         (
             "x.csv",
             b"a,b\nred,blue\n",
@@ -170,9 +163,6 @@ def test_missing_values_stay_missing(tmp_path):
         ),
         ("x.csv", b"a,b\n1,2\n2,1\n4,3\n", ["--rate", "-1"], "rate_hz is -1.0"),
         ("x.csv", b"a\n1\n", ["--sheet", "one"], "is no workbook"),
-        ("x.parquet", b"nonsense", [], "not a readable Parquet file"),
-        ("x.npz", b"nonsense", [], "x.npz"),
-        ("x.npy", b"nonsense", [], "no readable header"),
     ],
 )
 def test_unusable_files_are_refused_with_a_reason(tmp_path, capsys, name, content, options, message):
@@ -351,3 +341,28 @@ def test_the_modules_run_as_a_command(module):
     assert done.returncode == 0
     assert json.loads(done.stdout)["version"]
     assert done.stderr == ""
+
+
+# ---- a file of a sweep ----------------------------------------------------------------------------------------------
+@pytest.fixture
+def arguments(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDM_DATA_DIR", str(tmp_path / "data"))
+    lap, _ = nascar.train_test("standard", 0, 120)
+    path = tmp_path / "lap.csv"
+    pd.DataFrame(lap.y).add_prefix("y").to_csv(path, index=False)
+    return ["sweep", str(path), "--model", "arhmm", "--states", "2-3", "--seeds", "2"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_every_fit_is_a_row(arguments, tmp_path, ending, capsys):
+    path = tmp_path / f"fits{ending}"
+    assert main([*arguments, "--out", str(path)]) == 0
+    found = pd.read_csv(path) if ending == ".csv" else pd.read_parquet(path)
+    assert sorted(zip(found["n_states"], found["seed"], strict=True)) == [(2, 0), (2, 1), (3, 0), (3, 1)]
+    assert found["elbo_test"].notna().all()
+    assert "*" in capsys.readouterr().out, "the table is printed as before"
+
+
+def test_another_kind_of_file_is_refused_before_anything_is_fitted(arguments, tmp_path, capsys):
+    assert main([*arguments, "--out", str(tmp_path / "fits.xlsx")]) == 2
+    assert ".csv or .parquet" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from pages.ui.navigation import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PROCESSORS = ROOT / "benchmarks" / "processors.py"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # Each paragraph, table and block of the README, by its first words, and the tests that hold what it says.
 HELD = {
@@ -28,7 +29,7 @@ HELD = {
         "what_was_tried_on_which_python_is_said_alike_everywhere",
     ],
     "![A hand holds": ["the_picture_of_the_readme_moves", "links_lead_somewhere"],
-    "**Find the states": ["finds_the_states", "true_numbers_of_states_are_found", "settings_are_suggested_and_used"],
+    "**Find the states": ["states_are_found", "true_numbers_of_states_are_found", "settings_are_suggested_and_used"],
     "| page | for |": ["the_table_of_pages_is_the_menu", "every_format_reads_the_same"],
     "Every page's state": ["every_export_arrives_and_reads_back", "the_link_in_the_script_opens_the_view_again"],
     "```python": ["the_example_of_the_readme_runs"],
@@ -82,6 +83,23 @@ def test_docs_name_tests_that_there_are():
             begun = [test for test in there if test.startswith(name.rstrip("._"))] if name.endswith("...") else []
             unknown += [f"{page.name}: {name}"] if name not in there and not begun else []
     assert not unknown
+    listed = re.findall(r'"tests/(\w+)/test_\{name\}\.py" for name in \((.*?)\)\)', PROCESSORS.read_text(), re.DOTALL)
+    files = [
+        ROOT / f"tests/{folder}/test_{name}.py" for folder, names in listed for name in re.findall(r'"(\w+)"', names)
+    ]
+    assert len(files) > 20
+    assert all(path.is_file() for path in files), "other processors run tests that there are"
+
+
+def test_every_decision_is_listed_where_it_stands():
+    folder = ROOT / "docs" / "decisions"
+    rows = re.findall(r"^\| \[.*\]\((\w+\.md)\) \| ([\d, ]+) \|$", (folder / "README.md").read_text(), re.MULTILINE)
+    listed = {name: sorted(map(int, numbers.split(", "))) for name, numbers in rows}
+    files = [path for path in folder.glob("*.md") if path.name != "README.md"]
+    stand = {path.name: re.findall(r"^\*\*(\d+)\.", path.read_text(), re.MULTILINE) for path in files}
+    assert listed == {name: sorted(map(int, numbers)) for name, numbers in stand.items()}
+    given = [number for numbers in listed.values() for number in numbers]
+    assert len(given) == len(set(given)), "a number is given once"
 
 
 def test_everything_to_type_exists():

@@ -1,4 +1,7 @@
-"""Files are made when they are asked for, at an address that outlives the runs of a page, and by nobody else's leave."""
+"""Files are made when they are asked for, at an address that outlives the runs of a page, and by nobody else's leave.
+
+And the headers that every answer has.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,14 @@ from urllib.parse import quote
 import pytest
 import streamlit as st
 from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from streamlit import config
 
 from gdm_core.errors import DataError
 from pages.ui import downloads, server
 from pages.ui.downloads import File, Shelf
+from pages.ui.headers import HEADERS, POLICY, middleware
 from tests.support.asgi import ask
 
 
@@ -85,3 +92,25 @@ def test_files_lie_below_the_path_that_the_app_was_put_under(shelf, monkeypatch)
     monkeypatch.setattr(st, "get_option", lambda name: "/lab/")
     assert asked(f"/lab{downloads.ROUTE}/{shelf.token}/table")[0] == 200
     assert asked(f"{downloads.ROUTE}/{shelf.token}/table")[0] == 404
+
+
+# ---- headers of every answer ----------------------------------------------------------------------------------------
+SMALL = Starlette(routes=[Route("/", lambda _: PlainTextResponse("hello"))], middleware=middleware())
+
+
+@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/nothing", 404)])
+def test_every_answer_has_them_errors_too(path, status):
+    found, headers, _ = ask(SMALL, path)
+    assert found == status
+    assert {name: headers[name.lower()] for name in HEADERS} == HEADERS
+
+
+def test_the_policy_lets_nothing_in_from_elsewhere_and_nobody_frame_the_app():
+    assert POLICY["frame-ancestors"] == "'none'"
+    assert POLICY["object-src"] == "'none'"
+    assert not any("http" in sources or "*" in sources for sources in POLICY.values())
+
+
+def test_forged_requests_of_other_sites_are_refused():
+    assert config.get_option("server.enableXsrfProtection") is True
+    assert config.get_option("server.enableCORS") is True

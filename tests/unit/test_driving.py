@@ -58,7 +58,6 @@ def test_soft_shares_weigh_and_what_was_not_sent_says_nothing():
 def test_activities_are_those_of_the_pedals_and_the_track():
     pedals = {"throttle": [100.0, 0.0, 100.0, 50.0, np.nan], "brake": [0.0, 1.0, 0.0, 0.0, 0.0]}
     found = activities(pedals, [0.0, 0.0, 0.01, 0.0, 0.0])
-    assert found is not None
     assert [ACTIVITIES[k] for k in found[:4]] == ["full throttle", "braking", "cornering", "part throttle"]
     assert found[4] == -1
     assert activities({"throttle": [1.0]}, [0.0]) is None

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from gdm_core.engine import Engine, FitRequest, ResultCache
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import TRIALS, until
 from tests.support.fake_model import FAMILY
@@ -47,6 +47,19 @@ with open(os.path.join(here, "answer"), "w") as answer:
     facts = engine.call(process_facts, session="one").result(60)
     json.dump({"status": result.fit_status, "torch here": "torch" in sys.modules, "pid": os.getpid(), **facts}, answer)
 """
+
+
+@pytest.fixture(autouse=True)
+def _one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
+    monkeypatch.setenv("GDM_WORKERS", "1")
+
+
+@pytest.fixture
+def _nothing_stays_behind() -> Iterator[None]:
+    before = set(psutil.Process().children(recursive=True))
+    yield
+    until(lambda: not set(psutil.Process().children(recursive=True)) - before)
 
 
 @contextmanager
@@ -149,33 +162,21 @@ async def _open_page(port: int, until_exists: Path, seconds: float) -> None:
     stream.close()
 
 
-def test_wrong_settings_are_told_when_the_engine_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
-    monkeypatch.setenv("GDM_WORKERS", "many")
-    with Engine(ResultCache(tmp_path)) as engine, pytest.raises(ConfigError, match="GDM_WORKERS is 'many'"):
-        engine.wait_ready(240)
-
-
+@pytest.mark.usefixtures("_nothing_stays_behind")
 def test_workers_that_do_not_start_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
-    monkeypatch.setenv("GDM_WORKERS", "1")
     monkeypatch.setattr("gdm_core.engine.cluster.START_TIMEOUT_S", 0.01)
-    before = set(psutil.Process().children(recursive=True))
     with Engine(ResultCache(tmp_path)) as engine, pytest.raises(FitError, match=r"could not be started.*GDM_WORKERS=1"):
         engine.wait_ready(240)
-    until(lambda: not set(psutil.Process().children(recursive=True)) - before)
 
 
 @pytest.mark.bulk
+@pytest.mark.usefixtures("_nothing_stays_behind")
 def test_a_torch_that_cannot_be_loaded_is_told_and_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As where a library of the system is missing: no further try would mend it."""
-    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
-    monkeypatch.setenv("GDM_WORKERS", "1")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "torch.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
-    before = set(psutil.Process().children(recursive=True))
     began = time.monotonic()
     with (
         Engine(ResultCache(tmp_path)) as engine,
@@ -183,15 +184,12 @@ def test_a_torch_that_cannot_be_loaded_is_told_and_not_waited_for(
     ):
         engine.submit(FitRequest(FAMILY, {}, TRIALS), session="a").result(240)
     assert time.monotonic() - began < 90  # 4 s where nothing else runs, of the 400 that a slow machine may take
-    until(lambda: not set(psutil.Process().children(recursive=True)) - before)
 
 
 @pytest.mark.bulk
 def test_a_fit_that_needs_too_much_memory_fails_and_the_server_lives(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
-    monkeypatch.setenv("GDM_WORKERS", "1")
     monkeypatch.setenv("GDM_WORKER_MEMORY", "1 GiB")
     trials = Trials((Trial(np.random.default_rng(0).standard_normal((300, 2))),))
     with Engine(ResultCache(tmp_path)) as engine:
@@ -206,8 +204,6 @@ def test_a_fit_that_needs_too_much_memory_fails_and_the_server_lives(
 def test_uploads_neither_fill_a_worker_nor_reach_the_disk_nor_stay_in_messages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("GDM_SCHEDULER", raising=False)
-    monkeypatch.setenv("GDM_WORKERS", "1")
     monkeypatch.setenv("GDM_WORKER_MEMORY", "1 GiB")
     monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path / "scratch"))
     with Engine(ResultCache(tmp_path / "fits")) as engine:
@@ -220,7 +216,6 @@ def test_uploads_neither_fill_a_worker_nor_reach_the_disk_nor_stay_in_messages(
         for i in range(3):
             engine.submit(FitRequest(FAMILY, {"seed": i}, small, use_cache=False), session="a").result(300)
         link = engine._dispatcher._link
-        assert link is not None
         assert link.client.run_on_scheduler(messages_kept) <= 2  # one to the server, one to the worker
         written = [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()]
         assert (tmp_path / "scratch").is_dir()

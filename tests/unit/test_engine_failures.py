@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +16,6 @@ from distributed.scheduler import KilledWorker
 
 from gdm_core.engine import Engine, Job, JobStatus, ResultCache, control, dispatch
 from gdm_core.engine import engine as engines
-from gdm_core.engine.cluster import Link
 from gdm_core.engine.control import Control, DeadlinePassed, Orders
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import FitResult
@@ -25,22 +23,9 @@ from gdm_core.engine.sent_jobs import GRACE_S, START_LIMIT_S, SentJob
 from gdm_core.errors import FitError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
-from tests.support.fake_cluster import Cluster, done
+from tests.support.fake_cluster import Cluster
 
 SHORT = Trials((Trial(np.zeros((30, 2), np.float32)),))
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    made = Cluster()
-    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(made))
-    return made
-
-
-@pytest.fixture
-def engine(cluster: Cluster, tmp_path: Path) -> Iterator[Engine]:
-    with Engine(ResultCache(tmp_path)) as engine:
-        yield engine
 
 
 # ---- results that are lost ---------------------------------------------------------------------------------------
@@ -51,11 +36,10 @@ def test_a_result_that_is_lost_with_its_worker_is_computed_again(
     engine: Engine, cluster: Cluster, error: Exception
 ) -> None:
     job = engine.call(divmod, 7, 2, session="a")
-    until(lambda: len(cluster.sent) == 1)
-    cluster.sent[0].end(error)
+    cluster.job(0).end(error)
     until(lambda: len(cluster.sent) == 2)
     assert not job.poll().status.final
-    cluster.sent[1].end(done((3, 1)))
+    cluster.answer(1, (3, 1))
     assert job.result(60) == (3, 1)
     assert "was lost with its worker" in job.poll().notes[0]
     assert engine.running
@@ -66,11 +50,10 @@ def test_a_result_that_is_lost_every_time_fails_its_job_alone(engine: Engine, cl
     job, other = (engine.call(divmod, 7, 2, session=name) for name in "ab")
     until(lambda: len(cluster.sent) == 2)
     for sent in (0, 2, 3):
-        until(lambda sent=sent: len(cluster.sent) > sent)
-        cluster.sent[sent].end(TimeoutError())
+        cluster.job(sent).end(TimeoutError())
     with pytest.raises(FitError, match="was started 3 times and never finished"):
         job.result(60)
-    cluster.sent[1].end(done("fine"))
+    cluster.answer(1, "fine")
     assert other.result(60) == "fine"
 
 
@@ -89,12 +72,11 @@ def test_data_that_the_cluster_gave_up_are_sent_again(engine: Engine, cluster: C
     until(lambda: len(cluster.sent) == 4)
     assert "-trials-" in cluster.sent[2].key, "the data"
     assert cluster.sent[2].key != cluster.sent[0].key, "as a task that has not been counted against"
-    cluster.sent[3].end(done(1))
+    cluster.answer(3, 1)
     assert job.result(60) == 1
     assert "workers that had its data stopped" in job.poll().notes[0]
     other = engine.call(len, SHORT, session="b")
-    until(lambda: len(cluster.sent) == 5)  # they lie there
-    cluster.sent[4].end(done(1))
+    cluster.answer(4, 1)
     assert other.result(60) == 1
 
 
@@ -110,8 +92,7 @@ def test_data_that_no_worker_survives_fail_their_job(engine: Engine, cluster: Cl
 
 def test_a_job_that_no_worker_survives_is_not_sent_again(engine: Engine, cluster: Cluster) -> None:
     job = engine.call(divmod, 7, 2, session="a")
-    until(lambda: cluster.sent)
-    cluster.sent[0].end(KilledWorker(cluster.sent[0].key, SimpleNamespace(address="tcp://one"), 2), status="error")
+    cluster.job(0).end(KilledWorker(cluster.sent[0].key, SimpleNamespace(address="tcp://one"), 2), status="error")
     with pytest.raises(FitError, match="needs more memory than a worker has"):
         job.result(60)
     assert len(cluster.sent) == 1
@@ -119,8 +100,7 @@ def test_a_job_that_no_worker_survives_is_not_sent_again(engine: Engine, cluster
 
 def test_what_a_job_raises_is_its_own_also_where_it_is_a_timeout(engine: Engine, cluster: Cluster) -> None:
     job = engine.call(divmod, 7, 2, session="a")
-    until(lambda: cluster.sent)
-    cluster.sent[0].end(TimeoutError("of its own"), status="error")
+    cluster.job(0).end(TimeoutError("of its own"), status="error")
     with pytest.raises(FitError, match="unexpected TimeoutError: of its own"):
         job.result(60)
     assert len(cluster.sent) == 1
@@ -129,12 +109,10 @@ def test_what_a_job_raises_is_its_own_also_where_it_is_a_timeout(engine: Engine,
 def test_a_result_that_is_long_in_coming_keeps_nobody_waiting(engine: Engine, cluster: Cluster) -> None:
     arrived = threading.Event()
     job = engine.call(divmod, 7, 2, session="a")
-    until(lambda: cluster.sent)
-    cluster.sent[0].end(lambda: arrived.wait(60) and done("late"))
+    cluster.job(0).end(lambda: arrived.wait(60) and {"status": "done", "value": "late"})
     try:
         other = engine.call(divmod, 7, 2, session="b")
-        until(lambda: len(cluster.sent) == 2)
-        cluster.sent[1].end(done("fine"))
+        cluster.answer(1, "fine")
         assert other.result(60) == "fine"
         assert not job.poll().status.final
     finally:
@@ -177,13 +155,11 @@ def test_a_callback_that_raises_harms_nobody_else(
         raise ZeroDivisionError(f"{done} of {total}")
 
     bulk = engine.map(divmod, {"x": (7, 2)}, session="a", key="k", cached=False, progress=progress)
-    until(lambda: cluster.sent)
-    cluster.sent[0].end(done((3, 1)))
+    cluster.answer(0, (3, 1))
     assert bulk.wait(60)
     assert bulk.poll().results == {"x": (3, 1)}
     other = engine.call(divmod, 7, 2, session="b")
-    until(lambda: len(cluster.sent) == 2)
-    cluster.sent[1].end(done("fine"))
+    cluster.answer(1, "fine")
     assert other.result(60) == "fine"
     assert "1 of 1" in caplog.text
 
@@ -250,8 +226,7 @@ def test_two_who_ask_for_the_same_at_once_get_the_same(
         thread.join(60)
     assert found[0] is found[1]
     assert engine.bulk("k") is found[0]
-    until(lambda: cluster.sent)
-    cluster.sent[0].end(done((3, 1)))
+    cluster.answer(0, (3, 1))
     assert found[0].wait(60)
     assert len(cluster.sent) == 1
 
@@ -274,7 +249,7 @@ def test_a_failed_one_is_started_again_only_when_it_has_ended(engine: Engine, cl
     cluster.sent[0].end(ValueError("a bug"), status="error")
     until(lambda: first.poll().failures)
     assert engine.map(divmod, items, session="a", key="k", cached=False) is first
-    cluster.sent[1].end(done((3, 1)))
+    cluster.answer(1, (3, 1))
     assert first.wait(60)
     assert engine.map(divmod, items, session="a", key="k", cached=False) is not first
 
@@ -337,8 +312,8 @@ def test_bulk_work_that_its_owner_paused_is_not_counted_as_running(engine: Engin
     for job in bulk:
         job.give_way(True)
         job.pause()
-        here._on_event({"job": job.id, "kind": "started", "worker": "one", "version": 0})
-        here._on_event({"job": job.id, "kind": "held", "worker": "one", "step": 3})
+        here._on_event({"run": job.run, "kind": "started", "worker": "one", "version": 0})
+        here._on_event({"run": job.run, "kind": "held", "worker": "one", "step": 3})
     third, fourth = (engine.call(divmod, 7, 2, session="a", bulk=True) for _ in range(2))
     until(lambda: len(cluster.sent) == 4)  # both workers are free
     assert [job.poll().status for job in (third, fourth)] == [JobStatus.QUEUED] * 2
@@ -357,7 +332,6 @@ def test_a_kept_result_that_cannot_be_marked_as_used_is_a_result(
 
     monkeypatch.setattr(os, "utime", refuse)
     found, note = ResultCache(tmp_path).get("k")
-    assert found is not None
     assert (found.model_bytes, note) == (b"model", "")
 
 
@@ -368,16 +342,16 @@ def test_a_watched_job_behind_a_bulk_job_on_its_worker_gets_there(engine: Engine
     until(lambda: len(cluster.sent) == 2)
     tell = engine._dispatcher._on_event
     first, second = (sent.job for sent in list(engine._dispatcher._sent.values()))
-    tell({"job": first.id, "kind": "started", "worker": "one", "version": first.orders.version})
+    tell({"run": first.run, "kind": "started", "worker": "one", "version": first.orders.version})
     watched = engine.call(divmod, 9, 2, session="watcher")
     until(lambda: first.orders.give_way)
-    tell({"job": first.id, "kind": "held", "worker": "one", "step": 1})
+    tell({"run": first.run, "kind": "held", "worker": "one", "step": 1})
     until(lambda: len(cluster.sent) == 3)
-    tell({"job": second.id, "kind": "started", "worker": "one", "version": second.orders.version})
+    tell({"run": second.run, "kind": "started", "worker": "one", "version": second.orders.version})
     until(lambda: second.orders.give_way)
     assert first.orders.give_way
-    tell({"job": second.id, "kind": "held", "worker": "one", "step": 1})
-    cluster.sent[2].end(done((4, 1)))
+    tell({"run": second.run, "kind": "held", "worker": "one", "step": 1})
+    cluster.answer(2, (4, 1))
     assert watched.result(60) == (4, 1)
     until(lambda: not first.orders.give_way and not second.orders.give_way)
 

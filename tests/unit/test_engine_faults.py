@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch
-from gdm_core.engine import sweep as sweeps
-from gdm_core.engine.cluster import CHILD_SETTINGS, SILENT_S, Link
+from gdm_core.engine import Engine, JobStatus, ResultCache
+from gdm_core.engine.cluster import CHILD_SETTINGS, LOOK_EVERY_S, SILENT_S, Link
 from gdm_core.engine.messages import FitResult
 from gdm_core.engine.sweep import Sweep
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import request, until
-from tests.support.fake_cluster import Cluster, done
+from tests.support.fake_cluster import Cluster
 from tests.support.fake_model import FAMILY
 
 TRAIN, TEST = (Trials((Trial(np.random.default_rng(seed).standard_normal((60, 2))),)) for seed in (0, 1))
@@ -65,10 +64,12 @@ def lock_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_disk_that_takes_nothing_costs_a_note_and_no_result(
-    fault: Callable[[pytest.MonkeyPatch], None], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    fault: Callable[[pytest.MonkeyPatch], None],
+    said: str,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    cluster = Cluster()
-    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(cluster))
     cache = ResultCache(tmp_path / "fits")
     cache.put(result("earlier"))
     fault(monkeypatch)
@@ -90,8 +91,7 @@ def test_a_disk_that_takes_nothing_costs_a_note_and_no_result(
         assert engine.submit(request(), session="b").poll().status is JobStatus.DONE  # from memory
         bulk = engine.map(divmod, {"x": (7, 2), "y": (7, 3)}, session="a", key="k")
         for i in (2, 3):
-            until(lambda i=i: len(cluster.sent) > i)
-            cluster.sent[i].end(done(i))
+            cluster.answer(i, i)
         assert bulk.wait(60)
         assert bulk.poll().results == {"x": 2, "y": 3}
         assert len(bulk.poll().notes) == 1
@@ -150,8 +150,11 @@ def test_clocks_that_jump_make_no_worker_silent(monkeypatch: pytest.MonkeyPatch)
         assert link.look()
         assert (len(link.threads), link.silent) == (2, frozenset())
     cluster.stopped = ["one"]
-    for _ in range(3):
-        now[0] += SILENT_S - 0.5
+    now[0] += 100.0
+    link.look()
+    assert not link.silent, "this process stood still as well: nobody has listened"
+    for _ in range(5):
+        now[0] += LOOK_EVERY_S
         link.look()
     assert (list(link.threads), link.silent) == (["other"], frozenset({"one"}))
     assert CHILD_SETTINGS["DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL"] == "None"  # Dask would go by the machine's clock
@@ -167,11 +170,11 @@ def test_a_sweep_goes_on_after_a_restart_with_what_is_missing(
     base = {"n_steps": 5, "step_s": 0.02, "diary": str(diary)}
     wanted = Sweep(FAMILY, base, {"n_states": [2, 3]}, range(6), TRAIN, TEST, scorer="tests.support.fake_model:score")
     with Engine(ResultCache(tmp_path / "fits")) as first:
-        job = sweeps.start(wanted, first, session="a")
-        until(lambda: len(job.records()) >= 3)
-    done_before = [(record.config["n_states"], record.seed) for record in job.records() if not record.failed]
+        bulk = wanted.fits().start(first, "a", wanted.key)
+        until(lambda: len(wanted.records(bulk.poll())) >= 3)
+    done_before = [(one.config["n_states"], one.seed) for one in wanted.records(bulk.poll()) if not one.failed]
     with Engine(ResultCache(tmp_path / "fits")) as second:
-        records = sweeps.start(wanted, second, session="b").wait(180)
+        records = wanted.records(wanted.fits().found(second, "b"))
     assert len(records) == 12
     assert not any(record.failed for record in records)
     assert 3 <= len(done_before) < 12

@@ -19,37 +19,23 @@ import psutil
 import pytest
 from distributed import Client
 
-from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch
+from gdm_core.engine import Engine, JobStatus, ResultCache, dispatch, sent_jobs
 from gdm_core.engine import cluster as clusters
 from gdm_core.engine.cluster import Link
-from gdm_core.engine.control import end_if_stopped
+from gdm_core.engine.control import ENDED, Orders, end_if_stopped, kill_worker, set_control
 from gdm_core.engine.host import LONGEST_START_S, Start
 from gdm_core.engine.jobs import Job
 from gdm_core.errors import FitError
 from tests.support import stops_once
 from tests.support.engine_requests import PATIENCE_S, until
-from tests.support.fake_cluster import Cluster, done
+from tests.support.fake_cluster import Cluster
 from tests.support.local_cluster import ROOT, children, command
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    made = Cluster()
-    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(made))
-    monkeypatch.setattr(clusters, "LOOK_EVERY_S", 0.0)
-    return made
-
-
-@pytest.fixture
-def engine(cluster: Cluster, tmp_path: Path) -> Iterator[Engine]:
-    with Engine(ResultCache(tmp_path)) as engine:
-        yield engine
 
 
 def begin(engine: Engine, job: Job, worker: str) -> None:
     """What a worker says when it takes a job up."""
     until(lambda: job.id in engine.info().out)
-    engine._dispatcher._on_event({"job": job.id, "kind": "started", "worker": worker, "version": job.orders.version})
+    engine._dispatcher._on_event({"run": job.run, "kind": "started", "worker": worker, "version": job.orders.version})
     until(lambda: engine._dispatcher._sent[job.id].worker_known)
 
 
@@ -65,7 +51,7 @@ def test_a_job_for_a_worker_that_died_goes_to_the_next_one(engine: Engine, clust
     cluster.workers = ["its successor"]
     until(lambda: len(cluster.sent) == 2)
     assert cluster.sent[1].workers == ["its successor"]
-    cluster.sent[1].end(done((3, 1)))
+    cluster.answer(1, (3, 1))
     assert job.result(60) == (3, 1)
     assert job.poll().notes == ("The worker that was to take it stopped. The job was sent to another one.",)
 
@@ -75,9 +61,9 @@ def test_a_job_under_way_that_dask_moves_is_left_to_it(engine: Engine, cluster: 
     begin(engine, job, "one")
     cluster.workers = ["other"]
     until(lambda: engine.info().workers == {"other": 1})
-    engine._dispatcher._on_event({"job": job.id, "kind": "started", "worker": "other", "version": 0})
+    engine._dispatcher._on_event({"run": job.run, "kind": "started", "worker": "other", "version": 0})
     until(lambda: job.poll().notes)
-    cluster.sent[0].end(done((3, 1)))
+    cluster.answer(0, (3, 1))
     assert job.result(60) == (3, 1)
     assert len(cluster.sent) == 1
     assert job.poll().notes == ("The worker that ran it stopped. The job was started again.",)
@@ -102,41 +88,101 @@ def test_a_job_that_never_began_is_not_held_against_it(engine: Engine, cluster: 
         cluster.workers = [f"worker {i}"]
         until(lambda i=i: cluster.sent and cluster.sent[-1].workers == [f"worker {i}"])
         cluster.sent[-1].state = "no-worker"
-    cluster.sent[-1].end(done((3, 1)))
+    cluster.answer(len(cluster.sent) - 1, (3, 1))
     assert job.result(60) == (3, 1)
 
 
 def test_a_worker_that_gives_no_sign_of_life_gets_no_jobs_and_its_nanny_looks_after_it(
     engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters, "SILENT_S", 0.5)
+    monkeypatch.setattr(clusters, "SILENT_S", 1.5)
     engine.wait_ready(60)
     cluster.stopped = ["one"]
     until(lambda: (end_if_stopped, "one", True) in cluster.orders)
     jobs = [engine.call(divmod, i, 2, session="a") for i in range(2)]
     until(lambda: cluster.sent)
     assert cluster.sent[0].workers == ["other"]
-    cluster.sent[0].end(done(0))
+    cluster.answer(0, 0)
     until(lambda: len(cluster.sent) == 2)
     assert cluster.sent[1].workers == ["other"]
-    cluster.sent[1].end(done(1))
+    cluster.answer(1, 1)
     assert [job.result(60) for job in jobs] == [0, 1]
 
 
 def test_a_job_for_a_worker_that_was_stopped_before_it_began_goes_to_another(
     engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clusters, "SILENT_S", 0.5)
+    monkeypatch.setattr(clusters, "SILENT_S", 1.5)
     jobs = [engine.call(divmod, i, 2, session=f"{i}") for i in range(2)]
     until(lambda: len(cluster.sent) == 2)
     cluster.stopped = ["one"]
     until(lambda: jobs[0].poll().notes)
-    cluster.sent[1].end(done("fine"))
+    cluster.answer(1, "fine")
     until(lambda: len(cluster.sent) == 3)
     assert [sent.workers for sent in cluster.sent] == [["one"], ["other"], ["other"]]
-    cluster.sent[2].end(done("fine"))
+    cluster.answer(2, "fine")
     assert [job.result(60) for job in jobs] == ["fine", "fine"]
     assert jobs[0].poll().notes == ("The worker that was to take it stopped. The job was sent to another one.",)
+
+
+def test_a_try_that_was_given_up_and_begins_after_all_is_ended_and_its_words_are_not_the_jobs(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole machine may have stood still. Where orders went to the earlier try, the later one stood for good."""
+    monkeypatch.setattr(clusters, "SILENT_S", 1.5)
+    job = engine.call(divmod, 7, 2, session="a", bulk=True)
+    until(lambda: cluster.sent)
+    given_up = job.run
+    cluster.stopped = ["one"]
+    until(lambda: len(cluster.sent) == 2)
+    job.give_way(True)
+    tell = engine._dispatcher._on_event
+    tell({"run": job.run, "kind": "started", "worker": "other", "version": job.orders.version})
+    tell({"run": job.run, "kind": "held", "worker": "other", "step": 1})
+    tell({"run": given_up, "kind": "started", "worker": "one", "version": 0})
+    until(lambda: not job.orders.give_way)
+
+    def told(worker: str) -> list[tuple[str, Orders]]:
+        return [
+            order.args
+            for order, to, _ in cluster.orders
+            if to == worker and getattr(order, "func", None) is set_control
+        ]
+
+    until(lambda: told("other") and told("one"))
+    assert told("one") == [(given_up, ENDED)]
+    assert told("other")[-1] == (job.run, job.orders)
+    cluster.answer(1, (3, 1))
+    assert job.result(60) == (3, 1)
+
+
+def test_a_worker_is_ended_once_the_scheduler_has_let_go_of_what_it_did(engine: Engine, cluster: Cluster) -> None:
+    """Before that it would begin the same on another worker, which would stand as well."""
+    job = engine.call(divmod, 7, 2, session="a", deadline_s=0.01)
+    begin(engine, job, "one")
+    until(lambda: job.poll().status is JobStatus.FAILED)
+    ended = (kill_worker, "one", True)
+    until(lambda: cluster.sent[0].status == "cancelled")
+    time.sleep(0.1)  # in which it must not happen
+    assert ended not in cluster.orders
+    cluster.sent[0].state = "released"
+    until(lambda: ended in cluster.orders)
+
+
+def test_a_job_that_stands_however_often_it_is_told_to_go_on_is_started_again(
+    engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent_jobs, "REPEAT_S", 0.0)
+    job = engine.call(divmod, 7, 2, session="a")
+    begin(engine, job, "one")
+    job.pause()
+    deaf = job.run
+    engine._dispatcher._on_event({"run": deaf, "kind": "held", "worker": "one", "step": 1})
+    job.resume()
+    until(lambda: len(cluster.sent) == 2)
+    until(lambda: any(getattr(order, "args", ()) == (deaf, ENDED) for order, _, _ in cluster.orders))
+    cluster.answer(1, (3, 1))
+    assert job.result(60) == (3, 1)
 
 
 def test_a_job_that_dask_sends_elsewhere_before_it_began_is_left_to_it(engine: Engine, cluster: Cluster) -> None:
@@ -145,7 +191,7 @@ def test_a_job_that_dask_sends_elsewhere_before_it_began_is_left_to_it(engine: E
     cluster.workers = ["other"]
     until(lambda: engine.info().workers == {"other": 1})
     begin(engine, job, "other")
-    cluster.sent[0].end(done((3, 1)))
+    cluster.answer(0, (3, 1))
     assert job.result(60) == (3, 1)
     assert (len(cluster.sent), job.poll().notes) == (1, ())
 
@@ -154,14 +200,14 @@ def test_a_busy_worker_that_is_silent_keeps_its_job(
     engine: Engine, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be deep in a computation that lets nothing else of its process run."""
-    monkeypatch.setattr(clusters, "SILENT_S", 0.5)
+    monkeypatch.setattr(clusters, "SILENT_S", 1.5)
     job = engine.call(divmod, 7, 2, session="a")
     begin(engine, job, "one")
     cluster.stopped = ["one"]
     until(lambda: engine.info().workers == {"other": 1})
     cluster.stopped = []
     until(lambda: len(engine.info().workers) == 2)
-    cluster.sent[0].end(done((3, 1)))
+    cluster.answer(0, (3, 1))
     assert job.result(60) == (3, 1)
     assert (len(cluster.sent), job.poll().notes) == (1, ())
 
@@ -176,8 +222,7 @@ def test_a_cluster_that_stays_without_workers_is_asked_for_anew(
     until(lambda: cluster.status == "closed")
     second = Cluster()
     monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(second))
-    until(lambda: second.sent)
-    second.sent[0].end(done((3, 1)))
+    second.answer(0, (3, 1))
     assert job.result(60) == (3, 1)
 
 
@@ -208,8 +253,7 @@ def test_a_lost_cluster_is_waited_for_and_its_jobs_go_on(
 
     monkeypatch.setattr(dispatch, "connect", connect)
     cluster.status = "connecting"
-    until(lambda: second.sent)
-    second.sent[0].end(done((3, 1)))
+    second.answer(0, (3, 1))
     assert job.result(60) == (3, 1)
     assert job.poll().notes == ("The scheduler went away. The job was started again.",)
 
@@ -288,7 +332,6 @@ def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_th
     monkeypatch.setenv(stops_once.MARKER, str(marker))
     light = {"warm": "distributed", "preload": stops_once.__name__}
     with host(**light, start_limit_s=2) as process:
-        assert process.stdout is not None
         with Client(process.stdout.readline().strip(), timeout=240, set_as_default=False) as client:
             (number,) = client.run(os.getpid).values()
         stopped = int(marker.read_text())
@@ -303,7 +346,6 @@ def test_a_worker_that_is_stopped_while_it_starts_is_replaced_and_leaves_with_th
 @pytest.mark.bulk
 def test_what_workers_are_copies_of_is_made_anew_when_it_dies_with_the_same_loaded() -> None:
     with host(warm="distributed", preload="json") as process:
-        assert process.stdout is not None
         assert process.stdout.readline()
 
         def copied() -> list[psutil.Process]:
@@ -335,7 +377,6 @@ def test_what_workers_are_copies_of_is_made_anew_when_it_dies_with_the_same_load
 def test_workers_that_cannot_start_are_given_up_and_it_is_said_why(options: dict[str, str], words: str) -> None:
     began = time.monotonic()
     with host(**options) as process:
-        assert process.stdout is not None
         assert process.stdout.readline().strip().endswith(words)
         assert process.wait(240) == 1
     assert time.monotonic() - began < 60  # 3 or 10 s where nothing else runs
@@ -362,7 +403,6 @@ def test_a_stopped_host_does_not_outlive_its_server() -> None:
         [sys.executable, "-c", server, options], cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE
     )
     try:
-        assert process.stdout is not None
         assert process.stdout.readline().startswith(b"tcp://")
         family = psutil.Process(process.pid).children(recursive=True)
         assert len(family) >= 4

@@ -15,7 +15,7 @@ from gdm_core.engine import sweep as sweeps
 from gdm_core.engine.grid import Grid
 from gdm_core.engine.records import Record, aggregate
 from gdm_core.engine.sweep import Sweep
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
 from tests.support.fake_model import FAMILY
@@ -49,6 +49,11 @@ def engine(scheduler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             yield engine
 
 
+def found(wanted: Sweep, engine: Engine, session: str = "a") -> list[Record]:
+    """All that a sweep finds on the engine."""
+    return wanted.records(wanted.fits().found(engine, session))
+
+
 def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     records = sweeps.run(sweep(), ResultCache(tmp_path), lambda done, total: seen.append((done, total)))
@@ -64,14 +69,12 @@ def test_records_hold_configuration_and_numbers(tmp_path: Path) -> None:
 
 
 def test_the_engine_finds_what_a_process_finds(engine: Engine, tmp_path: Path) -> None:
-    job = sweeps.start(sweep(), engine, session="a")
-    there = job.wait(180)
+    there = found(sweep(), engine)
     here = sweeps.run(sweep(), ResultCache(tmp_path))
     assert [(r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in there] == [
         (r.config, r.seed, r.elbo_train, r.elbo_test, r.scores) for r in here
     ]
-    assert job.poll().finished
-    assert sweeps.start(sweep(), engine, session="b").records() == there
+    assert found(sweep(), engine, "b") == there
 
 
 def test_a_grid_that_is_not_kept_is_the_same_on_an_engine_and_here(engine: Engine) -> None:
@@ -89,9 +92,9 @@ def test_a_grid_that_is_not_kept_is_the_same_on_an_engine_and_here(engine: Engin
 
 
 def test_a_sweep_does_only_what_is_missing(engine: Engine, tmp_path: Path) -> None:
-    sweeps.start(sweep(tmp_path), engine, session="a").wait(180)
+    found(sweep(tmp_path), engine)
     wider = sweep(tmp_path, grid={"n_states": [2, 3, 4]})
-    sweeps.start(wider, engine, session="a").wait(180)
+    found(wider, engine)
     again = sweeps.run(wider, engine.cache)
     assert len(again) == 9
     assert len((tmp_path / "diary").read_text().splitlines()) == 9
@@ -99,7 +102,7 @@ def test_a_sweep_does_only_what_is_missing(engine: Engine, tmp_path: Path) -> No
 
 def test_failed_cells_say_why_and_the_others_go_on(engine: Engine, tmp_path: Path) -> None:
     wanted = sweep(base={"n_steps": 10}, grid={"misbehave": ["", "diverge", "data_error"]}, seeds=[0, 1])
-    there = sweeps.start(wanted, engine, session="a").wait(180)
+    there = found(wanted, engine)
     here = sweeps.run(wanted, ResultCache(tmp_path))
     for records in (there, here):
         assert [r.failed for r in records] == [False, False, True, True, True, True]
@@ -110,16 +113,12 @@ def test_failed_cells_say_why_and_the_others_go_on(engine: Engine, tmp_path: Pat
 
 def test_a_cancelled_sweep_keeps_what_it_has(engine: Engine) -> None:
     slow = sweep(base={"n_steps": 20, "step_s": 0.05}, seeds=list(range(20)))
-    job = sweeps.start(slow, engine, session="a")
-    until(job.records)
-    job.cancel()
-    other = sweeps.start(sweep(base={"n_steps": 500, "step_s": 0.01}), engine, session="a")
-    with pytest.raises(FitError, match="not done after 0 s"):
-        other.wait(0)
-    other.cancel()
-    kept = job.records()
+    bulk = slow.fits().start(engine, "a", slow.key)
+    until(lambda: slow.records(bulk.poll()))
+    bulk.cancel()
+    kept = slow.records(bulk.poll())
     assert 0 < len(kept) < 40
-    assert job.poll().cancelled
+    assert bulk.poll().cancelled
 
 
 def test_mean_and_spread_over_seeds() -> None:

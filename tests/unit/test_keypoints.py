@@ -14,12 +14,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from datasets import keypoints, tables
+from datasets import keypoints
 from datasets.features import in_unit
 from datasets.readers.pose import KeypointTable
 from datasets.splits import split_recording
 from datasets.tables import Table, template
 from gdm_core.errors import ConfigError, DataError
+from tests.support import table_files
+from tests.support.table_files import csv, hdf, read, written
 
 REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PARTS, N = ("nose", "left ear", "tail"), 40
@@ -120,7 +122,7 @@ def test_flat_tables_whose_names_tell_animal_part_and_axis(style: str):
     frame = pd.DataFrame(columns)
     frame.insert(0, "frame", range(N))
     frame["note"] = "text"
-    table = keypoints.read(frame.to_csv(index=False).encode(), "a.csv")
+    table = keypoints.read(csv(frame), "a.csv")
     assert len(table.animals) == 2
     order = [table.parts.index(part) for part in ("nose", "left ear", "tail")]
     np.testing.assert_allclose(table.xy[..., order], xy, rtol=1e-6)
@@ -130,9 +132,8 @@ def test_flat_tables_whose_names_tell_animal_part_and_axis(style: str):
 def test_a_flat_table_keeps_its_labels():
     frame = pd.DataFrame({f"{part}_{axis}": np.arange(40.0) for part in ("nose", "tail") for axis in "xy"})
     frame["behaviour"] = ["rest"] * 25 + ["run"] * 15
-    table = keypoints.read(frame.to_csv(index=False).encode(), "a.csv")
+    table = keypoints.read(csv(frame), "a.csv")
     assert table.label_names == ("rest", "run")
-    assert table.labels is not None
     assert table.labels.tolist() == [0] * 25 + [1] * 15
 
 
@@ -145,16 +146,10 @@ def test_a_table_of_keypoints_is_recognised_in_every_format_and_turned_into_a_re
             for axis, column in (("x", xy[:, a, 0, p]), ("y", xy[:, a, 1, p]), ("likelihood", score[:, a, p])):
                 columns[f"mouse{a + 1}_{part}_{axis}"] = column
     frame = pd.DataFrame(columns | {"behaviour": ["rest"] * 20 + ["run"] * 20})
-    out = io.BytesIO()
-    if kind == "csv":
-        frame.to_csv(out, index=False)
-    else:
-        (frame.to_parquet if kind == "parquet" else frame.to_excel)(out, index=False)
-    table = keypoints.read_any(out.getvalue(), f"a.{kind}")
+    table = keypoints.read_any(written(frame, kind.replace("xlsx", "excel")), f"a.{kind}")
     assert isinstance(table, Table)
     assert keypoints.looks_like_keypoints(table)
     made = keypoints.from_table(table)
-    assert made is not None
     assert made.rate_hz == pytest.approx(50)  # from the time column
     assert made.label_names == ("rest", "run")
     assert made.animals == ("mouse1", "mouse2")
@@ -179,20 +174,19 @@ def test_a_table_of_keypoints_is_recognised_in_every_format_and_turned_into_a_re
 def test_only_places_in_an_image_look_like_keypoints(names: str, are_keypoints: bool):
     columns = names.split()
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, len(columns))), columns=columns)
-    table = tables.read(frame.to_csv(index=False).encode(), "a.csv")
+    table = read(frame)
     assert keypoints.looks_like_keypoints(table) is are_keypoints
 
 
 def test_words_under_the_names_of_keypoints_do_not_look_like_keypoints():
     frame = pd.DataFrame({f"{part}_{axis}": ["near", "far"] * 10 for part in ("nose", "tail") for axis in "xy"})
-    assert not keypoints.looks_like_keypoints(tables.read(frame.to_csv(index=False).encode(), "a.csv"))
+    assert not keypoints.looks_like_keypoints(read(frame))
 
 
 def test_a_table_of_keypoints_without_a_clock_says_that_its_rate_is_assumed():
     frame = pd.DataFrame({f"{part}_{axis}": np.arange(40.0) for part in ("nose", "tail") for axis in "xy"})
     frame["session"], frame["time"] = ["a", "b"] * 20, 7.0  # a clock that stands still tells no rate
-    made = keypoints.from_table(tables.read(frame.to_csv(index=False).encode(), "a.csv"))
-    assert made is not None
+    made = keypoints.from_table(read(frame))
     assert made.rate_hz == 30
     assert any("30 Hz is assumed" in note for note in made.notes)
     assert made.notes[0] == "2 recordings were told apart by 'session': each is a trial of its own"
@@ -211,7 +205,7 @@ def cohort(n: int = 30, **columns: object) -> pd.DataFrame:
 
 
 def poses_of(frame: pd.DataFrame) -> KeypointTable:
-    found = keypoints.from_table(tables.read(frame.to_csv(index=False).encode(), "cohort.csv"))
+    found = keypoints.from_table(read(frame))
     assert found is not None
     return found
 
@@ -259,10 +253,8 @@ def test_recordings_are_repaired_one_by_one():
 
 
 def npz(**arrays: object) -> KeypointTable:
-    out = io.BytesIO()
     xy = np.random.default_rng(0).normal(size=(60, 1, 2, 3)).cumsum(axis=0) + 50
-    np.savez(out, keypoints=xy, **arrays)
-    return keypoints.read(out.getvalue(), "track.npz")
+    return keypoints.read(table_files.npz(keypoints=xy, **arrays), "track.npz")
 
 
 def test_what_an_npz_says_of_itself_is_used():
@@ -294,9 +286,7 @@ def test_any_file_comes_back_as_keypoints_or_as_a_table():
         got = keypoints.read_any(data, name, rate_hz=50)
         assert isinstance(got, KeypointTable)
         assert got.rate_hz == 50
-    out = io.BytesIO()
-    np.savez(out, keypoints=values(2)[0])
-    assert isinstance(keypoints.read_any(out.getvalue(), "a.npz"), KeypointTable)
+    assert isinstance(keypoints.read_any(table_files.npz(keypoints=values(2)[0]), "a.npz"), KeypointTable)
     for name in ("table.csv", "table.npz", "table.parquet", "table.xlsx"):
         table = keypoints.read_any(template(name), name)
         assert isinstance(table, Table)
@@ -306,25 +296,19 @@ def test_any_file_comes_back_as_keypoints_or_as_a_table():
 def test_sides_are_not_taken_for_animals():
     names = [f"{side}_{part}_{axis}" for side in ("left", "right") for part in ("ear", "hip") for axis in "xy"]
     frame = pd.DataFrame(np.arange(80.0).reshape(10, 8), columns=names)
-    table = keypoints.read(frame.to_csv(index=False).encode(), "a.csv")
+    table = keypoints.read(csv(frame), "a.csv")
     assert table.animals == ("animal",)
     assert table.parts == ("left ear", "left hip", "right ear", "right hip")
 
 
-def dlc_h5(table_format: bool = False) -> bytes:
+def dlc_h5() -> bytes:
     frame = dlc_frame(("one", "two"))
-    out = io.BytesIO()
-    with h5py.File(out, "w") as file:
-        group = file.create_group("df_with_missing")
-        if table_format:
-            group["table"] = np.zeros(3)
-        else:
-            for level in range(4):
-                words, codes = np.unique(frame.columns.get_level_values(level), return_inverse=True)
-                group[f"block0_items_level{level}"] = words.astype("S")
-                group[f"block0_items_label{level}"] = codes.astype("i1")
-            group["block0_values"] = frame.to_numpy()
-    return out.getvalue()
+    content = {"t/block0_values": frame.to_numpy()}
+    for level in range(4):
+        words, codes = np.unique(frame.columns.get_level_values(level), return_inverse=True)
+        content[f"t/block0_items_level{level}"] = words.astype("S")
+        content[f"t/block0_items_label{level}"] = codes.astype("i1")
+    return hdf(content)
 
 
 def test_deeplabcut_h5_in_the_fixed_format_and_a_message_for_the_pickled_one():
@@ -332,7 +316,7 @@ def test_deeplabcut_h5_in_the_fixed_format_and_a_message_for_the_pickled_one():
     order = [table.parts.index(part) for part in PARTS]
     np.testing.assert_allclose(table.xy[..., order], values(2)[0], rtol=1e-6)
     with pytest.raises(DataError, match=r"pickle.*CSV"):
-        keypoints.read(dlc_h5(table_format=True), "a.h5")
+        keypoints.read(hdf({"t/table": np.zeros(3)}), "a.h5")
 
 
 def sleap_h5(frames_first: bool = False, **changes: Any) -> bytes:
@@ -344,13 +328,8 @@ def sleap_h5(frames_first: bool = False, **changes: Any) -> bytes:
         "node_names": np.array([part.encode() for part in PARTS]),
         "track_names": np.array([b"one", b"two"]),
         "edge_inds": np.array([[0, 1], [1, 2]]),
-    } | changes
-    out = io.BytesIO()
-    with h5py.File(out, "w") as file:
-        for name, value in content.items():
-            if value is not None:
-                file[name] = value
-    return out.getvalue()
+    }
+    return hdf(content | changes)
 
 
 @pytest.mark.parametrize("frames_first", [False, True])

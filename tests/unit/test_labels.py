@@ -63,14 +63,12 @@ def test_words_without_names_get_numbers_and_nothing_said_is_nothing():
     from gdm_core.trials import as_trials
 
     found = check_labels([one(rest=slice(0, 9), turn=slice(20, 40))], as_trials(plain), False, None, 4)
-    assert found is not None
     assert found.names == ("word 0", "word 1", "word 2")
     assert check_labels([np.full(200, -1)], as_trials(plain), False, None, 4) is None
 
 
 def test_words_count_in_the_order_of_their_first_moments():
     found = check_labels([one(turn=slice(5, 9), rest=slice(20, 40))], TRIALS, False, None, 4)
-    assert found is not None
     assert found.used.tolist() == [2, 0]
 
 

@@ -54,11 +54,9 @@ def _clean(session: Session, code: str) -> list[int]:
 def _worst_at_lines(session: Session, codes: tuple[str, ...]) -> tuple[float, int]:
     """(largest error of a gap at a sector line or at the end, laps compared), against the first clean lap."""
     lines = session.sector_lines
-    assert lines is not None
     places = np.array([*lines.shares, 1.0])
     first = (codes[0], _clean(session, codes[0])[0])
     one, worst, count = lap_clock(session, *first), 0.0, 0
-    assert one is not None
     for code in codes:
         for number in _clean(session, code):
             other = lap_clock(session, code, number)
@@ -79,7 +77,6 @@ def _left_out(session: Session, codes: tuple[str, ...]) -> tuple[np.ndarray, np.
     for code in codes:
         for number in _clean(session, code):
             clock = lap_clock(session, code, number, pinned=False)
-            assert clock is not None
             errors.append(clock.at(lines.shares) - _official(session, code, number)[:2])
             stated.append(np.sqrt(clock.variance(np.zeros(2), lines.shares)))
     return np.array(errors), np.array(stated)
@@ -91,9 +88,6 @@ def test_gaps_agree_with_the_sector_times_of_a_real_race(real):
     assert count > 200
     assert worst < TOLERANCE_S
     piastri, leclerc, verstappen = (lap_clock(real, *lap) for lap in (("PIA", 53), ("LEC", 49), ("VER", 56)))
-    assert piastri is not None
-    assert leclerc is not None
-    assert verstappen is not None
     assert leclerc.at(1) - piastri.at(1) == pytest.approx(0.637, abs=0.002)
     assert verstappen.at(1) - piastri.at(1) == pytest.approx(-0.032, abs=0.002)
 
@@ -113,7 +107,6 @@ def test_gaps_agree_with_the_sector_times_of_a_simulated_race(race):
 
 def test_sector_lines_are_found_where_they_are_and_the_error_is_small_without_them(race):
     lines = race.sector_lines
-    assert lines is not None
     np.testing.assert_allclose(lines.shares, SECTOR_LINES, atol=0.003)
     errors, stated = _left_out(race, race.codes)
     assert np.median(np.abs(errors)) < 0.03
@@ -123,7 +116,6 @@ def test_sector_lines_are_found_where_they_are_and_the_error_is_small_without_th
 
 def test_a_clock_is_sure_at_official_times_and_least_sure_between_them(race):
     clock = lap_clock(race, race.codes[0], 5)
-    assert clock is not None
     at_lines = clock.distance[np.searchsorted(clock.time, clock.pins)]
     np.testing.assert_allclose(clock.variance(np.zeros(4), at_lines), 0, atol=1e-12)
     between = clock.variance(np.zeros(3), (at_lines[1:] + at_lines[:-1]) / 2)
@@ -134,10 +126,8 @@ def test_a_clock_is_sure_at_official_times_and_least_sure_between_them(race):
 def test_a_steady_lap_takes_the_same_time_everywhere():
     session = ring_session(ring_driver("AAA", n_laps=8))
     lines = session.sector_lines
-    assert lines is not None
     np.testing.assert_allclose(lines.shares, (0.25, 0.6), atol=1e-6)
     clock = lap_clock(session, "AAA", 3)
-    assert clock is not None
     np.testing.assert_allclose(clock.at([0, 0.1, 0.5, 1]), LAP_S * np.array([0, 0.1, 0.5, 1]), atol=1e-6)
 
 

@@ -15,7 +15,7 @@ from streamlit import config
 from streamlit.web.server.starlette.starlette_routes import create_upload_routes
 
 from datasets import marks, tables
-from datasets.readers import annotations, zipped
+from datasets.readers import annotations, archives
 from gdm_core import Trial, Trials
 from gdm_core.engine import cache, cluster, compare, data_cache, engine, sweep
 from gdm_core.engine.compare import Comparison
@@ -55,7 +55,7 @@ EXPECTED = {
     "an upload": f"{config.get_option('server.maxUploadSize')} MB",
     "a file by path": f"{number(LIMITS.file_bytes)} bytes",
     "a file as unpacked": f"{number(LIMITS.unpacked_bytes)} bytes, {number(LIMITS.unpack_ratio)} times its size",
-    "parts of an archive": number(zipped._MOST_MEMBERS),
+    "parts of an archive": number(archives._MOST_MEMBERS),
     "rows N of a table": number(LIMITS.rows),
     "columns of a table": number(LIMITS.columns),
     "values of a table": number(LIMITS.values),

@@ -13,6 +13,7 @@ from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
+from gdm_core.models.mixture.fit import mixture_steps
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo, precision_blocks
 from gdm_core.models.mixture.paths import solve_path
 from gdm_core.models.mixture.readout import Belief, cavities, log_carry, smoothed
@@ -375,3 +376,15 @@ def test_padding_counts_for_nothing():
             drive, known = module.drive(states[None], here), module.information(here)
             values.append(module.log_likelihood(drive, known, module.path(drive, known)))
     torch.testing.assert_close(values[0], values[1])
+
+
+def test_windows_of_a_trial_estimate_its_bound():
+    """Rows that begin mid-trial lose their predecessor and count without it, so a window's values stay in scale."""
+    module = some_module()
+    y = np.random.default_rng(1).normal(size=(1200, 3))
+    rows = make_rows([y], CPU, torch.float64)
+    steps = list(mixture_steps(module, rows, 0.9, 2, 1, 1100, 0))
+    assert len(steps) == 2
+    assert all(step.finite for step in steps)
+    whole = bound(some_module(), rows, 0.9, n_samples=4) / 1200
+    assert steps[0].elbo == pytest.approx(whole, abs=0.1 * abs(whole))

@@ -10,7 +10,7 @@ import pytest
 
 from datasets import nascar
 from gdm_core.analysis.comparisons import Cell
-from gdm_core.analysis.ranges import next_ranges
+from gdm_core.analysis.envelopes import next_ranges
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trials
 from gdm_studio import paper

@@ -6,13 +6,12 @@ import pytest
 from datasets import nascar
 from gdm_core import load_model
 from gdm_core.analysis.metrics import paper_accuracy
-from gdm_core.errors import ConfigError, FitError
+from gdm_core.errors import FitError
 from gdm_core.maths.emission import Observed
 from gdm_core.models.base import Status
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.pdlds import em, filtering
 from gdm_core.models.pdlds.model import PDLDS
-from gdm_core.trials import Trials
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +39,6 @@ def test_states_from_coefficients_beat_the_majority_by_far(fitted, pair):
     c, c_test = fitted.coefficients(train), fitted.coefficients(test)
     majority = np.bincount(test.labels).max() / len(test.labels)
     assert paper_accuracy(c, train.labels, c_test, test.labels) > majority + 0.3
-
-
-def test_forecasts_beat_persistence(fitted, pair):
-    test = pair[1]
-    origins = np.arange(20, 380, 20)
-    whole = fitted.forecast(test, horizon=5, n_paths=40, seed=1, origins=origins)
-    truth = test.y[origins + 5]
-    ours, last = whole.mean[:, 4] - truth, test.y[origins] - truth
-    assert (ours**2).sum() < 0.5 * (last**2).sum()
 
 
 def test_filtering_side_by_side_forgets_the_seams(fitted, pair):
@@ -80,14 +70,6 @@ def test_offsets_have_the_parts_they_name(pair):
         )
 
 
-def test_order_of_trials_does_not_matter(pair):
-    parts = [pair[0].slice(0, 120), pair[0].slice(120, 220), pair[0].slice(220, 300)]
-    one = PDLDS(3, 2, n_iter=5, n_restarts=1).fit(Trials(tuple(parts)))
-    other = PDLDS(3, 2, n_iter=5, n_restarts=1).fit(Trials((parts[2], parts[0], parts[1])))
-    for name, value in one.params_.items():
-        np.testing.assert_allclose(value, other.params_[name], rtol=1e-6, atol=1e-9)
-
-
 def test_trials_end_to_end_are_trials_apart(fitted, pair):
     """The bound of two recordings laid end to end is the sum of their bounds: nothing leaks over the seam."""
     p, prior = fitted._parameters, fitted._prior
@@ -109,30 +91,14 @@ def test_samples_that_run_off_are_refused(fitted, tmp_path):
 
 def test_missing_values(fitted, pair):
     train, test = pair
-    holes = np.array(test.y)
-    holes[50:55] = np.nan
-    holes[100:140, 3] = np.nan
-    filled = fitted.smooth(holes)
-    assert np.isfinite(filled).all()
-    assert np.abs(filled[50:55] - test.y[50:55]).max() < 0.5 * test.y.std()
+    without = np.array(test.y)
+    without[:, 4] = np.nan
+    assert np.abs(fitted.latent(without) - fitted.latent(test)).max() < 0.2, "a channel never seen costs nothing"
     y = np.array(train.y[:200])
     y[10:13], y[60:90, 1] = np.nan, np.nan
     model = PDLDS(3, 2, n_iter=8, n_restarts=1).fit(y)
     assert np.diff([progress.objective for progress in model.history_]).min() > -1e-9
     assert np.isfinite(model.elbo_)
-
-
-def test_a_channel_never_seen_in_a_trial_costs_nothing(fitted, pair):
-    without = np.array(pair[1].y)
-    without[:, 4] = np.nan
-    assert np.isfinite(fitted.predict_proba(without)).all()
-    assert np.abs(fitted.latent(without) - fitted.latent(pair[1])).max() < 0.2
-
-
-def test_untrained_control_is_valid_and_worse(fitted, pair):
-    blank = fitted.untrained(pair[0], seed=0)
-    np.testing.assert_allclose(blank.predict_proba(pair[1]).sum(axis=1), 1, atol=1e-5)
-    assert blank.score(pair[1]) < fitted.score(pair[1])
 
 
 def test_warm_start(fitted, pair):
@@ -141,25 +107,6 @@ def test_warm_start(fitted, pair):
     assert again.history_[0].objective > fitted.history_[0].objective
     held = fitted.warm_start(smoothness=0.5, n_iter=3).fit(train)
     assert (held.params_["carry"] == 0.5).all()
-
-
-@pytest.mark.parametrize(
-    ("bad", "word"),
-    [
-        ({"n_iter": 0}, "n_iter"),
-        ({"n_restarts": 0}, "n_restarts"),
-        ({"offset": "none"}, "offset"),
-        ({"smoothness": 1.2}, "smoothness"),
-        ({"smoothness": "much"}, "smoothness"),
-        ({"smoothness": float("nan")}, "smoothness"),
-        ({"sparsity": 0.5}, "sparsity"),
-        ({"sparsity": 0}, "sparsity"),
-        ({"sparsity": True}, "sparsity"),
-    ],
-)
-def test_bad_parameters_are_named(bad, word):
-    with pytest.raises(ConfigError, match=word):
-        PDLDS(**bad)
 
 
 @pytest.mark.parametrize("n_channels", [1, 2])

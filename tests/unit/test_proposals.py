@@ -77,7 +77,6 @@ def test_a_recording_unlike_those_taught_is_flagged():
     other = replace(alike, y=4 * np.asarray(alike.y)[:, ::-1] + 3, name="another lens")
     flags = unlike_taught(taught(), Trials((alike, other)))
     assert flags[0] is None
-    assert flags[1] is not None
     assert flags[1].startswith("another lens looks unlike the recordings that were taught")
 
 
@@ -103,12 +102,10 @@ def test_agreement_is_measured_on_clips_that_were_held_back():
             numbers[i][at:] = 100 * i + j
         numbers[i][part < 0] = -1
     found = held_out_agreement(taught(), data(), given, numbers)
-    assert found is not None
     assert found.macro_f1 > found.majority + 0.3
     assert found.seconds == pytest.approx(sum((part >= 0).sum() for part in given) / 30)
     wrong = [np.where(part >= 0, (np.arange(len(part)) // 20) % 3, -1) for part in given]  # words without meaning
     nonsense = held_out_agreement(taught(), data(), wrong, numbers)
-    assert nonsense is not None
     assert nonsense.macro_f1 < 0.7
 
 

@@ -11,54 +11,27 @@ import torch
 from datasets import nascar
 from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, _WindowedScan, starts_anew
 from gdm_core.maths.gru_scan import Scan, layout
-from gdm_core.maths.relaxed import gumbel, log_density
-from gdm_core.maths.rows import Rows, WindowSampler, make_rows
-from gdm_core.models.gdm import module as generative
+from gdm_core.maths.rows import WindowSampler, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import batches
-from gdm_core.models.gdm.module import GdmModule, elbo, importance_objective, sampled_elbo
+from gdm_core.models.gdm.model import GDM
+from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.posteriors import BAND
+from tests.support.gdm import CPU, generator, random_module, random_rows
 
-CPU = torch.device("cpu")
 POSTERIORS = ("bigru", "transformer")
-
-
-def _generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def _rows(*lengths: int, n_channels: int = 3, dtype: torch.dtype = torch.float64) -> Rows:
-    rng = np.random.default_rng(0)
-    return make_rows([rng.normal(size=(n, n_channels)).cumsum(0) * 0.2 for n in lengths], CPU, dtype)
-
-
-def _module(config: GDMConfig, n_channels: int = 3) -> GdmModule:
-    """A module whose every part speaks: random weights everywhere."""
-    module = GdmModule(n_channels, config).double()
-    generator = _generator(7)
-    with torch.no_grad():
-        module.transition.start_random(generator)
-        module.posterior.start_random(generator)
-        for parameter in (module.projection, module.dynamics, module.initial):
-            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator))
-    return module
 
 
 def _gru(n_inputs: int = 2, n_hidden: int = 5, both_ways: bool = False) -> Gru:
     unit = Gru(n_inputs, n_hidden, both_ways).double()
     with torch.no_grad():
-        unit.start(_generator())
-        unit.hidden_bias.normal_(generator=_generator(1))
-        unit.input_bias.normal_(generator=_generator(2))
+        unit.start(generator())
+        unit.hidden_bias.normal_(generator=generator(1))
+        unit.input_bias.normal_(generator=generator(2))
     return unit
 
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
-
-
-@pytest.fixture(scope="module")
-def soft():
-    return nascar.train_test("soft", seed=2, T=500)
 
 
 # ---- the unit itself ----------------------------------------------------------------------------------------------
@@ -71,8 +44,8 @@ def test_gru_is_that_of_torch():
             getattr(reference, f"weight_hh_l0{suffix}").copy_(unit.hidden_weight[index].T)
             getattr(reference, f"bias_ih_l0{suffix}").copy_(unit.input_bias[index, 0])
             getattr(reference, f"bias_hh_l0{suffix}").copy_(unit.hidden_bias[index, 0])
-    rows = _rows(37)
-    x = torch.randn(37, 2, dtype=torch.float64, generator=_generator(3))
+    rows = random_rows(37)
+    x = torch.randn(37, 2, dtype=torch.float64, generator=generator(3))
     expected = reference(x[:, None])[0][:, 0]
     torch.testing.assert_close(unit(x, rows), expected)  # windows, while training
     with torch.no_grad():
@@ -80,8 +53,8 @@ def test_gru_is_that_of_torch():
 
 
 def test_step_by_step_is_the_whole_pass():
-    unit, rows = _gru(), _rows(20)
-    x = torch.randn(20, 2, dtype=torch.float64, generator=_generator(3))
+    unit, rows = _gru(), random_rows(20)
+    x = torch.randn(20, 2, dtype=torch.float64, generator=generator(3))
     hidden = torch.zeros(5, dtype=torch.float64)
     with torch.no_grad():
         for t, expected in enumerate(unit(x, rows)):
@@ -90,8 +63,8 @@ def test_step_by_step_is_the_whole_pass():
 
 
 def test_gradients_of_windows_are_exact():
-    unit, rows = _gru(n_hidden=3, both_ways=True), _rows(6, 5)
-    x = torch.randn(11, 2, dtype=torch.float64, generator=_generator(3), requires_grad=True)
+    unit, rows = _gru(n_hidden=3, both_ways=True), random_rows(6, 5)
+    x = torch.randn(11, 2, dtype=torch.float64, generator=generator(3), requires_grad=True)
 
     def run(inputs, *weights):
         names = [name for name, _ in unit.named_parameters()]
@@ -137,30 +110,30 @@ def test_windows_agree_with_whole_trials_where_memory_is_short():
     with torch.no_grad():
         unit.hidden_weight.mul_(0.1)
         unit.input_bias[..., 5:10] = -3.0  # quick to forget
-    rows = _rows(3 * WINDOW + RUN_UP + 5, 40, 7)
-    x = torch.randn(len(rows), 2, dtype=torch.float64, generator=_generator(3))
+    rows = random_rows(3 * WINDOW + RUN_UP + 5, 40, 7)
+    x = torch.randn(len(rows), 2, dtype=torch.float64, generator=generator(3))
     windowed = unit(x, rows).detach()
     with torch.no_grad():
         torch.testing.assert_close(windowed, unit(x, rows), atol=1e-9, rtol=0)
 
 
 def test_rows_know_where_sequences_begin():
-    rows = replace(_rows(4, 3), age=torch.tensor([2, 3, 0, 1, 5, 6, -1]))
+    rows = replace(random_rows(4, 3), age=torch.tensor([2, 3, 0, 1, 5, 6, -1]))
     assert starts_anew(rows).tolist() == [True, False, True, False, True, False, True]
 
 
 def test_a_window_across_two_trials_keeps_them_apart():
     """Mini-batches may hold the end of one trial and the start of the next."""
-    unit, rows = _gru(both_ways=True), _rows(9, 8)
-    x = torch.randn(17, 2, dtype=torch.float64, generator=_generator(3))
+    unit, rows = _gru(both_ways=True), random_rows(9, 8)
+    x = torch.randn(17, 2, dtype=torch.float64, generator=generator(3))
     one_window = replace(rows, lengths=(17,))
     torch.testing.assert_close(unit(x, one_window), unit(x, rows))
 
 
 # ---- transitions --------------------------------------------------------------------------------------------------
 def test_rollouts_continue_the_hidden_state_of_the_trial():
-    module = _module(GDMConfig(n_states=3, transition="gru", posterior="bigru")).eval()
-    rows = _rows(30, 20)
+    module = random_module(GDMConfig(n_states=3, transition="gru", posterior="bigru")).eval()
+    rows = random_rows(30, 20)
     with torch.no_grad():
         x = rows.past @ module.projection.T
         context, memory = module.transition.context(rows, x), module.transition.memory(rows, x)
@@ -172,8 +145,8 @@ def test_rollouts_continue_the_hidden_state_of_the_trial():
 
 
 def test_logits_depend_on_more_than_the_last_step():
-    module = _module(GDMConfig(n_states=3, transition="gru", posterior="bigru")).eval()
-    rows = _rows(30)
+    module = random_module(GDMConfig(n_states=3, transition="gru", posterior="bigru")).eval()
+    rows = random_rows(30)
     changed = replace(rows, past=rows.past.clone())
     changed.past[10] += 1.0
     even = torch.full((1, 30, 3), 1 / 3, dtype=torch.float64)
@@ -186,7 +159,7 @@ def test_logits_depend_on_more_than_the_last_step():
 
 def test_stickiness_pulls_towards_the_previous_state():
     for gamma in (0.0, 0.9):
-        module = _module(GDMConfig(n_states=3, transition="gru", posterior="bigru", stickiness=gamma)).eval()
+        module = random_module(GDMConfig(n_states=3, transition="gru", posterior="bigru", stickiness=gamma)).eval()
         with torch.no_grad():
             module.transition.state_weight.zero_()  # the network's own use of z_{t-1}
             context = torch.randn(4, module.transition.weight.shape[1] + module.transition.out.shape[0]).double()
@@ -196,10 +169,15 @@ def test_stickiness_pulls_towards_the_previous_state():
 
 
 # ---- posteriors ---------------------------------------------------------------------------------------------------
+def test_the_papers_recipe_reads_both_ways():
+    model = GDM(4, 2, transition="gru", preset="paper", n_steps=1, n_samples=2)
+    assert model.fit(nascar.simulate("soft", T=100, seed=2)).posterior_ == "bigru"
+
+
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_posteriors_read_both_ways_and_stay_in_their_trial(name):
-    module = _module(GDMConfig(n_states=3, posterior=name, transition="gru")).eval()
-    rows = _rows(40, 40)
+    module = random_module(GDMConfig(n_states=3, posterior=name, transition="gru")).eval()
+    rows = random_rows(40, 40)
     changed = replace(rows, past=rows.past.clone())
     changed.past[20] += 0.5
     with torch.no_grad():
@@ -210,8 +188,8 @@ def test_posteriors_read_both_ways_and_stay_in_their_trial(name):
 
 
 def test_attention_ends_at_its_band():
-    module = _module(GDMConfig(n_states=3, posterior="transformer", transition="gru")).eval()
-    rows = _rows(120)
+    module = random_module(GDMConfig(n_states=3, posterior="transformer", transition="gru")).eval()
+    rows = random_rows(120)
     changed = replace(rows, past=rows.past.clone())
     changed.past[60] += 0.5  # moves the features of rows 60 and 61
     with torch.no_grad():
@@ -222,12 +200,12 @@ def test_attention_ends_at_its_band():
 
 
 @pytest.mark.parametrize("name", POSTERIORS)
-def test_starts_as_the_linear_discriminant(name, soft):
+def test_starts_as_the_linear_discriminant(name):
     """The networks are silent at first, so a fit never starts worse than the linear window posterior."""
     from gdm_core.models.gdm.start import start
 
-    y = (soft[0].y - soft[0].y.mean(0)) / soft[0].y.std(0)
-    rows = make_rows([y], CPU)
+    y = nascar.simulate("soft", T=500, seed=2).y
+    rows = make_rows([(y - y.mean(0)) / y.std(0)], CPU)
     config = GDMConfig(transition="gru", posterior=name)
     module, linear = GdmModule(10, config), GdmModule(10, GDMConfig(posterior="window_linear"))
     start(module, rows, config, 0)
@@ -241,89 +219,11 @@ def test_starts_as_the_linear_discriminant(name, soft):
         )
 
 
-# ---- bounds and gradients -------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", POSTERIORS)
-@pytest.mark.parametrize("objective", [sampled_elbo, importance_objective])
-def test_every_parameter_learns_and_gradients_are_right(name, objective):
-    module = _module(GDMConfig(n_states=3, n_hidden=4, transition="gru", posterior=name))
-    rows = _rows(8, 6)
-    noise = gumbel((2, 14, 3), _generator(4), torch.float64)
-    parameters = {n: p for n, p in module.named_parameters() if p.requires_grad}
-
-    def bound(*values):
-        return torch.func.functional_call(
-            _Wrapped(module, objective, rows, noise), dict(zip(names, values, strict=True)), ()
-        )
-
-    names = [f"module.{name}" for name in parameters]
-    if objective is sampled_elbo:  # the weighted one holds its weights fixed, and is no gradient of its own value
-        start = tuple(p.detach().clone().requires_grad_() for p in parameters.values())
-        assert torch.autograd.gradcheck(bound, start, fast_mode=True)
-    objective(module, rows, noise, 0.7).sum().backward()
-    for parameter_name, parameter in parameters.items():
-        assert parameter.grad is not None, parameter_name
-        assert parameter.grad.abs().max() > 0, parameter_name
-
-
-class _Wrapped(torch.nn.Module):
-    def __init__(self, module, objective, rows, noise):
-        super().__init__()
-        self.module, self.objective, self.rows, self.noise = module, objective, rows, noise
-
-    def forward(self):
-        return self.objective(self.module, self.rows, self.noise, 0.7).sum()
-
-
-def test_bound_lies_below_the_likelihood():
-    """K = 2, T = 2: the likelihood by quadrature over both states, against the bound averaged over many samples."""
-    module = _module(GDMConfig(n_states=2, n_latent=1, n_hidden=4, transition="gru", posterior="bigru"), 2).eval()
-    rows, tau = _rows(2, n_channels=2), 0.8
-    grid = torch.linspace(-14, 14, 561, dtype=torch.float64)  # of log(z_1 / z_2)
-    log_z = torch.stack([torch.nn.functional.logsigmoid(grid), torch.nn.functional.logsigmoid(-grid)], -1)
-    z = log_z.exp()
-    n = len(grid)
-    with torch.no_grad():
-        view = module.view(rows)
-        first = z[:, None].expand(-1, n, -1).reshape(-1, 2)
-        second = z.expand(n, -1, -1).reshape(-1, 2)
-        pair = torch.stack([first, second], 1)  # [S, 2, K]
-        prior = module.prior_logits(view.context, pair, rows)
-        # For K = 2 the density on the log-simplex is that of log(z_1 / z_2).
-        log_weight = log_density(pair.log(), prior, tau)
-        joint = (module.log_likelihood(pair, view.design, rows) + log_weight).sum(-1)
-        spacing = float(grid[1] - grid[0])
-        evidence = float(torch.logsumexp(joint, 0)) + 2 * np.log(spacing)
-        total_prior = float(torch.logsumexp(log_weight.sum(-1), 0)) + 2 * np.log(spacing)
-    assert total_prior == pytest.approx(0, abs=1e-3)  # the quadrature itself
-    bound = elbo(module, rows, tau, n_samples=4000)
-    assert bound < evidence
-    assert bound > evidence - 10
-
-
-@pytest.mark.parametrize("name", POSTERIORS)
-def test_bound_in_pieces_is_the_bound(name, monkeypatch):
-    rows = _rows(90)
-    for transition in ("gru", "linear"):
-        config = GDMConfig(n_states=3, transition=transition, posterior=name)
-        module = GdmModule(3, config).double().eval()
-        with torch.no_grad():
-            module.posterior.start_random(_generator(5))
-            module.dynamics.normal_(generator=_generator(6))
-            if transition == "gru":
-                module.transition.start_random(_generator(7))
-        monkeypatch.setattr(generative, "_BOUND_ELEMENTS", 50_000_000)
-        whole = elbo(module, rows, 0.9, n_samples=400)
-        monkeypatch.setattr(generative, "_BOUND_ELEMENTS", 100_000 if transition == "gru" else 500)
-        pieces = elbo(module, rows, 0.9, n_samples=400)
-        # The sampled bound draws other noise in pieces, the exact one has none.
-        assert pieces == pytest.approx(whole, rel=0.02 if transition == "gru" else 1e-9)
-
-
+# ---- mini-batches ---------------------------------------------------------------------------------------------------
 def test_mini_batches_of_long_trials_see_enough_around_them():
-    rows = _rows(4000, dtype=torch.float32)
+    rows = random_rows(4000, dtype=torch.float32)
     config = GDMConfig(transition="gru", posterior="bigru", batch_size=1024)
-    batch = batches(rows, config, 1024, _generator())()
-    assert batch.scored is not None
+    batch = batches(rows, config, 1024, generator())()
     scored = batch.scored.reshape(len(batch.lengths), -1)
     assert (scored[:, :RUN_UP] == 0).all()
     assert (scored[:, -RUN_UP:] == 0).all()
@@ -331,9 +231,9 @@ def test_mini_batches_of_long_trials_see_enough_around_them():
 
 
 def test_windows_with_rows_behind_score_every_row_alike():
-    rows = _rows(300, dtype=torch.float32)
+    rows = random_rows(300, dtype=torch.float32)
     numbered = replace(rows, y=torch.arange(300.0)[:, None].expand(-1, 3))
-    sampler = WindowSampler(numbered, 64, 40, 32, _generator(), after=32)
+    sampler = WindowSampler(numbered, 64, 40, 32, generator(), after=32)
     counts = torch.zeros(300)
     for _ in range(60):
         batch = sampler.draw()

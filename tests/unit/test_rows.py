@@ -24,7 +24,6 @@ def test_rows_lie_end_to_end_and_know_their_age():
     assert rows.lengths == (3, 1)
     assert rows.n_scored == 4
     assert rows.y[3].tolist() == [0, 1]
-    assert rows.known is not None
     assert rows.known.sum(1).tolist() == [2, 2, 2, 1]
     full = make_rows([a], CPU)
     assert full.known is None

@@ -68,7 +68,6 @@ def test_names_stay_as_they_were_typed():
         figures.usage(figures.one_hot(labels, 2), names=names),
         figures.usage_by_segment(figures.one_hot(labels, 2), np.zeros(15), names=names),
         figures.transition_matrix(np.eye(2), names=names),
-        figures.transition_map([0, 1], [0, 1], np.full((2, 2, 2), 0.5), names=names),
     ]
     for figure in made:
         drawn = json.dumps([figure["data"], figure["layout"]])

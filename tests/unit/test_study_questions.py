@@ -16,7 +16,11 @@ from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.study.permutation import smallest_p
 
-RNG = np.random.default_rng(3)
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """The same numbers for each test, whatever ran before it."""
+    return np.random.default_rng(3)
 
 
 def valued(**columns) -> Study:
@@ -38,8 +42,8 @@ def agrees(found: pd.Series, statistic: float, p: float, df: float, df_residual:
 
 
 @pytest.fixture
-def groups() -> dict[str, np.ndarray]:
-    return {"control": RNG.normal(0, 1, 9), "drug": RNG.normal(1, 2, 12), "sham": RNG.normal(0.3, 1, 7)}
+def groups(rng) -> dict[str, np.ndarray]:
+    return {"control": rng.normal(0, 1, 9), "drug": rng.normal(1, 2, 12), "sham": rng.normal(0.3, 1, 7)}
 
 
 def of_groups(groups, names) -> Study:
@@ -67,9 +71,9 @@ def test_several_groups_are_the_plain_one_way_f(groups):
     assert 0 <= found["effect_low"] <= found["effect"] <= found["effect_high"] < 1
 
 
-def test_doses_are_the_same_f_with_the_trend_beside():
+def test_doses_are_the_same_f_with_the_trend_beside(rng):
     dose = np.repeat([0.0, 1.0, 3.0], 7)
-    value = 0.4 * dose + RNG.normal(size=21)
+    value = 0.4 * dose + rng.normal(size=21)
     found = row(valued(value=value, dose=dose), "dose")
     expected = stats.f_oneway(*(value[dose == level] for level in (0, 1, 3)))
     agrees(found, expected.statistic, expected.pvalue, 2, 18)
@@ -81,16 +85,16 @@ def test_doses_are_the_same_f_with_the_trend_beside():
     agrees(alone, line.slope / line.stderr, line.pvalue, 1, 19)
 
 
-def test_doses_that_nobody_shares_are_a_trend():
+def test_doses_that_nobody_shares_are_a_trend(rng):
     dose = np.arange(12) / 10
-    value = dose + RNG.normal(size=12)
+    value = dose + rng.normal(size=12)
     line = stats.linregress(dose, value)
     agrees(row(valued(value=value, dose=dose), "dose"), line.slope / line.stderr, line.pvalue, 1, 10)
 
 
-def test_paired_sessions_are_the_paired_t_and_who_has_one_is_left_out():
-    base = RNG.normal(0, 3, 10)
-    value = np.concatenate([base + RNG.normal(0, 1, 10), base + 0.8 + RNG.normal(0, 1, 10), [99.0]])
+def test_paired_sessions_are_the_paired_t_and_who_has_one_is_left_out(rng):
+    base = rng.normal(0, 3, 10)
+    value = np.concatenate([base + rng.normal(0, 1, 10), base + 0.8 + rng.normal(0, 1, 10), [99.0]])
     study = valued(value=value, day=[*["1"] * 10, *["2"] * 10, "1"], animal=[*range(10), *range(10), 77])
     found = study.compare("value", "day", within="animal", n_permutations=999)
     expected = stats.ttest_rel(value[10:20], value[:10])
@@ -101,29 +105,29 @@ def test_paired_sessions_are_the_paired_t_and_who_has_one_is_left_out():
     assert any("1 animal is left out" in note and "77" in note for note in found.attrs["notes"])
 
 
-def long_frame(n, days, effect) -> pd.DataFrame:
+def long_frame(n, days, effect, rng) -> pd.DataFrame:
     frame = pd.DataFrame(list(itertools.product(range(n), days)), columns=["animal", "day"])
     frame["group"] = np.where(frame["animal"] < n // 2, "a", "b")
     frame["value"] = (
-        RNG.normal(0, 2, n)[frame["animal"]] + effect * (frame["day"] == days[-1]) + RNG.normal(0, 1, len(frame))
+        rng.normal(0, 2, n)[frame["animal"]] + effect * (frame["day"] == days[-1]) + rng.normal(0, 1, len(frame))
     )
     return frame
 
 
-def test_three_sessions_are_repeated_measures():
-    frame = long_frame(8, ["d1", "d2", "d3"], 0.7)
+def test_three_sessions_are_repeated_measures(rng):
+    frame = long_frame(8, ["d1", "d2", "d3"], 0.7, rng)
     expected = AnovaRM(frame, "value", "animal", within=["day"]).fit().anova_table.iloc[0]
     found = row(valued(**frame), "day", within="animal")
     agrees(found, expected["F Value"], expected["Pr > F"], expected["Num DF"], expected["Den DF"])
 
 
-def test_blocks_and_covariates_are_taken_away_first():
+def test_blocks_and_covariates_are_taken_away_first(rng):
     n = 24
     frame = pd.DataFrame(
-        {"group": np.tile(["a", "b"], n // 2), "batch": np.repeat(["x", "y", "z"], n // 3), "age": RNG.normal(size=n)}
+        {"group": np.tile(["a", "b"], n // 2), "batch": np.repeat(["x", "y", "z"], n // 3), "age": rng.normal(size=n)}
     )
     frame["value"] = (
-        5.0 * (frame["batch"] == "y") + 2 * frame["age"] + 0.7 * (frame["group"] == "b") + RNG.normal(size=n)
+        5.0 * (frame["batch"] == "y") + 2 * frame["age"] + 0.7 * (frame["group"] == "b") + rng.normal(size=n)
     )
     study = valued(**frame)
     for formula, asked in (
@@ -140,13 +144,13 @@ def test_blocks_and_covariates_are_taken_away_first():
         assert (found["effect_low"], found["effect_high"]) == pytest.approx(tuple(fit.conf_int().loc["C(group)[T.b]"]))
 
 
-def test_two_factors_give_main_effects_and_what_they_do_together():
+def test_two_factors_give_main_effects_and_what_they_do_together(rng):
     frame = (
         pd.DataFrame(list(itertools.product("ab", "uvw", range(5))), columns=["sex", "diet", "i"])
         .drop(columns="i")
         .iloc[:-2]
     )
-    frame["value"] = RNG.normal(size=len(frame)) + 1.0 * ((frame["sex"] == "b") & (frame["diet"] == "w"))
+    frame["value"] = rng.normal(size=len(frame)) + 1.0 * ((frame["sex"] == "b") & (frame["diet"] == "w"))
     expected = anova_lm(ols("value ~ C(sex) * C(diet)", frame).fit(), typ=2)
     found = valued(**frame).compare("value", ["sex", "diet"], n_permutations=999).set_index("term")
     additive = ols("value ~ C(sex) + C(diet)", frame).fit()
@@ -157,8 +161,8 @@ def test_two_factors_give_main_effects_and_what_they_do_together():
     assert "mean_b_w" in found
 
 
-def test_groups_and_sessions_make_a_split_plot():
-    frame = long_frame(12, ["d1", "d2"], 0.5)
+def test_groups_and_sessions_make_a_split_plot(rng):
+    frame = long_frame(12, ["d1", "d2"], 0.5, rng)
     found = valued(**frame).compare("value", ["group", "day"], within="animal", n_permutations=999).set_index("term")
     wide = frame.pivot_table(index=["animal", "group"], columns="day", values="value").reset_index()
     difference, mean = wide["d2"] - wide["d1"], (wide["d1"] + wide["d2"]) / 2
@@ -171,8 +175,8 @@ def test_groups_and_sessions_make_a_split_plot():
     agrees(found.loc["day"], t, 2 * stats.t.sf(abs(t), 10), 1, 10)
 
 
-def test_the_mixed_model_agrees_where_nothing_is_missing_and_answers_where_something_is():
-    frame = long_frame(10, ["d1", "d2"], 0.8)
+def test_the_mixed_model_agrees_where_nothing_is_missing_and_answers_where_something_is(rng):
+    frame = long_frame(10, ["d1", "d2"], 0.8, rng)
     plain = row(valued(**frame), "day", within="animal")
     found = row(valued(**frame), "day", within="animal", mixed=True)
     assert (found["statistic"], found["p_classical"]) == pytest.approx(
@@ -207,9 +211,9 @@ def test_p_is_the_share_of_all_arrangements():
     assert abs(row(paired, within="animal", n_permutations=20_000)["p"] - exact) < 4 * np.sqrt(exact / 20_000)
 
 
-def test_recordings_of_one_animal_are_one_value():
+def test_recordings_of_one_animal_are_one_value(rng):
     frame = pd.DataFrame(
-        {"value": RNG.normal(size=24), "animal": np.repeat(range(12), 2), "group": np.repeat(["a", "b"], 12)}
+        {"value": rng.normal(size=24), "animal": np.repeat(range(12), 2), "group": np.repeat(["a", "b"], 12)}
     )
     found = valued(**frame).compare("value", "group", n_permutations=99)
     means = frame.groupby("animal")["value"].mean()
@@ -235,12 +239,12 @@ def test_the_smallest_p_is_one_over_the_arrangements(levels, strata, least):
     assert smallest_p(np.array(levels), np.array(strata)) == pytest.approx(least)
 
 
-def test_what_a_design_cannot_say_is_said():
-    study = valued(value=RNG.normal(size=6), group=["a"] * 3 + ["b"] * 3)
+def test_what_a_design_cannot_say_is_said(rng):
+    study = valued(value=rng.normal(size=6), group=["a"] * 3 + ["b"] * 3)
     notes = study.compare("value", "group", n_permutations=99).attrs["notes"]
     assert any("cannot reach p < 0.05: with 3, 3 animals" in note.replace("recordings", "animals") for note in notes)
     assert any("standard deviations" in note for note in notes)
-    single = valued(value=RNG.normal(size=7), group=["a"] * 3 + ["b"] * 3 + ["c"])
+    single = valued(value=rng.normal(size=7), group=["a"] * 3 + ["b"] * 3 + ["c"])
     assert any(
         "'c'" in note or "group c" in note
         for note in single.compare("value", "group", n_permutations=99).attrs["notes"]
@@ -369,19 +373,19 @@ def test_the_flow_of_pairs_exchanges_sessions_within_animals():
 
 
 @pytest.mark.bulk
-def test_power_is_that_of_the_t_test_where_values_are_normal():
+def test_power_is_that_of_the_t_test_where_values_are_normal(rng):
     from statsmodels.stats.power import TTestIndPower, TTestPower
 
     values = stats.norm.ppf((np.arange(60) + 0.5) / 60)
-    study = valued(value=np.tile(RNG.permutation(values), 2), group=np.repeat(["a", "b"], 60))
+    study = valued(value=np.tile(rng.permutation(values), 2), group=np.repeat(["a", "b"], 60))
     found = study.power("value", "group", effect=0.8)
     for n in (10, 24, 40):
         assert abs(found.curve[n] - TTestIndPower().power(0.8, n, 0.05)) < 0.05
     assert found.needed in (24, 28)  # 26 by the tables
     assert float(found) == found.power > 0.97
-    base = RNG.normal(size=60)
+    base = rng.normal(size=60)
     paired = valued(
-        value=np.concatenate([base, base + RNG.permutation(values)]),
+        value=np.concatenate([base, base + rng.permutation(values)]),
         group=np.repeat(["a", "b"], 60),
         animal=[*range(60)] * 2,
     )
@@ -399,8 +403,8 @@ def test_power_is_that_of_the_t_test_where_values_are_normal():
         labelled().power("usage", "group", state=7)
 
 
-def test_power_speaks_of_what_blocks_and_covariates_leave():
-    values = RNG.permutation(stats.norm.ppf((np.arange(60) + 0.5) / 60))
+def test_power_speaks_of_what_blocks_and_covariates_leave(rng):
+    values = rng.permutation(stats.norm.ppf((np.arange(60) + 0.5) / 60))
     batch, age = np.tile(np.repeat(["x", "y", "z"], 20), 2), np.tile(np.linspace(50, 90, 60)[::-1], 2)
     group = np.repeat(["a", "b"], 60)
     plain = valued(value=np.tile(values, 2), group=group).power("value", "group", effect=0.8)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from datasets import polygons
 from gdm_core.analysis import suggestions
 from gdm_core.analysis.looks import last
 from gdm_core.analysis.suggestions import Probe, choose_states, choose_value, halves, probe, thinned
@@ -12,6 +11,7 @@ from gdm_core.engine.suggest import Question, suggest
 from gdm_core.errors import ConfigError, DataError
 from gdm_core.models.gdm.model import GDM
 from gdm_core.trials import Trial, Trials, as_trials
+from tests.support import polygons
 
 
 def tried(k, mean, agreement, *, spread=0.1, **setting):

@@ -35,15 +35,6 @@ def recordings(seed=0, lengths=(110, 96, 40), missing=0.05):
 
 
 @every_model
-def test_order_of_trials_does_not_matter_to_the_bit(model_class, kind):
-    trials = recordings()
-    one = model_class(n_states=3, transitions=kind, **FAST).fit(trials)
-    other = model_class(n_states=3, transitions=kind, **FAST).fit(trials[::-1])
-    for name, value in one.params_.items():
-        np.testing.assert_allclose(value, other.params_[name], rtol=1e-6, atol=1e-8, err_msg=name)
-
-
-@every_model
 def test_forecasts_see_where_the_path_is_going(model_class, kind):
     y = recordings(lengths=(400,), missing=0.0)[0]
     model = model_class(n_states=3, transitions=kind, n_iter=15, n_restarts=2).fit(y)
@@ -71,15 +62,6 @@ def test_warm_start_splits_merges_and_keeps(model_class, kind):
         assert np.isfinite(changed.elbo_)
     more = model.warm_start(n_states=4, n_iter=10).fit(trials)
     assert more.history_[-1].elbo > model.history_[-1].elbo - 0.5
-
-
-@every_model
-def test_untrained_control_knows_less(model_class, kind):
-    trials, model = recordings(), fitted(model_class, kind)
-    control = model.untrained(trials, seed=1)
-    assert control.score(trials) < model.score(trials)
-    np.testing.assert_array_equal(control.predict(trials[0]), model.untrained(trials, seed=1).predict(trials[0]))
-    assert not np.array_equal(control.params_["coefficients"], model.untrained(trials, seed=2).params_["coefficients"])
 
 
 @every_model

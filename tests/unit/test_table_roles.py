@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,7 @@ from datasets.readers.quality import fill_gaps, outlier_mask
 from datasets.readers.timing import clock_from_steps
 from datasets.tables import Role
 from gdm_core.errors import ConfigError, DataError
-
-PLAIN = pd.DataFrame(
-    {
-        "time": np.arange(60) / 25,
-        "speed": np.sin(np.arange(60) / 7).round(3),
-        "height": np.cos(np.arange(60) / 5).round(3) + 10,
-        "behaviour": ["run"] * 30 + ["rest"] * 30,
-    }
-)
-
-
-def csv(frame: pd.DataFrame = PLAIN) -> bytes:
-    return frame.to_csv(index=False).encode()
+from tests.support.table_files import PLAIN, check, read, written
 
 
 def test_roles_are_guessed():
@@ -47,9 +34,7 @@ def test_roles_are_guessed():
             "empty": np.nan,
         }
     )
-    out = io.BytesIO()
-    frame.to_parquet(out)
-    table = tables.read(out.getvalue(), "a.parquet")
+    table = tables.read(written(frame, "parquet"), "a.parquet")
     assert table.roles == {
         "frame": Role.IGNORE,
         "timestamp": Role.TIME,
@@ -74,7 +59,7 @@ def test_roles_are_guessed():
 
 
 def test_edited_roles_win_and_wrong_ones_are_named():
-    table = tables.read(csv(), "a.csv")
+    table = read(PLAIN)
     trial = table.to_trials({"speed": "channel", "behaviour": "group"}, rate_hz=5)[1]
     assert (trial.name, trial.rate_hz, trial.labels, trial.channels) == ("behaviour rest", 5.0, None, ("speed",))
     for roles, says in (
@@ -107,18 +92,16 @@ def test_edited_roles_win_and_wrong_ones_are_named():
 )
 def test_the_rate_comes_from_seconds_milliseconds_epochs_and_dates(name: str, values: Any, rate: float):
     frame = pd.DataFrame({name: values, "a": np.sin(np.arange(100.0))})
-    table = tables.read(csv(frame), "a.csv")
+    table = read(frame)
     clock = table.clock()
-    assert clock is not None
     assert clock.rate_hz == pytest.approx(rate, rel=1e-4)
     assert clock.irregular == clock.backwards == 0
     assert table.to_trials()[0].rate_hz == pytest.approx(rate, rel=1e-4)
 
 
 def test_a_column_that_counts_frames_gives_no_rate():
-    table = tables.read(csv(pd.DataFrame({"time": np.arange(50), "a": np.arange(50.0) % 7})), "a.csv")
+    table = read({"time": np.arange(50), "a": np.arange(50.0) % 7})
     clock = table.clock()
-    assert clock is not None
     assert clock.rate_hz is None
     assert table.clock(unit="s").rate_hz == 1.0  # type: ignore[union-attr]
     assert any("counts frames" in note for note in table.report().notes)
@@ -131,9 +114,8 @@ def test_irregular_time_is_reported_and_resampled_on_request():
     seconds = np.cumsum(rng.uniform(0.05, 0.15, 400))
     seconds[200:] += 5.0  # a gap
     frame = pd.DataFrame({"time": seconds, "a": 3 * seconds, "label": np.where(seconds < 10, "early", "late")})
-    table = tables.read(csv(frame), "a.csv")
+    table = read(frame)
     clock = table.clock()
-    assert clock is not None
     assert clock.irregular > 0.5
     assert clock.longest == pytest.approx(5, abs=0.2)
     assert any("irregular" in sentence for sentence in table.report().sentences())
@@ -151,7 +133,7 @@ def test_irregular_time_is_reported_and_resampled_on_request():
 def test_time_that_goes_back_is_reported_and_sorted_when_resampled():
     seconds = np.arange(50) / 10
     seconds[[20, 21]] = seconds[[21, 20]]
-    table = tables.read(csv(pd.DataFrame({"time": seconds, "a": seconds**2})), "a.csv")
+    table = read({"time": seconds, "a": seconds**2})
     assert any("goes back at 1 rows" in sentence for sentence in table.report().sentences())
     y = table.to_trials(resample_to_fixed_step=True)[0].y[:, 0]
     np.testing.assert_allclose(y, (np.arange(50) / 10) ** 2, atol=1e-5)
@@ -183,14 +165,14 @@ def test_outliers_are_found_and_ordinary_movement_is_not():
     y[10, 1] = np.nan
     assert np.argwhere(outlier_mask(y)).tolist() == [[700, 0], [1500, 1]]
     frame = pd.DataFrame(y, columns=["walk", "wave", "steps", "still"])
-    table = tables.read(csv(frame), "a.csv")
+    table = read(frame)
     assert table.report().outliers == 2
     assert np.isnan(table.to_trials(drop_outliers=True)[0].y).sum() == 3
 
 
 def test_groups_that_are_interleaved_or_unnamed():
     frame = pd.DataFrame({"trial": [1, 2, 1, 2, None, 1], "a": [1.0, 10, 2, 20, 5, 3]})
-    trials = tables.read(csv(frame), "a.csv").to_trials({"trial": "group", "a": "channel"})
+    trials = read(frame).to_trials({"trial": "group", "a": "channel"})
     assert [trial.name for trial in trials] == ["trial 1", "trial 2"]
     assert [trial.y[:, 0].tolist() for trial in trials] == [[1, 2, 3], [10, 20]]
 
@@ -200,7 +182,7 @@ def test_groups_that_are_interleaved_or_unnamed():
 def test_a_column_that_numbers_the_rows_is_no_channel(name: str, start: int):
     frame = PLAIN.copy()
     frame.insert(0, name, np.arange(start, start + len(PLAIN)))
-    table = tables.read(csv(frame), "a.csv")
+    table = read(frame)
     assert table.roles[table.columns[0]] is Role.IGNORE
     assert table.to_trials()[0].channels == ("speed", "height")
 
@@ -208,7 +190,7 @@ def test_a_column_that_numbers_the_rows_is_no_channel(name: str, start: int):
 def test_an_unnamed_first_column_of_values_stays_a_channel():
     frame = PLAIN.copy()
     frame.insert(0, "", np.arange(len(PLAIN)) * 2 % 7)
-    table = tables.read(csv(frame), "a.csv")
+    table = read(frame)
     assert table.to_trials()[0].channels == ("column 1", "speed", "height")
 
 
@@ -217,11 +199,7 @@ def test_the_index_that_pandas_keeps_in_parquet_is_a_column(index: str | None):
     frame = PLAIN.set_index("time")
     if index is None:
         frame = PLAIN.iloc[::-1].iloc[::-1].set_index(np.arange(60))  # a nameless index of numbers
-    out = io.BytesIO()
-    frame.to_parquet(out)
-    trial = tables.read(out.getvalue(), "a.parquet").to_trials()[0]
-    assert trial.channels == ("speed", "height")
-    assert trial.rate_hz == pytest.approx(25)
+    check(tables.read(written(frame, "parquet"), "a.parquet"))
 
 
 def test_a_slow_clock_is_said_as_the_time_between_samples():

@@ -6,7 +6,6 @@ import gzip
 import io
 import os
 import pickle
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +17,11 @@ from datasets import keypoints, tables
 from datasets.readers import formats
 from datasets.tables import Limits, Role
 from gdm_core.errors import ConfigError, DataError
+from tests.support import forged
 from tests.support.feather_reader import ENDING, read_feather
+from tests.support.table_files import NUMBERS, PLAIN, N, book, check, check_plain, csv, npy, npz, written, zipped
 
 REAL = Path(os.environ.get("GDM_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
-PLAIN = pd.DataFrame(
-    {
-        "time": np.arange(60) / 25,
-        "speed": np.sin(np.arange(60) / 7).round(3),
-        "height": np.cos(np.arange(60) / 5).round(3) + 10,
-        "behaviour": ["run"] * 30 + ["rest"] * 30,
-    }
-)
-
-
-def csv(frame: pd.DataFrame = PLAIN, **options: Any) -> bytes:
-    return frame.to_csv(index=False, **options).encode()
-
-
-def check_plain(table: tables.Table) -> None:
-    trial = table.to_trials()[0]
-    assert trial.channels == ("speed", "height")
-    assert trial.rate_hz == pytest.approx(25)
-    np.testing.assert_allclose(trial.y, PLAIN[["speed", "height"]], rtol=1e-6)
-    assert table.to_trials().label_names == ("rest", "run")
-    assert trial.labels is not None
-    assert trial.labels.tolist() == [1] * 30 + [0] * 30
 
 
 @pytest.mark.parametrize(
@@ -69,32 +48,22 @@ def test_the_same_table_however_it_is_written(data: bytes):
     check_plain(tables.read(data, "mine.csv"))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "xlsx", "npz", "csv.gz", "path", "file"])
-def test_the_same_table_in_every_format(kind: str, tmp_path: Path):
-    out = io.BytesIO()
-    if kind == "parquet":
-        PLAIN.to_parquet(out, index=False)
-    elif kind == "xlsx":
-        PLAIN.to_excel(out, index=False)
-    elif kind == "npz":
-        np.savez(
-            out,
-            y=PLAIN[["speed", "height"]].to_numpy(),
-            channels=np.array(["speed", "height"]),
-            time=PLAIN["time"].to_numpy(),
-            behaviour=PLAIN["behaviour"].to_numpy(dtype="U5"),
-        )
-    elif kind == "csv.gz":
-        out.write(gzip.compress(csv()))
-    elif kind == "path":
-        path = tmp_path / "mine.csv"
-        path.write_bytes(csv())
-        check_plain(tables.read(path))
-        return
-    else:
-        check_plain(tables.read(io.BytesIO(csv()), "mine.csv"))
-        return
-    check_plain(tables.read(out.getvalue(), f"mine.{kind}"))
+def test_the_same_table_in_every_format(tmp_path: Path):
+    named = npz(
+        y=PLAIN[["speed", "height"]].to_numpy(), channels=np.array(["speed", "height"]), time=PLAIN["time"].to_numpy(),
+        behaviour=PLAIN["behaviour"].to_numpy(dtype="U5"),
+    )  # fmt: skip
+    path = tmp_path / "mine.csv"
+    path.write_bytes(csv())
+    for source, name in (
+        (written(PLAIN, "parquet"), "mine.parquet"),
+        (written(PLAIN, "excel"), "mine.xlsx"),
+        (named, "mine.npz"),
+        (gzip.compress(csv()), "mine.csv.gz"),
+        (io.BytesIO(csv()), "mine.csv"),
+        (path, None),
+    ):
+        check_plain(tables.read(source, name))
 
 
 def test_latin_letters_in_an_old_encoding():
@@ -217,34 +186,24 @@ def test_files_over_the_limits_are_refused_with_the_limit():
         tables.read(csv(), "a.csv", limits=Limits(columns=3))
     with pytest.raises(DataError, match="limit of 1,000 bytes"):
         tables.read(gzip.compress(csv() * 5), "a.csv.gz", limits=Limits(unpacked_bytes=1000))
-    out = io.BytesIO()
-    PLAIN.to_parquet(out)
     with pytest.raises(DataError, match="59 rows"):
-        tables.read(out.getvalue(), "a.parquet", limits=Limits(rows=59))
-
-
-def zip_bytes(members: dict[str, bytes]) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return out.getvalue()
+        tables.read(written(PLAIN, "parquet"), "a.parquet", limits=Limits(rows=59))
 
 
 @pytest.mark.parametrize("ending", ["npz", "xlsx"])
 def test_zip_bombs_and_path_tricks_are_refused(ending: str):
-    bomb = zip_bytes({"y.npy": b"\0" * 60_000_000})
+    bomb = zipped({"y.npy": b"\0" * 60_000_000})
     with pytest.raises(DataError, match=r"zip bomb|limit"):
         tables.read(bomb, f"a.{ending}")
     for name in ("../../etc/y.npy", "/etc/y.npy", "C:/y.npy", "..\\y.npy"):
         with pytest.raises(DataError, match="points out of it"):
-            tables.read(zip_bytes({name: b"1"}), f"a.{ending}")
+            tables.read(zipped({name: b"1"}), f"a.{ending}")
     with pytest.raises(DataError, match="parts; the limit"):
-        tables.read(zip_bytes({f"{i}.npy": b"" for i in range(2001)}), f"a.{ending}")
+        tables.read(zipped({f"{i}.npy": b"" for i in range(2001)}), f"a.{ending}")
 
 
 def test_a_zip_that_lies_about_its_size_is_refused():
-    data = bytearray(zip_bytes({"y.npy": b"\0" * 5_000_000}))
+    data = bytearray(zipped({"y.npy": b"\0" * 5_000_000}))
     honest = (5_000_000).to_bytes(4, "little")
     lie = (1000).to_bytes(4, "little")
     for name in ("a.npz", "a.xlsx"):
@@ -257,43 +216,31 @@ def test_pickles_are_refused_and_never_opened(tmp_path: Path):
         def __reduce__(self) -> tuple[Any, ...]:
             return (Path.touch, (tmp_path / "sprung",))
 
-    out = io.BytesIO()
-    np.savez(out, y=np.array([Trap()], dtype=object))
-    with pytest.raises(DataError, match="pickled"):
-        tables.read(out.getvalue(), "a.npz")
-    plain = io.BytesIO()
-    np.save(plain, np.array([Trap()], dtype=object))
-    with pytest.raises(DataError, match="pickled"):
-        tables.read(plain.getvalue(), "a.npy")
-    with pytest.raises(DataError, match="header"):
-        tables.read(pickle.dumps(Trap()), "a.npy")
+    traps = np.array([Trap()], dtype=object)
+    for data, name, says in (
+        (npz(y=traps), "a.npz", "pickled"), (npy(traps), "a.npy", "pickled"), (pickle.dumps(Trap()), "a.npy", "header"),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=says):
+            tables.read(data, name)
     assert not (tmp_path / "sprung").exists()
 
 
 def test_a_header_of_numpy_that_never_ends_is_called_damaged():
-    out = io.BytesIO()
-    np.save(out, np.arange(20.0))
     for old, new in ((b"}", b"("), (b"(20,)", b"((20,"), (b"(20,), }", b"(20,)\0{")):
-        data = out.getvalue().replace(old, new, 1)
         with pytest.raises(DataError, match="no readable header"):
-            tables.read(data, "a.npy")
+            tables.read(npy(np.arange(20.0)).replace(old, new, 1), "a.npy")
 
 
-def test_an_array_that_declares_more_than_it_holds_sets_no_memory_aside():
-    out = io.BytesIO()
-    np.lib.format.write_array_header_1_0(out, {"descr": "<f8", "fortran_order": False, "shape": (10_000_000, 10)})
-    with pytest.raises(DataError, match="declares 800,000,000 bytes"):
-        tables.read(out.getvalue() + b"\0" * 80, "a.npy")
-    huge = io.BytesIO()
-    np.lib.format.write_array_header_1_0(huge, {"descr": "<f8", "fortran_order": False, "shape": (10**15,)})
-    with pytest.raises(DataError, match="the limit is"):
-        tables.read(huge.getvalue(), "a.npy")
+@pytest.mark.parametrize(
+    ("shape", "says"), [((10_000_000, 10), "declares 800,000,000 bytes"), ((10**15,), "the limit is")]
+)
+def test_an_array_that_declares_more_than_it_holds_sets_no_memory_aside(shape: tuple[int, ...], says: str):
+    with pytest.raises(DataError, match=says):
+        tables.read(forged.npy(shape, "<f8", b"\0" * 80), "a.npy")
 
 
 def test_npz_of_several_trials():
-    out = io.BytesIO()
-    np.savez(out, y=np.arange(24.0).reshape(3, 4, 2), other=np.zeros(5))
-    table = tables.read(out.getvalue(), "a.npz")
+    table = tables.read(npz(y=np.arange(24.0).reshape(3, 4, 2), other=np.zeros(5)), "a.npz")
     trials = table.to_trials()
     assert [trial.y.shape for trial in trials] == [(4, 2)] * 3
     assert trials[2].y[0].tolist() == [16, 17]
@@ -360,9 +307,7 @@ def test_an_npz_names_its_channels_and_says_what_they_are_in():
     y = np.random.default_rng(0).normal(size=(50, 2))
 
     def read(**more: object) -> tables.Table:
-        out = io.BytesIO()
-        np.savez(out, y=y, **more)
-        return tables.read(out.getvalue(), "a.npz")
+        return tables.read(npz(y=y, **more), "a.npz")
 
     table = read(names=np.array([b"depth", b"pitch"]), units="cm")
     assert table.columns == ("depth", "pitch")
@@ -386,16 +331,61 @@ def test_a_reader_of_another_kind_of_file_is_one_function_and_one_line(monkeypat
     with pytest.raises(DataError, match="of a kind that is not read here"):
         tables.read(b"ARROW1", f"mine{ENDING}")
     monkeypatch.setitem(formats.READERS, ENDING, read_feather)
-    out = io.BytesIO()
-    PLAIN.to_feather(out)
-    check_plain(tables.read(out.getvalue(), f"mine{ENDING}"))
+    check_plain(tables.read(written(PLAIN, "feather"), f"mine{ENDING}"))
     with_lists = PLAIN.assign(notes=[["a", "b"]] * len(PLAIN))
-    with_lists.to_feather(out := io.BytesIO())
-    found = tables.read(out.getvalue(), f"mine{ENDING}")
+    found = tables.read(written(with_lists, "feather"), f"mine{ENDING}")
     check_plain(found)
     assert any("notes" in said for said in found.notes)
     with pytest.raises(DataError, match=r"mine\.feather is not a readable Feather file .* Save it again as"):
         tables.read(b"no feather at all", f"mine{ENDING}")
-    PLAIN[:0].to_feather(out := io.BytesIO())
     with pytest.raises(DataError, match="holds no rows"):
-        tables.read(out.getvalue(), f"mine{ENDING}")
+        tables.read(written(PLAIN[:0], "feather"), f"mine{ENDING}")
+
+
+# ---- workbooks ------------------------------------------------------------------------------------------------------
+REMARKS = pd.DataFrame({"info": ["read me", "by me", "in spring"]})
+
+
+def test_the_first_sheet_with_numbers_is_read_and_named():
+    table = tables.read(book(Empty=pd.DataFrame(), Info=REMARKS, First=NUMBERS, Second=NUMBERS * 2), "a.xlsx")
+    check(table)
+    assert table.sheets == ("Empty", "Info", "First", "Second")
+    assert table.sheet == "First"
+    assert table.notes[0] == "only the sheet 'First' was read; there are also Empty, Info, Second"
+    assert tables.read(book(Only=NUMBERS), "a.xlsx").notes == ()
+    words = tables.read(book(Empty=pd.DataFrame(), Info=REMARKS), "a.xlsx")  # without any numbers, the first with rows
+    assert words.sheet == "Info"
+
+
+def test_a_sheet_can_be_chosen():
+    slow = NUMBERS.assign(speed=NUMBERS["speed"] * 3)
+    data = book(Info=REMARKS, First=NUMBERS, Second=slow)
+    for read in (tables.read, keypoints.read_any):
+        table = read(data, "a.xlsx", sheet="Second")
+        assert isinstance(table, tables.Table)
+        assert table.sheet == "Second"
+        check(table, slow)
+    assert tables.read(data, "a.xlsx", sheet="Info").columns == ("info",)
+    assert tables.read(data, "a.xlsx", sheet="Second", every=2).n_rows == N // 2
+    with pytest.raises(ConfigError, match="no sheet 'Third'; it has Info, First, Second"):
+        tables.read(data, "a.xlsx", sheet="Third")
+    with pytest.raises(ConfigError, match="no workbook"):
+        tables.read(csv(NUMBERS), "a.csv", sheet="First")
+    with pytest.raises(DataError, match=r"The sheet 'Empty' of a\.xlsx holds no row"):
+        tables.read(book(Empty=pd.DataFrame(), First=NUMBERS), "a.xlsx", sheet="Empty")
+    with pytest.raises(DataError, match=r"Each sheet of a\.xlsx holds no row"):
+        tables.read(book(One=pd.DataFrame(), Two=pd.DataFrame({"a": []})), "a.xlsx")
+
+
+@pytest.mark.parametrize("above", [[], [["Exported by Foo"]], [["Subject", "M1"], [None], ["a remark"]]])
+def test_a_table_below_remarks(above: list[list[str | None]]):
+    rows = [row + [None] * (3 - len(row)) for row in above] + [list(NUMBERS.columns), *NUMBERS.to_numpy().tolist()]
+    data = written(pd.DataFrame(rows, dtype=object), "excel", header=False, startrow=2)
+    table = check(tables.read(data, "a.xlsx"))
+    assert any(f"{len(above)} lines before the header" in note for note in table.notes) == bool(above)
+
+
+def test_a_workbook_saved_with_row_numbers():
+    check(tables.read(written(NUMBERS, "excel", index=True), "a.xlsx"))
+    narrow = written(NUMBERS[["speed"]], "excel", index=True)
+    assert tables.read(narrow, "a.xlsx").to_trials()[0].channels == ("speed",)

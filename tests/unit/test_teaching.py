@@ -70,7 +70,6 @@ def test_trust_is_measured_on_marks_held_back_and_on_new_trials():
     assert found.held_out > found.held_out_majority
     assert found.expert > found.expert_majority
     first = teaching.taught(fit(), DATA, stretches, words, NEW[0]).held_out
-    assert first is not None
     assert first.macro_f1 > first.majority, "known with the lesson, of its classifier"
     assert first.n_words == len(words)
     seconds = sum(stop - start for _, start, stop, _ in stretches) / 30

@@ -1,18 +1,21 @@
-"""Where time is won between two drivers: pairs of laps, what tyres and fuel change, and how sure the result is."""
+"""Where time is won between two drivers: stints, pairs of laps, what tyres and fuel change, and how sure the result is."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from datasets import formula1
 from datasets.f1 import time_won as module
+from datasets.f1.extract import lap_table
 from datasets.f1.lap_clock import LapClock
-from datasets.f1.session import Driver, Session
+from datasets.f1.laps import Stint, laps_on_like_tyres, stints
+from datasets.f1.session import Driver, LapTable, Session
 from datasets.f1.time_won import clean_laps, error_of_mean, lap_trend, time_won
-from tests.support.formula1 import ring_driver, ring_session
+from tests.support.formula1 import feed_laps, ring_driver, ring_session
 
 THIRDS = np.linspace(0, 1, 4)
 AGE_S, LAP_S = 0.05, -0.07  # what each lap of the tyres and of the race changes, below
@@ -51,7 +54,6 @@ def race(monkeypatch: pytest.MonkeyPatch) -> Session:
 
 def test_what_tyres_and_the_race_change_is_told_from_all_drivers(race):
     trend = lap_trend(race)
-    assert trend is not None
     assert trend.age == pytest.approx(AGE_S)
     assert trend.lap == pytest.approx(LAP_S)
     assert trend.n_laps == sum(len(clean_laps(driver.laps)) for driver in race.drivers)
@@ -61,21 +63,17 @@ def test_what_tyres_and_the_race_change_is_told_from_all_drivers(race):
 
 def test_pairs_on_like_tyres_are_freed_of_fuel_and_pairs_of_like_number_are_not_of_tyres(race):
     by_tyres = time_won(race, ("AAA", "BBB"), THIRDS)
-    assert by_tyres is not None
     assert by_tyres.later > 2, "the first driver stops later"
     assert by_tyres.taken_off == pytest.approx(-LAP_S * by_tyres.later)
     assert by_tyres.whole[0] == pytest.approx(0.3, abs=1e-6), "the pace that the drivers were given"
     by_number = time_won(race, ("AAA", "BBB"), THIRDS, by="lap number")
-    assert by_number is not None
     assert by_number.later == by_number.taken_off == 0
     ages = [race.driver(code).laps.tyre_age for code in ("AAA", "BBB")]
     older = np.mean([ages[0][a - 1] - ages[1][b - 1] for a, b in by_number.pairs])
     assert by_number.whole[0] == pytest.approx(0.3 - AGE_S * older, abs=1e-6)
     back = time_won(race, ("BBB", "AAA"), THIRDS)
-    assert back is not None
     assert back.whole[0] == pytest.approx(-0.3, abs=1e-6)
     stint = time_won(race, ("AAA", "BBB"), THIRDS, stint=1)
-    assert stint is not None
     assert {a for a, _ in stint.pairs} <= set(range(2, 16))
     assert time_won(race, ("AAA", "AAA"), THIRDS) is None
     assert time_won(race, ("AAA", "BBB"), THIRDS, laps=(range(1, 5), range(1, 31))) is None, "three laps are too few"
@@ -83,7 +81,6 @@ def test_pairs_on_like_tyres_are_freed_of_fuel_and_pairs_of_like_number_are_not_
 
 def test_parts_of_the_lap_add_up_and_share_the_clocks_uncertainty(race):
     won = time_won(race, ("AAA", "BBB"), THIRDS)
-    assert won is not None
     mean, error = won.among(np.eye(3))
     assert mean.sum() == pytest.approx(won.whole[0])
     whole, sure = won.among(np.ones((3, 1)))
@@ -119,7 +116,52 @@ def test_the_gain_of_a_simulated_race_is_that_of_its_official_times():
     session = formula1.simulate_race("shanghai", drivers=6)
     codes = session.codes[0], session.codes[-1]
     won = time_won(session, codes, np.linspace(0, 1, 50), by="lap number")
-    assert won is not None
     official = [session.driver(code).laps.seconds for code in codes]
     gaps = [official[1][n - 1] - official[0][n - 1] for n, _ in won.pairs]
     assert won.whole[0] == pytest.approx(np.mean(gaps), abs=1e-3)
+
+
+# ---- stints, and laps on tyres alike --------------------------------------------------------------------------------
+def _laps(compounds: str, ages: list[float]) -> LapTable:
+    """Laps from 1 on, a new stint wherever the age falls."""
+    laps = ring_driver(n_laps=len(ages)).laps
+    stint = 1 + np.cumsum(np.diff(ages, prepend=0.0) < 0)
+    return replace(laps, compound=tuple(compounds), stint=stint, tyre_age=np.array(ages))
+
+
+def test_what_the_feed_says_of_tyres_is_read_and_what_it_leaves_out_stays_unknown():
+    rows = feed_laps("1", 4)
+    table = lap_table(rows)
+    assert table.tyre_age.tolist() == [4, 5, 6, 7]
+    assert stints(table) == (Stint(1, "HARD", 1, 4, 4.0),)
+    rows["Stint"] = pd.Series([1.0, None, 2.0, 2.0], dtype=object)
+    rows["TyreLife"] = pd.Series([1.0, None, 1.0, None], dtype=object)
+    table = lap_table(rows)
+    assert table.stint.tolist() == [1, 0, 2, 2]
+    np.testing.assert_array_equal(table.tyre_age, [1, np.nan, 1, np.nan])
+    silent = lap_table(rows.drop(columns=["Stint", "TyreLife"]))
+    assert stints(silent) == ()
+    assert np.isnan(silent.tyre_age).all()
+
+
+def test_laps_are_paired_by_compound_and_age_and_each_is_used_once():
+    one = _laps("MMMHHH", [1, 2, 3, 1, 2, 3])
+    other = _laps("MMHHHH", [2, 3, 1, 2, 3, 4])
+    every = range(1, 7)
+    assert laps_on_like_tyres(one, other, every, every) == ((2, 1), (3, 2), (4, 3), (5, 4), (6, 5))
+    assert laps_on_like_tyres(one, other, [2, 6], [1, 2]) == ((2, 1),)
+    twice = _laps("HHHHHH", [1, 2, 3, 1, 2, 3])  # two sets of one compound: the lap nearest in number
+    assert laps_on_like_tyres(one, twice, every, every) == ((4, 4), (5, 5), (6, 6))
+    unknown = replace(other, tyre_age=np.full(6, np.nan))
+    assert laps_on_like_tyres(one, unknown, every, every) == ()
+    unnamed = replace(other, compound=("",) * 6)
+    assert laps_on_like_tyres(unnamed, unnamed, every, every) == ()
+
+
+def test_simulated_tyres_grow_older_until_the_stop():
+    (driver,) = formula1.simulate_race("shanghai", drivers=1).drivers
+    laps, found = driver.laps, stints(driver.laps)
+    assert [stint.last for stint in found[:-1]] == laps.number[laps.pit_in].tolist()
+    assert [stint.age for stint in found] == [1.0] * len(found)
+    assert len({stint.compound for stint in found}) == len(found)
+    assert laps.tyre_age[found[0].last - 1] == found[0].last

@@ -8,6 +8,7 @@ import pytest
 
 from datasets import mice, tables
 from datasets.splits import split_recording, split_trials
+from tests.support import table_files
 
 N = 60
 Y = np.random.default_rng(0).normal(size=N)
@@ -15,8 +16,7 @@ Y = np.random.default_rng(0).normal(size=N)
 
 def read(time: object, **more: object) -> tables.Table:
     """A table with this time column, through a file."""
-    frame = pd.DataFrame({"time": time, "speed": Y} | more)
-    return tables.read(frame.to_csv(index=False).encode(), "walk.csv")
+    return table_files.read({"time": time, "speed": Y} | more)
 
 
 def test_trials_of_a_table_begin_where_its_clock_does():

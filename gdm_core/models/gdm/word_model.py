@@ -26,7 +26,7 @@ _HELD_OUT: tuple[HeldOut, ...] = get_args(HeldOut)
 
 BOUT_SECONDS = 5 / 3  # the mean stay that the chain expects
 CLIP_SECONDS = 2.0  # longer marks count as several, for what is taught and what is held back
-EVIDENCE_A_SECOND = (0.6, 3.0, 15.0)  # moments a second that may count as different ones in the chain
+EVIDENCE_A_SECOND = (3.0, 15.0)  # moments a second that may count as different ones in the chain
 FOLDS = 5
 FOLD_TREES = 20
 _ROWS_A_SECOND = 10  # neighbouring frames say the same
@@ -288,7 +288,7 @@ def _chosen(
     then said of these."""
     strengths = sorted({min(1.0, moments / rate_hz) for moments in EVIDENCE_A_SECOND})
     if not answered:
-        return strengths[len(strengths) // 2], _TEMPERATURE_UNKNOWN, None
+        return strengths[0], _TEMPERATURE_UNKNOWN, None
     marked = np.concatenate([truth[there] for _, there in answered])
     n_clips = len(marked) / rate_hz / CLIP_SECONDS
     found, said = [], {}

@@ -114,12 +114,6 @@ def infer_states(observed: Observed, p: SLDSParameters, x: SLDSPath, terms: Term
     return SLDSPosterior(chain, x, entropy, chain.log_likelihood + terms.path)
 
 
-def bound(observed: Observed, p: SLDSParameters, chain: hmm.ChainPosterior, entropy: float, x: SLDSPath) -> float:
-    """The bound of any q(z) and q(x)."""
-    terms = Terms.of(observed, p, x)
-    return terms.under(chain, p, observed.starts) + entropy + terms.path
-
-
 # ---- q(x) -------------------------------------------------------------------------------------------------------
 def quadratic_part(observed: Observed, p: SLDSParameters, chain: hmm.ChainPosterior) -> GaussianPath:
     """Everything in E_q(z)[log p(x, z, y)] that is quadratic in x: all but recurrent transitions."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 Dict = dict[str, Any]
 
-_CODES = {"f4": np.float32, "f8": np.float64, "u1": np.uint8, "u2": np.uint16, "i4": np.int32}
+_CODES = {"f4": np.float32, "f8": np.float64, "u1": np.uint8, "u2": np.uint16, "i2": np.int16, "i4": np.int32}
 
 
 class Figure(TypedDict):
@@ -63,6 +63,9 @@ def untyped(packed: Dict) -> npt.NDArray[Any]:
 
 
 SMALL: Dict = {"size": 12, "color": "$muted"}  # letters of what is said beside a figure
+FINE: Dict = {"size": 11, "color": "$muted"}  # and of what is said in it
+# Cells of a heat map with room between them.
+CELLS: Dict = {"colorscale": [[0, "$surface"], [1, "$accent"]], "showscale": False, "xgap": 2, "ygap": 2}
 
 
 def axis(title: str = "", **more: Any) -> Dict:
@@ -83,6 +86,27 @@ def axis(title: str = "", **more: Any) -> Dict:
 def bare(**more: Any) -> Dict:
     """An axis that is not drawn."""
     return {"visible": False, "fixedrange": False} | more
+
+
+def plane() -> Dict:
+    """Both axes of a plane, undrawn: a place is as far up as it is to the right."""
+    return {"xaxis": bare(), "yaxis": bare(scaleanchor="x", scaleratio=1)}
+
+
+def framed(x: tuple[float, float], y: tuple[float, float]) -> Dict:
+    """The same, from edge to edge of what is said: nobody zooms into it, and Plotly makes no room of its own."""
+    across, up = (
+        bare(range=list(x), fixedrange=True),
+        bare(range=list(y), fixedrange=True, scaleanchor="x", scaleratio=1),
+    )
+    return {"xaxis": across, "yaxis": up}
+
+
+def key_above(title: str = "") -> Dict:
+    """What the traces are, in words above the figure, and the room for them."""
+    place: Dict = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": "$clear"}
+    named = {"title": {"text": f"{plain(title)}  ", "side": "left", "font": {"size": 12}}} if title else {}
+    return {"showlegend": True, "legend": place | named, "margin": {"l": 8, "r": 8, "t": 30, "b": 8}}
 
 
 def layout(**more: Any) -> Dict:
@@ -107,12 +131,43 @@ def layout(**more: Any) -> Dict:
     } | more
 
 
-TIME_MARGIN: Dict = {
-    "l": 68,
-    "r": 10,
-    "t": 6,
-    "b": 8,
-}  # one left edge for all figures over time, so that moments line up
+TIME_MARGIN: Dict = {"l": 68, "r": 10, "t": 6, "b": 8}  # one left edge for all figures over time: moments line up
+
+
+def figure(
+    data: list[Dict],
+    caption: str,
+    alt: str,
+    height: int,
+    *,
+    phone_height: int | None = None,
+    cursor: Dict | None = None,
+    **place: Any,
+) -> Figure:
+    """Traces, how to read them, and `place`: what of the layout is this figure's own."""
+    made: Figure = {"data": data, "layout": layout(**place), "caption": caption, "alt": alt, "height": height}
+    if phone_height is not None:
+        made["phone_height"] = phone_height
+    if cursor is not None:
+        made["cursor"] = cursor
+    return made
+
+
+def rows_axis(names: Sequence[str], places: Sequence[Any] | None = None, **more: Any) -> Dict:
+    """An axis with a row for each name, which nobody zooms into."""
+    rows: Dict = {"tickvals": list(range(len(names))) if places is None else places, "ticktext": list(names)}
+    return axis(**rows, showgrid=False, fixedrange=True, tickfont={"size": 12, "color": "$ink"}, **more)
+
+
+def points(mode: str, x: npt.ArrayLike, y: npt.ArrayLike, says: str = "", **more: Any) -> Dict:
+    """Places on a figure as "lines", "markers" or both; `says` what a pointer is told of one, "" that there is nothing to tell."""
+    told: Dict = {"hovertemplate": f"{says}<extra></extra>"} if says else {"hoverinfo": "skip"}
+    return {"type": "scatter", "mode": mode, "x": typed(x), "y": typed(y)} | told | more
+
+
+def shape(kind: str, x: tuple[float, float], y: tuple[float, float], **more: Any) -> Dict:
+    """A "line", a "rect" or a "circle" from corner to corner, without an edge unless `line` says one."""
+    return {"type": kind, "x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1], "line": {"width": 0}} | more
 
 
 def note(text: str, x: float, y: float | str, **more: Any) -> Dict:
@@ -135,6 +190,11 @@ def names_of(n_states: int, names: tuple[str, ...] | list[str] | None = None) ->
 def numbered(names: Sequence[str]) -> list[str]:
     """Names with the numbers that states have everywhere."""
     return [f"S{k + 1} {name}" for k, name in enumerate(names)]
+
+
+def cut_to(text: str, most: int) -> str:
+    """A name for a place that has no room for more than so many letters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def plain(text: str) -> str:

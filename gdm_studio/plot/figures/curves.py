@@ -9,7 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.errors import DataError
-from gdm_studio.plot.figures.base import SMALL, Dict, Figure, axis, layout, note, time_cursor, typed
+from gdm_studio.plot.figures.base import (
+    CELLS,
+    FINE,
+    SMALL,
+    Dict,
+    Figure,
+    axis,
+    figure,
+    note,
+    points,
+    shape,
+    time_cursor,
+    typed,
+)
 
 Band = tuple[npt.ArrayLike, npt.ArrayLike]
 BOUND = "log-likelihood a step"
@@ -19,20 +32,8 @@ def _band(x: npt.NDArray[Any], band: Band, colour: str, line: Dict | None = None
     low, high = (np.asarray(edge, np.float32) for edge in band)
     if low.shape != x.shape or high.shape != x.shape:
         raise DataError(f"A band has edges {low.shape} and {high.shape}; the times are {x.shape}.")
-    common: Dict = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": typed(x),
-        "hoverinfo": "skip",
-        "line": line or {"width": 0},
-    }
-    return [common | {"y": typed(low)}, common | {"y": typed(high), "fill": "tonexty", "fillcolor": colour}]
-
-
-def _line(x: npt.NDArray[Any], y: npt.NDArray[Any], line: Dict, hover: str, mode: str = "lines", **more: Any) -> Dict:
-    """A line through (x, y) that says `hover` where the pointer is."""
-    trace = {"type": "scatter", "mode": mode, "x": typed(x), "y": typed(y), "line": line} | more
-    return trace | {"hovertemplate": f"{hover}<extra></extra>"}
+    line = line or {"width": 0}
+    return [points("lines", x, low, line=line), points("lines", x, high, line=line, fill="tonexty", fillcolor=colour)]
 
 
 def envelope(
@@ -65,69 +66,38 @@ def envelope(
         traces += _band(x, band50, "$band2")
     middle = np.asarray(mean, np.float32)
     accent: Dict = {"color": "$accent", "width": 2}
-    traces.append(_line(x, middle, accent, f"{unit} %{{x:.4~g}} · predicted %{{y:.4~g}}"))
+    traces.append(points("lines", x, middle, f"{unit} %{{x:.4~g}} · predicted %{{y:.4~g}}", line=accent))
     marks: list[Dict] = []
     if len(x):
         marks.append(_end_label("predicted", x, middle, "$accent"))
     if persistence is not None:
         px, py = (np.asarray(v, np.float32) for v in persistence)
         dashed: Dict = {"color": "$muted", "width": 1.2, "dash": "dash"}
-        traces.append(_line(px, py, dashed, "stands still %{y:.4~g}"))
+        traces.append(points("lines", px, py, "stands still %{y:.4~g}", line=dashed))
         if len(px):
             marks.append(_end_label("stands still", px, py, "$muted"))
     if observed is not None:
         ox, oy = (np.asarray(v, np.float32) for v in observed)
         mode, ink = "lines+markers" if len(ox) <= 400 else "lines", {"color": "$ink", "width": 1}
         hover = f"{unit} %{{x:.4~g}} · observed %{{y:.4~g}}"
-        traces.append(_line(ox, oy, ink, hover, mode, marker={"color": "$ink", "size": 4}))
+        traces.append(points(mode, ox, oy, hover, line=ink, marker={"color": "$ink", "size": 4}))
     shapes: list[Dict] = []
     if now is not None:
-        shapes.append(
-            {
-                "type": "line",
-                "x0": now,
-                "x1": now,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": "$line", "width": 1},
-            }
-        )
-        marks.append(
-            note("now", now, 1, xref="x", yref="paper", yanchor="bottom", font={"size": 11, "color": "$muted"})
-        )
+        shapes.append(shape("line", (now, now), (0, 1), line={"color": "$line", "width": 1}, yref="paper"))
+        marks.append(note("now", now, 1, xref="x", yref="paper", yanchor="bottom", font=FINE))
     _spread(marks, [np.asarray(edge, np.float32) for edge in (three_sigma or band90)], height)
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis(unit, showgrid=False),
-            yaxis=axis(channel),
-            annotations=marks,
-            shapes=shapes,
-            margin={"l": 8, "r": 84, "t": 20, "b": 8},
-        ),
-        "caption": caption,
-        "alt": f"Prediction of {channel or 'a channel'} over {len(x)} moments with 50 and 90 percent bands.",
-        "height": height,
-        "cursor": time_cursor(),
-    }
+    alt = f"Prediction of {channel or 'a channel'} over {len(x)} moments with 50 and 90 percent bands."
+    place: Dict = {"annotations": marks, "shapes": shapes, "margin": {"l": 8, "r": 84, "t": 20, "b": 8}}
+    axes: Dict = {"xaxis": axis(unit, showgrid=False), "yaxis": axis(channel)}
+    return figure(traces, caption, alt, height, cursor=time_cursor(), **axes, **place)
 
 
 def _end_label(text: str, x: npt.NDArray[Any], y: npt.NDArray[Any], colour: str) -> Dict:
     known = np.flatnonzero(np.isfinite(y))
     at = known[-1] if len(known) else -1
-    return note(
-        text,
-        float(x[at]),
-        float(np.nan_to_num(y[at])),
-        xref="x",
-        yref="y",
-        xanchor="left",
-        xshift=6,
-        font={"size": 11, "color": colour},
-        bgcolor="$surface",  # no line runs through words
-        borderpad=0,
-    )
+    over_lines: Dict = {"bgcolor": "$surface", "borderpad": 0}  # no line runs through words
+    place: Dict = {"xref": "x", "yref": "y", "xanchor": "left", "xshift": 6, "font": {"size": 11, "color": colour}}
+    return note(text, float(x[at]), float(np.nan_to_num(y[at])), **place, **over_lines)
 
 
 def _spread(marks: list[Dict], values: Sequence[npt.NDArray[Any]], height: int, pixels: float = 14.0) -> None:
@@ -157,7 +127,6 @@ def sweep(
     lines: Mapping[str, float] | None = None,
     setting_name: str = "states (K)",
     score_name: str = "",
-    log: bool = False,
     height: int = 280,
     caption: str = "The line is the mean over seeds, the band one standard deviation, each dot one fit.",
     joined: bool = True,
@@ -171,13 +140,8 @@ def sweep(
     x = np.asarray(setting, np.float32)
     # State colours mean states: models are told apart by their labels, dashes and shades of ink.
     looks = [
-        ("$accent", "solid"),
-        ("$ink", "solid"),
-        ("$muted", "dash"),
-        ("$faint", "dot"),
-        ("$ink", "dashdot"),
-        ("$muted", "dot"),
-    ]
+        ("$accent", "solid"), ("$ink", "solid"), ("$muted", "dash"), ("$faint", "dot"), ("$ink", "dashdot"), ("$muted", "dot"),
+    ]  # fmt: skip
     traces: list[Dict] = []
     marks: list[Dict] = []
     for number, (name, values) in enumerate(scores.items()):
@@ -192,75 +156,33 @@ def sweep(
         if s.shape[1] > 1 and joined:
             traces += _band(at, (mean - spread, mean + spread), "$band" if colour == "$accent" else "$clear")
         traces.append(
-            _line(
+            points(
+                "lines+markers" if joined else "markers",
                 at,
                 mean,
-                {"color": colour, "width": 2, "dash": dash},
                 f"{name}{' · %{x:.4~g}' * joined}: %{{y:.3f}}",
-                "lines+markers" if joined else "markers",
+                line={"color": colour, "width": 2, "dash": dash},
                 marker={"size": 6} if joined else {"size": 9, "color": colour},
                 error_y=dict(type="data", array=typed(spread), visible=not joined, thickness=1.4, width=4),
             )
         )
         if s.shape[1] > 1:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": typed(np.repeat(at, s.shape[1])),
-                    "y": typed(s.ravel()),
-                    "marker": {"size": 4, "color": colour, "opacity": 0.35},
-                    "hoverinfo": "skip",
-                }
-            )
+            dots = {"size": 4, "color": colour, "opacity": 0.35}
+            traces.append(points("markers", np.repeat(at, s.shape[1]), s.ravel(), marker=dots))
         if len(x):
-            label = _end_label(name, at, mean, colour)
-            marks.append(label | ({"x": float(np.log10(label["x"]))} if log else {}))
+            marks.append(_end_label(name, at, mean, colour))
     shapes: list[Dict] = []
     for name, value in (lines or {}).items():
-        shapes.append(
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": value,
-                "y1": value,
-                "line": {"color": "$faint", "width": 1, "dash": "dash"},
-            }
-        )
-        marks.append(
-            note(
-                name,
-                0,
-                value,
-                xref="paper",
-                yref="y",
-                xanchor="left",
-                yanchor="bottom",
-                font={"size": 11, "color": "$muted"},
-            )
-        )
+        dashed = {"color": "$faint", "width": 1, "dash": "dash"}
+        shapes.append(shape("line", (0, 1), (value, value), line=dashed, xref="paper"))
+        marks.append(note(name, 0, value, xref="paper", yref="y", xanchor="left", yanchor="bottom", font=FINE))
     everything = [np.asarray(v, np.float32) for v in (*scores.values(), *(lines or {}).values(), *(score_range or ()))]
     _spread(marks, everything, height)
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis(
-                setting_name,
-                type="log" if log else "linear",
-                tickvals=x.tolist() if len(x) <= 14 else None,
-                showgrid=False,
-            ),
-            yaxis=axis(score_name, range=score_range),
-            shapes=shapes,
-            annotations=marks,
-            margin={"l": 8, "r": 90, "t": 8, "b": 8},
-        ),
-        "caption": caption,
-        "alt": f"{score_name or 'Score'} against {setting_name} for {', '.join(scores)}.",
-        "height": height,
-    }
+    alt = f"{score_name or 'Score'} against {setting_name} for {', '.join(scores)}."
+    ticks = x.tolist() if len(x) <= 14 else None
+    along = axis(setting_name, type="linear", tickvals=ticks, showgrid=False)
+    place: Dict = {"shapes": shapes, "annotations": marks, "margin": {"l": 8, "r": 90, "t": 8, "b": 8}}
+    return figure(traces, caption, alt, height, xaxis=along, yaxis=axis(score_name, range=score_range), **place)
 
 
 def heat(
@@ -278,34 +200,20 @@ def heat(
     v = np.asarray(values, np.float32)
     if v.shape != (len(y), len(x)):
         raise DataError(f"Values have shape {v.shape}; expected [{len(y)}, {len(x)}].")
-    return {
-        "data": [
-            {
-                "type": "heatmap",
-                "z": typed(v),
-                "x": [str(i) for i in x],
-                "y": [str(i) for i in y],
-                "texttemplate": f"%{{z:.{digits}f}}",
-                "colorscale": [[0, "$surface"], [1, "$accent"]],
-                "showscale": False,
-                "xgap": 2,
-                "ygap": 2,
-                "hovertemplate": f"{x_name} %{{x}}, {y_name} %{{y}}: %{{z:.{digits + 1}f}}<extra></extra>",
-            }
-        ],
-        "layout": layout(
-            xaxis=axis(x_name, type="category", showgrid=False, fixedrange=True),
-            yaxis=axis(y_name, type="category", showgrid=False, fixedrange=True),
-        ),
-        "caption": caption,
-        "alt": f"Heat map over {x_name} and {y_name}.",
-        "height": height or 80 + 38 * len(y),
+    cells: Dict = {
+        "type": "heatmap",
+        "z": typed(v),
+        "x": [str(i) for i in x],
+        "y": [str(i) for i in y],
+        "texttemplate": f"%{{z:.{digits}f}}",
+        "hovertemplate": f"{x_name} %{{x}}, {y_name} %{{y}}: %{{z:.{digits + 1}f}}<extra></extra>",
     }
+    xaxis, yaxis = (axis(name, type="category", showgrid=False, fixedrange=True) for name in (x_name, y_name))
+    alt = f"Heat map over {x_name} and {y_name}."
+    return figure([cells | CELLS], caption, alt, height or 80 + 38 * len(y), xaxis=xaxis, yaxis=yaxis)
 
 
-def bound(
-    steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False, height: int = 130
-) -> Figure:
+def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False) -> Figure:
     """The bound of the fitted data while it climbs (nats a time step); with `total` the axis is as long as the whole fit.
 
     A fit may fall far below what matters, at its beginning and now and then on its way. The line stops at the lower edge
@@ -315,40 +223,18 @@ def bound(
     known = np.isfinite(y)
     x, y = x[known], y[known]
     shown = np.maximum(y, _floor(y))
-    common: Dict = {
-        "type": "scatter",
-        "x": typed(x),
-        "y": typed(shown),
-        "customdata": typed(y),
-        "opacity": 0.4 if faded else 1.0,
-        "hovertemplate": f"step %{{x:.0f}} · {BOUND} %{{customdata:.3f}} (a lower bound, the ELBO)<extra></extra>",
-    }
-    line = common | {"mode": "lines", "line": {"color": "$accent", "width": 1.6}}
-    low = x[y < shown]
-    cut = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": typed(low),
-        "y": typed(shown[y < shown]),
-        "hoverinfo": "skip",
-        "marker": {"symbol": "triangle-down", "size": 6, "color": "$accent"},
-    }
+    hover = f"step %{{x:.0f}} · {BOUND} %{{customdata:.3f}} (a lower bound, the ELBO)"
+    ink, opacity = {"color": "$accent", "width": 1.6}, 0.4 if faded else 1.0
+    line = points("lines", x, shown, hover, line=ink, customdata=typed(y), opacity=opacity)
+    triangle = {"symbol": "triangle-down", "size": 6, "color": "$accent"}
+    cut = points("markers", x[y < shown], shown[y < shown], marker=triangle)
     end = float(total or (x.max() if len(x) else 1))
-    place = layout(
-        margin={"l": 8, "r": 8, "t": 20, "b": 4},
-        xaxis=axis("step", range=[0, end], nticks=4, showgrid=False),
-        yaxis=axis(nticks=4),
-        # The curve is lower than its name is long, so that stands above it.
-        annotations=[note(BOUND, 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", font=SMALL)],
-    )
+    # The curve is lower than its name is long, so that stands above it.
+    above = note(BOUND, 0, 1, xref="paper", yref="paper", xanchor="left", yanchor="bottom", font=SMALL)
     last = f", now {y[-1]:.3f}" if len(y) else ""
-    return {
-        "data": [line, cut],
-        "layout": place,
-        "caption": "",
-        "alt": f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}.",
-        "height": height,
-    }
+    alt = f"The {BOUND} of the {'earlier ' if faded else ''}fit over its steps{last}."
+    axes: Dict = {"xaxis": axis("step", range=[0, end], nticks=4, showgrid=False), "yaxis": axis(nticks=4)}
+    return figure([line, cut], "", alt, 130, margin={"l": 8, "r": 8, "t": 20, "b": 4}, annotations=[above], **axes)
 
 
 def dips(values: Sequence[float]) -> bool:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gdm_core.errors import DataError
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, bare, layout, names_of, note, typed
+from gdm_studio.plot.figures.base import Dict, Figure, figure, names_of, note, plane, points, typed
 
 EDGE = 0.01  # of a share; less than the width of a dot
 HELD = (0.9, 0.7, 0.5, 0.3, 0.1)  # shares of draws inside the lines of a shading
@@ -94,13 +94,7 @@ def simplex(
                 "y": typed(y),
                 "z": typed(_bands(values, at_levels)),
                 "colorscale": [[0, "$band0"], [0.16, "$band"], [1, "$band"]],  # fills lie on each other and add up
-                "contours": {
-                    "coloring": "fill",
-                    "showlines": True,
-                    "start": 1,
-                    "end": len(at_levels),
-                    "size": 1,
-                },
+                "contours": {"coloring": "fill", "showlines": True, "start": 1, "end": len(at_levels), "size": 1},
                 "line": {"width": 0.6, "color": "$line"},
                 "zmin": 0,
                 "zmax": len(at_levels) + 1,
@@ -136,37 +130,21 @@ def simplex(
             "hoverinfo": "skip",
         },
     )
-    hover = "%{customdata[0]} % · %{customdata[1]} % · %{customdata[2]} %<extra></extra>"
+    hover = "%{customdata[0]} % · %{customdata[1]} % · %{customdata[2]} %"
     if other is not None:
         second = np.asarray(other, np.float32)
         at = barycentric(second)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": typed(at[:, 0]),
-                "y": typed(at[:, 1]),
-                "customdata": typed(np.round(second * 100), "u1"),
-                "marker": {"size": 6, "symbol": "circle-open", "color": "$muted", "opacity": 0.7},
-                "hovertemplate": "second: " + hover,
-            }
-        )
+        dots: Dict = {"size": 6, "symbol": "circle-open", "color": "$muted", "opacity": 0.7}
+        percent = typed(np.round(second * 100), "u1")
+        traces.append(points("markers", at[:, 0], at[:, 1], f"second: {hover}", customdata=percent, marker=dots))
     # One trace a colour: a list of a thousand colour strings is what makes a scatter slow.
     buckets = palette.quantise(soft)
     for b, colour in enumerate(palette.hex_colours(buckets.rgb)):
         mine = buckets.index == b
         if mine.any():
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "x": typed(where[mine, 0]),
-                    "y": typed(where[mine, 1]),
-                    "customdata": typed(np.round(soft[mine] * 100), "u1"),
-                    "marker": {"size": 6, "color": colour, "line": {"width": 0.5, "color": "$surface"}},
-                    "hovertemplate": hover,
-                }
-            )
+            dots = {"size": 6, "color": colour, "line": {"width": 0.5, "color": "$surface"}}
+            percent = typed(np.round(soft[mine] * 100), "u1")
+            traces.append(points("markers", where[mine, 0], where[mine, 1], hover, customdata=percent, marker=dots))
     anchors: tuple[dict[str, Any], ...] = (
         {"xanchor": "right", "yanchor": "top", "xshift": -2},
         {"xanchor": "left", "yanchor": "top", "xshift": 2},
@@ -177,18 +155,7 @@ def simplex(
         for name, corner, anchor in zip(shown, CORNERS, anchors, strict=True)
     ]
     mean = soft.mean(axis=0) if len(soft) else np.zeros(3)
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=bare(),
-            yaxis=bare(scaleanchor="x", scaleratio=1),
-            annotations=marks,
-            margin={"l": 4, "r": 4, "t": 4, "b": 4},
-        ),
-        "caption": caption,
-        "alt": f"{len(soft)} draws on a triangle of three states; on average "
-        + ", ".join(f"{n} {m:.0%}" for n, m in zip(shown, mean, strict=True))
-        + ".",
-        "height": height,
-        "phone_height": 330,
-    }
+    usual = ", ".join(f"{n} {m:.0%}" for n, m in zip(shown, mean, strict=True))
+    alt = f"{len(soft)} draws on a triangle of three states; on average {usual}."
+    place: Dict = {"annotations": marks, "margin": {"l": 4, "r": 4, "t": 4, "b": 4}}
+    return figure(traces, caption, alt, height, phone_height=330, **place, **plane())

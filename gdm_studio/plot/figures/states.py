@@ -11,10 +11,25 @@ import numpy.typing as npt
 from gdm_core.analysis.bouts import runs
 from gdm_core.errors import DataError
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, axis, bare, layout, names_of, note, plain, typed
-from gdm_studio.plot.figures.strips import discrete
+from gdm_studio.plot.figures.base import (
+    CELLS,
+    Dict,
+    Figure,
+    axis,
+    bare,
+    figure,
+    names_of,
+    note,
+    plain,
+    plane,
+    points,
+    rows_axis,
+    shape,
+    typed,
+)
+from gdm_studio.plot.figures.strips import numbered_colours
 
-VALUES_ROOM = 52  # pixels at the right of a figure, for one number a row
+BESIDE_VALUES = {"l": 8, "r": 52, "t": 8, "b": 8}  # room at the right of a figure, for one number a row
 LEAST_DECADES = 1.0  # of a logarithmic axis: a single stay is a dot in the middle, not a scale of rounding errors
 
 
@@ -47,53 +62,28 @@ def usage(
     top = max(0.05, float(share.max()) * 1.02)
     marks: list[Dict] = []
     if reference is not None:
-        marks = [
-            {
-                "type": "line",
-                "x0": float(r),
-                "x1": float(r),
-                "y0": k - 0.42,
-                "y1": k + 0.42,
-                "line": {"color": "$ink", "width": 2},
-            }
-            for k, r in enumerate(np.asarray(reference, np.float32))
-        ]
+        marks = [_tick(float(r), k, 0.42) for k, r in enumerate(np.asarray(reference, np.float32))]
         top = max(top, float(np.max(np.asarray(reference))) * 1.02)
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "x": share.tolist(),
-                "y": list(range(len(share))),
-                "marker": {"color": list(colours) if colours else palette.colours(len(share))},
-                "customdata": shown,
-                "hovertemplate": "%{customdata} %{x:.1%}<extra></extra>",
-            }
-        ],
-        "layout": layout(
-            bargap=0.28,
-            shapes=marks,
-            annotations=_values([f"{s:.0%}" if s >= 0.005 or s == 0 else "<1%" for s in share]),
-            margin={"l": 8, "r": VALUES_ROOM, "t": 8, "b": 8},
-            xaxis=bare(range=[0, top], fixedrange=True),
-            yaxis=axis(
-                autorange="reversed",
-                tickvals=list(range(len(share))),
-                ticktext=shown,
-                showgrid=False,
-                fixedrange=True,
-                tickfont={"size": 12, "color": "$ink"},
-            ),
-        ),
-        "caption": caption,
-        "alt": "Use of states: "
-        + ", ".join(
-            f"{n} {s:.0%}" for n, s in zip(names_of(len(share), list(names) if names else None), share, strict=True)
-        )
-        + ".",
-        "height": height or 30 + 26 * len(share),
+    bars: Dict = {
+        "type": "bar",
+        "orientation": "h",
+        "x": share.tolist(),
+        "y": list(range(len(share))),
+        "marker": {"color": list(colours) if colours else palette.colours(len(share))},
+        "customdata": shown,
+        "hovertemplate": "%{customdata} %{x:.1%}<extra></extra>",
     }
+    said = [f"{n} {s:.0%}" for n, s in zip(names_of(len(share), list(names) if names else None), share, strict=True)]
+    values = _values([f"{s:.0%}" if s >= 0.005 or s == 0 else "<1%" for s in share])
+    axes: Dict = {"xaxis": bare(range=[0, top], fixedrange=True), "yaxis": rows_axis(shown, autorange="reversed")}
+    place: Dict = {"bargap": 0.28, "shapes": marks, "annotations": values, "margin": BESIDE_VALUES}
+    alt = f"Use of states: {', '.join(said)}."
+    return figure([bars], caption, alt, height or 30 + 26 * len(share), **axes, **place)
+
+
+def _tick(x: float, row: int, reach: float) -> Dict:
+    """A short upright line in a row."""
+    return shape("line", (x, x), (row - reach, row + reach), line={"color": "$ink", "width": 2})
 
 
 def usage_by_segment(
@@ -113,28 +103,21 @@ def usage_by_segment(
     count = np.bincount(index)
     shown = _named(soft.shape[1], names)
     clean = np.nan_to_num(soft)
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "x": numbers.tolist(),
-                "y": typed(np.bincount(index, clean[:, k]) / count),
-                "name": shown[k],
-                "marker": {"color": colour},
-                "hovertemplate": f"{what} %{{x}} · {shown[k]} %{{y:.0%}}<extra></extra>",
-            }
-            for k, colour in enumerate(palette.colours(soft.shape[1]))
-        ],
-        "layout": layout(
-            barmode="stack",
-            bargap=0.12,
-            xaxis=axis(what, showgrid=False, dtick=max(1, len(numbers) // 12)),
-            yaxis=axis("", range=[0, 1.001], tickformat=".0%", tickvals=[0, 0.5, 1], fixedrange=True, showgrid=False),
-        ),
-        "caption": caption,
-        "alt": f"Use of {soft.shape[1]} states in each of {len(numbers)} {what}s.",
-        "height": height,
-    }
+    bars = [
+        {
+            "type": "bar",
+            "x": numbers.tolist(),
+            "y": typed(np.bincount(index, clean[:, k]) / count),
+            "name": shown[k],
+            "marker": {"color": colour},
+            "hovertemplate": f"{what} %{{x}} · {shown[k]} %{{y:.0%}}<extra></extra>",
+        }
+        for k, colour in enumerate(palette.colours(soft.shape[1]))
+    ]
+    shares = axis("", range=[0, 1.001], tickformat=".0%", tickvals=[0, 0.5, 1], fixedrange=True, showgrid=False)
+    axes: Dict = {"xaxis": axis(what, showgrid=False, dtick=max(1, len(numbers) // 12)), "yaxis": shares}
+    alt = f"Use of {soft.shape[1]} states in each of {len(numbers)} {what}s."
+    return figure(bars, caption, alt, height, barmode="stack", bargap=0.12, **axes)
 
 
 def dwell(
@@ -159,48 +142,20 @@ def dwell(
     seconds = (length * step).astype(np.float32)
     reach = seconds if beside is None else np.concatenate([seconds, np.asarray(beside, np.float32) * step])
     medians = [float(np.median(mine)) if len(mine := seconds[state == k]) else np.nan for k in range(n_states)]
-    marks: list[Dict] = [
-        {
-            "type": "line",
-            "x0": middle,
-            "x1": middle,
-            "y0": k - 0.4,
-            "y1": k + 0.4,
-            "line": {"color": "$ink", "width": 2},
-        }
-        for k, middle in enumerate(medians)
-        if np.isfinite(middle)
-    ]
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": typed(seconds[state == k]),
-                "y": typed(k + jitter[state == k]),
-                "marker": {"color": colour, "size": 6, "opacity": 0.6},
-                "hovertemplate": f"{shown[k]} %{{x:.3~g}} {unit}<extra></extra>",
-            }
-            for k, colour in enumerate(colours or palette.colours(n_states))
-        ],
-        "layout": layout(
-            xaxis=axis(f"stay ({unit}, logarithmic)", type="log", **_decades(reach)),
-            yaxis=axis(
-                range=[n_states - 0.4, -0.6],
-                tickvals=list(range(n_states)),
-                ticktext=shown,
-                showgrid=False,
-                fixedrange=True,
-                tickfont={"size": 12, "color": "$ink"},
-            ),
-            shapes=marks,
-            annotations=_values([f"{middle:.3g}" if np.isfinite(middle) else "" for middle in medians]),
-            margin={"l": 8, "r": VALUES_ROOM, "t": 8, "b": 8},
-        ),
-        "caption": caption,
-        "alt": f"Lengths of {len(state)} {'stay' if len(state) == 1 else 'stays'} in {n_states} states.",
-        "height": height or 70 + 36 * n_states,
-    }
+    marks = [_tick(middle, k, 0.4) for k, middle in enumerate(medians) if np.isfinite(middle)]
+    dots = [
+        points(
+            "markers", seconds[state == k], k + jitter[state == k], f"{shown[k]} %{{x:.3~g}} {unit}",
+            marker={"color": colour, "size": 6, "opacity": 0.6},
+        )
+        for k, colour in enumerate(colours or palette.colours(n_states))
+    ]  # fmt: skip
+    values = _values([f"{middle:.3g}" if np.isfinite(middle) else "" for middle in medians])
+    along = axis(f"stay ({unit}, logarithmic)", type="log", **_decades(reach))
+    axes: Dict = {"xaxis": along, "yaxis": rows_axis(shown, range=[n_states - 0.4, -0.6])}
+    alt = f"Lengths of {len(state)} {'stay' if len(state) == 1 else 'stays'} in {n_states} states."
+    place: Dict = {"shapes": marks, "annotations": values, "margin": BESIDE_VALUES}
+    return figure(dots, caption, alt, height or 70 + 36 * n_states, **axes, **place)
 
 
 def _decades(lengths: npt.NDArray[Any]) -> Dict:
@@ -232,36 +187,25 @@ def transition_matrix(
         for a, row in zip(shown, m, strict=True)
     ]
     text = [["" if not np.isfinite(v) else f"{v:.0%}" if v >= 0.005 else "·" for v in row] for row in m]
-    words: Dict = {"tickvals": places, "ticktext": shown, "tickfont": {"size": 12, "color": "$ink"}}
-    words |= {"showgrid": False, "fixedrange": True}
-    return {
-        "data": [
-            {
-                "type": "heatmap",
-                "z": typed(m),
-                "x": places,
-                "y": places,
-                "text": text,
-                "texttemplate": "%{text}",
-                "textfont": {"size": 11},
-                "colorscale": [[0, "$surface"], [1, "$accent"]],
-                "zmin": 0,
-                "zmax": 1,
-                "showscale": False,
-                "xgap": 2,
-                "ygap": 2,
-                "hovertext": hover,
-                "hoverinfo": "text",
-            }
-        ],
-        "layout": layout(
-            xaxis=axis("to", side="top", **words),
-            yaxis=axis("from", autorange="reversed", **words),
-        ),
-        "caption": caption,
-        "alt": f"Transition probabilities between {len(m)} states.",
-        "height": 70 + 36 * len(m),
+    cells: Dict = {
+        "type": "heatmap",
+        "z": typed(m),
+        "x": places,
+        "y": places,
+        "text": text,
+        "texttemplate": "%{text}",
+        "textfont": {"size": 11},
+        "zmin": 0,
+        "zmax": 1,
+        "hovertext": hover,
+        "hoverinfo": "text",
     }
+    axes: Dict = {
+        "xaxis": rows_axis(shown, title="to", side="top"),
+        "yaxis": rows_axis(shown, title="from", autorange="reversed"),
+    }
+    alt = f"Transition probabilities between {len(m)} states."
+    return figure([cells | CELLS], caption, alt, 70 + 36 * len(m), **axes)
 
 
 def transition_map(
@@ -270,8 +214,6 @@ def transition_map(
     probabilities: npt.ArrayLike,
     *,
     path: npt.ArrayLike | None = None,
-    names: Sequence[str] | None = None,
-    height: int = 380,
     caption: str = "Which state the model moves to from each place: the mixed colour of its probabilities there.",
 ) -> Figure:
     """The plane coloured by the state that wins there.
@@ -286,7 +228,6 @@ def transition_map(
         raise DataError(f"Probabilities have shape {p.shape}; expected [{len(y)}, {len(x)}, states].")
     n_states = p.shape[2]
     buckets = palette.quantise(p.reshape(-1, n_states), limit=60, cell=0.03)
-    shown = _named(n_states, names)
     winner = p.argmax(axis=2)
     traces: list[Dict] = [
         {
@@ -295,39 +236,18 @@ def transition_map(
             "y": typed(y),
             "z": typed(buckets.index.reshape(len(y), len(x)), "u1"),
             "customdata": typed(winner + 1, "u1"),
-            "colorscale": discrete(buckets.css),
-            "zmin": -0.5,
-            "zmax": len(buckets.css) - 0.5,
-            "showscale": False,
             "opacity": 0.75,
             "hovertemplate": "S%{customdata}<extra></extra>",
         }
+        | numbered_colours(buckets.css)
     ]
     if path is not None:
         where = np.asarray(path, np.float32)
-        traces.append(
-            {
-                "type": "scattergl" if len(where) > 4000 else "scatter",
-                "mode": "lines",
-                "x": typed(where[:, 0]),
-                "y": typed(where[:, 1]),
-                "line": {"color": "$ink", "width": 1},
-                "opacity": 0.45,
-                "hoverinfo": "skip",
-            }
-        )
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=bare(),
-            yaxis=bare(scaleanchor="x", scaleratio=1),
-            annotations=_labels_in_regions(x, y, winner, shown),
-        ),
-        "caption": caption,
-        "alt": f"Map of the plane by winning state, {n_states} states.",
-        "height": height,
-        "phone_height": min(height, 300),
-    }
+        kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": 1}
+        traces.append(points("lines", *where.T, type=kind, line=line, opacity=0.45))
+    alt = f"Map of the plane by winning state, {n_states} states."
+    labels = _labels_in_regions(x, y, winner, names_of(n_states))
+    return figure(traces, caption, alt, 380, phone_height=300, annotations=labels, **plane())
 
 
 def _labels_in_regions(

@@ -17,10 +17,13 @@ from gdm_studio.plot.figures.base import (
     Dict,
     Figure,
     axis,
-    layout,
+    cut_to,
+    figure,
     names_of,
     note,
     plain,
+    points,
+    rows_axis,
     time_cursor,
     typed,
 )
@@ -75,20 +78,23 @@ def _areas(
     return cells, width, f" Averages over {many}." if width > 1 else ""
 
 
-def _top_two(states: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """[T, 4] number and percentage of the two strongest states."""
+def top_two(states: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """[T, 4] number and percentage of the two strongest states; of one alone, the second has 0."""
     percent = np.round(np.nan_to_num(states) * 100)
     at = np.arange(len(percent))
     first = percent.argmax(axis=1)
     rest = percent.copy()
     rest[at, first] = -1
-    second = rest.argmax(axis=1) if states.shape[1] > 1 else first
-    share = percent[at, second] if states.shape[1] > 1 else np.zeros(len(at))
-    return np.column_stack([first + 1, percent[at, first], second + 1, share]).astype(np.uint8)
+    second = rest.argmax(axis=1)
+    least = np.maximum(rest[at, second], 0)
+    return np.column_stack([first + 1, percent[at, first], second + 1, least]).astype(np.uint8)
 
 
-def _ticks(ticks: Sequence[tuple[float, str]]) -> Dict:
-    return {"tickvals": [t for t, _ in ticks], "ticktext": [s for _, s in ticks]} if ticks else {}
+def _along(unit: str, ticks: Sequence[tuple[float, str]], **more: Any) -> Dict:
+    """A time axis. Names in place of numbers say themselves what they are: no unit stands below them."""
+    if not ticks:
+        return axis(unit, showgrid=False, **more)
+    return axis(tickvals=[t for t, _ in ticks], ticktext=[s for _, s in ticks], showgrid=False, **more)
 
 
 def state_strips(
@@ -121,7 +127,7 @@ def state_strips(
     for states in soft.values():
         binned, _ = averaged(states, -(-len(states) // width)) if width > 1 else (states, 1)
         cells.append(binned)
-        hover.append(_top_two(binned))
+        hover.append(top_two(binned))
     drawn = max(len(c) for c in cells)
     n_states = max(c.shape[1] for c in cells)
     joined = np.full((len(cells), drawn, n_states), np.nan, np.float32)  # [R, columns, K]
@@ -145,15 +151,12 @@ def state_strips(
         "type": "heatmap",
         "x0": start + (dx - step) / 2,
         "dx": dx,
-        "colorscale": discrete(scale),
-        "zmin": -0.5,
-        "zmax": len(scale) - 0.5,
-        "showscale": False,
+        "y": rows_shown,
+        "customdata": typed(tips, "u1"),
         "ygap": 3 if len(cells) > 1 else 0,
         "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>S%{{customdata[0]}} %{{customdata[1]}} %"
         " · S%{customdata[2]} %{customdata[3]} %<extra></extra>",
-    }
-    look |= {"y": rows_shown, "customdata": typed(tips, "u1")}
+    } | numbered_colours(scale)
     if names:
         look |= {
             "text": [_in_words(row, missing_row, names) for row, missing_row in zip(tips, blanks, strict=True)],
@@ -175,27 +178,14 @@ def state_strips(
         for row, (word, _) in marked.items()
         if word
     ]
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis(unit, showgrid=False, **_ticks(ticks)),
-            yaxis=axis(
-                autorange="reversed",
-                showgrid=False,
-                fixedrange=True,
-                automargin=False,
-                tickvals=rows_shown,
-                ticktext=[n if len(n) <= 10 else n[:9] + "…" for n in rows_shown],
-                tickfont={"size": 12, "color": "$ink"},
-            ),
-            margin=TIME_MARGIN,
-            annotations=badges,
-        ),
-        "caption": caption,
-        "alt": f"State strips of {length} samples: {', '.join(rows_shown)}.",
-        "height": height or 52 + 34 * len(cells),
-        "cursor": time_cursor(),
+    short = [cut_to(name, 10) for name in rows_shown]
+    axes: Dict = {
+        "xaxis": _along(unit, ticks),
+        "yaxis": rows_axis(short, rows_shown, autorange="reversed", automargin=False),
     }
+    alt, high = f"State strips of {length} samples: {', '.join(rows_shown)}.", height or 52 + 34 * len(cells)
+    place: Dict = {"margin": TIME_MARGIN, "annotations": badges}
+    return figure(traces, caption, alt, high, cursor=time_cursor(), **axes, **place)
 
 
 def _in_words(tips: npt.NDArray[np.uint8], missing: npt.NDArray[np.bool_], names: Sequence[str]) -> list[str]:
@@ -220,50 +210,36 @@ def channel_strip(
     y = np.asarray(values, np.float32)
     if y.ndim != 2 or not y.size:
         raise DataError(f"A strip of channels needs samples and channels; got shape {y.shape}.")
-    cells, width = averaged(y, MAX_AREA_COLUMNS)
+    binned, width = averaged(y, MAX_AREA_COLUMNS)
     centre, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
-    scaled = (cells - centre) / np.where(spread > 0, spread, 1)
+    scaled = (binned - centre) / np.where(spread > 0, spread, 1)
     shade = np.where(np.isfinite(scaled), np.clip(128 + 50 * scaled, 1, 255), 0)
-    return {
-        "data": [
-            {
-                "type": "heatmap",
-                "x0": start + step * (width - 1) / 2,
-                "dx": step * width,
-                "y0": 1,
-                "dy": 1,
-                "z": typed(shade.T, "u1"),
-                "zmin": 0,
-                "zmax": 255,
-                "colorscale": [[0, "$clear"], [1 / 255, "$surface"], [1, "$ink"]],
-                "showscale": False,
-                "hovertemplate": f"{unit} %{{x:.4~g}} · channel %{{y}}<extra></extra>",
-            }
-        ],
-        "layout": layout(
-            xaxis=axis("", showgrid=False, showticklabels=False),
-            yaxis=axis(
-                autorange="reversed",
-                showgrid=False,
-                fixedrange=True,
-                automargin=False,
-                tickvals=[(y.shape[1] + 1) / 2],
-                ticktext=["channels"],
-                tickfont={"size": 12, "color": "$ink"},
-            ),
-            margin=TIME_MARGIN,
-        ),
-        "caption": caption,
-        "alt": f"{y.shape[1]} channels over {len(y)} samples.",
-        "height": height,
-        "cursor": time_cursor(),
+    cells: Dict = {
+        "type": "heatmap",
+        "x0": start + step * (width - 1) / 2,
+        "dx": step * width,
+        "y0": 1,
+        "dy": 1,
+        "z": typed(shade.T, "u1"),
+        "zmin": 0,
+        "zmax": 255,
+        "colorscale": [[0, "$clear"], [1 / 255, "$surface"], [1, "$ink"]],
+        "showscale": False,
+        "hovertemplate": f"{unit} %{{x:.4~g}} · channel %{{y}}<extra></extra>",
     }
+    axes: Dict = {
+        "xaxis": axis("", showgrid=False, showticklabels=False),
+        "yaxis": rows_axis(["channels"], [(y.shape[1] + 1) / 2], autorange="reversed", automargin=False),
+    }
+    alt = f"{y.shape[1]} channels over {len(y)} samples."
+    return figure([cells], caption, alt, height, cursor=time_cursor(), margin=TIME_MARGIN, **axes)
 
 
-def discrete(colours: Sequence[str]) -> list[list[Any]]:
-    """A colour scale of equal steps."""
+def numbered_colours(colours: Sequence[str]) -> Dict:
+    """The look of a heat map whose numbers, from 0 on, each stand for one of the colours."""
     n = len(colours)
-    return [[edge, colour] for i, colour in enumerate(colours) for edge in (i / n, (i + 1) / n)]
+    scale = [[edge, colour] for i, colour in enumerate(colours) for edge in (i / n, (i + 1) / n)]
+    return {"colorscale": scale, "zmin": -0.5, "zmax": n - 0.5, "showscale": False}
 
 
 def proportions(
@@ -293,41 +269,32 @@ def proportions(
     base = np.cumsum(np.nan_to_num(shares), axis=1) - np.nan_to_num(shares)
     traces, marks = [], []
     for k, colour in enumerate(colours or palette.colours(soft.shape[1])):
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": typed(x),
-                "y": typed(shares[:, k]),
-                "stackgroup": "states",
-                "fillcolor": colour,
-                "line": {"width": 0, "color": colour},
-                "name": shown[k],
-                "hovertemplate": f"{shown[k]} %{{y:.0%}}<extra></extra>",
-            }
-        )
+        area: Dict = {
+            "stackgroup": "states",
+            "fillcolor": colour,
+            "line": {"width": 0, "color": colour},
+            "name": shown[k],
+        }
+        traces.append(points("lines", x, shares[:, k], f"{shown[k]} %{{y:.0%}}", **area))
         if len(shares) and np.nanmax(shares[:, k], initial=0) > 0.35:
             at = _widest(shares[:, k])
             marks.append(
                 note(written[k], float(x[at]), float(base[at, k] + shares[at, k] / 2), xref="x", yref="y")
                 | {"font": {"size": 11, "color": palette.ink_on(colour)}, "name": "area"}
             )
-    return {
-        "data": traces,
-        "layout": layout(
-            xaxis=axis(unit, showgrid=False, range=[float(x[0]), float(x[-1])] if len(x) else None, **_ticks(ticks)),
-            yaxis=axis(
-                range=[0, 1], fixedrange=True, tickformat=".0%", tickvals=[0, 0.5, 1], showgrid=False, automargin=False
-            ),
-            margin=TIME_MARGIN | LABEL_ON_TOP,
-            annotations=marks,
-            hovermode="x unified",
-        ),
-        "caption": caption + window,
-        "alt": f"Stacked shares of {soft.shape[1]} states over {len(soft)} samples.",
-        "height": height,
-        "cursor": time_cursor(),
-    }
+    axes: Dict = {"xaxis": _whole(unit, x, ticks), "yaxis": _shares_axis([0, 0.5, 1], tickformat=".0%")}
+    alt = f"Stacked shares of {soft.shape[1]} states over {len(soft)} samples."
+    place: Dict = {"margin": TIME_MARGIN | LABEL_ON_TOP, "annotations": marks, "hovermode": "x unified"}
+    return figure(traces, caption + window, alt, height, cursor=time_cursor(), **axes, **place)
+
+
+def _whole(unit: str, x: npt.NDArray[Any], ticks: Sequence[tuple[float, str]] = ()) -> Dict:
+    """A time axis from the first moment to the last."""
+    return _along(unit, ticks, range=[float(x[0]), float(x[-1])] if len(x) else None)
+
+
+def _shares_axis(ticks: Sequence[float], **more: Any) -> Dict:
+    return axis(range=[0, 1], fixedrange=True, tickvals=list(ticks), showgrid=False, automargin=False, **more)
 
 
 def _widest(share: npt.NDArray[Any]) -> int:
@@ -350,26 +317,8 @@ def entropy_strip(
     entropy = entropy_of(states)
     values, width, window = _areas(np.asarray(states), entropy, step, unit)
     x = start + step * (np.arange(len(values)) * width + (width - 1) / 2)
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": typed(x),
-                "y": typed(values),
-                "fill": "tozeroy",
-                "fillcolor": "$band",
-                "line": {"width": 1, "color": "$accent"},
-                "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y:.2f}}<extra></extra>",
-            }
-        ],
-        "layout": layout(
-            xaxis=axis(unit, showgrid=False, range=[float(x[0]), float(x[-1])] if len(x) else None),
-            yaxis=axis(range=[0, 1], fixedrange=True, tickvals=[0, 1], showgrid=False, automargin=False),
-            margin=TIME_MARGIN | LABEL_ON_TOP,
-        ),
-        "caption": caption + window,
-        "alt": f"Entropy of the soft states, on average {np.nanmean(entropy) if len(entropy) else 0:.2f}.",
-        "height": height,
-        "cursor": time_cursor(),
-    }
+    look: Dict = {"fill": "tozeroy", "fillcolor": "$band", "line": {"width": 1, "color": "$accent"}}
+    curve = points("lines", x, values, f"{unit} %{{x:.4~g}} · %{{y:.2f}}", **look)
+    alt = f"Entropy of the soft states, on average {np.nanmean(entropy) if len(entropy) else 0:.2f}."
+    place: Dict = {"xaxis": _whole(unit, x), "yaxis": _shares_axis([0, 1]), "margin": TIME_MARGIN | LABEL_ON_TOP}
+    return figure([curve], caption + window, alt, height, cursor=time_cursor(), **place)

@@ -11,7 +11,20 @@ import numpy.typing as npt
 
 from gdm_core.errors import DataError
 from gdm_studio.plot import palette
-from gdm_studio.plot.figures.base import Dict, Figure, bare, headline, layout, names_of, note, path_cursor, typed
+from gdm_studio.plot.figures.base import (
+    FINE,
+    Dict,
+    Figure,
+    figure,
+    headline,
+    names_of,
+    note,
+    path_cursor,
+    plane,
+    points,
+    typed,
+)
+from gdm_studio.plot.figures.strips import top_two
 
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
 COLOURS = 40
@@ -43,18 +56,8 @@ def bucket_lines(x: npt.NDArray[Any], y: npt.NDArray[Any], bucket: npt.NDArray[A
 
 def _hover(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
     """[T, 5] the sample's number, its two strongest states and their percentages; [T, 2] the strongest alone if not rich."""
-    percent = np.round(np.nan_to_num(states) * 100)
-    at = np.arange(len(percent))
-    first = percent.argmax(axis=1)
-    strongest = [first + 1, percent[at, first]]
-    if not rich:
-        return np.column_stack(strongest).astype(np.uint16)
-    if states.shape[1] == 1:
-        return np.column_stack([at, *strongest]).astype(np.uint16)
-    rest = percent.copy()
-    rest[at, first] = -1
-    second = rest.argmax(axis=1)
-    return np.column_stack([at, *strongest, second + 1, percent[at, second]]).astype(np.uint16)
+    strongest = top_two(states)[:, : 4 if rich and states.shape[1] > 1 else 2]
+    return np.column_stack([np.arange(len(states)), strongest] if rich else [strongest]).astype(np.uint16)
 
 
 def _room(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
@@ -69,14 +72,6 @@ def _room(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
     }
 
 
-def _gl_ghost(path: npt.NDArray[np.float32], width: float) -> Dict:
-    x, y = path.T
-    line = {"color": "$line", "width": width * 2.2}
-    return {
-        "type": "scattergl", "mode": "lines", "x": typed(x), "y": typed(y), "line": line, "hoverinfo": "skip",
-    }  # fmt: skip
-
-
 def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
     """Small squares of `size` in units of the data, as one shape: traces would lie above the path."""
     few = places[:: -(-len(places) // MOST_DOTS)]
@@ -85,7 +80,14 @@ def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
         f"M{x:.5g},{y:.5g}L{x + size:.5g},{y:.5g}L{x + size:.5g},{y + size:.5g}L{x:.5g},{y + size:.5g}Z"
         for x, y in corners.tolist()
     )
-    look = {"fillcolor": "$faint", "opacity": 0.55, "line": {"width": 0}, "xref": "x", "yref": "y", "layer": "below"}
+    look: Dict = {
+        "fillcolor": "$faint",
+        "opacity": 0.55,
+        "line": {"width": 0},
+        "xref": "x",
+        "yref": "y",
+        "layer": "below",
+    }
     return {"type": "path", "path": path} | look
 
 
@@ -95,38 +97,23 @@ def _gl_lines(
     hover: npt.NDArray[np.uint16],
     visits: list[tuple[str, npt.NDArray[np.int64]]],
     width: float,
-    template: str,
+    says: str,
 ) -> list[Dict]:
     """One trace a colour: quickest for a long path."""
     return [
-        {
-            "type": "scattergl",
-            "mode": "lines",
-            "x": typed(np.where(visit < 0, np.nan, x[visit])),
-            "y": typed(np.where(visit < 0, np.nan, y[visit])),
-            "customdata": typed(hover[visit], "u2" if hover.shape[1] > 2 else "u1"),
-            "line": {"color": colour, "width": width},
-            "hovertemplate": template,
-            "connectgaps": False,
-        }
+        points(
+            "lines", np.where(visit < 0, np.nan, x[visit]), np.where(visit < 0, np.nan, y[visit]), says, type="scattergl",
+            customdata=typed(hover[visit], "u2" if hover.shape[1] > 2 else "u1"), line={"color": colour, "width": width},
+            connectgaps=False,
+        )
         for colour, visit in visits
-    ]
+    ]  # fmt: skip
 
 
-def _unseen(
-    x: npt.NDArray[Any], y: npt.NDArray[Any], hover: npt.NDArray[np.uint16], width: float, template: str
-) -> Dict:
+def _unseen(x: npt.NDArray[Any], y: npt.NDArray[Any], hover: npt.NDArray[np.uint16], width: float, says: str) -> Dict:
     """The whole path without a colour, for the mouse: what is seen are shapes."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": typed(x),
-        "y": typed(y),
-        "customdata": typed(hover, "u2"),
-        "line": {"color": "$clear", "width": width, "simplify": False},
-        "hovertemplate": template,
-        "connectgaps": False,
-    }
+    line = {"color": "$clear", "width": width, "simplify": False}
+    return points("lines", x, y, says, customdata=typed(hover, "u2"), line=line, connectgaps=False)
 
 
 def _stroke(x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int64], colour: str, width: float) -> Dict:
@@ -182,45 +169,32 @@ def track(
     text = f"S%{{customdata[{first}]}} %{{customdata[{first + 1}]}} %"
     if rich and soft.shape[1] > 1:
         text += " · S%{customdata[3]} %{customdata[4]} %"
-    template = ("sample %{customdata[0]}<br>" if rich else "") + text + "<extra></extra>"
+    says = ("sample %{customdata[0]}<br>" if rich else "") + text
     visits = [(c, v) for c, v in zip(buckets.css, bucket_lines(x, y, buckets.index[:-1]), strict=False) if len(v)]
     beneath = None if ghost is None else np.asarray(ghost, np.float32)
     if gl:
-        traces, shapes = _gl_lines(x, y, hover, visits, width, template), []
+        traces, shapes = _gl_lines(x, y, hover, visits, width, says), []
         if beneath is not None:
-            traces.insert(0, _gl_ghost(beneath, width))
+            grey = {"color": "$line", "width": width * 2.2}
+            traces.insert(0, points("lines", *beneath.T, type="scattergl", line=grey))
     else:
         shapes = [_stroke(x, y, visit, colour, width) for colour, visit in visits]
         if beneath is not None:
             shapes.insert(0, _stroke(beneath[:, 0], beneath[:, 1], np.arange(len(beneath)), "$line", 2.2 * width))
-        traces = [_unseen(x, y, hover, width, template)]
+        traces = [_unseen(x, y, hover, width, says)]
     seen = where if dots is None else np.concatenate([where, np.asarray(dots, np.float32)])
     if dots is not None:
         shapes.insert(0, _dots(np.asarray(dots, np.float32), 0.006 * float(np.nanmax(np.ptp(seen, axis=0)))))
     if np.isfinite(where).any():
         traces.append(_room(seen[:, 0], seen[:, 1], width))
-    marks = [
-        note(str(label), float(lx), float(ly), font={"size": 11, "color": "$muted"}, xref="x", yref="y")
-        for lx, ly, label in labels
-    ]
+    marks = [note(str(label), float(lx), float(ly), font=FINE, xref="x", yref="y") for lx, ly, label in labels]
     if title:
         marks.append(headline(title) | {"yanchor": "bottom"})  # above the path, which would run into it
     usage = np.nanmean(soft, axis=0)
     top = np.argsort(-usage)[:3]
-    return {
-        "data": traces,
-        "layout": layout(
-            shapes=shapes,
-            xaxis=bare(),
-            yaxis=bare(scaleanchor="x", scaleratio=1),
-            annotations=[*marks, *badges],
-            margin={"l": 4, "r": 4, "t": 24 if title else 4, "b": 4},
-        ),
-        "caption": caption,
-        "alt": f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: "
-        + ", ".join(f"{shown[k]} {usage[k]:.0%}" for k in top)
-        + ".",
-        "height": height,
-        "phone_height": min(height, 320),
-        "cursor": path_cursor(x, y, start, step, rich),
-    }
+    most = ", ".join(f"{shown[k]} {usage[k]:.0%}" for k in top)
+    alt = f"{title or 'Path'} of {len(x)} samples in the colours of {soft.shape[1]} states. Most used: {most}."
+    place: Dict = {"annotations": [*marks, *badges], "margin": {"l": 4, "r": 4, "t": 24 if title else 4, "b": 4}}
+    moments = path_cursor(x, y, start, step, rich)
+    small = min(height, 320)
+    return figure(traces, caption, alt, height, phone_height=small, cursor=moments, shapes=shapes, **place, **plane())

@@ -11,7 +11,7 @@ import streamlit as st
 from gdm_core.engine.estimate import Estimate
 from pages.channel import Moving, channel
 from pages.ui import parts, shell
-from pages.ui.text import Text
+from pages.ui.parts import Text
 
 
 class Polled(Protocol):
@@ -77,8 +77,9 @@ def follow(key: str, progress: Callable[[], tuple[str, float]], come_in: Callabl
     def settled() -> str:
         return "results" if time.monotonic() - began >= NEWS_EVERY_S and come_in() != before else ""
 
-    parts.draw_parts(drawn())
-    channel().scene.moving.append(Moving(drawn, lambda: True, settled))
+    now = drawn()
+    parts.draw_parts(now)
+    channel().scene.moving.append(Moving(drawn, lambda: True, settled, now))
 
 
 def follow_fits(key: str, poll: Callable[[], Sequence[Polled]], estimate: Estimate) -> None:

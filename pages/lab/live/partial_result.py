@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,27 +18,26 @@ RIPE = 0.3  # of its steps: before, a fit from the start says less than the pict
 class FitUnderWay:
     """What is under way, and how it is watched.
 
+    told                  what a picture of it says whatever there is to see, by the fields of `Shown`
     main, warm, preview   the jobs' views, None for one that is not under way
     first                 states that were there before any of them: as an earlier fit reads the data
-    running               a fit is under way or about to be; `busy` also while questions are answered
-    playing, held         it is slowed down; it stands still
+    playing, watched      it is slowed down; somebody looks at how it learns
     moving                a slider is still held
-    stopped, out_of_time  the visitor gave it up; it has used the time that it was given
-    message               what went wrong
     """
 
-    main: JobView | None = None
-    warm: JobView | None = None
-    preview: JobView | None = None
-    first: tuple[Array, ...] | None = None
-    running: bool = False
-    busy: bool = False
-    playing: bool = False
-    held: bool = False
-    moving: bool = False
-    stopped: bool = False
-    out_of_time: bool = False
-    message: str = ""
+    told: Mapping[str, Any]
+    main: JobView | None
+    warm: JobView | None
+    preview: JobView | None
+    first: tuple[Array, ...] | None
+    playing: bool
+    watched: bool
+    moving: bool
+
+    @property
+    def running(self) -> bool:
+        """Whether a fit is under way, or about to be."""
+        return bool(self.told["fitting"])
 
     def picture(self, wanted: Wanted | None, now: Shown, colours: Colours) -> Shown:
         """What to show of the fit of `wanted`, after `now`."""
@@ -74,28 +74,22 @@ class FitUnderWay:
 
     def _ripe(self, main: JobView, now: Shown) -> bool:
         """Whether a look at the fit from the start says more than what stands; one that is watched always does."""
-        return not now.train or self.playing or self.held or main.step >= RIPE * main.total
+        return not now.train or self.watched or main.step >= RIPE * main.total
 
     def _state(self, followed: JobView | None) -> State:
         if self.moving:
             return "preview"
         if not self.running:
             return "stale"
+        if followed is not None and followed.held:
+            return "paused"
         alone = self.warm is None and self.preview is None  # nothing is refitted: a first fit, or one that is watched
-        return "running" if alone or self.playing or (followed is not None and followed.held) else "preview"
+        return "running" if alone or self.playing else "preview"
 
     def _progress(self, wanted: Wanted | None, now: Shown, followed: JobView | None) -> dict[str, Any]:
         """How far it is. What was there before stays in its place until there is enough to draw."""
         curve = replace(now.curve, earlier=now.curve.earlier or self.running)
-        found: dict[str, Any] = {
-            "message": self.message,
-            "fitting": self.running,
-            "busy": self.busy,
-            "held": False,
-            "stopped": self.stopped,
-            "out_of_time": self.out_of_time,
-            "curve": curve,
-        }
+        found: dict[str, Any] = {**self.told, "held": False, "curve": curve}
         if followed is not None and wanted is not None:
             found |= {
                 "step": followed.step,

@@ -17,7 +17,7 @@ from gdm_core.models.scaling import Scaler
 from gdm_core.trials import Trials
 
 Array = npt.NDArray[np.float32]
-State = Literal["fresh", "preview", "stale", "running"]
+State = Literal["fresh", "preview", "stale", "running", "paused"]
 
 
 DEADLINE_S = 600.0
@@ -131,7 +131,8 @@ class Shown:
 
     wanted      the fit that the states belong to, which is an earlier one while `state` is "stale"
     state       "fresh": the result. "preview": a first look or a fit that still moves. "stale": an earlier result.
-                "running": nothing to show yet
+                "running": a fit that is watched, or a first one, of which there may be nothing to
+                show yet. "paused": one that stands still
     train       soft states [T, K] of each training trial, in the order of colours; () while there is nothing
     order       column j here is column order[j] of the model
     result      the finished fit behind the states, None for a preview

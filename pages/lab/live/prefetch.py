@@ -16,7 +16,7 @@ AT_ONCE = 2
 
 
 class Prefetch:
-    """The fits ahead of one page of one visitor."""
+    """The fits that one visitor may ask for next on one page."""
 
     def __init__(self, engine: Engine, session: str) -> None:
         self._engine, self._session = engine, session
@@ -39,7 +39,7 @@ class Prefetch:
             if one.key not in self._jobs:
                 try:
                     self._jobs[one.key] = self._engine.submit(
-                        one.request, session=self._session, slot=f"ahead-{one.key}", bulk=True
+                        one.request, session=self._session, slot=f"prefetch-{one.key}", bulk=True
                     )
                 except GdmError:  # no room: it is not needed
                     self._in_vain.add(one.key)

@@ -19,10 +19,9 @@ from pages.lab.live.colours import is_plain
 from pages.lab.live.pictures import Shown, Wanted
 from pages.lab.live.session import Live
 from pages.ui import page_memory, parts, shell, slider
-from pages.ui.parts import Part
+from pages.ui.parts import Part, Text
 from pages.ui.plot import Picture
 from pages.ui.streamlit_internals import this_run
-from pages.ui.text import Text
 
 LOOK_EVERY_S = 0.05
 LOOK_SELDOM_S = 1.0  # where many people's fits run: every look costs the server the same, and little has changed since
@@ -49,6 +48,7 @@ def fit(page: str, wanted: Wanted, *, moving: bool = False, linked: bool = True)
     session_cleanup.watch_over(visitor(), live)
     order = parse(st.query_params.get(COLOURS), int(wanted.config.get("n_states", 0))) if linked else None
     live.want(wanted, first_order=order, moving=moving)
+    live.do_what_was_pressed()
     return live
 
 
@@ -107,8 +107,9 @@ def region(
     def settled() -> str:
         return "fit" if (fitting and not live.running) or live.out_of_time != stands else ""
 
-    parts.draw_parts(drawn(), places)
-    channel().scene.moving.append(Moving(drawn, lambda: live.running, settled, lambda: pace(live.jobs_about)))
+    now = drawn()
+    parts.draw_parts(now, places)
+    channel().scene.moving.append(Moving(drawn, lambda: live.running, settled, now, lambda: pace(live.jobs_about)))
 
 
 def watch(live: Live) -> None:
@@ -167,7 +168,9 @@ def transport(live: Live, page: str) -> None:
     )
     with st.container(key=f"gdm-transport-{page}"):
         for place, (label, name, act, about, off) in zip(st.columns(4, gap="xxsmall"), buttons, strict=True):
-            place.button(label, key=f"{page}-{name}", on_click=act, help=about, width="stretch", disabled=off)
+            # Who changes a setting and presses Reset at once means the fit of the new one: what is pressed waits for `fit`.
+            press: dict[str, Any] = {"on_click": live.pressed.append, "args": (act,)}
+            place.button(label, key=f"{page}-{name}", help=about, width="stretch", disabled=off, **press)
 
 
 def problem(live: Live, shown: Shown, page: str) -> None:

@@ -14,7 +14,7 @@ A fit seen before is there at once. A newer wish cancels all jobs of an older on
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,7 @@ class Live:
         self.ask = self.answers.ask
         self.prefetch = Prefetch(engine, session)
         self.records = Records()
+        self.pressed: list[Callable[[], None]] = []  # buttons, until it is known what is wanted
         self._wanted: Wanted | None = None
         self._changed_at = -1e9
         self._due: float | None = None
@@ -112,6 +113,11 @@ class Live:
         self.history.describe_anew(wanted)
         if self._shown.wanted is not None and self._shown.wanted.key == wanted.key:
             self._shown = replace(self._shown, wanted=wanted)
+
+    def do_what_was_pressed(self) -> None:
+        """Buttons of the request that also said what is wanted: they are meant of that."""
+        while self.pressed:
+            self.pressed.pop(0)()
 
     def retry(self) -> None:
         """Start the fit that failed again."""
@@ -355,10 +361,11 @@ class Live:
         if main is not None and (trouble := self._deadline.complaint(main, on_hold)):
             self._stop()
             self._failure, main, warm, preview = trouble, None, None, None
-        run = FitUnderWay(
-            main, warm, preview, self._first, self.running, self.busy, self._playing, self.held, self._moving,
-            self._stopped, self.out_of_time, self._failure,
-        )  # fmt: skip
+        told = {
+            "message": self._failure, "fitting": self.running, "busy": self.busy, "stopped": self._stopped,
+            "out_of_time": self.out_of_time,
+        }  # fmt: skip
+        run = FitUnderWay(told, main, warm, preview, self._first, self._playing, self.watched, self._moving)
         return run.picture(self._wanted, self._shown, self._colours)
 
     def _result(self, wanted: Wanted, result: FitResult, notes: tuple[str, ...] = ()) -> Shown:

@@ -107,7 +107,7 @@ async function onceAround(view) {
 export default function ({ data, parentElement }) {
   const view = (parentElement.gdmClips ??= build(parentElement));
   const key = JSON.stringify(data.clips.map(({ recording, start }) => [recording, start]));
-  view.data = { ...data, clips: data.clips.map((clip) => ({ ...clip, poses: { ...clip.poses, xy: new Int16Array(bytes(clip.poses.xy).buffer) } })) };
+  view.data = unpacked(data);
   view.canvas.setAttribute("aria-label", data.alt);
   if (key !== view.key) {
     view.key = key;

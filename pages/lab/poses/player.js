@@ -5,17 +5,6 @@ const STATES = "gdm:states"; // of a slider that is held (pages/ui/components/he
 const TRAIL_S = 4;
 const HEIGHT = { wide: 300, narrow: 230 };
 
-function unpack(data) {
-  return {
-    ...data,
-    xy: new Int16Array(bytes(data.xy).buffer),
-    rgb: bytes(data.rgb),
-    strength: bytes(data.strength),
-    expert: bytes(data.expert),
-    state: bytes(data.state),
-  };
-}
-
 // Colours and bouts of frame `f`: of the slider that is held, or the server's.
 function found(view, f) {
   const { data, held } = view;
@@ -167,7 +156,6 @@ export default player({
   keys: { ArrowRight: 1, ArrowLeft: -1, PageDown: 30, PageUp: -30 },
   fine: ({ stride }) => 1 / stride, // of a recording that is thinned, frames lie between those that were sent
   follow: true,
-  decode: unpack,
   begin: (data) => Math.min(data.n - 1, Math.round(TRAIL_S / data.step)), // the first moment with a whole trail
   end: (data) => data.n - 1,
   rate: (data) => 1 / data.step,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from datasets.calms21 import EDGES, PARTS
 from datasets.keypoints import KeypointTable
 from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import Dict, typed
 from pages.lab.labels import Words
 from pages.ui import player as players
 
@@ -94,8 +95,8 @@ def posed(table: KeypointTable, frames: slice) -> dict[str, Any]:
     }
 
 
-def packed(table: KeypointTable, frames: slice) -> tuple[str, list[float], dict[str, Any]]:
-    """(these frames as 16-bit numbers in base64, the box around them in the same numbers, how they are pixels of the image)."""
+def packed(table: KeypointTable, frames: slice) -> tuple[Dict, list[float], dict[str, Any]]:
+    """(these frames as 16-bit numbers, the box around them in the same numbers, how they are pixels of the image)."""
     xy = np.asarray(table.xy[frames], np.float32)  # [F, A, 2, P]
     x, y = xy[:, :, 0], xy[:, :, 1]
     if table.image_size is not None:
@@ -110,7 +111,7 @@ def packed(table: KeypointTable, frames: slice) -> tuple[str, list[float], dict[
     whole = np.where(np.isfinite(levels), np.clip(np.rint(levels), -LEVELS, 32_000), MISSING).astype(np.int16)
     box = [0.0, 0.0, float((high[0] - low[0]) / unit), float((high[1] - low[1]) / unit)]
     pixels = {"low": low.tolist(), "unit": unit, "image": None if table.image_size is None else list(table.image_size)}
-    return players.packed(whole, np.int16), box, pixels
+    return typed(whole, "i2"), box, pixels
 
 
 def show_poses(
@@ -132,8 +133,8 @@ def show_poses(
     if states is not None and bouts is not None and len(states) == table.n_frames:
         rgb, opacity = palette.mix(np.asarray(states)[::stride])
         mixed = {
-            "rgb": players.packed(rgb, np.uint8),
-            "strength": players.packed(np.round(opacity * 255), np.uint8),
+            "rgb": typed(rgb, "u1"),
+            "strength": typed(np.round(opacity * 255), "u1"),
             "state": codes(np.asarray(bouts)[::stride]),
         }
     expert = None if table.labels is None or words is None else codes(words.grouped(table.labels[::stride]))
@@ -159,6 +160,6 @@ def show_poses(
     _player(key=key, data=data)
 
 
-def codes(labels: npt.NDArray[Any]) -> str:
+def codes(labels: npt.NDArray[Any]) -> Dict:
     """Labels as bytes, 255 where there is none."""
-    return players.packed(np.where((labels < 0) | (labels > 254), 255, labels), np.uint8)
+    return typed(np.where((labels < 0) | (labels > 254), 255, labels), "u1")

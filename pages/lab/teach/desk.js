@@ -266,7 +266,7 @@ function question(view) {
   view.clip = clip;
   setPlaying(view, false);
   if (!clip) return;
-  view.poses = view.asked.poses && { ...view.asked.poses, xy: new Int16Array(bytes(view.asked.poses.xy).buffer) };
+  view.poses = unpacked(view.asked.poses);
   view.frame = 0;
   if (view.asked.recording === data.trial) go(view, timeAt(view, view.asked.start));
   else if (!view.poses) done(view, { kind: "look", recording: view.asked.recording });
@@ -497,7 +497,7 @@ export default function ({ data, parentElement, setStateValue }) {
   view.setStateValue = setStateValue;
   const another = view.data?.recording !== data.recording;
   view.data = data;
-  for (const name of ["expert", "model", "sure", "rgb"]) view[name] = bytes(data[name]);
+  for (const name of ["expert", "model", "sure", "rgb"]) view[name] = unpacked(data[name]);
   if (another) {
     setPlaying(view, false);
     [view.open, view.at] = [null, null];

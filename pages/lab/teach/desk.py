@@ -18,6 +18,7 @@ from streamlit.components.v2 import component
 from gdm_core.analysis.teaching import Taught
 from gdm_core.trials import Stretch
 from gdm_studio.plot import palette
+from gdm_studio.plot.figures.base import typed
 from pages.lab.poses import player
 from pages.lab.teach import lessons
 from pages.lab.teach.lessons import Entry
@@ -180,8 +181,8 @@ def _seen(taught: Teaching, found: Taught | None) -> dict[str, Any]:
         "stride": stride,
         "expert": expert,
         "model": player.codes(known[found.proba[::stride].argmax(axis=1)]),
-        "sure": players.packed(np.round(found.proba[::stride].max(axis=1) * 255), np.uint8),
-        "rgb": players.packed(rgb, np.uint8),
+        "sure": typed(np.round(found.proba[::stride].max(axis=1) * 255), "u1"),
+        "rgb": typed(rgb, "u1"),
     }
 
 

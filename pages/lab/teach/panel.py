@@ -26,9 +26,8 @@ def panel(view: View, here: Seen, beside_player: Any) -> None:
         shell.empty("Nothing can be marked here", why)
         return
     left, middle, right = st.columns([0.36, 0.34, 0.3], gap="small")
-    marks, wanted = lessons.marks_of(data), view.shown.wanted
-    n_states = view.choice.n_states if wanted is None else int(wanted.config["n_states"])
-    why = lessons.not_yet(marks, data.train, n_states)
+    marks = lessons.marks_of(data)
+    why = lessons.not_yet(marks, data.train, view.n_states)
     lesson = lessons.lesson(of)
     taught = Teaching(view, of, lesson, marks, Vocabulary.of(data, marks, lesson.words), why, here)
     answer = ask(taught, view.trial)

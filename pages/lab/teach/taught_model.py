@@ -117,18 +117,14 @@ class Teaching(AnyTeaching):
         unit = at.unit
         return Clock(at.trial, unit.of(at.trial.start_seconds), unit.of(1.0 / at.trial.rate_hz), unit.name)
 
-    def when(self, index: int, start: int, stop: int) -> str:
-        """A stretch in words."""
-        clock = self.clock(index)
-        begin, end = clock.times(start, stop)
-        return f"{begin:.1f} to {end:.1f} {clock.unit}"
-
     def columns(self, index: int, start: int, stop: int) -> dict[str, Any]:
         begin, end = self.clock(index).times(start, stop)
         return {"from": begin, "to": end, "trial": self.view.data.train[index].name}
 
     def place(self, index: int, start: int, stop: int) -> str:
-        return f"{self.view.data.train[index].name}, {self.when(index, start, stop)}"
+        clock = self.clock(index)
+        begin, end = clock.times(start, stop)
+        return f"{clock.trial.name}, {begin:.1f} to {end:.1f} {clock.unit}"
 
 
 def ask(taught: AnyTeaching, trial: Trial, name: str = "taught") -> live.Answer:

@@ -12,9 +12,11 @@ const GIVE_UP = 3; // tries that failed before the page goes on by runs alone
 const LEAVE_MS = 10_000; // for the run of a page that somebody turns to
 const LATE_MS = 10_000; // without a finished run, it is said what is waited for
 const SHOWN_MS = 100; // a page in the background draws nothing, and need not be waited for
+const SETTLED_MS = 300; // after a run, for all that its script drew to be there: Streamlit's page calls each drawing when it likes
 
 const parts = new Map(); // by key: what draws it, and what says that it has been drawn
-const line = { socket: null, address: "", failed: 0, number: 0, ask: null, moves: false, alone: 0, timer: 0, tables: null };
+const [note, pill] = [sign("p", "gdm-quiet"), sign("div", "gdm-pill")]; // there before the first script has run to its end
+const line = { socket: null, address: "", failed: 0, number: 0, ask: null, moves: false, timer: 0, tables: null };
 window.gdmChannel = line; // for tests, which count what came
 
 // Has `draw` called with what stands now in the place of that key; `drawn` gives a promise of its being on the screen.
@@ -33,14 +35,24 @@ export function hearTables(draw) {
   line.tables = draw;
 }
 
+function drawAll(moved) {
+  return Object.entries(moved).map(([key, part]) => {
+    const heard = parts.get(key);
+    heard?.draw(part);
+    return heard?.drawn();
+  });
+}
+
+// What came over the channel after a run is newer than what its script drew, and may have been drawn before it.
+function drawNewest(run) {
+  if (line.runs === run && line.newest?.run === run) drawAll(line.newest.parts);
+}
+
 const TAKES = {
-  parts: async ({ number, parts: moved }) => {
+  parts: async ({ number, run, parts: moved }) => {
     line.number = number;
-    const waits = Object.entries(moved).map(([key, part]) => {
-      const heard = parts.get(key);
-      heard?.draw(part);
-      return heard?.drawn();
-    });
+    line.newest = { run, parts: run === line.newest?.run ? { ...line.newest.parts, ...moved } : moved };
+    const waits = drawAll(moved);
     await Promise.race([Promise.allSettled(waits).then(frame), pause(SHOWN_MS * 20)]);
     say("drawn", { number });
   },
@@ -77,8 +89,8 @@ function wait(said, held, how = "alone") {
   clearTimeout(line.late);
   document.documentElement.dataset.gdmWaiting = how;
   line.held = held;
-  line.pill.replaceChildren(`waiting for ${said}`);
-  line.pill.hidden = false;
+  pill.replaceChildren(`waiting for ${said}`);
+  pill.hidden = false;
   if (!held) line.late = setTimeout(() => late(said), LATE_MS);
 }
 
@@ -90,14 +102,14 @@ function late(said) {
     line.ask?.("again");
     wait(said, false);
   };
-  line.pill.replaceChildren(`Still waiting for ${said}: the server has much to do, or cannot be reached. `, button);
+  pill.replaceChildren(`Still waiting for ${said}: the server has much to do, or cannot be reached. `, button);
 }
 
 function rest() {
   clearTimeout(line.late);
   line.held = false;
   delete document.documentElement.dataset.gdmWaiting;
-  line.pill.hidden = true;
+  pill.hidden = true;
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -144,32 +156,26 @@ const isAlone = () => line.failed >= GIVE_UP;
 // Says on the page where it goes on by runs alone, and has it do so.
 function mark() {
   clearInterval(line.timer);
-  const { note } = line;
-  if (note) note.hidden = !isAlone();
+  note.hidden = !isAlone();
   if (isAlone()) line.timer = setInterval(() => line.moves && line.ask?.("alone"), ALONE_MS);
 }
 
-function build(parent) {
-  const [note, pill] = ["p", "div"].map((name) => document.createElement(name));
-  note.className = "gdm-quiet";
-  pill.className = "gdm-pill";
-  for (const each of [note, pill]) {
-    each.setAttribute("role", "status");
-    each.hidden = true;
-  }
-  parent.replaceChildren(note, pill);
-  return { note, pill };
+function sign(kind, className) {
+  const made = Object.assign(document.createElement(kind), { className, hidden: true });
+  made.setAttribute("role", "status");
+  return made;
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const { note, pill } = (parentElement.gdmChannel ??= build(parentElement));
+  if (pill.parentElement !== parentElement) parentElement.replaceChildren(note, pill);
   note.textContent = data.words;
   const changed = data.address !== line.address;
   const ended = data.runs !== line.runs;
-  Object.assign(line, { address: data.address, moves: data.moves, runs: data.runs, note, pill });
+  Object.assign(line, { address: data.address, moves: data.moves, runs: data.runs });
   if (ended) {
     line.leaving = false;
     window.dispatchEvent(new CustomEvent(RUN));
+    setTimeout(drawNewest, SETTLED_MS, data.runs);
   }
   if (ended && !line.held) rest(); // what is out of date from here on, the page says itself
   line.ask = (why) => setTriggerValue("run", `${data.runs} ${why}`); // of each run, one request: the same again is none

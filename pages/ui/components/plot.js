@@ -344,6 +344,7 @@ function stands({ root, plot, badge, caption, cursor, message }, figure, options
   for (const part of [badge, cursor]) part.hidden = true;
   title.textContent = options.empty.title;
   note.textContent = options.empty.note;
+  message.style.minHeight = options.height ? `${options.height}px` : ""; // what stands below keeps its place
   root.setAttribute("aria-label", `${options.empty.title} ${options.empty.note}`);
   root.dataset.state = options.state;
   return false;

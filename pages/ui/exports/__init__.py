@@ -11,5 +11,5 @@ from pages.ui.exports.code import script as script
 from pages.ui.exports.pictures import figure_html as figure_html
 from pages.ui.exports.pictures import plain_score as plain_score
 from pages.ui.exports.pictures import report_html as report_html
-from pages.ui.exports.save import save_picture as save_picture
+from pages.ui.exports.pictures import save_picture as save_picture
 from pages.ui.exports.tables import parquet as parquet

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from plotly.io.json import to_json_plotly
+from streamlit.components.v2 import component
 
 from gdm_studio.plot.figures.base import Figure, at_width
 from pages.ui import theme
@@ -91,3 +92,35 @@ def plain_score(score: Score) -> tuple[str, str, str, str]:
     beat = "" if score.line is None else f"{explained(score.line_name)[0]} {score.line:.{score.digits}f}{score.unit}"
     more = [f"{explained(name)[0]} {number:.{score.digits}f}{score.unit}" for name, number in score.others]
     return score.name, value, said, " · ".join(part for part in (beat, *more) if part)
+
+
+# ---- SVG and PNG, which the browser draws from what stands there ----------------------------------------------------
+LEAST_WIDTH = 900  # a file is read elsewhere: it is as wide as a page of text, however narrow the window is
+
+_JS = """
+export default function ({ data, parentElement }) {
+  parentElement.querySelectorAll("button").forEach((button) => {
+    button.onclick = () => {
+      const plot = document.querySelector(`.st-key-${data.figure} .gdm-plot`);
+      plot?.gdm?.save(button.dataset.format, data.name, data);
+    };
+  });
+}
+"""
+_BUTTONS_LOOK = """
+div { display: flex; gap: 0.5rem; flex-wrap: wrap; }
+button { font: inherit; cursor: pointer; padding: 0.42rem 0.8rem; border-radius: var(--st-button-radius);
+  border: 1px solid var(--st-border-color); background: transparent; color: var(--st-text-color); white-space: nowrap; }
+button:hover, button:focus-visible { border-color: var(--st-primary-color); color: var(--st-primary-color); }
+"""
+_buttons = component(
+    "gdm_save",
+    html="<div><button type='button' data-format='svg'>SVG</button><button type='button' data-format='png'>PNG</button></div>",
+    css=_BUTTONS_LOOK,
+    js=_JS,
+)
+
+
+def save_picture(key: str, name: str, figure: Figure, *, least: int = LEAST_WIDTH) -> None:
+    """Buttons for what `plot(figure, key=key)` has drawn; `name` is that of the file, without its ending."""
+    _buttons(key=f"save-{key}", data={"figure": key, "name": name, "least": least, "height": figure["height"]})

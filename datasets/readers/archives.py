@@ -1,0 +1,143 @@
+"""Zip archives and the arrays of NPY and NPZ files from strangers: sizes and names are checked before anything is unpacked, headers
+before memory is set aside, and nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gdm_core.errors import DataError
+
+from .source import Source, refuse_damage
+
+_MOST_MEMBERS = 2000
+
+
+@contextmanager
+def open_archive(source: Source) -> Iterator[zipfile.ZipFile]:
+    """The archive, after its declared sizes and names were found to be sane."""
+    with source.open() as file:
+        with refuse_damage(f"{source.name} is not a readable {source.suffix} file", "It may be damaged."):
+            archive = zipfile.ZipFile(file)
+        with archive:
+            _check(archive, source)
+            yield archive
+
+
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source) -> bytes:
+    """The content of one member; what unpacks to more than it declared is refused."""
+    with refuse_damage(f"{source.name}: the part {info.filename!r} is damaged"), archive.open(info) as member:
+        data = member.read(info.file_size + 1)
+    if len(data) != info.file_size:
+        raise DataError(
+            f"{source.name}: the part {info.filename!r} declares {info.file_size:,} bytes but holds others."
+        )
+    return data
+
+
+def measure(file: IO[bytes], most: int) -> int:
+    """Bytes that a member really unpacks to, reading no further than `most` + 1."""
+    total = 0
+    while block := file.read(min(1 << 20, most + 1 - total)):
+        total += len(block)
+    return total
+
+
+def _check(archive: zipfile.ZipFile, source: Source) -> None:
+    infos, limits = archive.infolist(), source.limits
+    if len(infos) > _MOST_MEMBERS:
+        raise DataError(f"{source.name} holds {len(infos):,} parts; the limit is {_MOST_MEMBERS:,}.")
+    declared = sum(info.file_size for info in infos)
+    if declared > limits.unpacked_bytes:
+        raise DataError(f"{source.name} unpacks to {declared:,} bytes; the limit is {limits.unpacked_bytes:,}.")
+    if declared > 10_000_000 and declared > limits.unpack_ratio * max(source.size, 1):
+        raise DataError(
+            f"{source.name} would unpack to {declared / source.size:,.0f} times its size; "
+            f"the limit is {limits.unpack_ratio:,} times. It is refused as a zip bomb."
+        )
+    for info in infos:
+        name = info.filename.replace("\\", "/")
+        if name.startswith("/") or ".." in PurePosixPath(name).parts or ":" in name.split("/")[0]:
+            raise DataError(
+                f"{source.name} holds a part named {info.filename!r}, which points out of it. It is refused."
+            )
+        if info.flag_bits & 0x1:
+            raise DataError(f"{source.name} is encrypted. Save it without a password.")
+    if len({info.filename for info in infos}) != len(infos):
+        raise DataError(f"{source.name} holds two parts of the same name. It is refused as damaged.")
+
+
+def read_arrays(source: Source) -> dict[str, npt.NDArray[Any]]:
+    """Every array of an .npz, or the one of an .npy under the name "y"."""
+    if source.suffix == ".npy":
+        with source.open() as file:
+            data = file.read(source.limits.unpacked_bytes)
+        return {"y": _array(io.BytesIO(data), len(data), source, "the array")}
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    with open_archive(source) as archive:
+        for info in archive.infolist():
+            if not info.filename.endswith(".npy"):
+                continue
+            data = read_member(archive, info, source)
+            name = info.filename.removesuffix(".npy")
+            arrays[name] = _array(io.BytesIO(data), len(data), source, f"the array {name!r}")
+    if not arrays:
+        raise DataError(f"{source.name} holds no array. Save arrays with numpy.savez.")
+    return arrays
+
+
+def texts(array: npt.NDArray[Any]) -> list[str]:
+    """The words of an array; none of one that holds something else."""
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    return [str(text).strip() for text in array.ravel()] if array.dtype.kind == "U" and array.ndim <= 1 else []
+
+
+def unit_of(arrays: dict[str, npt.NDArray[Any]]) -> str:
+    """What an NPZ says that all its values are in, taken out of `arrays`; "" where it says nothing or several things."""
+    key = next((key for key in ("units", "unit") if key in arrays and len(set(texts(arrays[key]))) == 1), "")
+    return texts(arrays.pop(key))[0] if key else ""
+
+
+def read_header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """(shape, whether columns lie one after the other, type) of the array that begins here; `where` is for messages."""
+    with refuse_damage(f"{where} has no readable header", "The file may be damaged."):
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            return np.lib.format.read_array_header_1_0(file)
+        if version in ((2, 0), (3, 0)):
+            return np.lib.format.read_array_header_2_0(file)
+        raise ValueError(f"unknown format version {version}")
+
+
+def _array(file: IO[bytes], n_bytes: int, source: Source, what: str) -> npt.NDArray[Any]:
+    shape, _, dtype = read_header(file, f"{source.name}: {what}")
+    if dtype.hasobject:
+        raise DataError(
+            f"{source.name}: {what} is pickled, and opening a pickle from a stranger can run any program. "
+            "Save plain numbers or text instead (allow_pickle=False)."
+        )
+    if dtype.names is not None or dtype.itemsize == 0:
+        raise DataError(f"{source.name}: {what} has the type {dtype}; expected plain numbers or text.")
+    if any(not isinstance(n, int) or n < 0 for n in shape):
+        raise DataError(f"{source.name}: {what} declares the impossible shape {shape}.")
+    size = math.prod(shape)
+    if size > source.limits.values:
+        raise DataError(f"{source.name}: {what} has {size:,} values; the limit is {source.limits.values:,}.")
+    if size * dtype.itemsize != n_bytes - file.tell():
+        raise DataError(
+            f"{source.name}: {what} declares {size * dtype.itemsize:,} bytes but {n_bytes - file.tell():,} follow. "
+            "The file may be cut short."
+        )
+    file.seek(0)
+    with refuse_damage(f"{source.name}: {what} cannot be read"):
+        loaded: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return loaded
