@@ -9,7 +9,7 @@ from scipy import stats
 
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.pdlds import em, filtering
-from gdm_core.models.pdlds.parameters import CoefficientPosterior, Parameters, PathPosterior, Prior, positive_shares
+from gdm_core.models.pdlds.parameters import Parameters, Prior, positive_shares
 
 N, D, K = 4, 2, 3
 
@@ -199,10 +199,10 @@ def test_objective_never_falls(rng, carry, constants):
 def test_every_block_raises_the_bound_by_itself(rng):
     observed, p = random_trials(np.random.default_rng(5), (30, 20)), random_parameters(np.random.default_rng(6))
     now = em.first_posterior(observed, p, PRIOR)
-    x = PathPosterior.of(em.path_given_coefficients(observed, p, now.c.path.mean, now.c.second_moments()), D)
+    x = em.path_given_coefficients(observed, p, now.c.mean, now.c.second_moments())
     first = em.bound(observed, p, PRIOR, x, now.c)
     weights = em.step_weights(now.c.squares(p, observed.starts), p.step, PRIOR.freedom)
-    c = CoefficientPosterior.of(em.coefficients_given_path(observed, p, x.moments, weights))
+    c = em.coefficients_given_path(observed, p, x.moments, weights)
     second = em.bound(observed, p, PRIOR, x, c)
     operators, noise = em.fit_operators(p, PRIOR, x, c, observed.starts)
     steps = em.fit_steps(p, PRIOR, c, observed.starts)
@@ -224,10 +224,10 @@ def test_every_block_raises_the_bound_by_itself(rng):
 def test_turning_operators_round_changes_nothing_but_signs(rng):
     observed, p = random_trials(rng, (12, 9)), random_parameters(rng)
     now = em.infer(observed, p, PRIOR, tolerance=1e-10)
-    turned = p.oriented(-np.sign(now.c.path.mean.mean(axis=0)) * np.ones((2, K)))
+    turned = p.oriented(-np.sign(now.c.mean.mean(axis=0)) * np.ones((2, K)))
     after = em.infer(observed, turned, PRIOR, tolerance=1e-10)
     assert after.elbo == pytest.approx(now.elbo, abs=1e-5)
-    np.testing.assert_allclose(np.abs(after.c.path.mean), np.abs(now.c.path.mean), atol=1e-3)
+    np.testing.assert_allclose(np.abs(after.c.mean), np.abs(now.c.mean), atol=1e-3)
 
 
 def test_positive_shares(rng):

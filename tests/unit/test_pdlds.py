@@ -77,7 +77,7 @@ def test_trials_end_to_end_are_trials_apart(fitted, pair):
     together = em.infer(Observed.prepare(ys), p, prior, tolerance=1e-10)
     apart = [em.infer(Observed.prepare([y]), p, prior, tolerance=1e-10) for y in ys]
     assert together.elbo == pytest.approx(sum(one.elbo for one in apart), abs=1e-2)
-    np.testing.assert_allclose(together.c.path.mean[50:], apart[1].c.path.mean, atol=1e-2)
+    np.testing.assert_allclose(together.c.mean[50:], apart[1].c.mean, atol=1e-2)
 
 
 def test_samples_that_run_off_are_refused(fitted, tmp_path):

@@ -74,7 +74,7 @@ def test_bound_agrees_with_monte_carlo(kind):
     now = em.infer(observed, p)
     table = em.dynamics_table(now.x, p.dynamics, observed.starts)
     n = 4000
-    x = draws_of(now.x.path, n, rng)  # [n, T, D]
+    x = draws_of(now.x, n, rng)  # [n, T, D]
     exact_moves = []
     for path in x:
         moves = p.transitions.expected_log(path)
@@ -85,10 +85,10 @@ def test_bound_agrees_with_monte_carlo(kind):
     start = multivariate_normal(p.start_mean, p.start_covariance).logpdf(x[:, 0])
     joint = np.concatenate([x[:, 1:], x[:, :-1], np.ones((n, 7, 1))], axis=2)
     dynamics = (p.dynamics.log_density(joint.reshape(-1, 5)).reshape(n, 7, 2) * now.chain.states[1:]).sum(axis=(1, 2))
-    centre = now.x.path.mean
+    centre = now.x.mean
     deviation = x - centre
-    log_q = np.array([-0.5 * (one * now.x.path.times(one)).sum() for one in deviation])
-    log_q += 0.5 * now.x.path.log_determinant - 8 * np.log(2 * np.pi)
+    log_q = np.array([-0.5 * (one * now.x.times(one)).sum() for one in deviation])
+    log_q += 0.5 * now.x.log_determinant - 8 * np.log(2 * np.pi)
     initial = float(now.chain.states[0] @ p.transitions.log_initial)
     draws = np.array(exact_moves) + emitted + start + dynamics - log_q + initial + now.chain_entropy
     spread = draws.std() / np.sqrt(n)
@@ -120,7 +120,7 @@ def test_smoother_equals_dense_conditioning():
     y = random_trials(rng, (9,), missing=0.3)[0]
     now = em.infer(em.Observed.prepare([y]), p)
     _, mean, cover = dense_observation(p, y, [0] * 9)
-    np.testing.assert_allclose(now.x.path.mean, mean, atol=1e-9)
+    np.testing.assert_allclose(now.x.mean, mean, atol=1e-9)
     for t in range(9):
         np.testing.assert_allclose(now.x.variance[t], cover[t, :, t], atol=1e-9)
         if t:
@@ -205,7 +205,7 @@ def test_gradient_of_recurrent_weights_equals_differences(kind, known):
     rng = np.random.default_rng(16)
     p = random_parameters(rng, kind, k=3)
     now = em.infer(em.Observed.prepare(random_trials(rng, (12,))), p)
-    problem = _Problem(now.chain, now.x.path.mean, None if known else now.x.variance)
+    problem = _Problem(now.chain, now.x.mean, None if known else now.x.variance)
 
     def value_at(transitions):
         return problem.value(transitions)[0]
@@ -225,7 +225,7 @@ def test_curvature_of_recurrent_weights_is_that_of_the_softmax():
     rng = np.random.default_rng(18)
     p = random_parameters(rng, "recurrent", k=3)
     now = em.infer(em.Observed.prepare(random_trials(rng, (40,))), p)
-    problem = _Problem(now.chain, now.x.path.mean, None)
+    problem = _Problem(now.chain, now.x.mean, None)
     information = problem.information(p.transitions)
     for i, row in enumerate(information):
         step = np.zeros(len(information))

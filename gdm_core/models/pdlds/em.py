@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from gdm_core.maths.emission import Observed, regress_emission
-from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
+from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.models.climbing import settled
 from gdm_core.models.pdlds.parameters import (
     CARRY_STRENGTH,
@@ -70,7 +70,7 @@ def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, sta
     k, m = len(linear), base.shape[0]
     inside = ~starts
     moments = x.moments[inside].reshape(-1, m * m)
-    mean, second = c.path.mean[inside], c.second_moments()[inside].reshape(-1, k * k)
+    mean, second = c.mean[inside], c.second_moments()[inside].reshape(-1, k * k)
     total = float((moments @ base.ravel()).sum())
     total -= 2 * float((mean * (moments @ linear.reshape(k, m * m).T)).sum())
     total += float((second * (moments @ square.reshape(k * k, m * m).T)).sum())
@@ -81,12 +81,12 @@ def dynamics_terms(p: Parameters, x: PathPosterior, c: CoefficientPosterior, sta
 def bound(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior) -> float:
     """The ELBO of q(s) q(c), q(v) being at its best."""
     starts = observed.starts
-    total = p.whole_emission.expected_log_density(observed, x.path.mean, x.variance)
-    total += dynamics_terms(p, x, c, starts) + _start_terms(x.path.mean, x.variance, starts) + x.path.entropy
+    total = p.whole_emission.expected_log_density(observed, x.mean, x.variance)
+    total += dynamics_terms(p, x, c, starts) + _start_terms(x.mean, x.variance, starts) + x.entropy
     if len(p.drift):
         total += _drift_terms(p, x, starts)
     total += step_terms(c.squares(p, starts), p.step, prior.freedom)
-    return total + _start_terms(c.path.mean, c.variance, starts) + c.path.entropy
+    return total + _start_terms(c.mean, c.variance, starts) + c.entropy
 
 
 def _start_terms(mean: Float, variance: Float, starts: Bool) -> float:
@@ -100,7 +100,7 @@ def _drift_squares(p: Parameters, x: PathPosterior, starts: Bool) -> Float:
     d, inside = len(p.drift), ~starts[1:]
     own = np.diagonal(x.variance, axis1=1, axis2=2)[:, d:]
     both = np.diagonal(x.cross, axis1=1, axis2=2)[1:, d:]
-    result: Float = (np.diff(x.path.mean[:, d:], axis=0) ** 2 + own[1:] + own[:-1] - 2 * both)[inside]
+    result: Float = (np.diff(x.mean[:, d:], axis=0) ** 2 + own[1:] + own[:-1] - 2 * both)[inside]
     return result
 
 
@@ -110,7 +110,7 @@ def _drift_terms(p: Parameters, x: PathPosterior, starts: Bool) -> float:
 
 
 # ---- the two paths ------------------------------------------------------------------------------------------------
-def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> GaussianPath:
+def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, second: Float) -> PathPosterior:
     """q(s) from coefficients with the given first [T, K] and second [T, K, K] moments."""
     diagonal, linear = p.whole_emission.information(observed)
     (n, size), d = linear.shape, len(p.noise)
@@ -134,10 +134,10 @@ def path_given_coefficients(observed: Observed, p: Parameters, mean: Float, seco
         diagonal[:, own, own] += coupling
         diagonal[:-1, own, own] += coupling[1:]
         below[:, own, own] = -coupling
-    return GaussianPath(diagonal, below, linear)
+    return PathPosterior(diagonal, below, linear, d)
 
 
-def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, weights: Float) -> GaussianPath:
+def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, weights: Float) -> CoefficientPosterior:
     """q(c) from the path's moments [T, M, M] and E[1 / v] of every step [T - starts, K]."""
     _, single, square = whitened(p)
     k, m = len(single), single.shape[1]
@@ -155,7 +155,7 @@ def coefficients_given_path(observed: Observed, p: Parameters, moments: Float, w
     below[:, own, own] = -p.carry * tie
     linear += p.level * tie
     linear[:-1] -= p.carry * p.level * tie[1:]
-    return GaussianPath(diagonal, below, linear)
+    return CoefficientPosterior(diagonal, below, linear)
 
 
 # ---- parameters ---------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def fit_operators(
     gram = np.swapaxes(pairs.reshape(k, k, width, width), 1, 2).reshape(k * width, k * width)
     gram = gram + OPERATOR_STRENGTH * np.eye(k * width)
     steps = moments[:, :d, d : d + width] - moments[:, d : 2 * d, d : d + width]  # [T, D, P]
-    each = (c.path.mean[inside].T @ steps.reshape(-1, d * width)).reshape(k, d, width)
+    each = (c.mean[inside].T @ steps.reshape(-1, d * width)).reshape(k, d, width)
     across = np.swapaxes(each, 0, 1).reshape(d, k * width)
     flat = np.linalg.solve(gram, across.T).T
     still = moments.sum(axis=0)
@@ -189,7 +189,7 @@ def fit_steps(p: Parameters, prior: Prior, c: CoefficientPosterior, starts: Bool
     squares = c.squares(p, starts)
     weights = step_weights(squares, p.step, prior.freedom)
     inside = ~starts[1:]
-    mean, own = c.path.mean, np.diagonal(c.variance, axis1=1, axis2=2)
+    mean, own = c.mean, np.diagonal(c.variance, axis1=1, axis2=2)
     before, after = mean[:-1][inside], mean[1:][inside]
     both = before * after + np.diagonal(c.cross, axis1=1, axis2=2)[1:][inside]
     total = weights.sum(axis=0) + CARRY_STRENGTH
@@ -214,7 +214,7 @@ def fit_steps(p: Parameters, prior: Prior, c: CoefficientPosterior, starts: Bool
 def m_step(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c: CoefficientPosterior) -> Parameters:
     operators, noise = fit_operators(p, prior, x, c, observed.starts)
     reach = p.reach
-    emission = regress_emission(observed, x.path.mean @ reach.T, reach @ x.variance @ reach.T)
+    emission = regress_emission(observed, x.mean @ reach.T, reach @ x.variance @ reach.T)
     drift = p.drift
     if len(drift):
         squares = _drift_squares(p, x, observed.starts)
@@ -226,10 +226,9 @@ def m_step(observed: Observed, p: Parameters, prior: Prior, x: PathPosterior, c:
 # ---- loops --------------------------------------------------------------------------------------------------------
 def update(observed: Observed, p: Parameters, prior: Prior, now: Posterior) -> Posterior:
     """q(s), then q(v) and q(c)."""
-    path = path_given_coefficients(observed, p, now.c.path.mean, now.c.second_moments())
-    x = PathPosterior.of(path, len(p.noise))
+    x = path_given_coefficients(observed, p, now.c.mean, now.c.second_moments())
     weights = step_weights(now.c.squares(p, observed.starts), p.step, prior.freedom)
-    c = CoefficientPosterior.of(coefficients_given_path(observed, p, x.moments, weights))
+    c = coefficients_given_path(observed, p, x.moments, weights)
     return Posterior(x, c, bound(observed, p, prior, x, c))
 
 
@@ -245,10 +244,10 @@ def first_posterior(observed: Observed, p: Parameters, prior: Prior) -> Posterio
     diagonal[:, own, own] += tie + observed.starts[:, None]
     diagonal[:-1, own, own] += tie[1:]
     below[:, own, own] = -tie
-    x = PathPosterior.of(GaussianPath(diagonal, below, linear), d)
+    x = PathPosterior(diagonal, below, linear, d)
     steps = n - int(observed.starts.sum())
     weights = np.broadcast_to(1.0 / p.jump, (steps, len(p.jump)))
-    c = CoefficientPosterior.of(coefficients_given_path(observed, p, x.moments, weights))
+    c = coefficients_given_path(observed, p, x.moments, weights)
     return Posterior(x, c, bound(observed, p, prior, x, c))
 
 

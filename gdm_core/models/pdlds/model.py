@@ -108,7 +108,7 @@ class PDLDS(ClimbingModel[Posterior]):
                 observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
             )
         climb = (
-            Climb(partial(self._keep_oriented, p, now.c.path.mean, prior), now.elbo, now.elbo + p.log_prior(prior))
+            Climb(partial(self._keep_oriented, p, now.c.mean, prior), now.elbo, now.elbo + p.log_prior(prior))
             for p, now in em.iterate(observed, parameters, prior, c.n_iter, start)
         )
         yield from self._climb(climb, len(observed.y))
@@ -128,7 +128,7 @@ class PDLDS(ClimbingModel[Posterior]):
         if config.n_states == self.config.n_states:
             return p if prior.carry is None else replace(p, carry=np.full(len(p.carry), prior.carry))
         now = em.infer(observed, p, prior)
-        moved = p.mean_operator(now.c.path.mean)
+        moved = p.mean_operator(now.c.mean)
         inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
         errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
         resized = resized_states(now.c.shares(), errors, config.n_states)
@@ -168,7 +168,7 @@ class PDLDS(ClimbingModel[Posterior]):
 
         data   a Trial, an array [T, N], several of either in a list, or Trials
         """
-        return self._each(data, lambda y: self._infer(y).c.path.mean.astype(np.float32))
+        return self._each(data, lambda y: self._infer(y).c.mean.astype(np.float32))
 
     def _soft_states(self, y: Array) -> Array:
         return self._infer(y).c.shares().astype(np.float32)
@@ -181,7 +181,7 @@ class PDLDS(ClimbingModel[Posterior]):
 
     def _path(self, y: Array) -> npt.NDArray[np.float64]:
         """[T, D] posterior mean of l + b."""
-        result: npt.NDArray[np.float64] = self._infer(y).x.path.mean @ self._parameters.reach.T
+        result: npt.NDArray[np.float64] = self._infer(y).x.mean @ self._parameters.reach.T
         return result
 
     def _bound(self, y: Array) -> float:

@@ -6,6 +6,7 @@ The model itself stands in `gdm_core.models.pdlds.em`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -86,36 +87,25 @@ class Parameters:
         return self.emission.log_prior() + float(total)
 
 
-@dataclass(frozen=True)
-class PathPosterior:
-    """q(s), and of its first D dimensions the moments that dynamics need."""
+@dataclass(frozen=True, eq=False)
+class PathPosterior(GaussianPath):
+    """q(s), whose first D dimensions are l."""
 
-    path: GaussianPath
-    variance: Float  # [T, S, S]
-    cross: Float  # [T, S, S] with the sample before
-    moments: Float  # [T, M, M] of [l_t, l_{t-1}, 1], M = 2D + 1; at a start only the l_t block counts
+    n_latent: int
 
-    @classmethod
-    def of(cls, path: GaussianPath, d: int) -> PathPosterior:
-        variance, cross = path.covariances
-        return cls(path, variance, cross, joint_moments(path.mean[:, :d], variance[:, :d, :d], cross[:, :d, :d]))
+    @cached_property
+    def moments(self) -> Float:
+        """[T, M, M] of [l_t, l_{t-1}, 1], M = 2D + 1; at a start only the l_t block counts."""
+        d = self.n_latent
+        return joint_moments(self.mean[:, :d], self.variance[:, :d, :d], self.cross[:, :d, :d])
 
 
-@dataclass(frozen=True)
-class CoefficientPosterior:
-    """q(c) and its moments; c of a start belongs to no step and is under its prior N(0, 1) alone."""
-
-    path: GaussianPath
-    variance: Float  # [T, K, K]
-    cross: Float  # [T, K, K]
-
-    @classmethod
-    def of(cls, path: GaussianPath) -> CoefficientPosterior:
-        return cls(path, *path.covariances)
+class CoefficientPosterior(GaussianPath):
+    """q(c); c of a start belongs to no step and is under its prior N(0, 1) alone."""
 
     def squares(self, p: Parameters, starts: Bool) -> Float:
         """[T - starts, K] E[e^2] of every step."""
-        mean = self.path.mean
+        mean = self.mean
         inside = ~starts[1:]
         gap = (mean[1:] - p.carry * mean[:-1] - p.level)[inside]
         own = np.diagonal(self.variance, axis1=1, axis2=2)
@@ -126,12 +116,11 @@ class CoefficientPosterior:
 
     def shares(self) -> Float:
         """[T, K] soft states: what each operator has of the expected positive parts of all coefficients."""
-        return positive_shares(self.path.mean, np.sqrt(np.diagonal(self.variance, axis1=1, axis2=2)))
+        return positive_shares(self.mean, np.sqrt(np.diagonal(self.variance, axis1=1, axis2=2)))
 
     def second_moments(self) -> Float:
         """[T, K, K]."""
-        mean = self.path.mean
-        return self.variance + mean[:, :, None] * mean[:, None, :]
+        return self.variance + self.mean[:, :, None] * self.mean[:, None, :]
 
 
 def positive_shares(mean: Float, deviation: Float) -> Float:

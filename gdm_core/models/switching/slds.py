@@ -97,7 +97,7 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
             return p
         now = em.infer(observed, p)
         d = config.n_latent
-        mean = now.x.path.mean
+        mean = now.x.mean
         inputs = np.concatenate([mean[:1], mean[:-1]])
         means = p.dynamics.means(np.concatenate([inputs, np.ones((len(mean), 1))], axis=1))
         errors = mean - (now.chain.states[:, :, None] * means).sum(axis=1)
@@ -133,10 +133,10 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         return self._infer(y).chain.states.astype(np.float32)
 
     def _reconstruct(self, y: Array) -> Array:
-        return self._parameters.emission.mean(self._infer(y).x.path.mean).astype(np.float32)
+        return self._parameters.emission.mean(self._infer(y).x.mean).astype(np.float32)
 
     def _latent(self, y: Array) -> Array:
-        return self._infer(y).x.path.mean.astype(np.float32)
+        return self._infer(y).x.mean.astype(np.float32)
 
     def _bound(self, y: Array) -> float:
         return self._infer(y).elbo
