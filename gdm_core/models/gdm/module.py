@@ -32,6 +32,9 @@ class View(NamedTuple):
     context: Tensor  # [R, C] what transitions take from the past
     posterior: Tensor  # [R, K] posterior logits (before any memory term)
 
+    def piece(self, begin: int, end: int) -> View:
+        return View(*(part[begin:end] for part in self))
+
 
 class GdmModule(nn.Module):
     """All parameters of one GDM with its posterior."""
@@ -246,7 +249,7 @@ def _sampled_bound(module: GdmModule, rows: Rows, view: View, temperature: float
         pieces = [(begin, min(begin + step, len(rows))) for begin in range(0, len(rows), step)]
     parts, before = [], torch.full((n_samples, 1, k), 1 / k, dtype=view.x.dtype, device=view.x.device)
     for begin, end in pieces:
-        here, look = rows.piece(begin, end), View(*(part[begin:end] for part in view))
+        here, look = rows.piece(begin, end), view.piece(begin, end)
         noise = gumbel((n_samples, end - begin, k), generator, view.x.dtype)[..., module.roles()]
         log_z, posterior = module.sample_posterior(look, here, noise, temperature)
         z = log_z.exp()
@@ -271,8 +274,7 @@ def elbo(module: GdmModule, rows: Rows, temperature: float, n_samples: int = 16,
     total = 0.0
     for begin in range(0, len(rows), step):  # a piece looks one row back
         head, end = max(0, begin - 1), min(begin + step, len(rows))
-        look = View(*(part[head:end] for part in view))
-        shares = _exact_bound(module, rows.piece(head, end), look, temperature)[begin - head :]
+        shares = _exact_bound(module, rows.piece(head, end), view.piece(head, end), temperature)[begin - head :]
         total += float(shares[max(0, skip - begin) :].double().sum())
     return total
 

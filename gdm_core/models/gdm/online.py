@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -93,19 +91,9 @@ class GdmReader:
             m[name] = np.concatenate([older, value[None]])[-self._n_rows :]
         m["age"] = m["age"] + 1
         n = len(m["y"])
-
-        def tensor(values: npt.NDArray[Any]) -> Tensor:
-            return torch.as_tensor(values, dtype=torch.float32, device=self._device)
-
-        return Rows(
-            y=tensor(m["y"]),
-            known=None if m["known"].all() else tensor(m["known"]),
-            past=tensor(m["past"]),
-            age=torch.arange(age + 1 - n, age + 1, device=self._device),
-            scored=None,
-            n_scored=n,
-            lengths=(n,),
-        )
+        seen = np.where(m["known"], m["y"], np.float32(np.nan))
+        carried = None if m["known"].all() else m["past"]
+        return Rows.of(seen, carried, np.arange(age + 1 - n, age + 1), (n,), self._device)
 
     def _view(self, rows: Rows) -> View:
         view = self.module.view(rows)

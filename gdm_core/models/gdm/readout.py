@@ -17,7 +17,6 @@ solved for all rows at once by a few sweeps.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -126,7 +125,7 @@ def read_out(
         head, tail = max(0, begin - 1), min(len(rows), end + _HALO) if states else end
         part_moved = points.new_zeros(1, len(role)) if moved is None else moved[head:tail][:, role]
         exponential = _exponential(points, part_moved, view.posterior)
-        chain = _Chain(module, _cut_rows(rows, head, tail), _cut_view(view, head, tail), exponential, temperature)
+        chain = _Chain(module, rows.piece(head, tail), view.piece(head, tail), exponential, temperature)
         weights, log_likelihood = chain.forward(before, keep=states)
         bounds.append(log_likelihood[begin - head : end - head])
         before = weights[end - head - 1]
@@ -147,7 +146,7 @@ def candidates_of_last_row(
     """Of the last row, as `read_out` would have it in the midst of a trial: its transfer [S, S] from the candidates of the
     row before it ([1, S] where there is none), and the states [S, K] of its own candidates. `noise` is `same_noise`."""
     begin = max(0, len(rows) - 2)
-    rows, view = _cut_rows(rows, begin, len(rows)), _cut_view(view, begin, len(rows))
+    rows, view = rows.piece(begin, len(rows)), view.piece(begin, len(rows))
     chain = _Chain(module, rows, view, noise, temperature, last=True)
     transfer = chain.transfer_of_last()
     return transfer if len(rows) > 1 else transfer.mean(0, keepdim=True), chain.z[-1].T
@@ -170,7 +169,7 @@ class _Chain:
         before: Tensor | None = None
         if last and len(rows) > 1:
             before, draws = draws[:, :1], draws[:, 1:]
-            rows, view = _cut_rows(rows, 1, 2), _cut_view(view, 1, 2)
+            rows, view = rows.piece(1, 2), view.piece(1, 2)
         # for each candidate before: delta = prior - posterior logits
         delta = (module.prior_logits(view.context, draws, rows, before) - view.posterior).permute(
             1, 2, 0
@@ -269,12 +268,3 @@ def _settle(sweep, value: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:  # type
         if change < _TOLERANCE:
             break
     return value, extra
-
-
-def _cut_rows(rows: Rows, head: int, tail: int) -> Rows:
-    part = slice(head, tail)
-    return replace(rows, y=rows.y[part], known=None if rows.known is None else rows.known[part], age=rows.age[part])
-
-
-def _cut_view(view: View, head: int, tail: int) -> View:
-    return View(*(tensor[head:tail] for tensor in view))

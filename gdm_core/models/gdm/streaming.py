@@ -8,7 +8,7 @@ recording up to EXCERPT_ROWS rows: up to there the fit is the one in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -75,42 +75,20 @@ class StreamRows:
             stretch = self.source.read(begin, end)
             window[:] = stretch if len(stretch) == len(rows) else stretch[rows - begin]
         y = self.scaler.apply(raw)
-        past = y
-        if self._gaps:
-            past = y.copy()
+        past = y.copy() if self._gaps else None
+        if past is not None:
             for window, rows in zip(past, at, strict=True):
                 if np.isnan(window).any():
                     window[:] = self._carried(int(rows[0]), int(rows[-1]) + 1)[rows - rows[0]]
         age = np.where(outside.numpy(force=True), -1, self._age(at))
-        return self._rows(y, past, age, scored, (at.shape[1],) * len(at))
+        rows = Rows.of(y, past, age, (at.shape[1],) * len(at), self._device)
+        return replace(rows, scored=scored, n_scored=max(1, int(scored.sum())))
 
     def stretch(self, begin: int, end: int) -> Rows:
         """Rows begin to end of one trial as one sequence, which need not be its start."""
         y = self.scaler.apply(self.source.read(begin, end))
-        past = self._carried(begin, end) if self._gaps else y
-        return self._rows(y, past, self._age(np.arange(begin, end)), None, (end - begin,))
-
-    def _rows(
-        self, y: Array, past: Array, age: npt.NDArray[np.int64], scored: Tensor | None, lengths: tuple[int, ...]
-    ) -> Rows:
-        n = age.size
-
-        def tensor(values: npt.NDArray[Any]) -> Tensor:
-            return torch.as_tensor(values.reshape(n, -1), dtype=torch.float32, device=self._device)
-
-        observed, known = tensor(y), None
-        if self._gaps:
-            known = tensor(~np.isnan(y))
-            observed = observed.nan_to_num(0.0)
-        return Rows(
-            y=observed,
-            known=known,
-            past=observed if known is None else tensor(past),
-            age=torch.as_tensor(age.reshape(-1), device=self._device),
-            scored=scored,
-            n_scored=n if scored is None else max(1, int(scored.sum())),
-            lengths=lengths,
-        )
+        past = self._carried(begin, end) if self._gaps else None
+        return Rows.of(y, past, self._age(np.arange(begin, end)), (end - begin,), self._device)
 
     def _age(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         firsts = self.source.trial_firsts
