@@ -21,6 +21,12 @@ WINDOW = 32  # rows that one training window answers for
 RUN_UP = 16  # rows before them that bring its hidden state up from zero
 
 
+def start_small(generator: torch.Generator, *weights: Tensor) -> None:
+    """Random numbers for matrices [F, H] of a network, the smaller the more of them are added up."""
+    for weight in weights:
+        weight.copy_(torch.randn(weight.shape, generator=generator).to(weight) / weight.shape[0] ** 0.5)
+
+
 def starts_anew(rows: Rows) -> Tensor:
     """[R] bool: rows that do not follow the row before them (a trial or a window begins, or it is padding)."""
     age = rows.age

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, log_sample, sampled_kl, sticky_kl_bound
+from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, sampled_kl, sticky_kl_bound
 from gdm_core.maths.rows import Rows, row_products, shift
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.posteriors import PosteriorNetwork, StickyPosterior, make_posterior
-from gdm_core.models.gdm.transitions import make_transition
+from gdm_core.models.gdm.posteriors import POSTERIORS, PosteriorNetwork
+from gdm_core.models.gdm.transitions import GruTransition, LinearTransition
 
 _LOG_2PI = math.log(2 * math.pi)
 _BOUND_ELEMENTS = 50_000_000
@@ -62,8 +62,12 @@ class GdmModule(nn.Module):
             self.register_parameter("noise_coupling", None)
         # p(word | state), where words were given
         self.word_logits = nn.Parameter(torch.zeros(k, n_words)) if n_words else None
-        self.transition = make_transition(k, d, config.transition, config.stickiness, config.n_hidden)
-        self.posterior: PosteriorNetwork = make_posterior(n, config)
+        self.transition = (
+            LinearTransition(k, d, config.stickiness)
+            if config.transition == "linear"
+            else GruTransition(k, d, config.stickiness, config.n_hidden)
+        )
+        self.posterior: PosteriorNetwork = POSTERIORS[config.reads](n, config)
 
     @property
     def n_states(self) -> int:
@@ -176,9 +180,7 @@ class GdmModule(nn.Module):
     # ---- posterior ----------------------------------------------------------------------------------------------
     def sample_posterior(self, view: View, rows: Rows, noise: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """(log z, posterior logits), each [S, R, K]."""
-        if isinstance(self.posterior, StickyPosterior):
-            return self.posterior.sample_log(rows, view.posterior, noise, temperature)
-        return log_sample(view.posterior, temperature, noise), view.posterior.expand_as(noise)
+        return self.posterior.sample_log(rows, view.posterior, noise, temperature)
 
 
 def _gaussian(residual: Tensor, factor: Tensor, known: Tensor | None) -> Tensor:
@@ -225,9 +227,7 @@ def importance_objective(module: GdmModule, rows: Rows, noise: Tensor, temperatu
     with torch.no_grad():
         log_z, _ = module.sample_posterior(view, rows, noise, temperature)
         z = log_z.exp()
-    posterior = view.posterior.expand_as(noise)
-    if isinstance(module.posterior, StickyPosterior):
-        posterior = module.posterior.logits_given(rows, view.posterior, z)
+    posterior = module.posterior.logits_given(rows, view.posterior, z)
     prior = module.prior_logits(view.context, z, rows)
     log_q = log_density(log_z, posterior, temperature)
     joint = module.log_likelihood(z, view.design, rows) + log_density(log_z, prior, temperature)

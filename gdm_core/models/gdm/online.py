@@ -13,7 +13,6 @@ from gdm_core.maths.relaxed import gumbel
 from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, View
-from gdm_core.models.gdm.posteriors import StickyPosterior
 from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
 from gdm_core.models.gdm.soft import as_numpy
 from gdm_core.models.gdm.word_model import WordModel
@@ -69,7 +68,7 @@ class GdmReader:
     def read(self, y: npt.NDArray[np.float32]) -> Candidates:
         rows = self._rows(y)
         view = self._view(rows)
-        if isinstance(self.module.posterior, StickyPosterior):
+        if self.module.posterior.sequential:
             found = self._sticky(view, rows)
         elif self.config.corrects:
             transfer, z = candidates_of_last_row(self.module, rows, view, self._noise, self.config.temperature)
@@ -125,7 +124,7 @@ class GdmReader:
         assert self._words_of_states is not None
         m, known = self.memory, np.isfinite(y)
         mean = moments(view.posterior[-1:], self.config.temperature).mean.double().numpy(force=True)
-        if isinstance(self.module.posterior, StickyPosterior):
+        if self.module.posterior.sequential:
             mean = m["drawn"].mean(axis=0, keepdims=True).astype(np.float64)
         new = {"heard": np.where(known, y, np.float32(0))[None], "heard_known": known[None]}
         for name, value in (new | {"by_state": mean @ self._words_of_states}).items():

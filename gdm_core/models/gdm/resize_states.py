@@ -19,6 +19,9 @@ _STATE_AXES: dict[str, tuple[int, ...]] = {
     "initial": (0,),
     "transition.weight": (1,),
     "transition.bias": (0,),
+    "transition.recurrent_weight": (1,),
+    "transition.state_weight": (0,),
+    "transition.out": (1,),
     "posterior.weight": (1,),
     "posterior.bias": (0,),
     "posterior.out": (1,),
@@ -42,24 +45,13 @@ def resize_states(previous: GdmModule, module: GdmModule, rows: Rows, config: GD
         if source is None:  # gamma changed between fixed and learned: keep the module's own
             state[name] = _stickiness(name, previous, value)
             continue
-        axes = _axes(name, module)
+        axes = _STATE_AXES.get(name, ())
         for axis in axes if old != new else ():
             source = source.index_select(axis, parents.to(source.device))
         if new > old and axes:
             source = _separate(source, axes[-1], parents, generator, is_bias=name in _LOGIT_BIASES)
         state[name] = source if name != "transition.fixed_stickiness" else value
     module.load_state_dict(state)
-
-
-def _axes(name: str, module: GdmModule) -> tuple[int, ...]:
-    if name in _STATE_AXES:
-        return _STATE_AXES[name]
-    for part in ("transition", "posterior"):
-        own = getattr(getattr(module, part), "state_axes", {})
-        if name.removeprefix(f"{part}.") in own:
-            found: tuple[int, ...] = own[name.removeprefix(f"{part}.")]
-            return found
-    return ()
 
 
 def _stickiness(name: str, previous: GdmModule, value: Tensor) -> Tensor:

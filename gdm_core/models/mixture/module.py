@@ -23,7 +23,7 @@ from gdm_core.maths.gru import starts_anew
 from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_sample, sampled_kl
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.posteriors import make_posterior
+from gdm_core.models.gdm.posteriors import POSTERIORS
 from gdm_core.models.gdm.transitions import LinearTransition
 from gdm_core.models.mixture.paths import Path, solve_path
 
@@ -67,7 +67,7 @@ class MixtureModule(nn.Module):
             self.log_step = nn.Parameter(torch.zeros(k, d))  # log of the diagonal of Q_k^(1/2)
         self.initial = nn.Parameter(torch.zeros(k))
         self.transition = LinearTransition(k, d, config.stickiness)
-        self.posterior = make_posterior(n, config)
+        self.posterior = POSTERIORS[config.reads](n, config)
         self.double()
 
     @property
