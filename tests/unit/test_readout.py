@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gdm_core.maths.moments import moments
+from gdm_core.maths.relaxed import moments
 from gdm_core.models.gdm import readout
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo

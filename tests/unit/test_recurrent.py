@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from datasets import nascar
-from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, _WindowedScan, starts_anew
-from gdm_core.maths.gru_scan import Scan, layout
+from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, Scan, _WindowedScan, layout, starts_anew
 from gdm_core.maths.rows import WindowSampler, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import batches

@@ -10,13 +10,13 @@ from scipy import integrate, stats
 from torch.distributions import RelaxedOneHotCategorical
 from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
 
-from gdm_core.maths.moments import moments
 from gdm_core.maths.relaxed import (
     gumbel,
     gumbel_softmax_kl,
     log_density,
     log_mixture,
     log_sample,
+    moments,
     sampled_kl,
     sticky_kl_bound,
 )

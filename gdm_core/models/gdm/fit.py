@@ -24,7 +24,7 @@ from gdm_core.maths.threads import one_torch_thread
 from gdm_core.models.gdm import fused
 from gdm_core.models.gdm.ascent import AdamAscent, NewtonAscent
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fused_memory import objective_of
+from gdm_core.models.gdm.fused import objective_of
 from gdm_core.models.gdm.module import GdmModule, importance_objective, sampled_elbo
 
 PEAK_RATE = 0.03

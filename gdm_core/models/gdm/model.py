@@ -22,10 +22,9 @@ from gdm_core.models.gdm.labels import Labels, check_labels
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, posterior_mean, soft_states
-from gdm_core.models.gdm.resize_states import resize_states
 from gdm_core.models.gdm.rollout import generate, sample_paths
 from gdm_core.models.gdm.soft import SoftModel, as_numpy
-from gdm_core.models.gdm.start import start, start_random, start_words
+from gdm_core.models.gdm.start import resize_states, start, start_random, start_words
 from gdm_core.models.gdm.streaming import StateBlock, StreamReader, StreamRows, excerpt, require_fit_from_files
 from gdm_core.models.gdm.word_model import WordModel, learn
 from gdm_core.models.parameters import parameters_of

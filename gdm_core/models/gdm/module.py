@@ -11,8 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, sampled_kl, sticky_kl_bound
+from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density, moments, sampled_kl, sticky_kl_bound
 from gdm_core.maths.rows import Rows, row_products, shift
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.posteriors import POSTERIORS, PosteriorNetwork

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from gdm_core.errors import ConfigError
-from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import gumbel
+from gdm_core.maths.relaxed import gumbel, moments
 from gdm_core.maths.rows import Rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, View

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import gumbel
+from gdm_core.maths.relaxed import gumbel, moments
 from gdm_core.maths.rows import Rows, row_products
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, View, elbo

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from gdm_core.maths.gaussian import GaussianPath
 from gdm_core.maths.gru import starts_anew
-from gdm_core.maths.moments import moments
-from gdm_core.maths.relaxed import log_sample
+from gdm_core.maths.relaxed import log_sample, moments
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.mixture.module import Drive, MixtureModule, precision_blocks
 
