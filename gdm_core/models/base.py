@@ -24,8 +24,8 @@ from gdm_core import forecast as forecasting
 from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
-from gdm_core.models.checks import require_count
 from gdm_core.models.online import Online, SampleReader
+from gdm_core.models.parameters import require_count
 from gdm_core.models.pipeline import PipelineStep
 from gdm_core.models.scaling import FitData, Scaler, scaler_for
 from gdm_core.store import encoded

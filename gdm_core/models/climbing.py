@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.models.base import Array, Progress, StateModel, Status
-from gdm_core.models.checks import require_count
-from gdm_core.models.parameters import Configuration, parameter
+from gdm_core.models.parameters import Configuration, parameter, require_count
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import TrialsLike, as_trials
 

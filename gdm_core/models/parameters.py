@@ -1,5 +1,5 @@
 """Parameters once: the fields of a model's configuration are the signature of its constructor, and their one sentence
-each is its documentation."""
+each is its documentation. Checks of them name the field, the value and the range."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from functools import wraps
 from textwrap import fill
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
 import numpy as np
+
+from gdm_core.errors import ConfigError
 
 Value = TypeVar("Value")
 P = ParamSpec("P")
@@ -65,3 +67,24 @@ def described(config: Any) -> str:
         text = f"{one.name}   {one.metadata['about']} Default: {one.default!r}."
         lines.append(fill(text, 116, subsequent_indent=" " * (len(one.name) + 3)))
     return "\n".join(lines)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def require(condition: bool, name: str, value: Any, expected: str) -> None:
+    """Refuse a parameter."""
+    if not condition:
+        raise ConfigError(f"{name} is {value!r}; expected {expected}.")
+
+
+def require_count(name: str, value: Any, low: int = 1, high: int | None = None) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    expected = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+    require(whole and value >= low and (high is None or value <= high), name, value, expected)
+
+
+def require_choice(name: str, value: Any, choices: Any) -> None:
+    options = get_args(choices)
+    require(value in options, name, value, "one of " + ", ".join(repr(option) for option in options))

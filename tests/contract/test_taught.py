@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from gdm_core import GDM, Trials, load_model
-from gdm_core.models.gdm.window_features import window_features
-from gdm_core.models.gdm.word_classifier import WordClassifier
+from gdm_core.models.gdm.word_classifier import WordClassifier, window_features
 from tests.support.gdm import relabelled
 from tests.support.taught import NAMES, labelled, marks
 

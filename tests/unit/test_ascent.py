@@ -9,11 +9,10 @@ import torch
 from datasets import formula1, nascar
 from gdm_core import GDM, Trial
 from gdm_core.analysis.metrics import matched_accuracy
-from gdm_core.maths.discriminant import MARGIN, discriminant
 from gdm_core.models.gdm import fused
-from gdm_core.models.gdm.ascent import DECAY, FIRST_SHARE, NewtonAscent
 from gdm_core.models.gdm.config import GDMConfig
-from gdm_core.models.gdm.fit import plan
+from gdm_core.models.gdm.fit import DECAY, FIRST_SHARE, NewtonAscent, plan
+from gdm_core.models.gdm.posteriors import MARGIN, discriminant
 from gdm_core.models.gdm.start import whitening_projection
 from tests.support.gdm import random_module, random_rows
 

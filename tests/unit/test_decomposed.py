@@ -9,7 +9,7 @@ from scipy import stats
 
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.models.pdlds import em, filtering
-from gdm_core.models.pdlds.parameters import Parameters, Prior, positive_shares
+from gdm_core.models.pdlds.em import Parameters, Prior, positive_shares
 
 N, D, K = 4, 2, 3
 

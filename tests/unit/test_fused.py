@@ -14,8 +14,8 @@ import torch
 
 from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import fused
-from gdm_core.models.gdm.ascent import Adam
 from gdm_core.models.gdm.config import GDMConfig
+from gdm_core.models.gdm.fit import Adam
 from gdm_core.models.gdm.fused import objective_of
 from gdm_core.models.gdm.module import importance_objective, sampled_elbo
 from tests.support.gdm import CPU, generator, random_module, random_rows

@@ -13,7 +13,7 @@ from gdm_core import GDM, Status
 from gdm_core.analysis import looks
 from gdm_core.errors import ConfigError
 from gdm_core.models.gdm import fit as svi
-from gdm_core.models.gdm.ascent import Adam
+from gdm_core.models.gdm.fit import Adam
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import as_trials
 from tests.support.gdm import random_module

@@ -7,7 +7,7 @@ import pytest
 
 from gdm_core import GDM
 from gdm_core.errors import ConfigError, DataError, FitError
-from gdm_core.models.gdm.labels import check_labels
+from gdm_core.models.gdm.word_model import check_labels
 from tests.support.taught import NAMES, labelled, marks
 
 TRIALS = labelled(1, 200)

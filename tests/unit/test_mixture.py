@@ -13,9 +13,15 @@ from gdm_core.maths.relaxed import gumbel, log_density
 from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
-from gdm_core.models.mixture.fit import mixture_steps
-from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo, precision_blocks
-from gdm_core.models.mixture.paths import solve_path
+from gdm_core.models.mixture.model import mixture_steps
+from gdm_core.models.mixture.module import (
+    MixtureModule,
+    bound,
+    determined_path,
+    mixture_elbo,
+    precision_blocks,
+    solve_path,
+)
 from gdm_core.models.mixture.readout import Belief, cavities, log_carry, smoothed
 from gdm_core.models.mixture.rollout import filtered
 from tests.support.mixture import CPU, generator_of, some_module, some_rows, some_states

@@ -9,7 +9,7 @@ from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Observed
 from gdm_core.models.gdm.online import sticky_noise
-from gdm_core.models.gdm.window_features import window_features
+from gdm_core.models.gdm.word_classifier import window_features
 from gdm_core.models.gdm.word_model import _LEAST_SHARE, STATES_STRENGTH
 from gdm_core.models.switching import filtering
 from tests.support.taught import labelled, marks

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gdm_core.models.checks import is_number, require, require_choice, require_count
-from gdm_core.models.parameters import Configuration, parameter
+from gdm_core.models.parameters import Configuration, is_number, parameter, require, require_choice, require_count
 
 Transition = Literal["linear", "gru"]
 PosteriorName = Literal["window", "window_linear", "linear", "sticky", "bigru", "transformer", "auto"]

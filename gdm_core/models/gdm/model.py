@@ -18,7 +18,6 @@ from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.gdm import fit as svi
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.distributed import DataParts, DistributedFit
-from gdm_core.models.gdm.labels import Labels, check_labels
 from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.online import GdmReader
 from gdm_core.models.gdm.readout import bound, posterior_mean, soft_states
@@ -26,7 +25,7 @@ from gdm_core.models.gdm.rollout import generate, sample_paths
 from gdm_core.models.gdm.soft import SoftModel, as_numpy
 from gdm_core.models.gdm.start import resize_states, start, start_random, start_words
 from gdm_core.models.gdm.streaming import StateBlock, StreamReader, StreamRows, excerpt, require_fit_from_files
-from gdm_core.models.gdm.word_model import WordModel, learn
+from gdm_core.models.gdm.word_model import Labels, WordModel, check_labels, learn
 from gdm_core.models.parameters import parameters_of
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 from gdm_core.models.scaling import Scaler

@@ -10,13 +10,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from gdm_core.maths.discriminant import discriminant
 from gdm_core.maths.pca import balanced, principal
 from gdm_core.maths.relaxed import moments
 from gdm_core.maths.rows import Rows, shift
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule
-from gdm_core.models.gdm.posteriors import LinearPosterior
+from gdm_core.models.gdm.posteriors import LinearPosterior, discriminant
 
 _PLACE_WEIGHT = 0.7  # of position beside steps in the first clustering
 _CLUSTER_ROWS = 20_000

@@ -3,7 +3,7 @@
 q(z_t) must be a Gumbel-Softmax of what the network sees. For each row, draws of q are weighed by how well they carry
 what is known before the row (a Gaussian of x_{t-1}) to what is known from it on (one of x_t): the factor of row t is
 taken out of q(x | z), and each draw's own factor is put in its place. Nothing is optimised; every row uses the same
-noise, so smooth paths stay smooth. The same weights train the model (`gdm_core.models.mixture.fit`).
+noise, so smooth paths stay smooth. The same weights train the model (`gdm_core.models.mixture.model`).
 """
 
 from __future__ import annotations

@@ -21,14 +21,11 @@ from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.hmm import resized_states
 from gdm_core.models.base import Array, Progress
-from gdm_core.models.checks import is_number, require, require_choice, require_count
 from gdm_core.models.climbing import Climb, ClimbingConfig, ClimbingModel, in_fixed_order
-from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.parameters import is_number, parameter, parameters_of, require, require_choice, require_count
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds import filtering as decomposed_filter
-from gdm_core.models.pdlds import start as decomposed_start
-from gdm_core.models.pdlds.parameters import Parameters, Posterior, Prior, positive_shares
-from gdm_core.models.pdlds.start import Series
+from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, Series, positive_shares
 from gdm_core.trials import TrialsLike
 
 _SHORT_RUN = 10  # iterations that each start is given before the best is chosen
@@ -104,7 +101,7 @@ class PDLDS(ClimbingModel[Posterior]):
             start = em.infer(observed, parameters, prior)
         else:
             short = min(_SHORT_RUN, c.n_iter)
-            parameters, start = decomposed_start.best_start(
+            parameters, start = em.best_start(
                 observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
             )
         climb = (
@@ -120,7 +117,7 @@ class PDLDS(ClimbingModel[Posterior]):
     def _prior_for(self, series: Series) -> Prior:
         c = self.config
         carry = None if c.smoothness == "learn" else float(c.smoothness)
-        return decomposed_start.prior_for(series, 1 / c.sparsity, carry, c.offset != "drift")
+        return em.prior_for(series, 1 / c.sparsity, carry, c.offset != "drift")
 
     def _adapted(self, observed: Observed, series: Series, prior: Prior, config: PDLDSConfig) -> Parameters:
         """This model's parameters, or after a change of K those that its operators, split or merged, imply."""
@@ -132,12 +129,12 @@ class PDLDS(ClimbingModel[Posterior]):
         inputs = np.concatenate([series.before, np.ones((len(series.before), 1))], axis=1)
         errors = series.moves - (moved @ inputs[:, :, None])[:, :, 0]
         resized = resized_states(now.c.shares(), errors, config.n_states)
-        return decomposed_start.from_coefficients(series, resized, prior, self._drifts)
+        return em.from_coefficients(series, resized, prior, self._drifts)
 
     def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
         series = Series.prepare(ys, self.config.n_latent, Observed.prepare(ys))
         prior = self._prior_for(series)
-        self._keep(decomposed_start.from_coefficients(series, random(len(series.x)), prior, self._drifts), prior)
+        self._keep(em.from_coefficients(series, random(len(series.x)), prior, self._drifts), prior)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
     def _keep_oriented(self, p: Parameters, coefficients: npt.NDArray[np.float64], prior: Prior) -> None:

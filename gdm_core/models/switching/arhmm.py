@@ -21,13 +21,11 @@ from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
-from gdm_core.models.checks import require_choice, require_count
 from gdm_core.models.climbing import Climb, ClimbingConfig, in_fixed_order
-from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.parameters import parameter, parameters_of, require_choice, require_count
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.base import SwitchingModel
-from gdm_core.models.switching.filtering import roll
-from gdm_core.models.switching.online import ArhmmReader
+from gdm_core.models.switching.filtering import ArhmmReader, roll
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
 

@@ -16,10 +16,9 @@ from sklearn.cluster import KMeans
 
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import stretches
-from gdm_core.maths.gaps import carried_forward
+from gdm_core.maths.gaps import carried_forward, moving_mean
 from gdm_core.maths.gaussian import LOG_2PI
 from gdm_core.maths.pca import ComponentScores, PartialRows
-from gdm_core.maths.running import moving_mean
 from gdm_core.models.climbing import best_of
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior, weighted_moments
 from gdm_core.models.switching.transitions import Transitions

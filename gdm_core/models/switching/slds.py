@@ -22,15 +22,13 @@ from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
-from gdm_core.models.checks import require_choice
 from gdm_core.models.climbing import Climb, ClimbingConfig, in_fixed_order
-from gdm_core.models.parameters import parameter, parameters_of
+from gdm_core.models.parameters import parameter, parameters_of, require_choice
 from gdm_core.models.switching import arhmm_em as ar
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
-from gdm_core.models.switching.filtering import filtered, roll
-from gdm_core.models.switching.online import SldsReader
+from gdm_core.models.switching.filtering import SldsReader, filtered, roll
 from gdm_core.models.switching.transitions import Transitions
 
 _SHORT_RUN = 15  # iterations that each start is given before the best is chosen
