@@ -10,7 +10,6 @@ optimum each step of a coefficient enters the bound as a Student-t density at it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -23,7 +22,7 @@ from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath, joint_moments
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.models.base import Array
-from gdm_core.models.climbing import best_of, settled
+from gdm_core.models.climbing import Climb, best_of, settled
 
 Float = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
@@ -382,7 +381,7 @@ def infer(observed: Observed, p: Parameters, prior: Prior, tolerance: float = 1e
 
 def iterate(
     observed: Observed, p: Parameters, prior: Prior, n_iter: int, start: Posterior | None = None
-) -> Iterator[tuple[Parameters, Posterior]]:
+) -> Climb[Parameters, Posterior]:
     """Variational EM; the first item holds what was given."""
     now = first_posterior(observed, p, prior) if start is None else start
     yield p, now
@@ -467,4 +466,4 @@ def best_start(
         from_coefficients(series, clustered(series, k, attempt, seed), prior, drifts) for attempt in range(attempts)
     )
     climbs = (iterate(observed, start, prior, n_iter) for start in starts)
-    return best_of(climbs, lambda end: end[1].elbo + end[0].log_prior(prior))
+    return best_of(climbs, prior)

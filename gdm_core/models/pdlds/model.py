@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from gdm_core.errors import FitError
 from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.hmm import resized_states
 from gdm_core.models.base import Array, Progress
-from gdm_core.models.climbing import Climb, ClimbingConfig, ClimbingModel, in_fixed_order
+from gdm_core.models.climbing import ClimbingConfig, ClimbingModel, in_fixed_order
 from gdm_core.models.parameters import is_number, parameter, parameters_of, require, require_choice, require_count
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds import filtering as decomposed_filter
@@ -104,11 +103,8 @@ class PDLDS(ClimbingModel[Posterior]):
             parameters, start = em.best_start(
                 observed, series, prior, self._drifts, c.n_states, c.n_restarts, c.seed, short
             )
-        climb = (
-            Climb(partial(self._keep_oriented, p, now.c.mean, prior), now.elbo, now.elbo + p.log_prior(prior))
-            for p, now in em.iterate(observed, parameters, prior, c.n_iter, start)
-        )
-        yield from self._climb(climb, len(observed.y))
+        climb = em.iterate(observed, parameters, prior, c.n_iter, start)
+        yield from self._climb(climb, prior, len(observed.y), lambda p, now: self._keep(p.oriented(now.c.mean), prior))
 
     @property
     def _drifts(self) -> bool:
@@ -137,9 +133,6 @@ class PDLDS(ClimbingModel[Posterior]):
         self._keep(em.from_coefficients(series, random(len(series.x)), prior, self._drifts), prior)
 
     # ---- parameters as arrays -----------------------------------------------------------------------------------
-    def _keep_oriented(self, p: Parameters, coefficients: npt.NDArray[np.float64], prior: Prior) -> None:
-        self._keep(p.oriented(coefficients), prior)
-
     def _keep(self, p: Parameters, prior: Prior) -> None:
         plain = {name: getattr(p, name) for name in _PLAIN}
         emission = {f"emission_{field.name}": getattr(p.emission, field.name) for field in fields(p.emission)}
@@ -180,9 +173,6 @@ class PDLDS(ClimbingModel[Posterior]):
         """[T, D] posterior mean of l + b."""
         result: npt.NDArray[np.float64] = self._infer(y).x.mean @ self._parameters.reach.T
         return result
-
-    def _bound(self, y: Array) -> float:
-        return self._infer(y).elbo
 
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)

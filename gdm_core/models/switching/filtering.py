@@ -171,7 +171,7 @@ class ArhmmReader(HardStateReader):
         chain = self._parameters.transitions
         moves = chain.log_initial[None]
         if len(past):
-            table = chain.expected_log(series.x)
+            table = chain.expected(series.x).table
             moves = table if table.ndim == 2 else table[-1]
         self.memory = {"past": np.concatenate([past, carried[None]])[-self._lags :]}
         return _candidates(moves + seen)

@@ -10,7 +10,6 @@ Missing entries drop out of the emission. Trials lie end to end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from gdm_core.maths import hmm
 from gdm_core.maths.emission import Emission, Observed, regress_emission
 from gdm_core.maths.gaussian import LOG_2PI, GaussianPath
-from gdm_core.models.climbing import settled
+from gdm_core.models.climbing import Climb, settled
 from gdm_core.models.switching.dynamics import Dynamics, DynamicsPrior
 from gdm_core.models.switching.transitions import Expected, Transitions
 
@@ -184,23 +183,15 @@ def fit_dynamics(observed: Observed, now: SLDSPosterior, prior: DynamicsPrior) -
     return Dynamics.fitted(moments, prior)
 
 
-def refit_transitions(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tuple[Transitions, Expected]:
-    """Transitions raised by a Newton step, and what they expect of the path as it is."""
-    return p.transitions.refitted(now.chain, observed.starts, now.x.mean, now.x.variance, steps=1)
-
-
 def m_step(
-    observed: Observed,
-    p: SLDSParameters,
-    now: SLDSPosterior,
-    prior: DynamicsPrior,
-    transitions: Transitions | None = None,
-) -> SLDSParameters:
-    """Every block of parameters raised in turn: two exact regressions, and a Newton step where `transitions` are not given."""
-    if transitions is None:
-        transitions = refit_transitions(observed, p, now)[0]
+    observed: Observed, p: SLDSParameters, now: SLDSPosterior, prior: DynamicsPrior
+) -> tuple[SLDSParameters, Expected]:
+    """Every block of parameters raised in turn: two exact regressions, and a Newton step of the transitions. And what these
+    expect of the path as it is."""
+    transitions, moves = p.transitions.fitted(now.chain, observed.starts, now.x.mean, now.x.variance, steps=1)
     emission = regress_emission(observed, now.x.mean, now.x.variance)
-    return replace(p, emission=emission, dynamics=fit_dynamics(observed, now, prior), transitions=transitions)
+    dynamics = fit_dynamics(observed, now, prior)
+    return replace(p, emission=emission, dynamics=dynamics, transitions=transitions), moves
 
 
 # ---- loops ------------------------------------------------------------------------------------------------------
@@ -224,7 +215,7 @@ def first_posterior(observed: Observed, p: SLDSParameters) -> SLDSPosterior:
         square = (error * np.linalg.solve(spread, error[..., None])[..., 0]).sum(axis=2)
         table[1:] = -0.5 * (square + np.linalg.slogdet(spread)[1])
     table[observed.starts] = 0.0
-    chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected_log(x), observed.starts)
+    chain = hmm.posterior(table, p.transitions.log_initial, p.transitions.expected(x).table, observed.starts)
     path = laplace(quadratic_part(observed, p, chain), p, chain, x, steps=4)
     return infer_states(observed, p, path)
 
@@ -259,14 +250,13 @@ def infer(observed: Observed, p: SLDSParameters, tolerance: float = 1e-5) -> SLD
 
 def iterate(
     observed: Observed, p: SLDSParameters, prior: DynamicsPrior, n_iter: int, start: SLDSPosterior | None = None
-) -> Iterator[tuple[SLDSParameters, SLDSPosterior]]:
+) -> Climb[SLDSParameters, SLDSPosterior]:
     """Variational EM; the first item holds the parameters given."""
     now = start if start is not None else first_posterior(observed, p)
     yield p, now
     for _ in range(n_iter):
         now = replace(now, x=infer_path(observed, p, now)[0])
-        transitions, moves = refit_transitions(observed, p, now)
-        p = m_step(observed, p, now, prior, transitions)
+        p, moves = m_step(observed, p, now, prior)
         now = infer_states(observed, p, now.x, Terms.of(observed, p, now.x, moves))
         yield p, now
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from gdm_core.maths.gaps import interpolated
 from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
-from gdm_core.models.climbing import Climb, ClimbingConfig, in_fixed_order
+from gdm_core.models.climbing import ClimbingConfig, in_fixed_order
 from gdm_core.models.parameters import parameter, parameters_of, require_choice
 from gdm_core.models.switching import arhmm_em as ar
 from gdm_core.models.switching import laplace_em as em
@@ -82,11 +81,8 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
             few = observed.excerpt(_EXCERPT)
             if few is not observed:
                 parameters = em.climbed(few, parameters, prior, c.n_iter)
-        climb = (
-            Climb(partial(self._keep, p), now.elbo, now.elbo + p.log_prior(prior))
-            for p, now in em.iterate(observed, parameters, prior, c.n_iter)
-        )
-        yield from self._climb(climb, len(observed.y))
+        climb = em.iterate(observed, parameters, prior, c.n_iter)
+        yield from self._climb(climb, prior, len(observed.y), lambda found, _: self._keep(found))
 
     def _adapted(self, observed: Observed, prior: DynamicsPrior, config: SLDSConfig) -> em.SLDSParameters:
         """This model's parameters, or after a change of K or transitions those of its states split or merged."""
@@ -103,7 +99,7 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         blank = Transitions.blank(config.transitions, config.n_states, d)
         chain = hmm.ChainPosterior.independent(states, observed.starts, len(blank.bias))
         dynamics = em.fit_dynamics(observed, em.SLDSPosterior(chain, now.x, 0.0, 0.0), prior)
-        transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)
+        transitions = blank.fitted(chain, observed.starts, mean, now.x.variance, steps=8)[0]
         return em.SLDSParameters(p.emission, dynamics, transitions, p.start_mean, p.start_covariance)
 
     def _keep_random(self, ys: list[Array], random: Callable[[int], npt.NDArray[np.float64]]) -> None:
@@ -127,17 +123,11 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
         with one_thread():
             return em.infer(Observed.prepare([y]), self._parameters)
 
-    def _soft_states(self, y: Array) -> Array:
-        return self._infer(y).chain.states.astype(np.float32)
-
     def _reconstruct(self, y: Array) -> Array:
         return self._parameters.emission.mean(self._infer(y).x.mean).astype(np.float32)
 
     def _latent(self, y: Array) -> Array:
         return self._infer(y).x.mean.astype(np.float32)
-
-    def _bound(self, y: Array) -> float:
-        return self._infer(y).elbo
 
     def _sample_reader(self, lag: int) -> SldsReader:
         return SldsReader(self._parameters)
@@ -170,7 +160,7 @@ def first_parameters(
     short, long = min(_SHORT_RUN, c.n_iter), min(_LONG_RUN, c.n_iter)
     where = ar.excerpt(series, _START_EXCERPT)
     start = ar.best_start(where, scores, prior, c.transitions, c.n_states, c.n_restarts, c.seed, short)
-    fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, long))[-1].parameters
+    fitted = list(ar.iterate(ar.excerpt(series, _EXCERPT), start, scores, prior, long))[-1][0]
     return from_autoregression(ys, scores, fitted)
 
 
