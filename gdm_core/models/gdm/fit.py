@@ -100,19 +100,6 @@ class NewtonAscent:
         return solved.astype(np.float32).reshape(slope.shape), now.g["log_noise"] / (2 * weight)
 
 
-class AdamAscent:
-    """The same with Adam alone."""
-
-    def __init__(self, objective: FusedObjective) -> None:
-        self.objective = objective
-        self._adam = Adam(objective.flat.size)
-
-    def ascend(self, rate: float, done: float, observed: Array | None) -> None:
-        """One step at a `rate`."""
-        now = self.objective
-        self._adam.ascend(now.flat, now.gradient, rate, now.trainable)
-
-
 class Adam:
     """Adam on one flat vector."""
 
@@ -297,7 +284,8 @@ class FusedClimber:
         self.module, self.config, self.batches = module, config, batches
         self.objective = objective_of(module, config)
         self.noise = fused.Noise(seed)
-        self.ascent = (NewtonAscent if newton else AdamAscent)(self.objective)
+        self._newton = NewtonAscent(self.objective) if newton else None
+        self._adam = Adam(self.objective.flat.size)
         self.n_scored = 0  # rows of the last step
         self._last: tuple[Rows, fused.Batch] | None = None
         self._observed: fused.Array | None = None
@@ -311,7 +299,10 @@ class FusedClimber:
         return self.objective(self._last[1], noise, temperature, weighted)
 
     def ascend(self, rate: float, done: float) -> None:
-        self.ascent.ascend(rate, done, self._observed)
+        if self._newton is not None:
+            self._newton.ascend(rate, done, self._observed)
+        else:
+            self._adam.ascend(self.objective.flat, self.objective.gradient, rate, self.objective.trainable)
 
     def write_back(self) -> None:
         self.objective.write_to(self.module)

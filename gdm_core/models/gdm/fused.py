@@ -355,7 +355,7 @@ def _unshift(gradient: Array, by: int) -> Array:
 
 
 def objective_of(module: GdmModule, config: GDMConfig) -> FusedObjective:
-    """The pass for a configuration that `fused.supports`."""
+    """The pass for a configuration that this module `supports`."""
     return (MemoryObjective if config.remembers else FusedObjective)(module, config)
 
 

@@ -48,7 +48,7 @@ def n_candidates(n_rows: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def _even_points(n_samples: int, k: int) -> Tensor:
+def even_points(n_samples: int, k: int) -> Tensor:
     """[S, K] evenly spread points of the unit cube."""
     from scipy.stats import qmc
 
@@ -115,7 +115,7 @@ def read_out(
     view = module.view(rows)
     role = module.roles().cpu()
     n_samples = n_samples or n_candidates(len(rows))
-    points = _even_points(n_samples, module.n_states)[:, role]
+    points = even_points(n_samples, module.n_states)[:, role]
     piece = max(_HALO, _PIECE_ELEMENTS // n_samples**2)
     bounds, means = [], [view.posterior[:0]]
     before: Tensor | None = None
@@ -135,7 +135,7 @@ def read_out(
 
 def same_noise(module: GdmModule) -> Tensor:
     """[1, K, S] what the candidates of every row are drawn with, as many as `read_out` takes of a short recording."""
-    points = _even_points(n_candidates(1), module.n_states)[:, module.roles().cpu()]
+    points = even_points(n_candidates(1), module.n_states)[:, module.roles().cpu()]
     return _exponential(points, points.new_zeros(1, module.n_states), module.initial)
 
 

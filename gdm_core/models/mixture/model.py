@@ -29,7 +29,7 @@ from gdm_core.models.gdm.module import GdmModule
 from gdm_core.models.gdm.soft import SoftModel, as_numpy
 from gdm_core.models.gdm.start import start_random
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo
-from gdm_core.models.mixture.readout import smoothed, weigh, weighed_states
+from gdm_core.models.mixture.readout import settled_belief, smoothed, weighed_states
 from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
 from gdm_core.models.parameters import parameter, parameters_of, require_choice, require_count
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
@@ -254,10 +254,7 @@ class GDMMixture(SoftModel[MixtureModule]):
             states = weighed_states(module, rows, self.config.temperature)
             return determined_path(module.drive(states[None], rows))
         posterior = module.posterior_logits(rows)
-        belief, _, _ = weigh(module, rows, posterior, None, self.config.temperature)
-        for _ in range(2):
-            belief, _, _ = weigh(module, rows, posterior, belief, self.config.temperature)
-        return smoothed(module, rows, belief).mean
+        return smoothed(module, rows, settled_belief(module, rows, posterior, self.config.temperature, sweeps=2)).mean
 
     def _reconstruct(self, y: Array) -> Array:
         module = self._net
