@@ -25,7 +25,7 @@ from gdm_core.adaptation import adapted
 from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
 from gdm_core.models.online import Online, SampleReader
-from gdm_core.models.parameters import require_count
+from gdm_core.models.parameters import whole
 from gdm_core.models.scaling import FitData, Scaler, scaler_for
 from gdm_core.store import encoded
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
@@ -350,7 +350,7 @@ class StateModel(ABC):
         resume  what `to_bytes` gave of another that followed the same recording up to here
         """
         self._require_fitted()
-        require_count("lag", lag, 0)
+        whole(0).require("lag", lag)
         online = Online(self._sample_reader(lag), self._scaler, self.config.n_states, lag)
         if resume is not None:
             online.resume(resume)

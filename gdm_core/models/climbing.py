@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.models.base import Array, Progress, StateModel, Status
-from gdm_core.models.parameters import Configuration, parameter, require_count
+from gdm_core.models.parameters import Configuration, parameter, whole
 from gdm_core.models.scaling import Scaler
 from gdm_core.trials import TrialsLike, as_trials
 
@@ -23,20 +23,12 @@ CALM = 3
 class ClimbingConfig(Configuration):
     """What every model is told that climbs."""
 
-    n_states: int = parameter(4, "Number of states (K).")
-    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
+    n_states: int = parameter(4, "Number of states (K).", whole(), "K")
+    n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
     _: KW_ONLY
-    seed: int = parameter(0, "Where all randomness comes from.")
-    n_iter: int = parameter(100, "Iterations at the most.")
-    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("n_states (K)", self.n_states)
-        require_count("n_latent (D)", self.n_latent)
-        require_count("n_iter", self.n_iter)
-        require_count("n_restarts", self.n_restarts)
-        require_count("seed", self.seed, 0)
+    seed: int = parameter(0, "Where all randomness comes from.", whole(0))
+    n_iter: int = parameter(100, "Iterations at the most.", whole())
+    n_restarts: int = parameter(4, "Starts, of which the best is climbed from.", whole())
 
 
 def in_fixed_order(ys: Iterable[Array]) -> list[Array]:

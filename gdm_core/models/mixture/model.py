@@ -31,7 +31,7 @@ from gdm_core.models.gdm.start import start_random
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo
 from gdm_core.models.mixture.readout import settled_belief, smoothed, weighed_states
 from gdm_core.models.mixture.rollout import mixture_paths, mixture_sample
-from gdm_core.models.parameters import parameter, parameters_of, require_choice, require_count
+from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.registry import ADJUSTABLE, WARM_CHANGES
 
 Dynamics = Literal["noisy", "deterministic"]
@@ -51,32 +51,25 @@ _SLOW = 0.03  # of the rate of everything else
 class GDMMixtureConfig(SoftConfig):
     """Every parameter of a `GDMMixture`."""
 
-    n_latent: int = parameter(2, "Dimensions of the latent path (D).")
+    n_latent: int = parameter(2, "Dimensions of the latent path (D).", whole(), "D")
     dynamics: Dynamics = parameter(
         "noisy",
         "'noisy' gives x noise of its own, different for each state; 'deterministic' lets z determine x, which then "
         "carries no noise at all (paper, equation 2.2).",
+        one_of(Dynamics),
     )
     posterior: MixturePosterior = parameter(
-        "window", "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places)."
+        "window",
+        "What q(z) sees: 'window' (places and moves), 'window_linear' (the same, linear), 'linear' (places).",
+        one_of(MixturePosterior),
     )
     n_steps: int | None = parameter(
-        None, "Steps of the part of the fit that is this model's own; None suits `dynamics`."
+        None, "Steps of the part of the fit that is this model's own; None suits `dynamics`.", whole()
     )
-    n_samples: int = parameter(1, "Posterior samples a step.")
-    batch_size: int = parameter(8192, "Samples a step looks at.")
-    n_hidden: int = parameter(32, "Width of the posterior's network.")
-    seed: int = parameter(0, "Where all randomness comes from.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice("dynamics", self.dynamics, Dynamics)
-        require_choice("posterior", self.posterior, MixturePosterior)
-        require_count("n_samples", self.n_samples)
-        require_count("batch_size", self.batch_size, 512)
-        if self.n_steps is not None:
-            require_count("n_steps", self.n_steps)
-        _ = self.two_levels  # which checks the rest
+    n_samples: int = parameter(1, "Posterior samples a step.", whole())
+    batch_size: int = parameter(8192, "Samples a step looks at.", whole(512))
+    n_hidden: int = parameter(32, "Width of the posterior's network.", whole())
+    seed: int = parameter(0, "Where all randomness comes from.", whole(0))
 
     @property
     def two_levels(self) -> GDMConfig:

@@ -21,7 +21,7 @@ from gdm_core.maths.emission import Emission, Observed
 from gdm_core.maths.hmm import resized_states
 from gdm_core.models.base import Array, Progress
 from gdm_core.models.climbing import ClimbingConfig, ClimbingModel, in_fixed_order
-from gdm_core.models.parameters import is_number, parameter, parameters_of, require, require_choice, require_count
+from gdm_core.models.parameters import number, one_of, parameter, parameters_of, whole
 from gdm_core.models.pdlds import em
 from gdm_core.models.pdlds import filtering as decomposed_filter
 from gdm_core.models.pdlds.em import Parameters, Posterior, Prior, Series, positive_shares
@@ -38,40 +38,30 @@ Offset = Literal["drift", "operators", "both"]
 class PDLDSConfig(ClimbingConfig):
     """Every parameter of a `PDLDS`."""
 
-    n_states: int = parameter(4, "Number of operators (K).")
+    n_states: int = parameter(4, "Number of operators (K).", whole(most=64), "K")
     _: KW_ONLY
     offset: Offset = parameter(
         "both",
         "What may move a path besides linear maps: 'drift' is a slow offset b_t as published, 'operators' gives every "
         "operator a constant term, 'both' has both.",
+        one_of(Offset),
     )
     smoothness: float | Literal["learn"] = parameter(
-        "learn", "Share of a coefficient that carries over to the next moment (xi); 'learn' finds one per operator."
+        "learn",
+        "Share of a coefficient that carries over to the next moment (xi); 'learn' finds one per operator.",
+        number(lambda xi: 0 <= xi <= 1, "'learn' or a number in [0, 1]", "learn"),
+        "xi",
     )
+    # At a half and beyond steps of coefficients would have no variance, and forecasts no mean.
     sparsity: float = parameter(
-        0.3, "Of the coefficients' steps: they follow a Student-t distribution with 1 / sparsity degrees of freedom."
+        0.3,
+        "Of the coefficients' steps: they follow a Student-t distribution with 1 / sparsity degrees of freedom.",
+        number(
+            lambda share: 0.001 <= share < 0.5, "a number from 0.001 (Gaussian steps) to below 0.5 (few, large ones)"
+        ),
     )
-    n_iter: int = parameter(60, "Iterations at the most.")
-    n_restarts: int = parameter(3, "Starts, of which the best is climbed from.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("n_states (K)", self.n_states, 1, 64)
-        require_choice("offset", self.offset, Offset)
-        xi = self.smoothness
-        require(
-            xi == "learn" or (is_number(xi) and 0 <= float(xi) <= 1),
-            "smoothness (xi)",
-            xi,
-            "'learn' or a number in [0, 1]",
-        )
-        # At a half and beyond steps of coefficients would have no variance, and forecasts no mean.
-        require(
-            is_number(self.sparsity) and 0.001 <= self.sparsity < 0.5,
-            "sparsity",
-            self.sparsity,
-            "a number from 0.001 (Gaussian steps) to below 0.5 (few, large ones)",
-        )
+    n_iter: int = parameter(60, "Iterations at the most.", whole())
+    n_restarts: int = parameter(3, "Starts, of which the best is climbed from.", whole())
 
 
 class PDLDS(ClimbingModel[Posterior]):

@@ -21,7 +21,7 @@ from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
 from gdm_core.models.climbing import ClimbingConfig, in_fixed_order
-from gdm_core.models.parameters import parameter, parameters_of, require_choice, require_count
+from gdm_core.models.parameters import one_of, parameter, parameters_of, whole
 from gdm_core.models.switching import arhmm_em as em
 from gdm_core.models.switching.base import SwitchingModel
 from gdm_core.models.switching.filtering import ArhmmReader, roll
@@ -37,16 +37,13 @@ class ARHMMConfig(ClimbingConfig):
     """Every parameter of an `ARHMM`."""
 
     _: KW_ONLY
-    lags: int = parameter(1, "How many past samples the dynamics see.")
+    lags: int = parameter(1, "How many past samples the dynamics see.", whole())
     transitions: Kind = parameter(
-        "stationary", "What the next state follows from: a matrix, one that prefers to stay, or the last sample alone."
+        "stationary",
+        "What the next state follows from: a matrix, one that prefers to stay, or the last sample alone.",
+        one_of(Kind),
     )
-    n_latent: int = parameter(2, "Principal components that the dynamics see (D).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("lags", self.lags)
-        require_choice("transitions", self.transitions, Kind)
+    n_latent: int = parameter(2, "Principal components that the dynamics see (D).", whole(), "D")
 
 
 class ARHMM(SwitchingModel[em.EStep]):

@@ -22,7 +22,7 @@ from gdm_core.maths.pca import ComponentScores
 from gdm_core.maths.threads import one_thread
 from gdm_core.models.base import Array, Progress
 from gdm_core.models.climbing import ClimbingConfig, in_fixed_order
-from gdm_core.models.parameters import parameter, parameters_of, require_choice
+from gdm_core.models.parameters import one_of, parameter, parameters_of
 from gdm_core.models.switching import arhmm_em as ar
 from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.base import SwitchingModel
@@ -45,12 +45,10 @@ class SLDSConfig(ClimbingConfig):
 
     _: KW_ONLY
     transitions: Kind = parameter(
-        "sticky", "What the next state follows from: the state before ('sticky'), the path, too, or the path alone."
+        "sticky",
+        "What the next state follows from: the state before ('sticky'), the path, too, or the path alone.",
+        one_of(Kind),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice("transitions", self.transitions, Kind)
 
 
 class SLDS(SwitchingModel[em.SLDSPosterior]):
@@ -135,9 +133,7 @@ class SLDS(SwitchingModel[em.SLDSPosterior]):
     def _paths(self, y: Array, origins: npt.NDArray[np.int64], horizon: int, n_paths: int, seed: int) -> Array:
         rng = np.random.default_rng(seed)
         p = self._parameters
-        information, linear = p.emission.information(Observed.prepare([y[: int(origins.max()) + 1]]))
-        belief = filtered(origins, information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
-        z, x = belief.sample(n_paths, rng)
+        z, x = filtered(origins, y, p).sample(n_paths, rng)
         _, path = roll(p.dynamics, p.transitions, z, x[:, :, None, :], horizon, rng)
         return p.emission.sample(path, rng)
 
