@@ -143,7 +143,7 @@ def forecast(
     chunk = max(1, _CHUNK_ELEMENTS // (n_paths * horizon * n_channels))
     for number, start in enumerate(range(0, len(usable), chunk)):
         rows = usable[start : start + chunk]
-        raw = summarise(sample(y, at[rows], horizon, n_paths, seed + 7919 * number))
+        raw = summarise(sample(y, at[rows], horizon, n_paths, seed + 7919 * number), at[rows])
         mean[rows], median[rows] = raw.mean, raw.mean + factors[0] * (raw.median - raw.mean)
         lower[:, rows] = raw.mean + factors[:, None] * (raw.lower - raw.mean)
         upper[:, rows] = raw.mean + factors[:, None] * (raw.upper - raw.mean)
@@ -151,17 +151,8 @@ def forecast(
     return Forecast(at, mean, lower, upper, median, std)
 
 
-@dataclass(frozen=True)
-class _Summary:
-    mean: Array
-    median: Array
-    std: Array
-    lower: Array
-    upper: Array
-
-
-def summarise(paths: Array) -> _Summary:
-    """Mean, spread and interval edges of sampled futures [P, O, H, N]."""
+def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
+    """Mean, spread and interval edges of sampled futures [P, O, H, N], as they are."""
     n_paths, shape = len(paths), paths.shape[1:]
     levels = np.concatenate([(1 - LEVELS) / 2, [0.5], (1 + LEVELS) / 2])
     position = levels * (n_paths - 1)
@@ -181,7 +172,7 @@ def summarise(paths: Array) -> _Summary:
         ordered -= mean[part][..., None]
         std[part] = np.sqrt(np.einsum("...p,...p->...", ordered, ordered) / n_paths)
     n = len(LEVELS)
-    return _Summary(mean, edges[n], std, edges[:n], edges[n + 1 :])
+    return Forecast(origins, mean, edges[:n], edges[n + 1 :], edges[n], std)
 
 
 def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int = 0) -> Calibration | None:
@@ -198,7 +189,7 @@ def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int 
         wanted = max(1, round(CALIBRATION_ORIGINS * (last - min_samples) / total))
         at = np.unique(np.linspace(min_samples - 1, last - 1, wanted).astype(np.int64))
         start = int(max(0, at[0] - min_samples + 1))
-        raw = summarise(sample(y[start:], at - start, horizon, CALIBRATION_PATHS, seed))
+        raw = summarise(sample(y[start:], at - start, horizon, CALIBRATION_PATHS, seed), at)
         error = (outcomes(y, at, horizon) - raw.mean)[None]
         # How far, in units of the raw half-width on its own side, each outcome lies from the mean.
         side = np.where(error >= 0, np.maximum(raw.upper - raw.mean, 1e-9), np.maximum(raw.mean - raw.lower, 1e-9))

@@ -253,7 +253,7 @@ def test_coverage_counts_what_is_known():
 
 def test_summary_is_of_the_paths():
     paths = np.random.default_rng(0).normal(size=(4000, 2, 3, 2)).astype(np.float32)
-    found = summarise(paths)
+    found = summarise(paths, np.arange(2))
     np.testing.assert_allclose(found.mean, paths.mean(0), atol=1e-6)
     for i, level in enumerate(LEVELS):
         np.testing.assert_allclose(found.lower[i], np.quantile(paths, (1 - level) / 2, axis=0), atol=1e-3)

@@ -4,7 +4,6 @@ import numpy as np
 
 from gdm_core import SLDS
 from gdm_core.maths.side_by_side import STRETCH
-from gdm_core.models.switching import laplace_em as em
 from gdm_core.models.switching.filtering import filtered
 from tests.support.switching import dense_observation, random_parameters, random_trials
 
@@ -13,8 +12,7 @@ def test_filter_with_one_state_equals_conditioning_on_the_past():
     rng = np.random.default_rng(19)
     p = random_parameters(rng, "sticky", k=1)
     y = random_trials(rng, (14,), missing=0.3)[0]
-    information, linear = p.emission.information(em.Observed.prepare([y]))
-    belief = filtered(np.arange(14), information, linear, p.dynamics, p.transitions, p.start_mean, p.start_covariance)
+    belief = filtered(np.arange(14), y, p)
     for t in range(14):
         _, mean, cover = dense_observation(p, y[: t + 1], [0] * (t + 1))
         np.testing.assert_allclose(belief.mean[t, 0], mean[-1], atol=1e-9)
@@ -25,13 +23,9 @@ def test_filter_is_causal_and_forgets_where_it_was_cut():
     rng = np.random.default_rng(20)
     p = random_parameters(rng, "recurrent", k=3)
     y = random_trials(rng, (4 * STRETCH,))[0]
-    weighted = p.emission.loadings / p.emission.noise[:, None]
-    information = np.broadcast_to(p.emission.loadings.T @ weighted, (len(y), 2, 2))
-    linear = (y - p.emission.offset) @ weighted
-    rest = (p.dynamics, p.transitions, p.start_mean, p.start_covariance)
-    everything = filtered(np.arange(len(y)), information, linear, *rest)
+    everything = filtered(np.arange(len(y)), y, p)
     for t in (0, 5, STRETCH - 1, STRETCH, 2 * STRETCH + 7):
-        alone = filtered(np.array([t]), information[: t + 1], linear[: t + 1], *rest)
+        alone = filtered(np.array([t]), y[: t + 1], p)
         np.testing.assert_allclose(alone.mean[0], everything.mean[t], atol=1e-12)
         np.testing.assert_allclose(alone.log_weight[0], everything.log_weight[t], atol=1e-9)
 

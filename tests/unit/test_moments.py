@@ -76,7 +76,7 @@ def test_level_of_the_logits_and_company_do_not_matter(monkeypatch):
     logits = logits_of(4, 30)
     expected = moments(logits, 0.7, True)
     torch.testing.assert_close(moments(logits + 11.0, 0.7).mean, expected.mean)
-    monkeypatch.setattr("gdm_core.maths.relaxed._CHUNK_ELEMENTS", 500)
+    monkeypatch.setattr("gdm_core.maths.relaxed._MOMENT_ELEMENTS", 500)
     pieces = moments(logits.reshape(3, 10, 4), 0.7, True)
     torch.testing.assert_close(pieces.mean.reshape(30, 4), expected.mean)
     torch.testing.assert_close(pieces.second.reshape(30, 4, 4), expected.second)

@@ -77,7 +77,7 @@ def config() -> GDMConfig:
 
 def by_hand(module: GdmModule, n: int) -> torch.Tensor:
     """[S, 1, K] the noise that states are read with."""
-    points = readout._even_points(n, module.n_states)[:, module.roles()]
+    points = readout.even_points(n, module.n_states)[:, module.roles()]
     exponential = readout._exponential(points, points.new_zeros(1, module.n_states), module.dynamics)
     return -exponential.log().permute(2, 0, 1)
 

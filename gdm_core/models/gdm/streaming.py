@@ -55,16 +55,12 @@ class StreamRows:
     """Rows of a stream in a model's units, as `Rows` would hold them."""
 
     def __init__(self, source: StreamedTrials, scaler: Scaler, device: torch.device) -> None:
-        self.source, self.scaler, self._device = source, scaler, device
+        self.source, self.scaler, self.device = source, scaler, device
         self._gaps = self._has_gaps()
         self._marks = self._last_known() if self._gaps else np.zeros((0, source.n_channels), np.float32)  # [marks, N]
 
     def __len__(self) -> int:
         return self.source.n_samples
-
-    @property
-    def device(self) -> torch.device:
-        return self._device
 
     def windows(self, index: Tensor, outside: Tensor, scored: Tensor) -> Rows:
         """Rows `index` [W, L], as W sequences; those `outside` [W, L] are padding."""
@@ -81,14 +77,14 @@ class StreamRows:
                 if np.isnan(window).any():
                     window[:] = self._carried(int(rows[0]), int(rows[-1]) + 1)[rows - rows[0]]
         age = np.where(outside.numpy(force=True), -1, self._age(at))
-        rows = Rows.of(y, past, age, (at.shape[1],) * len(at), self._device)
+        rows = Rows.of(y, past, age, (at.shape[1],) * len(at), self.device)
         return replace(rows, scored=scored, n_scored=max(1, int(scored.sum())))
 
     def stretch(self, begin: int, end: int) -> Rows:
         """Rows begin to end of one trial as one sequence, which need not be its start."""
         y = self.scaler.apply(self.source.read(begin, end))
         past = self._carried(begin, end) if self._gaps else None
-        return Rows.of(y, past, self._age(np.arange(begin, end)), (end - begin,), self._device)
+        return Rows.of(y, past, self._age(np.arange(begin, end)), (end - begin,), self.device)
 
     def _age(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         firsts = self.source.trial_firsts

@@ -313,17 +313,13 @@ def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordMo
     strength, temperature, said = _chosen(answered, truth, lengths, stays, rate_hz / step)
     counted, strength = strength, min(1.0, strength / step)
     final = fitted(np.ones(len(x), bool), TREES, FOLDS)
+    low, high = np.quantile(everywhere, (0.01, 0.99), axis=0).astype(np.float32)
     model = WordModel(
         labels.names, words, windows, longest, stay, strength, temperature, held_out if answered else "nothing", final,
-        *_ordinary(everywhere), said,
+        low, high, said,
     )  # fmt: skip
     known = _anchored(counted * np.log(final.probabilities(everywhere)), truth, lengths, stays)
     return model, Guess(known, truth, lengths, step)
-
-
-def _ordinary(x: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    low, high = np.quantile(x, (0.01, 0.99), axis=0).astype(np.float32)
-    return low, high
 
 
 def _folds(codes: tuple[npt.NDArray[np.int64], ...], clip: int) -> tuple[list[npt.NDArray[np.int64]], HeldOut]:

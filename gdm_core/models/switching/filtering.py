@@ -44,34 +44,23 @@ class SwitchingBelief:
         return z, self.mean[row, z] + (factor[row, z] @ noise[..., None])[..., 0]
 
 
-def filtered(
-    origins: npt.NDArray[np.int64],
-    information: Float,
-    linear: Float,
-    dynamics: Dynamics,
-    transitions: Transitions,
-    start_mean: Float,
-    start_covariance: Float,
-) -> SwitchingBelief:
-    """What samples 0..t say about sample t, for each origin t.
-
-    information  [T, D, D] precision that each sample's observation gives about its latent, C' R^-1 C
-    linear       [T, D] C' R^-1 (y - d)
-    """
-    k, d = dynamics.coefficients.shape[:2]
+def filtered(origins: npt.NDArray[np.int64], y: npt.NDArray[Any], p: slds.SLDSParameters) -> SwitchingBelief:
+    """What samples 0..t of y [T, N] say at moment t, for each origin t."""
+    information, linear = p.emission.information(Observed.prepare([y[: int(origins.max()) + 1]]))
+    k, d = p.dynamics.coefficients.shape[:2]
     first = run_ups(origins, RUN_UP)
     b = len(first)
     belief = SwitchingBelief(
-        np.where(first[:, None] == 0, transitions.log_initial, -np.log(k)),
-        np.broadcast_to(start_mean, (b, k, d)),
-        np.broadcast_to(start_covariance, (b, k, d, d)),
+        np.where(first[:, None] == 0, p.transitions.log_initial, -np.log(k)),
+        np.broadcast_to(p.start_mean, (b, k, d)),
+        np.broadcast_to(p.start_covariance, (b, k, d, d)),
     )
     result = SwitchingBelief(
         np.empty((len(origins), k)), np.empty((len(origins), k, d)), np.empty((len(origins), k, d, d))
     )
     for step, (now, here, stretch) in enumerate(steps_to(origins, RUN_UP)):
         if step:
-            belief = predicted(belief, dynamics, transitions)
+            belief = predicted(belief, p.dynamics, p.transitions)
         belief = updated(belief, information[now], linear[now])
         result.log_weight[here] = belief.log_weight[stretch]
         result.mean[here] = belief.mean[stretch]
