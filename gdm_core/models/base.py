@@ -26,7 +26,7 @@ from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.files import write_whole
 from gdm_core.models.online import Online, SampleReader
 from gdm_core.models.parameters import whole
-from gdm_core.models.scaling import FitData, Scaler, scaler_for
+from gdm_core.models.scaling import FitData, Scaler
 from gdm_core.store import encoded
 from gdm_core.trials import Recording, Recordings, Trials, TrialsLike, as_trials, is_single
 
@@ -181,8 +181,13 @@ class StateModel(ABC):
         """The scale in which to fit to `data`, which is refused where this configuration cannot be fitted to it."""
         self._check_lengths(data)
         self._check_trials(data)
-        self.scaler_ = scaler_for(None if self._warm_from is None else self._warm_from._scaler, data)
-        return self.scaler_
+        scaler = Scaler.from_trials(data) if self._warm_from is None else self._warm_from._scaler
+        if len(scaler.center) != data.n_channels:
+            raise DataError(
+                f"The model to start from was fitted on {len(scaler.center)} channels, this data has {data.n_channels}."
+            )
+        self.scaler_ = scaler
+        return scaler
 
     def _run(self, steps: Iterator[Progress], ys: list[Array], finish: bool, start: bool = False) -> Iterator[Progress]:
         """The steps of a fit, timed and kept; to `finish` it, its score and calibrated forecasts, both on `ys`.

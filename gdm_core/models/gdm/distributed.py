@@ -8,7 +8,6 @@ the parts in double precision, so a fit is the same to the bit wherever its part
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,34 +32,15 @@ _EXCERPT_STRETCHES = 100
 _OWN_SEED = 1_000_003
 
 
-@dataclass(frozen=True)
-class Contribution:
-    """What a part adds to a step: sums over its rows of the objective and of its gradient."""
-
-    value: float
-    gradient: npt.NDArray[np.float64]
-    n_rows: int
-
-
-@dataclass(frozen=True)
-class PartFacts:
-    """Rows, channels and the shortest trial of a part."""
-
-    n_samples: int
-    channels: tuple[str, ...]
-    shortest: Span
-
-
 class DataPart:
     """The rows that one process holds. `opened` opens them there."""
 
     def __init__(self, opened: Callable[[], StreamedTrials], number: int) -> None:
         self.source, self.number = opened(), number
 
-    def facts(self) -> PartFacts:
-        """What the fit as a whole has to know."""
-        shortest = min(self.source, key=lambda span: span.n_samples)
-        return PartFacts(self.source.n_samples, self.source.channels, shortest)
+    def facts(self) -> tuple[int, tuple[str, ...], Span]:
+        """What the fit as a whole has to know: rows, channels and the shortest trial."""
+        return self.source.n_samples, self.source.channels, min(self.source, key=lambda span: span.n_samples)
 
     def channel_sums(self, center: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
         """As `StreamedTrials.channel_sums`."""
@@ -86,15 +66,16 @@ class DataPart:
         drawn = {weighted: svi.batches(rows, config, size, generator) for weighted, size in sizes.items()}
         self.climber = svi.FusedClimber(module, config, drawn, seed)
 
-    def contribute(self, flat: Array, temperature: float, weighted: bool) -> Contribution:
-        """What this part's next batch adds at the parameters `flat`."""
+    def contribute(self, flat: Array, temperature: float, weighted: bool) -> tuple[float, npt.NDArray[np.float64], int]:
+        """What this part's next batch adds at the parameters `flat`: sums over its rows of the objective and of its gradient, and
+        how many rows those are."""
         objective = self.climber.objective
         with one_thread(), one_torch_thread(), np.errstate(all="ignore"):  # what is not finite is reported as such
             objective.flat[:] = flat
             value = self.climber.value(temperature, weighted)
             gradient = objective.gradient * objective.trainable
         n_rows = self.climber.n_scored
-        return Contribution(value * n_rows, gradient.astype(np.float64) * n_rows, n_rows)
+        return value * n_rows, gradient.astype(np.float64) * n_rows, n_rows
 
 
 class DataParts(Protocol):
@@ -124,17 +105,17 @@ class DistributedFit:
                 "A fit over shares is a cold start with preset='fast', covariance='diagonal' and n_restarts=1; this one is not."
             )
         self.parts, self.config = parts, config
-        self.facts: list[PartFacts] = parts.each("facts")
-        self.channels = self.facts[0].channels
-        if odd := next((one.channels for one in self.facts if one.channels != self.channels), None):
+        sizes, channels, self.shortest = zip(*parts.each("facts"), strict=True)
+        self.channels: tuple[str, ...] = channels[0]
+        if odd := next((one for one in channels if one != self.channels), None):
             raise DataError(
                 f"Shares have different channels: {', '.join(self.channels[:8])}, and {', '.join(odd[:8])}."
             )
-        self.n_channels, self.n_samples = len(self.channels), sum(one.n_samples for one in self.facts)
+        self.n_channels, self.n_samples, self.n_parts = len(self.channels), sum(sizes), len(sizes)
 
     def __iter__(self) -> Iterator[Span]:
         """The shortest trial of each part."""
-        return iter([one.shortest for one in self.facts])
+        return iter(self.shortest)
 
     def channel_sums(self, center: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
         """As `StreamedTrials.channel_sums`, over all parts."""
@@ -143,14 +124,14 @@ class DistributedFit:
 
     def excerpt(self, scaler: Scaler) -> list[Array]:
         """What a fit starts from, in standardised units."""
-        n_parts, most = len(self.facts), streaming.EXCERPT_ROWS
-        n_rows = self.n_samples if self.n_samples <= most else -(-most // n_parts)
-        of_parts = self.parts.each("excerpt", n_rows, -(-_EXCERPT_STRETCHES // n_parts))
+        most = streaming.EXCERPT_ROWS
+        n_rows = self.n_samples if self.n_samples <= most else -(-most // self.n_parts)
+        of_parts = self.parts.each("excerpt", n_rows, -(-_EXCERPT_STRETCHES // self.n_parts))
         return [scaler.apply(stretch) for stretches in of_parts for stretch in stretches]
 
     def steps(self, module: GdmModule, scaler: Scaler, state: dict[str, Array]) -> Iterator[svi.Step]:
         """The fast recipe with Adam from the parameters `state` of `module`, each step a sum over the parts."""
-        self.parts.each("begin", self.config, scaler, state, len(self.facts))
+        self.parts.each("begin", self.config, scaler, state, self.n_parts)
         return svi.climb(_SummedClimber(module, self.parts), self.config, self.config.steps, _ELBO_SHARE)
 
 
@@ -163,10 +144,10 @@ class _SummedClimber:
         self.optimiser = torch.optim.Adam([self.flat], betas=(0.9, 0.99))
 
     def value(self, temperature: float, weighted: bool) -> float:
-        found: list[Contribution] = self.parts.each("contribute", self.flat.numpy().copy(), temperature, weighted)
-        n_rows = sum(one.n_rows for one in found)
-        self.flat.grad = torch.as_tensor(-sum(one.gradient for one in found) / n_rows, dtype=self.flat.dtype)
-        return sum(one.value for one in found) / n_rows
+        found = self.parts.each("contribute", self.flat.numpy().copy(), temperature, weighted)
+        values, gradients, rows = zip(*found, strict=True)
+        self.flat.grad = torch.as_tensor(-sum(gradients) / sum(rows), dtype=self.flat.dtype)
+        return float(sum(values) / sum(rows))
 
     def ascend(self, rate: float, done: float) -> None:
         for group in self.optimiser.param_groups:

@@ -379,9 +379,6 @@ class MemoryObjective(FusedObjective):
         self._keep = kept(seams(batch.age, batch.lengths), self._layouts, backwards)
         self._batch = batch
 
-    def _of_units(self, values: dict[str, Array], name: str) -> Array:
-        return np.stack([values[prefix + name][unit] for prefix, unit, _ in self._units])
-
     # ---- forward ------------------------------------------------------------------------------------------------
     def _context(self, batch: Batch, x: Array, before: Array) -> Array:
         if batch is not self._batch:
@@ -407,7 +404,10 @@ class MemoryObjective(FusedObjective):
             gate = given @ self.p[prefix + "input_weight"][unit] + self.p[prefix + "input_bias"][unit]
             gates[:, g] = gate.reshape(steps, windows, width)
             self._given.append(given)
-        weight, bias = (self._of_units(self.p, name) for name in ("hidden_weight", "hidden_bias"))
+        weight, bias = (
+            np.stack([self.p[prefix + name][unit] for prefix, unit, _ in self._units])
+            for name in ("hidden_weight", "hidden_bias")
+        )
         self._scan = Scan(gates, weight, bias, self._keep)
 
     def _hidden_values(self, unit: int, shifted: bool = False) -> Array:

@@ -56,7 +56,7 @@ class StreamRows:
 
     def __init__(self, source: StreamedTrials, scaler: Scaler, device: torch.device) -> None:
         self.source, self.scaler, self.device = source, scaler, device
-        self._gaps = self._has_gaps()
+        self._gaps = any(bool(np.isnan(source.read(begin, end)).any()) for _, begin, end in source.blocks())
         self._marks = self._last_known() if self._gaps else np.zeros((0, source.n_channels), np.float32)  # [marks, N]
 
     def __len__(self) -> int:
@@ -92,9 +92,6 @@ class StreamRows:
         return age
 
     # ---- gaps ---------------------------------------------------------------------------------------------------
-    def _has_gaps(self) -> bool:
-        return any(bool(np.isnan(self.source.read(begin, end)).any()) for _, begin, end in self.source.blocks())
-
     def _last_known(self) -> Array:
         """[marks, N] what a gap that reaches over row i * _GAP_MARK takes there; 0 where the trial had no value yet."""
         n = self.source.n_samples // _GAP_MARK + 1
