@@ -37,19 +37,6 @@ def noise_for(rows: Rows, k: int, n_samples: int = 2, seed: int = 4) -> torch.Te
     return gumbel((n_samples, len(rows), k), generator(seed), torch.float64)
 
 
-def selected(rows: Rows, index: torch.Tensor, lengths: tuple[int, ...]) -> Rows:
-    known = None if rows.known is None else rows.known[index]
-    return replace(
-        rows,
-        y=rows.y[index],
-        known=known,
-        past=rows.past[index],
-        age=rows.age[index],
-        n_scored=len(index),
-        lengths=lengths,
-    )
-
-
 # ---- the bound ------------------------------------------------------------------------------------------------------
 def two_samples(seed: int, missing: bool = False) -> Rows:
     rows = random_rows(2, n_channels=2, seed=seed)
@@ -312,14 +299,14 @@ def test_trials_side_by_side_are_trials_alone(config):
         together = sampled_elbo(module, rows, noise, TAU)
         begin = 0
         for length in rows.lengths:
-            at = torch.arange(begin, begin + length)
-            alone = sampled_elbo(module, selected(rows, at, (length,)), noise[:, at], TAU)
-            torch.testing.assert_close(together[at], alone, atol=2e-3 if config.posterior == "sticky" else 1e-9, rtol=0)
-            begin += length
+            end = begin + length
+            alone = sampled_elbo(module, rows.piece(begin, end), noise[:, begin:end], TAU)
+            close = 2e-3 if config.posterior == "sticky" else 1e-9
+            torch.testing.assert_close(together[begin:end], alone, atol=close, rtol=0)
+            begin = end
     if not module.posterior.sequential and module.transition.affine_in_state:
-        first = selected(rows, torch.arange(25), (25,))
-        rest = selected(rows, torch.arange(25, 52), rows.lengths[1:])
-        parts = elbo(module, first, TAU) + elbo(module, rest, TAU)
+        rest = rows.at(slice(25, 52), n_scored=27, lengths=rows.lengths[1:])
+        parts = elbo(module, rows.piece(0, 25), TAU) + elbo(module, rest, TAU)
         assert elbo(module, rows, TAU) == pytest.approx(parts, abs=1e-6)
 
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from gdm_core.maths.gaps import carried_forward
 from gdm_core.maths.rows import WindowSampler, make_rows, shift
 from tests.support.gdm import CPU, generator
-
-
-def test_gaps_take_what_came_before_and_nothing_from_after():
-    y = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan], [5.0, 7.0]])
-    expected = [[0, 1], [2, 1], [2, 1], [5, 7]]
-    np.testing.assert_array_equal(carried_forward(y), expected)
-    assert np.isnan(y[0, 0])  # the input is left alone
 
 
 def test_rows_lie_end_to_end_and_know_their_age():

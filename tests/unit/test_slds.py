@@ -24,6 +24,7 @@ from tests.support.switching import (
     exact_evidence,
     random_parameters,
     random_trials,
+    walk,
 )
 
 KINDS = ["sticky", "recurrent", "recurrent_only"]
@@ -285,28 +286,12 @@ def test_every_block_of_a_step_raises_the_objective(kind):
         assert now.elbo + p.log_prior(prior) >= level - 1e-8
 
 
-def test_evidence_rises_with_one_state():
-    rng = np.random.default_rng(18)
-    trials = random_trials(rng, (20, 14), missing=0.1)
-    observed = em.Observed.prepare(trials)
-    prior = DynamicsPrior.stay(2, 1, 1e-6 * np.ones(2))
-    p = random_parameters(rng, "sticky", k=1)
-    reached = []
-    for q, now in em.iterate(observed, p, prior, 12):
-        exact = sum(dense_observation(q, y, [0] * len(y))[0] for y in trials)
-        assert now.elbo <= exact + 1e-8
-        reached.append(exact + q.log_prior(prior))
-    assert np.diff(reached).min() > 0
-
-
 # ---- the whole model --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", KINDS)
 def test_recovers_states_through_noise(kind):
     rng = np.random.default_rng(22)
     z = np.repeat(np.arange(30) % 3, 20)
-    moves = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
-    x = np.cumsum(moves[z] + 0.1 * rng.normal(size=(600, 2)), axis=0)
-    y = (x @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(600, 6))).astype(np.float32)
+    y = (walk(rng, z) @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(600, 6))).astype(np.float32)
     y[rng.random(y.shape) < 0.1] = np.nan
     model = SLDS(n_states=3, transitions=kind, n_iter=40).fit(y)
     assert matched_accuracy(model.predict(y), z) > 0.95
@@ -318,9 +303,7 @@ def test_a_long_recording_is_climbed_on_an_excerpt_first(monkeypatch):
     """The excerpt's stretches are trials of their own; all of the recording needs fewer iterations after it, and ends as high."""
     rng = np.random.default_rng(23)
     z = np.repeat(rng.integers(0, 3, 60), 20)
-    moves = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
-    x = np.cumsum(moves[z] + 0.3 * rng.normal(size=(1200, 2)), axis=0)
-    y = (x @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(1200, 6))).astype(np.float32)
+    y = (walk(rng, z, 0.3) @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(1200, 6))).astype(np.float32)
     y[rng.random(y.shape) < 0.05] = np.nan
     few = em.Observed.prepare([y]).excerpt(400)
     assert few.y.shape == (400, 6)
