@@ -104,6 +104,11 @@ def row_products(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tens
     return torch.from_numpy(found)
 
 
+def as_numpy(tensor: Tensor) -> npt.NDArray[np.float32]:
+    result: npt.NDArray[np.float32] = tensor.numpy(force=True).astype(np.float32, copy=False)
+    return result
+
+
 class RowSource(Protocol):
     """What windows are drawn from: rows in memory, or rows that stay in files."""
 

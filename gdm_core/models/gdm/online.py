@@ -9,11 +9,10 @@ from torch import Tensor
 
 from gdm_core.errors import ConfigError
 from gdm_core.maths.relaxed import gumbel, moments
-from gdm_core.maths.rows import Rows
+from gdm_core.maths.rows import Rows, as_numpy
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, View
 from gdm_core.models.gdm.readout import candidates_of_last_row, same_noise
-from gdm_core.models.gdm.soft import as_numpy
 from gdm_core.models.gdm.word_model import WordModel
 from gdm_core.models.online import Arrays, Candidates
 

@@ -19,14 +19,13 @@ import torch
 
 from gdm_core.errors import FitError
 from gdm_core.maths.relaxed import gumbel, log_sample
-from gdm_core.maths.rows import Rows, WindowSampler, make_rows
+from gdm_core.maths.rows import Rows, WindowSampler, as_numpy, make_rows
 from gdm_core.maths.threads import on_one_thread, one_torch_thread
 from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.gdm.config import GDMConfig, SoftConfig
 from gdm_core.models.gdm.fit import Step, one_cycle
-from gdm_core.models.gdm.model import first_fit
+from gdm_core.models.gdm.model import SoftModel, first_fit
 from gdm_core.models.gdm.module import GdmModule
-from gdm_core.models.gdm.soft import SoftModel, as_numpy
 from gdm_core.models.gdm.start import start_random
 from gdm_core.models.mixture.module import MixtureModule, bound, determined_path, mixture_elbo
 from gdm_core.models.mixture.readout import settled_belief, smoothed, weighed_states
