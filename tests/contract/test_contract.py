@@ -20,9 +20,9 @@ from gdm_core import Status, Trial, Trials, load_model
 from gdm_core.errors import ConfigError
 from gdm_core.forecast import coverage
 from gdm_core.models.base import StateModel
+from gdm_core.models.gdm.start import STATE_AXES
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import as_trials
-from tests.support.gdm import STATE_AXES
 
 N_CHANNELS, K = 4, 3
 SWITCHING = {"n_iter": 4, "n_restarts": 1}

@@ -15,7 +15,7 @@ from gdm_core.errors import ConfigError, DataError, FitError
 from gdm_core.models.gdm.word_classifier import WordClassifier, window_features
 from gdm_core.models.gdm.word_model import check_labels
 from gdm_core.trials import as_trials
-from tests.support.gdm import relabelled
+from tests.contract.test_contract import relabelled
 from tests.support.taught import NAMES, labelled, marks
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl, log_density
+from gdm_core.maths.relaxed import gumbel, gumbel_softmax_kl
 from gdm_core.maths.rows import Rows, WindowSampler
 from gdm_core.models.gdm import module as generative
 from gdm_core.models.gdm.config import GDMConfig
@@ -156,31 +156,6 @@ def test_every_intended_parameter_receives_a_gradient(config, objective):
         assert parameter.grad is not None, name
         assert torch.isfinite(parameter.grad).all(), name
         assert float(parameter.grad.abs().max()) > 0, name
-
-
-def test_frozen_projection_receives_none():
-    module = random_module(GDMConfig(3, 2, train_projection=False))
-    sampled_elbo(module, random_rows(20), noise_for(random_rows(20), 3), TAU).sum().backward()
-    assert module.projection.grad is None
-    assert module.dynamics.grad is not None
-
-
-def test_weighted_gradient_moves_model_and_posterior_towards_weighted_draws():
-    """Its parts by hand: weights and draws are constants."""
-    module, rows = random_module(GDMConfig(3, 2, n_hidden=4)), random_rows(25, 10)
-    noise = noise_for(rows, 3, 6)
-    importance_objective(module, rows, noise, TAU).sum().backward()
-    found = {name: p.grad.clone() for name, p in module.named_parameters()}
-    module.zero_grad()
-    view = module.view(rows)
-    log_z = module.sample_posterior(view, rows, noise, TAU)[0].detach()
-    joint = module.log_likelihood(log_z.exp(), view.design, rows)
-    joint = joint + log_density(log_z, module.prior_logits(view.context, log_z.exp(), rows), TAU)
-    log_q = log_density(log_z, view.posterior, TAU)
-    weights = torch.softmax((joint - log_q).detach(), 0)
-    (weights * (joint + log_q)).sum().backward()
-    for name, parameter in module.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad)
 
 
 def row_noises(module: GdmModule, rows: Rows) -> torch.Tensor:

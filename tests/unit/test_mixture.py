@@ -24,9 +24,36 @@ from gdm_core.models.mixture.module import (
     solve_path,
 )
 from gdm_core.models.mixture.rollout import filtered
-from tests.support.mixture import CPU, generator_of, some_module, some_rows, some_states
+from tests.support.gdm import CPU, generator
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+
+def some_rows(*lengths: int, n_channels: int = 3, gaps: bool = False) -> Rows:
+    rng = np.random.default_rng(0)
+    ys = [rng.normal(size=(n, n_channels)).cumsum(0) * 0.3 for n in lengths]
+    if gaps:
+        ys[0][1, 0] = ys[0][2] = np.nan
+    return make_rows(ys, CPU, torch.float64)
+
+
+def some_module(
+    k: int = 3, d: int = 2, n: int = 3, deterministic: bool = False, gamma: float = 0.3, recurrent: bool = True
+) -> MixtureModule:
+    config = GDMConfig(n_states=k, n_latent=d, stickiness=gamma, posterior="window", n_hidden=4)
+    module = MixtureModule(n, config, deterministic)
+    random = generator(3)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
+        module.dynamics[:, :d] += 0.5 * torch.eye(d, dtype=torch.float64)
+        if not recurrent:
+            module.transition.weight.zero_()
+    return module
+
+
+def some_states(*shape: int) -> torch.Tensor:
+    return torch.softmax(2 * torch.randn(shape, generator=generator(5), dtype=torch.float64), -1)
 
 
 def _dense(module: MixtureModule, rows: Rows, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -105,7 +132,7 @@ def test_draws_have_the_moments_of_the_path():
     z = some_states(3, 3)
     with torch.no_grad():
         one = module.path(module.drive(z[None], rows), module.information(rows))
-        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.information(rows), generator_of(1))
+        many = module.path(module.drive(z.expand(n, -1, -1), rows), module.information(rows), generator(1))
         draws = many.draw.reshape(n, 6)
         covariance = _covariance(module, rows, z)
     scale = covariance.diagonal().sqrt()
@@ -117,10 +144,10 @@ def test_draws_have_the_moments_of_the_path():
 
 def test_gradient_of_a_path():
     n, d = 4, 2
-    generator = generator_of(2)
-    a = 0.4 * torch.randn(n, d, d, generator=generator, dtype=torch.float64)
+    random = generator(2)
+    a = 0.4 * torch.randn(n, d, d, generator=random, dtype=torch.float64)
     a[0] = 0
-    linear, noise = torch.randn(2, n, d, generator=generator, dtype=torch.float64)
+    linear, noise = torch.randn(2, n, d, generator=random, dtype=torch.float64)
 
     def run(matrix, linear, noise):
         # Blocks of a precision that stays positive whatever the matrix is.
@@ -235,7 +262,7 @@ def test_bound_lies_below_the_likelihood(deterministic):
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_every_parameter_learns_and_gradients_are_right(deterministic):
     module, rows = some_module(deterministic=deterministic), some_rows(5, 4, gaps=True)
-    noise = gumbel((2, 9, 3), generator_of(4), torch.float64)
+    noise = gumbel((2, 9, 3), generator(4), torch.float64)
     names = [name for name, _ in module.named_parameters()]
 
     class Bound(torch.nn.Module):
@@ -244,7 +271,7 @@ def test_every_parameter_learns_and_gradients_are_right(deterministic):
             self.module = module
 
         def forward(self):
-            return mixture_elbo(self.module, rows, noise, 0.7, generator_of(6), exact=False)
+            return mixture_elbo(self.module, rows, noise, 0.7, generator(6), exact=False)
 
     def value(*parameters):
         given = {f"module.{name}": parameter for name, parameter in zip(names, parameters, strict=True)}
@@ -263,8 +290,8 @@ def test_cheap_and_exact_divergences_agree_on_average():
     with torch.no_grad():
         values = []
         for exact in (True, False):
-            noise = gumbel((4000, 6, 3), generator_of(4), torch.float64)
-            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator_of(6), exact=exact)))
+            noise = gumbel((4000, 6, 3), generator(4), torch.float64)
+            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator(6), exact=exact)))
     assert values[0] == pytest.approx(values[1], abs=0.3)
 
 
@@ -277,8 +304,8 @@ def test_vanishing_noise_of_x_is_the_deterministic_model():
         noisy.log_step.fill_(-30.0)  # held at its floor
         values = []
         for module in (noisy, exact):
-            noise = gumbel((1, 6, 3), generator_of(4), torch.float64)
-            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator_of(6), exact=True)))
+            noise = gumbel((1, 6, 3), generator(4), torch.float64)
+            values.append(float(mixture_elbo(module, rows, noise, 0.7, generator(6), exact=True)))
     assert values[0] == pytest.approx(values[1], abs=1e-2)
 
 
@@ -342,7 +369,7 @@ def test_padding_counts_for_nothing():
     longer = some_rows(9, 3)
     padded = replace(
         longer,
-        y=torch.cat([rows.y, torch.randn(3, 3, dtype=torch.float64, generator=generator_of())]),
+        y=torch.cat([rows.y, torch.randn(3, 3, dtype=torch.float64, generator=generator())]),
         past=torch.cat([rows.past, torch.zeros(3, 3, dtype=torch.float64)]),
         age=torch.cat([rows.age, torch.full((3,), -1)]),
         lengths=(12,),

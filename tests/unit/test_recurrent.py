@@ -10,7 +10,7 @@ import torch
 
 from datasets import nascar
 from gdm_core.maths.gru import RUN_UP, WINDOW, Gru, Scan, _WindowedScan, layout, starts_anew
-from gdm_core.maths.rows import Rows, WindowSampler, make_rows
+from gdm_core.maths.rows import Rows, make_rows
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.fit import batches
 from gdm_core.models.gdm.model import GDM
@@ -233,15 +233,3 @@ def test_mini_batches_of_long_trials_see_enough_around_them():
     assert (scored[:, :RUN_UP] == 0).all()
     assert (scored[:, -RUN_UP:] == 0).all()
     assert scored.sum() > 0.3 * len(batch)
-
-
-def test_windows_with_rows_behind_score_every_row_alike():
-    rows = random_rows(300, dtype=torch.float32)
-    numbered = replace(rows, y=torch.arange(300.0)[:, None].expand(-1, 3))
-    sampler = WindowSampler(numbered, 64, 40, 32, generator(), after=32)
-    counts = torch.zeros(300)
-    for _ in range(60):
-        batch = sampler.draw()
-        counts += torch.bincount(batch.y[batch.scored > 0][:, 0].long(), minlength=300)
-    assert counts.min() > 0.5 * counts.mean()
-    assert counts.max() < 1.5 * counts.mean()

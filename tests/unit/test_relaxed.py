@@ -1,7 +1,5 @@
 """The Gumbel-Softmax in log space: densities, samples, the exact divergence, and exact moments."""
 
-import random
-
 import mpmath
 import numpy as np
 import pytest
@@ -62,11 +60,6 @@ def test_density_integrates_to_one(temperature):
     assert integrate.trapezoid(density, u) == pytest.approx(1, abs=1e-7)
 
 
-def test_density_does_not_depend_on_the_level_of_the_logits():
-    logits, log_z = logits_of(5, 3), torch.log_softmax(logits_of(5, 3, seed=1), -1)
-    torch.testing.assert_close(log_density(log_z, logits + 7.5, 0.6), log_density(log_z, logits, 0.6))
-
-
 # ---- samples --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("temperature", [0.01, 0.3, 0.99, 8.0])
 def test_largest_state_is_categorical_at_every_temperature(temperature):
@@ -87,14 +80,6 @@ def test_gumbel_noise_is_standard_and_seeded():
     single = gumbel((500_000,), generator(1))
     assert single.dtype == torch.float32
     assert torch.isfinite(single).all()
-
-
-def test_global_random_state_is_left_alone():
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    gumbel((10, 3), generator())
-    assert torch.equal(before[0], torch.get_rng_state())
-    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
-    assert before[2] == random.getstate()
 
 
 # ---- float32 --------------------------------------------------------------------------------------------------------
@@ -165,13 +150,6 @@ def test_divergence_is_a_divergence():
     assert (gumbel_softmax_kl(posterior, prior) > 0).all()
     torch.testing.assert_close(
         gumbel_softmax_kl(posterior, posterior), torch.zeros(200, dtype=torch.float64), atol=1e-6, rtol=0
-    )
-    torch.testing.assert_close(
-        gumbel_softmax_kl(posterior + 5, prior - 2), gumbel_softmax_kl(posterior, prior), atol=1e-6, rtol=0
-    )
-    order = [3, 0, 5, 1, 4, 2]
-    torch.testing.assert_close(
-        gumbel_softmax_kl(posterior[:, order], prior[:, order]), gumbel_softmax_kl(posterior, prior)
     )
     assert (gumbel_softmax_kl(posterior[:, :1], prior[:, :1]).abs() < 1e-6).all()  # one state
 

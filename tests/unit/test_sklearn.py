@@ -13,9 +13,11 @@ from typing import Any
 from unittest import SkipTest
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -139,11 +141,22 @@ def test_numbers_of_numpy_are_numbers(kind):
     assert json.loads(json.dumps(model.set_params(n_latent=np.int64(4)).get_params()))["n_latent"] == 4
 
 
-def test_a_model_ends_a_pipeline():
-    y = np.random.default_rng(0).standard_normal((40, 2))
-    pipeline = make_pipeline(StandardScaler(), GDM(n_states=2, n_latent=1, n_steps=10))
+def test_a_model_is_a_step_of_a_pipeline_or_its_end():
+    y, model = np.random.default_rng(0).standard_normal((40, 2)), GDM(n_states=2, n_latent=1, n_steps=10)
+    pipeline = make_pipeline(StandardScaler(), model)
     assert pipeline.fit(y).predict(y).shape == (40,)
     assert np.isfinite(clone(pipeline).set_params(gdm__n_states=3).fit(y).score(y))
+    assert make_pipeline(model, LogisticRegression()).fit(y, y[:, 0] > 0).predict(y).shape == (40,)
+    frame = pd.DataFrame(y, index=np.arange(40) / 25)
+    table = clone(model).set_output(transform="pandas").fit_transform(frame)
+    assert list(table.columns) == ["S1", "S2"]
+    assert (table.index == frame.index).all()
+    np.testing.assert_array_equal(table.to_numpy(), model.transform(y))
+    piped = make_pipeline(clone(model)).set_output(transform="pandas").fit(frame)
+    assert isinstance(piped.transform(frame), pd.DataFrame)
+    assert isinstance(clone(clone(model).set_output(transform="pandas")).fit_transform(frame), pd.DataFrame)
+    with pytest.raises(ConfigError, match="choose 'default' or 'pandas'"):
+        model.set_output(transform="polars")
 
 
 def test_complex_and_sparse_data_are_refused():

@@ -131,7 +131,7 @@ def start_random(module: GdmModule, seed: int) -> None:
 
 
 # Axes of each parameter that count states.
-_STATE_AXES: dict[str, tuple[int, ...]] = {
+STATE_AXES: dict[str, tuple[int, ...]] = {
     "dynamics": (0,),
     "word_logits": (0,),
     "initial": (0,),
@@ -163,7 +163,7 @@ def resize_states(previous: GdmModule, module: GdmModule, rows: Rows, config: GD
         if source is None:  # gamma changed between fixed and learned: keep the module's own
             state[name] = _stickiness(name, previous, value)
             continue
-        axes = _STATE_AXES.get(name, ())
+        axes = STATE_AXES.get(name, ())
         for axis in axes if old != new else ():
             source = source.index_select(axis, parents.to(source.device))
         if new > old and axes:
