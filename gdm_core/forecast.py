@@ -127,7 +127,7 @@ def forecast(
     if len(at) and (at.min() < 0 or at.max() >= len(y)):
         raise ConfigError(f"origins must lie in 0..{len(y) - 1}; got {at.min()}..{at.max()}.")
     n_channels = y.shape[1]
-    if len(at) * horizon * n_channels * (2 * len(LEVELS) + 3) > _MAX_RESULT_ELEMENTS * (2 * len(LEVELS) + 3):
+    if len(at) * horizon * n_channels > _MAX_RESULT_ELEMENTS:
         raise ConfigError(
             f"A forecast of {len(at)} origins x {horizon} steps x {n_channels} channels is too large. "
             "Pass fewer origins, for example origins=range(0, T, 10)."
@@ -175,7 +175,7 @@ def summarise(paths: Array, origins: npt.NDArray[np.int64]) -> Forecast:
     return Forecast(origins, mean, edges[:n], edges[n + 1 :], edges[n], std)
 
 
-def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int = 0) -> Calibration | None:
+def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int) -> Calibration | None:
     """Factors that make the central intervals cover their nominal share of the outcomes in the trials `ys`."""
     horizon = CALIBRATION_HORIZON
     scores: list[Array] = []
@@ -189,7 +189,7 @@ def calibrate(sample: Sampler, ys: Sequence[Array], min_samples: int, seed: int 
         wanted = max(1, round(CALIBRATION_ORIGINS * (last - min_samples) / total))
         at = np.unique(np.linspace(min_samples - 1, last - 1, wanted).astype(np.int64))
         start = int(max(0, at[0] - min_samples + 1))
-        raw = summarise(sample(y[start:], at - start, horizon, CALIBRATION_PATHS, seed), at)
+        raw = summarise(sample(y[start:], at - start, horizon, CALIBRATION_PATHS, 0), at)
         error = (outcomes(y, at, horizon) - raw.mean)[None]
         # How far, in units of the raw half-width on its own side, each outcome lies from the mean.
         side = np.where(error >= 0, np.maximum(raw.upper - raw.mean, 1e-9), np.maximum(raw.mean - raw.lower, 1e-9))

@@ -46,6 +46,7 @@ RATES = {"projection": 0.1} | dict.fromkeys(
 DECAY = {"transition.weight": 0.5, "posterior.weight": 0.5, "posterior.out": 0.5}
 FIRST_SHARE, LAST_SHARE = 0.5, 0.05  # of Newton's step that is taken, at the first and at the last step
 _MEMORY = 0.9  # of the curvature seen before
+_BETA1, _BETA2 = np.float32(0.9), np.float32(0.99)  # of Adam
 _RIDGE = 1e-4  # on the curvature of a design with unit variance, per time step
 _MOST_CHANGE = 0.25  # of the log of a standard deviation, a step
 _LEAST_OBSERVED = 0.05
@@ -103,18 +104,18 @@ class NewtonAscent:
 class Adam:
     """Adam on one flat vector."""
 
-    def __init__(self, size: int, beta1: float = 0.9, beta2: float = 0.99) -> None:
+    def __init__(self, size: int) -> None:
         self._first: Array = np.zeros(size, np.float32)
         self._second: Array = np.zeros(size, np.float32)
-        self._beta1, self._beta2, self._steps = np.float32(beta1), np.float32(beta2), 0
+        self._steps = 0
 
     def ascend(self, flat: Array, gradient: Array, rate: float, rates: Array | float = 1.0) -> None:
         """One step up the `gradient`, with `rate` times `rates`."""
         self._steps += 1
-        self._first += (1 - self._beta1) * (gradient - self._first)
-        self._second += (1 - self._beta2) * (np.square(gradient) - self._second)
-        first = self._first / (1 - self._beta1**self._steps)
-        second = self._second / (1 - self._beta2**self._steps)
+        self._first += (1 - _BETA1) * (gradient - self._first)
+        self._second += (1 - _BETA2) * (np.square(gradient) - self._second)
+        first = self._first / (1 - _BETA1**self._steps)
+        second = self._second / (1 - _BETA2**self._steps)
         flat += np.float32(rate) * rates * first / (np.sqrt(second) + np.float32(1e-8))
 
 
@@ -176,8 +177,8 @@ def _temperature(config: GDMConfig, step: int, total: int) -> float:
     return float(config.temperature_start ** (1 - share) * config.temperature**share)
 
 
-def one_cycle(step: int, total: int, peak: float, warm: float = 0.2) -> float:
-    rise = max(1.0, warm * total)
+def one_cycle(step: int, total: int, peak: float) -> float:
+    rise = max(1.0, 0.2 * total)
     if step < rise:
         return peak * (0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * step / rise)))
     return peak * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1.0, total - rise))) + 1e-5

@@ -157,13 +157,11 @@ def laplace(
     return at.centred(x)
 
 
-def infer_path(
-    observed: Observed, p: SLDSParameters, now: SLDSPosterior, newton_steps: int = 3
-) -> tuple[GaussianPath, Terms | None]:
+def infer_path(observed: Observed, p: SLDSParameters, now: SLDSPosterior) -> tuple[GaussianPath, Terms | None]:
     """q(x) given q(z): the Laplace approximation, or a step towards it that raises the bound. Its terms, where they had to
     be found."""
     quadratic = quadratic_part(observed, p, now.chain)
-    target = laplace(quadratic, p, now.chain, now.x.mean, newton_steps)
+    target = laplace(quadratic, p, now.chain, now.x.mean, steps=3)
     if not p.transitions.recurrent:
         return target, None
     least = now.elbo - ROUNDING * abs(now.elbo)  # where nothing is left to gain, rounding is not worth a search
