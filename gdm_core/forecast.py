@@ -37,15 +37,10 @@ class Calibration:
 
     scale: Array  # [H, N, levels]
 
-    def factor(self, horizon: int, coverage: npt.NDArray[Any]) -> Array:
-        """[levels..., H, N] factors for central intervals of `coverage`; past the calibrated horizon the last one holds."""
+    def factor(self, horizon: int) -> Array:
+        """[levels, H, N] factors; past the calibrated horizon the last one holds."""
         steps = np.minimum(np.arange(horizon), self.scale.shape[0] - 1)
-        table = self.scale[steps]  # [H, N, levels]
-        position = np.clip(np.interp(coverage, LEVELS, np.arange(len(LEVELS))), 0, len(LEVELS) - 1)
-        low = np.floor(position).astype(int)
-        high = np.minimum(low + 1, len(LEVELS) - 1)
-        weight = (position - low).astype(np.float32)
-        return np.moveaxis(table[..., low] * (1 - weight) + table[..., high] * weight, -1, 0)
+        return np.moveaxis(self.scale[steps], -1, 0)
 
 
 @dataclass(frozen=True)
@@ -132,10 +127,8 @@ def forecast(
             f"A forecast of {len(at)} origins x {horizon} steps x {n_channels} channels is too large. "
             "Pass fewer origins, for example origins=range(0, T, 10)."
         )
-    if calibration is not None:
-        factors = calibration.factor(horizon, LEVELS)
-    else:
-        factors = np.ones((len(LEVELS), horizon, n_channels), np.float32)
+    raw_width = np.ones((len(LEVELS), horizon, n_channels), np.float32)
+    factors = raw_width if calibration is None else calibration.factor(horizon)
     shape = (len(at), horizon, n_channels)
     mean, median, std = (np.full(shape, np.nan, np.float32) for _ in range(3))
     lower, upper = (np.full((len(LEVELS), *shape), np.nan, np.float32) for _ in range(2))

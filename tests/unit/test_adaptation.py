@@ -240,10 +240,10 @@ def test_summary_is_of_the_paths():
     np.testing.assert_allclose(found.median, np.median(paths, axis=0), atol=1e-6)
 
 
-def test_factors_interpolate_levels_and_hold_past_the_horizon():
+def test_factors_hold_past_the_horizon():
     scale = np.tile(np.arange(1.0, 6.0, dtype=np.float32), (2, 3, 1))  # [H, N, levels]
     scale[1] *= 10
-    found = Calibration(scale).factor(4, np.array([0.5, 0.85, 0.99]))
-    assert found.shape == (3, 4, 3)
-    np.testing.assert_allclose(found[:, 0, 0], [1, 2.5, 5])
-    np.testing.assert_allclose(found[:, 1:, 0], np.array([10, 25, 50])[:, None].repeat(3, 1))
+    found = Calibration(scale).factor(4)
+    assert found.shape == (5, 4, 3)
+    np.testing.assert_allclose(found[:, 0, 0], np.arange(1, 6))
+    np.testing.assert_allclose(found[:, 1:, 0], 10 * np.arange(1, 6)[:, None].repeat(3, 1))
