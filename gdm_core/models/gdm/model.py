@@ -422,8 +422,7 @@ class GDM(SoftModel[GdmModule]):
         rows = make_rows(ys, self._device)
         if self._labels is None:
             return rows
-        self.word_model_, guess = learn(ys, self._labels, self.config.seed)
-        weights = guess.row_weights(rows.y.shape[1], [len(y) for y in ys])
+        self.word_model_, weights = learn(ys, self._labels, self.config.seed)
         return dataclasses.replace(rows, words=torch.as_tensor(weights, device=rows.y.device))
 
     def _beside_parameters(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

@@ -246,35 +246,9 @@ class WordModel:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Guess:
-    """What the marks make of the recordings they lie in, of every `step`-th sample of each trial.
-
-    words    [R, W] probability of each word
-    marked   [R] the word that was marked there, -1 for none
-    lengths  how many of the R belong to each trial
-    """
-
-    words: Float
-    marked: npt.NDArray[np.int64]
-    lengths: list[int]
-    step: int
-
-    def row_weights(self, n_channels: int, n_samples: list[int]) -> npt.NDArray[np.float32]:
-        """[samples of all trials, W] how much each counts as each word in the bound of a fit, every word the same in all.
-
-        A mark counts as much as a share of a sample's channels, so that it is heard beside them, a guess less.
-        """
-        heard = n_channels * np.where(self.marked >= 0, _MARK_SHARE, _GUESS_SHARE)[:, None] * self.words
-        of_word = heard.sum(axis=0)
-        balanced = heard * np.clip(of_word.mean() / np.maximum(of_word, 1e-9), 1 / _MOST_BALANCE, _MOST_BALANCE)
-        parts = np.split(balanced, np.cumsum(self.lengths)[:-1])
-        spread = [np.repeat(part, self.step, axis=0)[:n] for part, n in zip(parts, n_samples, strict=True)]
-        return np.concatenate(spread).astype(np.float32)
-
-
-def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordModel, Guess]:
-    """A model from the marks in standardised trials [T, N], and what it says about all of them."""
+def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordModel, npt.NDArray[np.float32]]:
+    """A model from the marks in standardised trials [T, N], and by what it says about all of them, [samples of all trials, W] how
+    much each counts as each word in the bound of a fit."""
     rate_hz = labels.rate_hz
     fine = max(1, round(rate_hz / _ROWS_A_SECOND))
     n_marked = sum(int((codes >= 0).sum()) for codes in labels.codes)
@@ -319,7 +293,20 @@ def learn(ys: list[npt.NDArray[Any]], labels: Labels, seed: int) -> tuple[WordMo
         low, high, said,
     )  # fmt: skip
     known = _anchored(counted * np.log(final.probabilities(everywhere)), truth, lengths, stays)
-    return model, Guess(known, truth, lengths, step)
+    parts = np.split(_heard(known, truth, ys[0].shape[1]), np.cumsum(lengths)[:-1])
+    weights = [np.repeat(part, step, axis=0)[: len(y)] for part, y in zip(parts, ys, strict=True)]
+    return model, np.concatenate(weights).astype(np.float32)
+
+
+def _heard(words: Float, marked: npt.NDArray[np.int64], n_channels: int) -> Float:
+    """[R, W] how much rows with these probabilities count as each word, every word the same in all.
+
+    A mark counts as much as a share of a sample's channels, so that it is heard beside them, a guess less.
+    """
+    heard = n_channels * np.where(marked >= 0, _MARK_SHARE, _GUESS_SHARE)[:, None] * words
+    of_word = heard.sum(axis=0)
+    balanced: Float = heard * np.clip(of_word.mean() / np.maximum(of_word, 1e-9), 1 / _MOST_BALANCE, _MOST_BALANCE)
+    return balanced
 
 
 def _folds(codes: tuple[npt.NDArray[np.int64], ...], clip: int) -> tuple[list[npt.NDArray[np.int64]], HeldOut]:
