@@ -10,7 +10,7 @@ from gdm_core.maths.relaxed import log_density, log_sample, moments
 from gdm_core.models.gdm import readout
 from gdm_core.models.gdm.config import GDMConfig
 from gdm_core.models.gdm.module import GdmModule, elbo
-from gdm_core.models.gdm.readout import log_bound, posterior_states, read_out
+from gdm_core.models.gdm.readout import log_bound, read_out
 from tests.support.gdm import generator, random_module, random_rows, relabelled_module
 from tests.support.quadrature import integrate
 
@@ -64,7 +64,7 @@ def test_states_are_the_posterior_mean():
         module = random_module(GDMConfig(2, 1, stickiness=0.7, n_hidden=4), 2, seed, scale=0.7)
         rows = random_rows(2, n_channels=2, seed=seed)
         exact = integrate(module, rows, TAU)
-        found = posterior_states(module, rows, TAU, n_samples=1024)
+        found = read_out(module, rows, TAU, 1024).states
         torch.testing.assert_close(found, exact.states, atol=0.02, rtol=0)
         amortised = moments(module.view(rows).posterior, TAU).mean
         assert (found - exact.states).abs().max() < (amortised - exact.states).abs().max()
@@ -119,18 +119,18 @@ def test_sweeps_solve_the_recursions(k, sharp, monkeypatch):
 
 def test_pieces_are_the_whole(monkeypatch):
     module, rows = random_module(CONFIG), random_rows(120, 60, missing=0.1)
-    states, evidence = posterior_states(module, rows, TAU, 16), log_bound(module, rows, TAU, 16)
+    states, evidence = read_out(module, rows, TAU, 16).states, log_bound(module, rows, TAU, 16)
     monkeypatch.setattr(readout, "_PIECE_ELEMENTS", 16 * 16 * 40)
-    torch.testing.assert_close(posterior_states(module, rows, TAU, 16), states, atol=1e-4, rtol=0)
+    torch.testing.assert_close(read_out(module, rows, TAU, 16).states, states, atol=1e-4, rtol=0)
     torch.testing.assert_close(log_bound(module, rows, TAU, 16), evidence, atol=1e-3, rtol=0)
 
 
 def test_renaming_states_and_neighbours_change_nothing():
     module, rows, order = random_module(CONFIG), random_rows(40, 30, missing=0.1), [1, 2, 0]
     renamed = relabelled_module(module, CONFIG, order)
-    states = posterior_states(module, rows, TAU)
-    torch.testing.assert_close(posterior_states(renamed, rows, TAU), states[:, order], atol=1e-4, rtol=0)
+    states = read_out(module, rows, TAU).states
+    torch.testing.assert_close(read_out(renamed, rows, TAU).states, states[:, order], atol=1e-4, rtol=0)
     torch.testing.assert_close(
         log_bound(renamed, rows, TAU).sum(), log_bound(module, rows, TAU).sum(), atol=1e-2, rtol=0
     )
-    torch.testing.assert_close(posterior_states(module, rows.piece(0, 40), TAU), states[:40], atol=1e-4, rtol=0)
+    torch.testing.assert_close(read_out(module, rows.piece(0, 40), TAU).states, states[:40], atol=1e-4, rtol=0)

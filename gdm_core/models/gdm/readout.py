@@ -65,7 +65,7 @@ def _exponential(points: Tensor, moved: Tensor, like: Tensor) -> Tensor:
 def soft_states(module: GdmModule, rows: Rows, config: GDMConfig, n_draws: int | None = None) -> Tensor:
     """[R, K] what a model says of its states: weighed by its own densities where `config` corrects, else the mean of q."""
     if config.corrects and not module.posterior.sequential:
-        return posterior_states(module, rows, config.temperature, n_draws)
+        return read_out(module, rows, config.temperature, n_draws).states
     return posterior_mean(module, rows, config.temperature)
 
 
@@ -85,12 +85,6 @@ def posterior_mean(module: GdmModule, rows: Rows, temperature: float) -> Tensor:
     noise = gumbel((64, len(rows), module.n_states), torch.Generator(device=rows.y.device).manual_seed(0))
     noise = noise[..., module.roles()]
     return module.sample_posterior(view, rows, noise, temperature)[0].exp().mean(0)
-
-
-@torch.no_grad()
-def posterior_states(module: GdmModule, rows: Rows, temperature: float, n_samples: int | None = None) -> Tensor:
-    """[R, K] posterior mean of z."""
-    return read_out(module, rows, temperature, n_samples).states
 
 
 @torch.no_grad()
