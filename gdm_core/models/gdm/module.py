@@ -53,12 +53,8 @@ class GdmModule(nn.Module):
         # the data; the paper's recipe shares R, and a trial that starts elsewhere then costs thousands of nats.
         self.own_start_noise = config.preset != "paper"
         self.register_buffer("first_log_noise", torch.zeros(n))
-        if config.covariance == "full":
-            self.noise_coupling = nn.Parameter(
-                torch.zeros(n, n)
-            )  # strictly lower part of R's Cholesky factor, a row in units of its sd
-        else:
-            self.register_parameter("noise_coupling", None)
+        # Strictly lower part of R's Cholesky factor, a row in units of its standard deviation.
+        self.noise_coupling = nn.Parameter(torch.zeros(n, n)) if config.covariance == "full" else None
         # p(word | state), where words were given
         self.word_logits = nn.Parameter(torch.zeros(k, n_words)) if n_words else None
         self.transition = (
