@@ -28,14 +28,12 @@ N_CHANNELS, K = 4, 3
 SWITCHING = {"n_iter": 4, "n_restarts": 1}
 
 
-def gdm(**own: Any) -> Callable[..., StateModel]:
-    return lambda **changes: gdm_core.GDM(
-        **({"n_states": K, "n_latent": 2, "n_steps": 40, "n_hidden": 8} | own | changes)
-    )
-
-
 def other(name: str, **own: Any) -> Callable[..., StateModel]:
     return lambda **changes: getattr(gdm_core, name)(**({"n_states": K, "n_latent": 2} | own | changes))
+
+
+def gdm(**own: Any) -> Callable[..., StateModel]:
+    return other("GDM", **({"n_steps": 40, "n_hidden": 8} | own))
 
 
 MODELS: dict[str, Callable[..., StateModel]] = {

@@ -123,23 +123,25 @@ class WordClassifier:
             max_samples=max(1, round(_SHARE_OF_ROWS * len(words))),
             random_state=seed,
         ).fit(x, words, sample_weight=row_weight * len(words))
-        sizes = [tree.tree_.node_count for tree in forest.estimators_]
-        roots = np.cumsum([0, *sizes[:-1]])
         parts = [tree.tree_ for tree in forest.estimators_]
+        sizes = [part.node_count for part in parts]
+        roots = np.cumsum([0, *sizes[:-1]])
+        root = np.repeat(roots, sizes)  # of the tree that each node is of
+
+        def end_to_end(name: str) -> npt.NDArray[Any]:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        left = end_to_end("children_left")
         share = np.zeros((sum(sizes), n_words), np.float32)
-        share[:, present] = np.concatenate([part.value[:, 0] for part in parts])
+        share[:, present] = end_to_end("value")[:, 0]
         return cls(
             weight,
             bias,
             roots.astype(np.int32),
-            np.concatenate([np.where(part.children_left < 0, -1, part.feature) for part in parts]).astype(np.int32),
-            np.concatenate([part.threshold for part in parts]).astype(np.float32),
-            np.concatenate([part.children_left + root for part, root in zip(parts, roots, strict=True)]).astype(
-                np.int32
-            ),
-            np.concatenate([part.children_right + root for part, root in zip(parts, roots, strict=True)]).astype(
-                np.int32
-            ),
+            np.where(left < 0, -1, end_to_end("feature")).astype(np.int32),
+            end_to_end("threshold").astype(np.float32),
+            (left + root).astype(np.int32),
+            (end_to_end("children_right") + root).astype(np.int32),
             share / share.sum(axis=1, keepdims=True),
         )
 

@@ -134,18 +134,11 @@ def roll(
     return states, path
 
 
-class HardStateReader(SampleReader):
-    """What the readers of AR-HMM and SLDS share."""
-
-    def words(self, lag: int) -> None:
-        return None
-
-
 def _candidates(log_transfer: Float) -> Candidates:
     return Candidates(np.exp(log_transfer - log_transfer.max()), np.eye(log_transfer.shape[1]))
 
 
-class ArhmmReader(HardStateReader):
+class ArhmmReader(SampleReader):
     """Remembers as many samples as the dynamics look back at, gaps carried forward."""
 
     def __init__(self, parameters: arhmm_em.ARParameters, scores: ComponentScores, lags: int) -> None:
@@ -166,7 +159,7 @@ class ArhmmReader(HardStateReader):
         return _candidates(moves + seen)
 
 
-class SldsReader(HardStateReader):
+class SldsReader(SampleReader):
     """Remembers one Gaussian of the latent path for each state, as the filter of forecasts does."""
 
     def __init__(self, parameters: slds.SLDSParameters) -> None:
