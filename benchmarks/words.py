@@ -27,7 +27,7 @@ from gdm_core import GDM, Trials
 from gdm_core.analysis.agreement import reliability
 from gdm_core.analysis.metrics import macro_f1
 from gdm_core.analysis.proposals import propose
-from gdm_core.models.gdm.window_features import longest_gap, window_features, window_lengths
+from gdm_core.models.gdm.word_classifier import longest_gap, window_features, window_lengths
 from tests.support.individuals import simulate_individuals
 
 CLIP = 60

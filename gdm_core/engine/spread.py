@@ -17,7 +17,7 @@ from distributed import Client
 
 from gdm_core.errors import ConfigError, FitError, GdmError
 from gdm_core.models.base import Progress
-from gdm_core.models.gdm.distributed import DataPart, DataParts, PartsInProcess
+from gdm_core.models.gdm.streaming import DataPart, DataParts, PartsInProcess
 from gdm_core.streams import StreamedTrials
 
 if TYPE_CHECKING:
