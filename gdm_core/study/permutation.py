@@ -87,11 +87,6 @@ class Model:
         with np.errstate(divide="ignore", invalid="ignore"):
             return (explained / self.effect.shape[1]) / (left / self.df_residual)
 
-    def observed(self, values: Floats) -> Floats:
-        """[m] F of each column of values."""
-        free = self.residuals(values)
-        return self.f(((self.effect.T @ free) ** 2).sum(axis=0), (free**2).sum(axis=0))
-
     def p(self, values: Floats, n_permutations: int, seed: int) -> Floats:
         """[m] share of re-labelled studies, this one among them, whose F is as large."""
         free = self.residuals(values)

@@ -17,8 +17,7 @@ from gdm_core.errors import ConfigError, DataError, ModelFileError
 from gdm_core.files import write_whole
 from gdm_core.models.base import StateModel
 from gdm_core.study import comparing, files, fitting
-from gdm_core.study.classical import WHY_NOT, by_frames
-from gdm_core.study.counted import Counted
+from gdm_core.study.comparing import WHY_NOT, by_frames
 from gdm_core.study.design import FRAME, Design, Question, design_of
 from gdm_core.study.flow import Flow, flow_of
 from gdm_core.study.methods import methods_of
@@ -28,6 +27,7 @@ from gdm_core.study.states import (
     OF_CHANGES,
     OF_STATES,
     SHARES,
+    Counted,
     Recording,
     as_names,
     recording_of,
