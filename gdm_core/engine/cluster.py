@@ -227,7 +227,10 @@ def _start() -> Link:
     except (OSError, TimeoutError) as error:
         if host is not None:
             host.close(timeout=0)
-        raise FitError(_start_message(str(error))) from error
+        raise FitError(
+            f"The worker processes could not be started ({error}). The server's log has the reason. Free some memory, set "
+            f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
+        ) from error
     return Link(client, host)
 
 
@@ -281,13 +284,6 @@ class Host:
                 os.killpg(self._process.pid, how)
         self._process.kill()
         self._process.communicate()
-
-
-def _start_message(why: str) -> str:
-    return (
-        f"The worker processes could not be started ({why}). The server's log has the reason. Free some memory, set "
-        f"{WORKERS_VARIABLE}=1, or point {SCHEDULER_VARIABLE} at a running Dask scheduler."
-    )
 
 
 def _child_environment() -> dict[str, str]:

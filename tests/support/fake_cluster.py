@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from gdm_core.engine import JobStatus
 from tests.support.patience import until
 
 
@@ -78,7 +79,7 @@ class Cluster:
 
     def answer(self, number: int, value: object) -> None:
         """A worker has sent back the value of that call."""
-        self.job(number).end({"status": "done", "value": value})
+        self.job(number).end((JobStatus.DONE, value))
 
     def run(self, order: Any, *_: object, workers: tuple[str, ...] = (), nanny: bool = False, **__: object) -> None:
         """Orders are noted, and find nobody."""

@@ -191,7 +191,7 @@ class QuickEngine:
         self.jobs.append(job)
         known = self.cache.get(job.work.key)[0] if isinstance(job.work, FitRequest) and job.work.use_cache else None
         if known is not None:
-            job.succeed(known, step=known.steps[-1], total=known.steps[-1])
+            job.succeed(known)
         elif self.auto:
             self.run(job)
         return job
@@ -208,7 +208,7 @@ class QuickEngine:
             if isinstance(job.work, FitRequest):
                 result = self._fitted(job.work)
                 self.cache.results[result.key] = result
-                job.succeed(result, step=result.steps[-1], total=result.steps[-1], snapshot=result.snapshot)
+                job.succeed(result)
             elif job.slot in self.unable:
                 raise FitError(self.unable[job.slot])
             else:

@@ -151,7 +151,7 @@ def test_a_call_that_never_looks_up_ends_at_its_deadline_and_the_worker_comes_ba
     assert engine.call(os.getpid, session="a", deadline_s=240).result(240)
 
 
-def test_calls_return_values_and_errors_and_join_by_key(engine: Engine, tmp_path: Path) -> None:
+def test_calls_return_values_and_errors(engine: Engine) -> None:
     assert engine.call(divmod, 7, 2, session="a").result(PATIENCE_S) == (3, 1)
     assert engine.call(total, TRIALS, 2.0, session="a").result(PATIENCE_S) == pytest.approx(
         2 * float(TRIALS[0].y.sum()), rel=1e-4
@@ -160,12 +160,6 @@ def test_calls_return_values_and_errors_and_join_by_key(engine: Engine, tmp_path
     again = engine.call(divmod, 7, 2, session="b", kept_as="seven")
     assert again.poll().status is JobStatus.DONE, "what was kept is there at once"
     assert again.result() == [3, 1], "as JSON holds it"
-    told = tmp_path / "told"
-    first = engine.call(until_told, str(told), 1, session="a", key="load")
-    assert engine.call(until_told, str(told), 1, session="b", key="load") is first
-    told.touch()
-    assert first.result(PATIENCE_S) == 1
-    assert engine.call(until_told, str(told), 1, session="b", key="load") is not first
     with pytest.raises(FitError, match="cannot be sent to a worker"):
         engine.call(divmod, threading.Lock(), session="a").result(PATIENCE_S)
 

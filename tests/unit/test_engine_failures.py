@@ -109,7 +109,7 @@ def test_what_a_job_raises_is_its_own_also_where_it_is_a_timeout(engine: Engine,
 def test_a_result_that_is_long_in_coming_keeps_nobody_waiting(engine: Engine, cluster: Cluster) -> None:
     arrived = threading.Event()
     job = engine.call(divmod, 7, 2, session="a")
-    cluster.job(0).end(lambda: arrived.wait(60) and {"status": "done", "value": "late"})
+    cluster.job(0).end(lambda: arrived.wait(60) and (JobStatus.DONE, "late"))
     try:
         other = engine.call(divmod, 7, 2, session="b")
         cluster.answer(1, "fine")

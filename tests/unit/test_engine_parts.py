@@ -30,10 +30,9 @@ from gdm_core.engine import (
     dispatch,
 )  # fmt: skip
 from gdm_core.engine.cluster import Link, worker_count, worker_memory
-from gdm_core.engine.data_cache import DataCache
-from gdm_core.engine.fair_queue import FairQueue
-from gdm_core.engine.jobs import Call
+from gdm_core.engine.jobs import Call, FairQueue
 from gdm_core.engine.messages import SNAPSHOT_BYTES, code_version, resolve_family, source_folders
+from gdm_core.engine.sent_jobs import DataCache
 from gdm_core.engine.sweep import Sweep
 from gdm_core.errors import ConfigError, FitError
 from gdm_core.trials import Trial, Trials

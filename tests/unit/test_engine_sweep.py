@@ -13,8 +13,7 @@ import pytest
 from gdm_core.engine import Engine, ResultCache
 from gdm_core.engine import sweep as sweeps
 from gdm_core.engine.grid import Grid
-from gdm_core.engine.records import Record, aggregate
-from gdm_core.engine.sweep import Sweep
+from gdm_core.engine.sweep import Record, Sweep, aggregate
 from gdm_core.errors import ConfigError
 from gdm_core.trials import Trial, Trials
 from tests.support.engine_requests import until
