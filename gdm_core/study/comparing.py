@@ -198,15 +198,17 @@ def _of_two(term: Term, design: Design, values: Floats, n_permutations: int, see
     from scipy import special, stats
 
     second = term.effect[:, 0] > 0
-    sizes = int((~second).sum()), int(second.sum())
-    if min(sizes) < 2:
+    groups = values[~second], values[second]
+    sizes = np.array([[len(group)] for group in groups])
+    if sizes.min() < 2:
         return {}
-    t, df, difference, error = welch_t(values, second)
+    means = np.stack([group.mean(axis=0) for group in groups])
+    variances = np.stack([group.var(axis=0, ddof=1) for group in groups])
+    t, df = welch_t(means, variances / sizes, sizes)
+    difference = means[1] - means[0]
+    error = np.sqrt((variances / sizes).sum(axis=0))
     half = special.stdtrit(np.where(np.isfinite(df), df, 1.0), (1 + CONFIDENCE) / 2) * error
-    spread = np.sqrt(
-        (values[~second].var(axis=0, ddof=1) * (sizes[0] - 1) + values[second].var(axis=0, ddof=1) * (sizes[1] - 1))
-        / (len(values) - 2)
-    )
+    spread = np.sqrt((variances * (sizes - 1)).sum(axis=0) / (len(values) - 2))
     return {
         "effect": difference,
         "effect_low": difference - half,
@@ -353,9 +355,7 @@ def _from_sums(n: Floats, sums: Floats, squares: Floats) -> pd.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         means, within = sums / n, squares - sums**2 / n
         if len(n) == 2:
-            error = within / (n - 1) / n
-            t = (means[1] - means[0]) / np.sqrt(error.sum(axis=0))
-            df = error.sum(axis=0) ** 2 / (error**2 / (n - 1)).sum(axis=0)
+            t, df = welch_t(means, within / (n - 1) / n, n)
             return pd.DataFrame(
                 {"statistic": t, "df": 1.0, "df_residual": df, "p_classical": 2 * stats.t.sf(np.abs(t), df)}
             )

@@ -230,6 +230,13 @@ def _factor(frame: pd.DataFrame, name: str) -> Factor:
     return Factor(name, tuple(levels), numeric)
 
 
+def _torn(frame: pd.DataFrame, whose: str, column: str) -> list[Any]:
+    """Who has several values of a column."""
+    values = frame.groupby(whose, observed=True)[column].nunique()
+    found: list[Any] = values[values > 1].index.tolist()
+    return found
+
+
 def _check_units(
     frame: pd.DataFrame,
     firsts: pd.DataFrame,
@@ -242,29 +249,25 @@ def _check_units(
     """Nobody is in two groups or two blocks, unless measurements of one are paired."""
     if within is None:
         for factor in between:
-            torn = frame.groupby(unit, observed=True)[factor].nunique()
-            if len(found := torn[torn > 1].index.tolist()):
+            if found := _torn(frame, unit, factor):
                 same = f"within={word!r}" if len(between) == 1 else f"one column, within={word!r}"
                 raise DataError(
                     f"{counted(len(found), word)} in more than one group of {factor!r}: {listed(found)}. If its sessions are "
                     f"to be compared with each other, pair them: {same}. Else choose recordings with where."
                 )
-    elif len(between) == 1:
-        torn = frame.groupby(within, observed=True)[between[0]].nunique()
-        if (torn < 2).all():
-            raise DataError(
-                f"Nothing can be paired: each {within} has one value of {between[0]!r} only. Leave out within to compare "
-                f"groups, or name the column that says whose recordings belong together."
-            )
+    elif len(between) == 1 and not _torn(frame, within, between[0]):
+        raise DataError(
+            f"Nothing can be paired: each {within} has one value of {between[0]!r} only. Leave out within to compare "
+            f"groups, or name the column that says whose recordings belong together."
+        )
     if blocks is not None:
-        torn = frame.groupby(unit, observed=True)[blocks].nunique()
-        if len(found := torn[torn > 1].index.tolist()):
+        if found := _torn(frame, unit, blocks):
             raise DataError(
                 f"{counted(len(found), word)} in more than one block of {blocks!r}: {listed(found)}. A block holds whole "
                 f"{word}s; to pair the sessions of one, use within={word!r}."
             )
         for factor in between:
-            if within is None and (firsts.groupby(blocks, observed=True)[factor].nunique() < 2).all():
+            if within is None and not _torn(firsts, blocks, factor):
                 raise DataError(
                     f"Within each {blocks} all have one value of {factor!r}, so the two cannot be told apart. Leave out blocks, "
                     "and keep in mind that what differs may be either."
@@ -272,8 +275,7 @@ def _check_units(
 
 
 def _check_nested(frame: pd.DataFrame, unit: str, within: str) -> None:
-    torn = frame.groupby(unit, observed=True)[within].nunique()
-    if len(found := torn[torn > 1].index.tolist()):
+    if found := _torn(frame, unit, within):
         raise DataError(
             f"within={within!r} pairs wrongly: {counted(len(found), unit)} in several of its values ({listed(found)}). "
             f"within names whose recordings belong together, such as {unit!r}; what differs between them is `between`."
