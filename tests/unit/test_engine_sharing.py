@@ -30,9 +30,9 @@ def test_results_survive_a_restart_and_a_damaged_one_is_fitted_again(
         job = second.submit(wanted, session="a")
         assert job.result(0).from_cache
         assert job.result(0).model_bytes == fitted.model_bytes
-    file = next((tmp_path / "fits").glob("*.safetensors"))
+    file = tmp_path / "fits" / wanted.key
     damaged = bytearray(file.read_bytes())
-    damaged[-1] ^= 1
+    damaged[-9] ^= 1
     file.write_bytes(bytes(damaged))
     with Engine() as third:
         third.wait_ready(PATIENCE_S)
