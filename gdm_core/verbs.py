@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gdm_core.engine.bulk import Progress
 from gdm_core.engine.compare import Compared, Comparison
 from gdm_core.engine.engine import Engine
+from gdm_core.engine.grid import Progress
 from gdm_core.engine.suggest import MOST_STATES, SEEDS, Question, Suggestion
 from gdm_core.engine.suggest import suggest as _suggestions
 from gdm_core.engine.sweep import EVALUATE, Records, Sweep, run

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gdm_core.engine.bulk import Bulk, Progress
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.dispatch import Dispatcher
+from gdm_core.engine.grid import Bulk, Progress
 from gdm_core.engine.jobs import Call, FairQueue, Job, QueueClosed
 from gdm_core.engine.messages import FitRequest, QueueFull
 from gdm_core.errors import FitError

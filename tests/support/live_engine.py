@@ -16,7 +16,7 @@ import numpy as np
 
 from gdm_core.analysis import looks
 from gdm_core.engine import EngineInfo, FitRequest, FitResult, Job, JobStatus, Snapshot
-from gdm_core.engine.bulk import Bulk
+from gdm_core.engine.grid import Bulk
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
