@@ -20,10 +20,11 @@ from gdm_core.engine.grid import Bulk
 from gdm_core.engine.jobs import Call
 from gdm_core.engine.messages import resolve_family
 from gdm_core.errors import ConfigError, FitError, GdmError
-from gdm_core.models.base import Array, Progress, StateModel, Status
+from gdm_core.models.base import Array, Progress, Status
 from gdm_core.models.loading import model_from_bytes
 from gdm_core.models.registry import FAMILIES
 from gdm_core.trials import Trials
+from tests.support.fake_model import OfData
 
 FAMILIES["sketch"] = ("tests.support.live_engine", "Sketch")
 
@@ -44,7 +45,7 @@ class SketchConfig:
             raise ConfigError(f"n_states (K) is {self.n_states}; it must be 1 or more.")
 
 
-class Sketch(StateModel):
+class Sketch(OfData):
     """States by angle in the first two channels, numbered as the seed likes; softer with temperature."""
 
     family: ClassVar[str] = "sketch"
@@ -74,22 +75,8 @@ class Sketch(StateModel):
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
-    def _reconstruct(self, y: Array) -> Array:
-        return y
-
-    def _latent(self, y: Array) -> Array:
-        return y[:, : self.config.n_latent]
-
     def _bound(self, y: Array) -> float:
         return -float(np.square(y).sum())
-
-    def _paths(self, y: Array, origins: Any, horizon: int, n_paths: int, seed: int) -> Array:
-        noise = np.random.default_rng(seed).standard_normal((n_paths, 1, horizon, y.shape[1]), dtype=np.float32)
-        return y[origins][None, :, None, :] + noise  # [P, O, H, N]
-
-    def _generate(self, n_samples: int, seed: int) -> tuple[Array, Array, Array]:
-        y = np.random.default_rng(seed).standard_normal((n_samples, self.n_channels)).astype(np.float32)
-        return y, self._soft_states(y), self._latent(y)
 
 
 _given: dict[str, bytes] = {}
