@@ -62,7 +62,7 @@ class ResultCache:
         known, plain, note = self._read(key)
         if not known:
             return None, note
-        result = _decode(key, plain)
+        result = _decode(plain)
         self._remember(result)
         return result, ""
 
@@ -176,29 +176,12 @@ def _encode(result: FitResult) -> dict[str, Any]:
     snapshot = result.snapshot.encode() if result.snapshot else None
     if snapshot is not None:
         snapshot["levels"] = [base64.b64encode(raw).decode() for raw in snapshot["levels"]]
-    return {
-        "model": base64.b64encode(result.model_bytes).decode(),
-        "fit_status": result.fit_status,
-        "elbo": result.elbo,
-        "seconds": result.seconds,
-        "steps": list(result.steps),
-        "elbos": list(result.elbos),
-        "snapshot": snapshot,
-    }
+    return vars(result) | {"model_bytes": base64.b64encode(result.model_bytes).decode(), "snapshot": snapshot}
 
 
-def _decode(key: str, plain: dict[str, Any]) -> FitResult:
+def _decode(plain: dict[str, Any]) -> FitResult:
     snapshot = plain["snapshot"]
     if snapshot is not None:
-        snapshot["levels"] = [base64.b64decode(text) for text in snapshot["levels"]]
-    return FitResult(
-        key,
-        base64.b64decode(plain["model"]),
-        plain["fit_status"],
-        plain["elbo"],
-        plain["seconds"],
-        tuple(plain["steps"]),
-        tuple(plain["elbos"]),
-        None if snapshot is None else Snapshot.decode(snapshot),
-        from_cache=True,
-    )
+        snapshot = Snapshot.decode(snapshot | {"levels": [base64.b64decode(text) for text in snapshot["levels"]]})
+    read = {"model_bytes": base64.b64decode(plain["model_bytes"]), "snapshot": snapshot, "from_cache": True}
+    return FitResult(**plain | read | {name: tuple(plain[name]) for name in ("steps", "elbos")})
