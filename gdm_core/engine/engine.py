@@ -11,8 +11,7 @@ from typing import Any
 
 from gdm_core.engine.cache import ResultCache, call_key
 from gdm_core.engine.dispatch import Dispatcher
-from gdm_core.engine.grid import Bulk, Progress
-from gdm_core.engine.jobs import Call, FairQueue, Job, QueueClosed
+from gdm_core.engine.jobs import Bulk, Call, FairQueue, Job, Progress, QueueClosed
 from gdm_core.engine.messages import FitRequest, QueueFull
 from gdm_core.errors import FitError
 

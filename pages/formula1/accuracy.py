@@ -11,7 +11,7 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls
-from gdm_core.engine.grid import Bulk, BulkView
+from gdm_core.engine.jobs import Bulk, BulkView
 from gdm_core.engine.sweep import Record, Sweep
 from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
