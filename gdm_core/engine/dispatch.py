@@ -184,7 +184,7 @@ class Dispatcher:
         link, self._link = self._link, None
         self._lost_since = time.monotonic()
         sent_jobs, self._sent = list(self._sent.values()), {}
-        self._data_cache.clear()
+        self._data_cache = DataCache()
         for sent in sent_jobs:
             self._requeue(sent.job, why, begun=sent.worker_known)
         if link is not None:

@@ -163,8 +163,7 @@ class DataCache:
     copy, and the next one makes it anew without asking us.
     """
 
-    def __init__(self, limit: int = DATA_CACHE_BYTES) -> None:
-        self.limit = limit
+    def __init__(self) -> None:
         self._lying: OrderedDict[str, tuple[Future, int]] = OrderedDict()
         self._users: dict[str, set[str]] = {}
         self._failed: Counter[str] = Counter()
@@ -182,7 +181,7 @@ class DataCache:
         if before is not None and before[0].status == "error":
             self._failed[name] += 1
         payload = pickle.dumps(trials, protocol=5)
-        limit = min(self.limit, link.memory // WORKER_SHARE) if link.memory else self.limit
+        limit = min(DATA_CACHE_BYTES, link.memory // WORKER_SHARE) if link.memory else DATA_CACHE_BYTES
         # The new ones come packed and are unpacked there, so they need their room twice, and before they are sent.
         while self._lying and self.n_bytes + 2 * len(payload) > limit:
             self._take_away(next(iter(self._lying)))
@@ -206,11 +205,6 @@ class DataCache:
     @property
     def n_bytes(self) -> int:
         return sum(size for _, size in self._lying.values())
-
-    def clear(self) -> None:
-        self._lying.clear()
-        self._users.clear()
-        self._failed.clear()
 
 
 def launch(job: Job, link: Link, data_cache: DataCache, worker: str | None) -> SentJob:
