@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gdm_core.analysis.scores import align
+from gdm_core.analysis.metrics import align
 from gdm_studio.cli.data import add_data_options, read_trials
 from gdm_studio.cli.jobs import add_jobs_option, require_one, working
 from gdm_studio.cli.models import add_model_options, n_latent
@@ -61,7 +62,7 @@ def suggest(options: argparse.Namespace) -> int:
                 "runner_up": v.runner_up,
                 "sure": v.sure,
                 "sentences": v.sentences,
-                "tried": [p.to_dict() for p in v.probes],
+                "tried": [asdict(p) for p in v.probes],
             }
             for v in found.verdicts
         ]

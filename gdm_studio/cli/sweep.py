@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdm_core.analysis.scores import align
+from gdm_core.analysis.metrics import align
 from gdm_core.errors import ConfigError, FitError
 from gdm_studio.cli.data import add_data_options, names, read_trials
 from gdm_studio.cli.jobs import add_jobs_option, require_one, working
@@ -18,8 +18,7 @@ from gdm_studio.cli.models import add_model_options, n_latent, stickiness
 from gdm_studio.cli.output import say
 
 if TYPE_CHECKING:
-    from gdm_core.engine.records import Aggregate, Record
-    from gdm_core.engine.sweep import Sweep
+    from gdm_core.engine.sweep import Aggregate, Record, Sweep
     from gdm_core.trials import Trials
 
 JUDGE = "elbo_test"
@@ -55,7 +54,7 @@ def add_sweep(commands: Any) -> None:
 def sweep(options: argparse.Namespace) -> int:
     """Fit the grid; a line a combination, the best of them marked."""
     from gdm_core.engine import sweep as sweeps
-    from gdm_core.engine.records import aggregate
+    from gdm_core.engine.sweep import aggregate
 
     require_one(jobs=options.jobs, seeds=options.seeds)
     wanted = _sweep_of(options, read_trials(options))

@@ -11,10 +11,8 @@ import numpy as np
 import streamlit as st
 
 from gdm_core.analysis.controls import accuracy_controls
-from gdm_core.engine import sweep as engine_sweep
-from gdm_core.engine.bulk import BulkView
-from gdm_core.engine.records import Record
-from gdm_core.engine.sweep import Sweep, SweepJob
+from gdm_core.engine.jobs import Bulk, BulkView
+from gdm_core.engine.sweep import Record, Sweep
 from gdm_core.errors import GdmError
 from gdm_studio.plot import figures
 from pages.formula1.driver_states import race_of
@@ -84,7 +82,7 @@ def tab(view: View) -> None:
     both = switch("Beside recurrent SLDS", True, key="rslds", at=middle, help=said)
     wanted = sweeps(view, n_seeds, both)
     engine, visitor = live.screen.engine(), this_run().session
-    jobs = {name: SweepJob(one, bulk) for name, one in wanted.items() if (bulk := engine.bulk(one.key)) is not None}
+    jobs = {name: bulk for name, one in wanted.items() if (bulk := engine.bulk(one.key)) is not None}
     views = [job.poll() for job in jobs.values()]
     total, done = sum(len(one.cells()) for one in wanted.values()), sum(view.done for view in views)
     mine = any(visitor in _visitors[one.key] for one in wanted.values())
@@ -100,7 +98,7 @@ def tab(view: View) -> None:
         ):
             try:
                 for one in wanted.values():
-                    engine_sweep.start(one, engine, "formula1-sweep")
+                    one.fits().start(engine, "formula1-sweep", one.key)
                     _visitors[one.key].add(visitor)
             except GdmError as error:
                 shell.error("The fits could not be started", str(error))
@@ -123,7 +121,7 @@ def tab(view: View) -> None:
             "fits are kept.",
         )
         return
-    _watch(view, jobs, views, n_seeds)
+    _watch(view, wanted, jobs, views, n_seeds)
 
 
 # By sweep, the visitors who have asked for it and not stopped it since. Those with the same wish share its fits.
@@ -140,10 +138,10 @@ def _leave(wanted: Iterable[Sweep], visitor: str) -> None:
             bulk.cancel()
 
 
-def _watch(view: View, jobs: dict[str, SweepJob], views: list[BulkView], n_seeds: int) -> None:
+def _watch(view: View, wanted: Mapping[str, Sweep], jobs: dict[str, Bulk], views: list[BulkView], n_seeds: int) -> None:
     first = next(iter(jobs.values()))
     background.follow_fits("accuracy-progress", lambda: [job.poll() for job in jobs.values()], first.estimate)
-    records = {name: job.records() for name, job in jobs.items()}
+    records = {name: wanted[name].records(job.poll()) for name, job in jobs.items()}
     _keep(view, records)
     ended = all(v.done == v.total for v in views)
     beaten, more = controls(view) if ended else ({}, live.Answer())  # after the fits that were asked for

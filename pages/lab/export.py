@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from gdm_core.analysis.envelopes import envelope as envelope_from
-from gdm_core.analysis.planes import plane_map
+from gdm_core.analysis.envelopes import plane_map
 from gdm_core.analysis.tables import csv
 from gdm_core.trials import Trial
 from gdm_studio.plot.figures.base import Figure

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdm_core.analysis.bouts import runs, transition_shares
-from gdm_core.analysis.envelopes import Envelope
-from gdm_core.analysis.planes import PlaneMap
+from gdm_core.analysis.envelopes import Envelope, PlaneMap
 from gdm_core.trials import Trial
 from gdm_studio.plot import figures
 from gdm_studio.plot.figures.base import Figure

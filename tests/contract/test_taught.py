@@ -151,11 +151,11 @@ def test_one_array_does_for_one_recording():
 
 
 def test_probabilities_are_about_as_often_right_as_they_say():
-    from gdm_core.analysis.agreement import reliability
+    from gdm_core.analysis.teaching import calibration_error
 
     test = labelled(4, seed=9)
     proba = np.concatenate(taught("moves").predict_label_proba(test))
-    assert reliability(proba, np.concatenate([np.asarray(t.labels) for t in test])).error < 0.1
+    assert calibration_error(proba, np.concatenate([np.asarray(t.labels) for t in test])) < 0.1
 
 
 def test_what_probabilities_are_calibrated_on_is_said():

@@ -11,11 +11,11 @@ import pytest
 
 from datasets.f1 import feed, feed_log
 from datasets.storage import cache_dir
-from gdm_core.engine import Engine, ResultCache, dispatch
+from gdm_core.engine import Engine, ResultCache, control, dispatch, worker
 from gdm_core.engine import cluster as clusters
 from gdm_core.engine.cluster import GIBIBYTE, Host, Link
 from gdm_core.models.registry import FAMILIES, NAMED_MODELS
-from tests.support.fake_cluster import Cluster
+from tests.support.fake_cluster import Cluster, Working
 from tests.support.formula1 import cut_off
 from tests.support.local_cluster import environment, wait_for_workers
 
@@ -53,6 +53,17 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 @pytest.fixture
 def engine(cluster: Cluster, tmp_path: Path) -> Iterator[Engine]:
     """On that cluster. Tests on a real one have an engine of their own."""
+    with Engine(ResultCache(tmp_path / "fits")) as engine:
+        yield engine
+
+
+@pytest.fixture
+def working(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engine]:
+    """An engine whose cluster does what it is sent, in threads of this process."""
+    monkeypatch.setattr(dispatch, "connect", lambda on_event: Link(Working(on_event)))
+    monkeypatch.setattr(control, "get_worker", Working.here)
+    for module, name in ((control, "secede"), (control, "rejoin"), (worker, "prepare")):
+        monkeypatch.setattr(module, name, lambda: None)
     with Engine(ResultCache(tmp_path / "fits")) as engine:
         yield engine
 

@@ -14,7 +14,7 @@ import pytest
 
 from datasets import nascar
 from gdm_core import load_model
-from gdm_core.engine.records import Aggregate
+from gdm_core.engine.sweep import Aggregate
 from gdm_core.models.base import Status
 from gdm_core.trials import Trial, Trials
 from gdm_studio.cli import build_parser, main

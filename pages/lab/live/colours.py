@@ -3,7 +3,7 @@ states are told apart."""
 
 from __future__ import annotations
 
-from gdm_core.analysis.matching import Order, inverse, order_of, ordered
+from gdm_core.analysis.matching import Order, in_order, inverse, order_of
 from gdm_studio.plot import palette
 from pages.lab.live.pictures import Array, Shown, Wanted
 
@@ -53,6 +53,6 @@ def is_plain(shown: Shown) -> bool:
     truth = shown.wanted.truth
 
     def plain() -> Order:
-        return order_of(ordered(shown.train, inverse(shown.order)), truth, None, palette.DIFFERENCES)
+        return order_of(in_order(shown.train, inverse(shown.order)), truth, None, palette.DIFFERENCES)
 
     return bool(shown.order == shown.once("plain-order", plain, of=shown.train))

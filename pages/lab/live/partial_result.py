@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gdm_core.analysis.matching import ordered
+from gdm_core.analysis.matching import in_order
 from gdm_core.engine import FitResult, JobStatus, JobView
 from pages.lab.live.colours import Colours
 from pages.lab.live.pictures import Array, Shown, State, Wanted, curve_of, unpack
@@ -45,7 +45,7 @@ class FitUnderWay:
         progress = self._progress(wanted, now, followed)
         if wanted is not None and raw is not None:
             order = colours.order(wanted, raw)
-            return Shown(self._state(followed), wanted, ordered(raw, order), order, result, **progress)
+            return Shown(self._state(followed), wanted, in_order(raw, order), order, result, **progress)
         if not now.train:
             return Shown("running", wanted, **progress)
         state: State = "stale"

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from gdm_core.analysis import looks
-from gdm_core.analysis.matching import Order, ordered
+from gdm_core.analysis.matching import Order, in_order
 from gdm_core.engine import Engine, FitRequest, FitResult, Job, JobStatus
 from gdm_core.errors import GdmError
 from pages.lab.live.answers import Answers
@@ -375,7 +375,7 @@ class Live:
         return Shown(
             "fresh",
             wanted,
-            ordered(raw, order),
+            in_order(raw, order),
             order,
             result,
             step=end,
