@@ -21,17 +21,15 @@ from .readers.deeplabcut import (
     read_deeplabcut_h5,
     read_flat,
 )
+from .readers.delimited import sniff
 from .readers.flips import identity_swaps, runs, side_flips, undo_swaps
 from .readers.formats import read_frame
-from .readers.hdf import open_hdf
-from .readers.layout import sniff
+from .readers.hdf import is_analysis, is_project, open_hdf, read_analysis, read_project
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
 from .readers.pose_arrays import read_pose_arrays
 from .readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
-from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart
-from .readers.sleap import is_analysis, is_project, read_analysis, read_project
+from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart, word
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
-from .readers.words import word
 from .tables import MOST_TRIALS, Table
 from .tables import read as read_table
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .qualifying import is_race
+from .laps import is_race
 from .session import LapTable, Session
 from .time_won import MOST_ALIKE, SLOW, lap_trend
 

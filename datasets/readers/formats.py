@@ -14,8 +14,7 @@ from gdm_core.errors import ConfigError, DataError
 
 from .archives import read_arrays, texts, unit_of
 from .deeplabcut import looks_like_deeplabcut
-from .delimited import compact, join_pieces, read_delimited
-from .layout import sniff, unique_names
+from .delimited import compact, join_pieces, read_delimited, sniff, unique_names
 from .source import DAMAGE, Source, refuse_damage
 from .workbook import read_workbook
 

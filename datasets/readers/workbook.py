@@ -11,8 +11,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 from .archives import measure, open_archive
-from .delimited import compact
-from .layout import unique_names
+from .delimited import compact, unique_names
 from .roles import is_numeric
 from .source import Source, refuse_damage
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from gdm_core import __version__
 from gdm_core.errors import ConfigError, DataError, GdmError, ModelFileError
-from gdm_studio.cli.info import add_info
-from gdm_studio.cli.models import add_fit, add_predict
+from gdm_studio.cli.models import add_fit, add_info, add_predict
 from gdm_studio.cli.reproduce import add_reproduce
 from gdm_studio.cli.studio import add_studio
 from gdm_studio.cli.study import add_study

@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from gdm_studio.cli.output import say
+from gdm_studio.cli.shared import say
 from gdm_studio.paths import APP
 
 PORT = 8501

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.errors import ConfigError
-from gdm_studio.cli.data import add_recordings_options, names
 from gdm_studio.cli.models import add_model_options, n_latent
-from gdm_studio.cli.output import say
+from gdm_studio.cli.shared import add_recordings_options, names, say
 
 if TYPE_CHECKING:
     from gdm_core.study import Study

@@ -7,10 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gdm_core.analysis.scores import align
-from gdm_studio.cli.data import add_data_options, read_trials
-from gdm_studio.cli.jobs import add_jobs_option, require_one, working
 from gdm_studio.cli.models import add_model_options, n_latent
-from gdm_studio.cli.output import say
+from gdm_studio.cli.shared import add_data_options, add_jobs_option, read_trials, require_one, say, working
 from gdm_studio.cli.sweep import SYMBOLS, counts
 
 if TYPE_CHECKING:

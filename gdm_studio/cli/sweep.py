@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from gdm_core.analysis.scores import align
 from gdm_core.errors import ConfigError, FitError
-from gdm_studio.cli.data import add_data_options, names, read_trials
-from gdm_studio.cli.jobs import add_jobs_option, require_one, working
 from gdm_studio.cli.models import add_model_options, n_latent, stickiness
-from gdm_studio.cli.output import say
+from gdm_studio.cli.shared import add_data_options, add_jobs_option, names, read_trials, require_one, say, working
 
 if TYPE_CHECKING:
     from gdm_core.engine.records import Aggregate, Record

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from datasets.f1 import feed, feed_log
+from datasets.f1 import feed
 from datasets.storage import cache_dir
 from gdm_core.engine import Engine, ResultCache, dispatch
 from gdm_core.engine import cluster as clusters
@@ -65,7 +65,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def log(home: Path) -> Iterator[feed_log.FeedLog]:
+def log(home: Path) -> Iterator[feed.FeedLog]:
     """What FastF1 says while it loads."""
     listener = feed.open_feed(cache_dir("fastf1"), lambda share, text: None)
     yield listener

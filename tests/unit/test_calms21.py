@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from datasets import calms21
-from datasets.readers import calms21_json
 from gdm_core.errors import ConfigError, DataError
 from tests.support import forged
 from tests.support.attempts import Found, attempt
@@ -157,7 +156,7 @@ def test_nan_cut_by_the_end_of_a_block(tmp_path: Path):
     path.write_bytes(b"[1, NaN, NaN]")
     for size in range(1, 14):
         with path.open("rb") as file:
-            stream = calms21_json.CountingStream(file, path, 13)
+            stream = calms21._CountingStream(file, path, 13)
             assert b"".join(iter(lambda s=stream, n=size: s.read(n), b"")) == b"[1, null, null]"
 
 
@@ -231,7 +230,7 @@ def test_a_file_cut_short_is_refused(tmp_path: Path):
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(calms21_json, "MAX_JSON_BYTES", 100_000)
+    monkeypatch.setattr(calms21, "_MAX_JSON_BYTES", 100_000)
     bomb = tmp_path / "task1_classic_classification.zip"
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("calms21_task1_train.json", '{"annotator-id_0": {' + " " * 1_000_000)

@@ -18,8 +18,7 @@ from gdm_core.engine.records import Aggregate
 from gdm_core.models.base import Status
 from gdm_core.trials import Trial, Trials
 from gdm_studio.cli import build_parser, main
-from gdm_studio.cli.data import read_trials
-from gdm_studio.cli.progress import Bar
+from gdm_studio.cli.shared import Bar, read_trials
 from gdm_studio.cli.sweep import best, hold_out
 
 pytestmark = pytest.mark.usefixtures("simple_family")

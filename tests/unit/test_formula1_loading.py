@@ -19,7 +19,7 @@ import requests
 from fastf1 import Cache
 
 from datasets import formula1
-from datasets.f1 import cache, feed, feed_log, loader, worker
+from datasets.f1 import cache, feed, loader, worker
 from datasets.formula1 import Reason
 from datasets.storage import StorageError, cache_dir, data_dir, file_lock
 from gdm_core.errors import ConfigError, DataError
@@ -134,7 +134,7 @@ def test_a_load_waits_its_turn_says_so_and_can_be_cancelled_meanwhile(home):
 def test_the_share_of_a_load_never_falls_back():
     """What is stored is tried first: where some of it is, the network begins at an earlier step."""
     heard = []
-    log = feed_log.FeedLog(lambda share, text: heard.append((share, text)))
+    log = feed.FeedLog(lambda share, text: heard.append((share, text)))
     for share, text in ((0.02, "opening"), (0.4, "reading speed"), (0.08, "downloading drivers"), (0.6, "positions")):
         log.progress(share, text)
     assert heard == [(0.02, "opening"), (0.4, "reading speed"), (0.4, "downloading drivers"), (0.6, "positions")]
@@ -257,7 +257,7 @@ def test_a_damaged_download_store_is_moved_aside(home):
 def test_the_steps_listened_for_are_the_calls_that_fastf1_makes():
     from fastf1 import _api
 
-    assert all(callable(getattr(_api, step)) for step in feed_log.STEPS)
+    assert all(callable(getattr(_api, step)) for step in feed.STEPS)
 
 
 # --- storage -------------------------------------------------------------------------------------------------------

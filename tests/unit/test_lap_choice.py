@@ -14,8 +14,7 @@ from datasets import formula1
 from datasets.f1 import cache, remarks
 from datasets.f1.cache import read_session, write_session
 from datasets.f1.extract import car_channels, lap_table, spells_of
-from datasets.f1.laps import parts_of
-from datasets.f1.qualifying import best_laps, ideal_laps, no_time
+from datasets.f1.laps import best_laps, ideal_laps, no_time, parts_of
 from datasets.f1.session import Spell
 from datasets.formula1 import Reason
 from tests.support.formula1 import LAP_S, feed_car, feed_laps, raises, ring_driver, ring_session

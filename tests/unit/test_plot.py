@@ -12,7 +12,7 @@ from gdm_core.errors import ConfigError, DataError
 from gdm_core.trials import Trial
 from gdm_studio import plot
 from gdm_studio.plot import figures
-from gdm_studio.plot.tokens import TOKENS
+from gdm_studio.plot.palette import TOKENS
 
 STATES = np.random.default_rng(0).dirichlet(np.ones(3), size=60).astype(np.float32)
 PATH = np.cumsum(np.random.default_rng(1).normal(size=(60, 2)), axis=0).astype(np.float32)

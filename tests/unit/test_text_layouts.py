@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from datasets import tables
-from datasets.preview import principal_components
+from datasets.features import principal_components
 from datasets.readers import delimited
 from datasets.readers.quality import ChannelQuality, QualityReport
 from datasets.tables import Role

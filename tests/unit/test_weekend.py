@@ -16,8 +16,8 @@ import pytest
 
 from datasets import formula1
 from datasets.f1.corners import MEASURES, corners_of, differences
+from datasets.f1.laps import best_laps, ideal_laps, is_qualifying, no_time
 from datasets.f1.long_runs import fading, fuel_effect, line, runs, shares_by_lap
-from datasets.f1.qualifying import best_laps, ideal_laps, is_qualifying, no_time
 from datasets.f1.season import KINDS, joined, study_rows
 from datasets.f1.session import Session
 from datasets.f1.time_won import clean_laps
