@@ -13,7 +13,6 @@ import pandas as pd
 
 from ..readers.source import refuse_damage
 from ..storage import cache_dir
-from .laps import tyres_of
 from .session import CAR_CHANNELS, NEUTRALISED, Corner, Driver, LapTable, Session, Spell
 
 if TYPE_CHECKING:
@@ -97,7 +96,10 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
     after = np.append(start[1:], np.nan)
     end = np.where(np.isfinite(end), end, after)
     keep = np.isfinite(start) & np.isfinite(end) & (end > start)
-    stint, tyre_age = tyres_of(rows)
+    stint, tyre_age = (
+        rows[name].to_numpy(float, na_value=np.nan) if name in rows else np.full(len(rows), np.nan)
+        for name in ("Stint", "TyreLife")
+    )
     part = rows["Part"].to_numpy(np.int64) if "Part" in rows else np.zeros(len(rows), np.int64)
     status = rows["TrackStatus"].fillna("").astype(str)
     return LapTable(
@@ -111,7 +113,7 @@ def lap_table(rows: pd.DataFrame) -> LapTable:
         neutralised=np.array([not NEUTRALISED.isdisjoint(codes) for codes in status], dtype=bool)[keep],
         accurate=rows["IsAccurate"].fillna(False).to_numpy(bool)[keep],
         compound=tuple(rows["Compound"].fillna("").astype(str).to_numpy()[keep]),
-        stint=stint[keep],
+        stint=np.nan_to_num(stint[keep]).astype(np.int64),
         tyre_age=tyre_age[keep],
         part=part[keep],
         deleted=(rows["Deleted"].eq(True).to_numpy(bool) if "Deleted" in rows else np.zeros(len(rows), bool))[keep],

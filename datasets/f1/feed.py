@@ -93,7 +93,7 @@ class FeedLog(logging.Handler):
         """Whether the timing service could not be reached; other services matter less."""
         return any(
             isinstance(error, requests.ConnectionError | requests.Timeout)
-            and TIMING_HOST in _address(error, TIMING_HOST)
+            and TIMING_HOST in str(getattr(error.request, "url", None) or TIMING_HOST)
             for error in self.errors
         )
 
@@ -133,10 +133,6 @@ def unavailable(where: str, log: FeedLog, otherwise: Reason, why: str) -> FeedEr
         otherwise,
         f"{where}: {why}. It may not have been held, or may not be published yet. Try again later or choose another.",
     )
-
-
-def _address(error: requests.RequestException, unknown: str) -> str:
-    return str(getattr(error.request, "url", None) or unknown)
 
 
 SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # what garbage in tables becomes

@@ -8,12 +8,14 @@ remains, and the session's own laps say how large it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from .session import Driver, Session
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,18 +36,6 @@ class SectorLines:
     shares: tuple[float, float]
     drift: float
     n_laps: int
-
-
-class Timed(Protocol):
-    """What is needed of a session; `Session` is one, and itself asks where its sector lines lie."""
-
-    @property
-    def drivers(self) -> Sequence[Any]: ...
-
-    @property
-    def sector_lines(self) -> SectorLines | None: ...
-
-    def driver(self, code: str) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +73,7 @@ class LapClock:
         return found
 
 
-def sector_lines(session: Timed) -> SectorLines | None:
+def sector_lines(session: Session) -> SectorLines | None:
     """Both lines from all clean laps with official sector times; None where there are too few of them."""
     found = []
     for driver in session.drivers:
@@ -108,7 +98,7 @@ def sector_lines(session: Timed) -> SectorLines | None:
     return SectorLines((float(shares[0]), float(shares[1])), drift, len(found))
 
 
-def lap_clock(session: Timed, code: str, number: int, *, pinned: bool = True) -> LapClock | None:
+def lap_clock(session: Session, code: str, number: int, *, pinned: bool = True) -> LapClock | None:
     """The clock of one lap of a driver; None where it was not timed, or too little speed was sent.
 
     pinned   to the sector times too; without them to the lap time alone
@@ -135,7 +125,7 @@ def lap_clock(session: Timed, code: str, number: int, *, pinned: bool = True) ->
     return LapClock(ends, time, np.interp(share, behind, places), lines.drift)
 
 
-def _driven(driver: Any, row: int) -> tuple[FloatArray, FloatArray] | None:
+def _driven(driver: Driver, row: int) -> tuple[FloatArray, FloatArray] | None:
     """(seconds since the lap began, metres driven since) at the official times and at every sample of one lap."""
     laps = driver.laps
     seconds = float(laps.seconds[row])

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .session import FeedError, LapTable, Reason, Session
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARTS = ("Q1", "Q2", "Q3")
 QUICK = 1.07  # of the driver's own best: slower laps of a qualifying session prepare, or cool down after, a fast one
@@ -34,18 +31,6 @@ class Stint:
     first: int
     last: int
     age: float
-
-
-def tyres_of(rows: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """([L] stint of each lap, 0 where unknown; [L] laps that its tyres have done at its end, NaN where unknown).
-
-    rows   a driver's laps as FastF1 has them, with `Stint` and `TyreLife` where it knows them
-    """
-    known = [
-        rows[name].to_numpy(np.float64, na_value=np.nan) if name in rows else np.full(len(rows), np.nan)
-        for name in ("Stint", "TyreLife")
-    ]
-    return np.nan_to_num(known[0]).astype(np.int64), known[1]
 
 
 def stints(laps: LapTable) -> tuple[Stint, ...]:
@@ -177,7 +162,7 @@ class BestLap:
     part: str
     number: int
     seconds: float
-    sectors: tuple[float, float, float]
+    sectors: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -194,8 +179,8 @@ class IdealLap:
     code: str
     best: float
     ideal: float
-    sectors: tuple[float, float, float]
-    laps: tuple[int, int, int]
+    sectors: tuple[float, ...]
+    laps: tuple[int, ...]
 
     @property
     def left(self) -> float:
@@ -226,21 +211,17 @@ def best_laps(session: Session) -> tuple[BestLap, ...]:
     session   as `load_session` or `simulate_race` gives it
     """
     found = []
-    for number, part in enumerate(PARTS if is_qualifying(session) else ("",), start=1):
+    for index, part in enumerate(PARTS if is_qualifying(session) else ("",), start=1):
         rows = []
         for driver in session.drivers:
             laps = driver.laps
-            timed = laps.timed & ~laps.deleted & ((laps.part == number) if part else np.True_)
+            timed = laps.timed & ~laps.deleted & ((laps.part == index) if part else np.True_)
             if timed.any():
                 row = int(np.flatnonzero(timed)[np.argmin(laps.seconds[timed])])
-                rows.append(_best(driver.code, part, laps, row))
+                number, sectors = int(laps.number[row]), tuple(map(float, laps.sectors[row]))
+                rows.append(BestLap(driver.code, part, number, float(laps.seconds[row]), sectors))
         found += sorted(rows, key=lambda one: one.seconds)
     return tuple(found)
-
-
-def _best(code: str, part: str, laps: LapTable, row: int) -> BestLap:
-    one, two, three = map(float, laps.sectors[row])
-    return BestLap(code, part, int(laps.number[row]), float(laps.seconds[row]), (one, two, three))
 
 
 def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
@@ -258,11 +239,8 @@ def ideal_laps(session: Session) -> tuple[IdealLap, ...]:
         rows = np.flatnonzero(timed)
         best = rows[np.argmin(laps.sectors[rows], axis=0)]
         sectors = laps.sectors[best, range(3)]
-        one, two, three = map(float, sectors)
-        a, b, c = (int(laps.number[row]) for row in best)
-        found.append(
-            IdealLap(driver.code, float(laps.seconds[rows].min()), float(sectors.sum()), (one, two, three), (a, b, c))
-        )
+        seconds, numbers = float(laps.seconds[rows].min()), tuple(laps.number[best].tolist())
+        found.append(IdealLap(driver.code, seconds, float(sectors.sum()), tuple(sectors.tolist()), numbers))
     return tuple(sorted(found, key=lambda one: one.ideal))
 
 

@@ -37,8 +37,7 @@ def read_workbook(source: Source, sheet: str | None) -> tuple[pd.DataFrame, list
         if sheet is not None and sheet not in names:
             raise ConfigError(f"{source.name} has no sheet {sheet!r}; it has {', '.join(names)}.")
         pages = [page for page in book.worksheets if sheet is None or page.title == sheet]
-        found = _table_of(pages, source)
-    frame, notes, title = found
+        frame, notes, title = _table_of(pages, source)
     if others := [name for name in names if name != title]:
         more = f" and {len(others) - 5} more" if len(others) > 5 else ""
         notes = [f"only the sheet {title!r} was read; there are also {', '.join(others[:5])}{more}", *notes]

@@ -17,6 +17,7 @@ from gdm_studio.plot.figures.base import (
     Figure,
     axis,
     figure,
+    heatmap,
     note,
     points,
     shape,
@@ -193,24 +194,17 @@ def heat(
     x_name: str = "",
     y_name: str = "",
     digits: int = 2,
-    height: int | None = None,
     caption: str = "Brighter is higher; the number is the mean over seeds.",
 ) -> Figure:
     """A score over two settings: values [len(y), len(x)]."""
     v = np.asarray(values, np.float32)
     if v.shape != (len(y), len(x)):
         raise DataError(f"Values have shape {v.shape}; expected [{len(y)}, {len(x)}].")
-    cells: Dict = {
-        "type": "heatmap",
-        "z": typed(v),
-        "x": [str(i) for i in x],
-        "y": [str(i) for i in y],
-        "texttemplate": f"%{{z:.{digits}f}}",
-        "hovertemplate": f"{x_name} %{{x}}, {y_name} %{{y}}: %{{z:.{digits + 1}f}}<extra></extra>",
-    }
+    hover, text = f"{x_name} %{{x}}, {y_name} %{{y}}: %{{z:.{digits + 1}f}}", f"%{{z:.{digits}f}}"
+    cells = heatmap(v, hover, x=[str(i) for i in x], y=[str(i) for i in y], texttemplate=text, **CELLS)
     xaxis, yaxis = (axis(name, type="category", showgrid=False, fixedrange=True) for name in (x_name, y_name))
     alt = f"Heat map over {x_name} and {y_name}."
-    return figure([cells | CELLS], caption, alt, height or 80 + 38 * len(y), xaxis=xaxis, yaxis=yaxis)
+    return figure([cells], caption, alt, 80 + 38 * len(y), xaxis=xaxis, yaxis=yaxis)
 
 
 def bound(steps: Sequence[float], values: Sequence[float], *, total: int = 0, faded: bool = False) -> Figure:

@@ -103,33 +103,13 @@ def simplex(
             }
         )
     edge = CORNERS[[0, 1, 2, 0]]
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": edge[:, 0].tolist(),
-            "y": edge[:, 1].tolist(),
-            "line": {"color": "$line", "width": 1.5},
-            "hoverinfo": "skip",
-        }
-    )
     # A frame makes room for the labels and covers what the shading spills over the edges. It is a trace and not a range,
     # because Plotly forgets the zoom where tied axes have a range of their own.
     low, high, floor, roof = -0.06, 1.06, -0.05, float(CORNERS[2, 1]) + 0.05
-    triangle = edge[[0, 2, 1, 0]]  # against the turn of the frame, so that it stays open
-    traces.insert(
-        1 if log_density is not None else 0,
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [low, high, high, low, low, *triangle[:, 0].tolist(), low],
-            "y": [floor, floor, roof, roof, floor, *triangle[:, 1].tolist(), floor],
-            "fill": "toself",
-            "fillcolor": "$surface",
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-        },
-    )
+    x, y = edge[[0, 2, 1, 0]].T  # against the turn of the frame, so that it stays open
+    across, up = [low, high, high, low, low, *x, low], [floor, floor, roof, roof, floor, *y, floor]
+    frame = points("lines", across, up, fill="toself", fillcolor="$surface", line={"width": 0})
+    traces += [frame, points("lines", *edge.T, line={"color": "$line", "width": 1.5})]
     hover = "%{customdata[0]} % · %{customdata[1]} % · %{customdata[2]} %"
     if other is not None:
         second = np.asarray(other, np.float32)

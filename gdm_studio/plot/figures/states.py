@@ -18,6 +18,7 @@ from gdm_studio.plot.figures.base import (
     axis,
     bare,
     figure,
+    heatmap,
     names_of,
     note,
     plain,
@@ -187,25 +188,14 @@ def transition_matrix(
         for a, row in zip(shown, m, strict=True)
     ]
     text = [["" if not np.isfinite(v) else f"{v:.0%}" if v >= 0.005 else "·" for v in row] for row in m]
-    cells: Dict = {
-        "type": "heatmap",
-        "z": typed(m),
-        "x": places,
-        "y": places,
-        "text": text,
-        "texttemplate": "%{text}",
-        "textfont": {"size": 11},
-        "zmin": 0,
-        "zmax": 1,
-        "hovertext": hover,
-        "hoverinfo": "text",
-    }
+    words: Dict = {"text": text, "texttemplate": "%{text}", "textfont": {"size": 11}}
+    cells = heatmap(m, x=places, y=places, zmin=0, zmax=1, hovertext=hover, hoverinfo="text", **words, **CELLS)
     axes: Dict = {
         "xaxis": rows_axis(shown, title="to", side="top"),
         "yaxis": rows_axis(shown, title="from", autorange="reversed"),
     }
     alt = f"Transition probabilities between {len(m)} states."
-    return figure([cells | CELLS], caption, alt, 70 + 36 * len(m), **axes)
+    return figure([cells], caption, alt, 70 + 36 * len(m), **axes)
 
 
 def transition_map(
@@ -229,18 +219,8 @@ def transition_map(
     n_states = p.shape[2]
     buckets = palette.quantise(p.reshape(-1, n_states), limit=60, cell=0.03)
     winner = p.argmax(axis=2)
-    traces: list[Dict] = [
-        {
-            "type": "heatmap",
-            "x": typed(x),
-            "y": typed(y),
-            "z": typed(buckets.index.reshape(len(y), len(x)), "u1"),
-            "customdata": typed(winner + 1, "u1"),
-            "opacity": 0.75,
-            "hovertemplate": "S%{customdata}<extra></extra>",
-        }
-        | numbered_colours(buckets.css)
-    ]
+    cells: Dict = {"x": typed(x), "y": typed(y), "customdata": typed(winner + 1, "u1"), **numbered_colours(buckets.css)}
+    traces = [heatmap(buckets.index.reshape(len(y), len(x)), "S%{customdata}", "u1", opacity=0.75, **cells)]
     if path is not None:
         where = np.asarray(path, np.float32)
         kind, line = "scattergl" if len(where) > 4000 else "scatter", {"color": "$ink", "width": 1}

@@ -19,6 +19,7 @@ from gdm_studio.plot.figures.base import (
     axis,
     cut_to,
     figure,
+    heatmap,
     names_of,
     note,
     plain,
@@ -147,32 +148,24 @@ def state_strips(
     rows_shown = list(soft)
     dx = step * width
     marked = {row: mark for row, mark in (marks or {}).items() if row in soft}
-    look: Dict = {
-        "type": "heatmap",
-        "x0": start + (dx - step) / 2,
-        "dx": dx,
-        "y": rows_shown,
-        "customdata": typed(tips, "u1"),
-        "ygap": 3 if len(cells) > 1 else 0,
-        "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>S%{{customdata[0]}} %{{customdata[1]}} %"
-        " · S%{customdata[2]} %{customdata[3]} %<extra></extra>",
-    } | numbered_colours(scale)
+    says = "S%{customdata[0]} %{customdata[1]} % · S%{customdata[2]} %{customdata[3]} %"
+    look: Dict = {"x0": start + (dx - step) / 2, "dx": dx, "y": rows_shown, "ygap": 3 if len(cells) > 1 else 0}
+    look |= {"customdata": typed(tips, "u1"), **numbered_colours(scale)}
     if names:
-        look |= {
-            "text": [_in_words(row, missing_row, names) for row, missing_row in zip(tips, blanks, strict=True)],
-            "hovertemplate": f"{unit} %{{x:.4~g}} · %{{y}}<br>%{{text}}<extra></extra>",
-        }
+        says = "%{text}"
+        look["text"] = [_in_words(row, blank, names) for row, blank in zip(tips, blanks, strict=True)]
+    says = f"{unit} %{{x:.4~g}} · %{{y}}<br>{says}"
     # One trace, and one for each row that is marked: opacity belongs to a whole trace. All have all rows, blank where
     # they are another's, since Plotly cannot draw a heat map of one row over names.
     blank = np.full_like(index, len(scale) - 1)
     at = {row: rows_shown.index(row) for row in marked}
     whole = index.copy()
     whole[list(at.values())] = len(scale) - 1
-    traces: list[Dict] = [look | {"z": typed(whole, "u1")}]
+    traces = [heatmap(whole, says, "u1", **look)]
     for row, (_, opacity) in marked.items():
         alone = blank.copy()
         alone[at[row]] = index[at[row]]
-        traces.append(look | {"z": typed(alone, "u1"), "opacity": opacity})
+        traces.append(heatmap(alone, says, "u1", opacity=opacity, **look))
     badges = [
         note(word, 0.5, row, xref="paper", yref="y", bgcolor="$surface", borderpad=3) | {"font": SMALL}
         for row, (word, _) in marked.items()
@@ -214,19 +207,9 @@ def channel_strip(
     centre, spread = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
     scaled = (binned - centre) / np.where(spread > 0, spread, 1)
     shade = np.where(np.isfinite(scaled), np.clip(128 + 50 * scaled, 1, 255), 0)
-    cells: Dict = {
-        "type": "heatmap",
-        "x0": start + step * (width - 1) / 2,
-        "dx": step * width,
-        "y0": 1,
-        "dy": 1,
-        "z": typed(shade.T, "u1"),
-        "zmin": 0,
-        "zmax": 255,
-        "colorscale": [[0, "$clear"], [1 / 255, "$surface"], [1, "$ink"]],
-        "showscale": False,
-        "hovertemplate": f"{unit} %{{x:.4~g}} · channel %{{y}}<extra></extra>",
-    }
+    look: Dict = {"zmin": 0, "zmax": 255, "colorscale": [[0, "$clear"], [1 / 255, "$surface"], [1, "$ink"]]}
+    place: Dict = {"x0": start + step * (width - 1) / 2, "dx": step * width, "y0": 1, "dy": 1}
+    cells = heatmap(shade.T, f"{unit} %{{x:.4~g}} · channel %{{y}}", "u1", **place, **look)
     axes: Dict = {
         "xaxis": axis("", showgrid=False, showticklabels=False),
         "yaxis": rows_axis(["channels"], [(y.shape[1] + 1) / 2], autorange="reversed", automargin=False),

@@ -29,6 +29,7 @@ from gdm_studio.plot.figures.strips import top_two
 WEBGL_ABOVE = 4_000  # segments; SVG is sharper and quicker below
 COLOURS = 40
 MOST_DOTS = 1_500
+BELOW: Dict = {"type": "path", "xref": "x", "yref": "y", "layer": "below"}  # a shape in units of the data
 RICH_HOVER_BELOW = 8_000  # samples; above, a hover tells the strongest state and nothing else
 
 
@@ -62,14 +63,8 @@ def _hover(states: npt.NDArray[Any], rich: bool) -> npt.NDArray[np.uint16]:
 
 def _room(x: npt.NDArray[Any], y: npt.NDArray[Any], width: float) -> Dict:
     """Unseen marks at the corners of a path: Plotly leaves room around marks, and would cut a line along its edge."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [float(np.nanmin(x)), float(np.nanmax(x))],
-        "y": [float(np.nanmin(y)), float(np.nanmax(y))],
-        "marker": {"size": width + 2, "color": "$clear"},
-        "hoverinfo": "skip",
-    }
+    across, up = ([np.nanmin(each), np.nanmax(each)] for each in (x, y))
+    return points("markers", across, up, marker={"size": width + 2, "color": "$clear"})
 
 
 def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
@@ -80,15 +75,7 @@ def _dots(places: npt.NDArray[np.float32], size: float) -> Dict:
         f"M{x:.5g},{y:.5g}L{x + size:.5g},{y:.5g}L{x + size:.5g},{y + size:.5g}L{x:.5g},{y + size:.5g}Z"
         for x, y in corners.tolist()
     )
-    look: Dict = {
-        "fillcolor": "$faint",
-        "opacity": 0.55,
-        "line": {"width": 0},
-        "xref": "x",
-        "yref": "y",
-        "layer": "below",
-    }
-    return {"type": "path", "path": path} | look
+    return BELOW | {"path": path, "fillcolor": "$faint", "opacity": 0.55, "line": {"width": 0}}
 
 
 def _gl_lines(
@@ -129,7 +116,7 @@ def _stroke(x: npt.NDArray[Any], y: npt.NDArray[Any], visit: npt.NDArray[np.int6
         parts.append(f"{pen}{here:.{digits}f},{there:.{digits}f}")
         pen = "L"
     line = {"color": colour, "width": width}
-    return {"type": "path", "path": "".join(parts), "line": line, "xref": "x", "yref": "y", "layer": "below"}
+    return BELOW | {"path": "".join(parts), "line": line}
 
 
 def track(
