@@ -13,7 +13,7 @@ import pandas as pd
 from gdm_core.errors import ConfigError, DataError
 
 from .readers.annotations import Annotation, read_annotation
-from .readers.archives import open_archive
+from .readers.archives import open_archive, read_pose_arrays
 from .readers.deeplabcut import (
     flat_columns,
     looks_like_deeplabcut,
@@ -22,12 +22,20 @@ from .readers.deeplabcut import (
     read_flat,
 )
 from .readers.delimited import sniff
-from .readers.flips import identity_swaps, runs, side_flips, undo_swaps
 from .readers.formats import read_frame
 from .readers.hdf import is_analysis, is_project, open_hdf, read_analysis, read_project
 from .readers.pose import FeatureSet, KeypointSet, KeypointTable, Scaling, standardise, with_labels
-from .readers.pose_arrays import read_pose_arrays
-from .readers.quality import LOW_SCORE, QualityReport, channel_quality, fill_gaps, outlier_mask
+from .readers.quality import (
+    LOW_SCORE,
+    QualityReport,
+    channel_quality,
+    fill_gaps,
+    identity_swaps,
+    outlier_mask,
+    runs,
+    side_flips,
+    undo_swaps,
+)
 from .readers.roles import Role, guess_roles, having, is_numeric, telling_apart, word
 from .readers.source import DEFAULT_LIMITS, Limits, ProgressCallback, Readable, Source, open_source
 from .tables import MOST_TRIALS, Table

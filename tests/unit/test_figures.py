@@ -13,7 +13,7 @@ from gdm_core.analysis.bouts import runs
 from gdm_core.errors import DataError
 from gdm_studio.plot import figures, palette
 from gdm_studio.plot.figures.base import typed, untyped
-from gdm_studio.plot.figures.strips import averaged
+from gdm_studio.plot.figures.states import averaged
 from gdm_studio.plot.figures.track import bucket_lines
 from pages.playground import gumbel, pictures
 from pages.ui import theme

@@ -17,10 +17,9 @@ import pytest
 from datasets import formula1
 from datasets.f1.corners import MEASURES, corners_of, differences
 from datasets.f1.laps import best_laps, ideal_laps, is_qualifying, no_time
-from datasets.f1.long_runs import fading, fuel_effect, line, runs, shares_by_lap
 from datasets.f1.season import KINDS, joined, study_rows
 from datasets.f1.session import Session
-from datasets.f1.time_won import clean_laps
+from datasets.f1.time_won import clean_laps, fading, fuel_effect, line, runs, shares_by_lap
 from gdm_core import Study
 from gdm_core.errors import ConfigError, DataError
 from tests.support.formula1 import LAP_S, RADIUS, ring_driver, ring_session
